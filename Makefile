@@ -1,0 +1,85 @@
+# make install   set up .venv with the locked dependencies (every other target does it when needed)
+# make demo      two real tables from release to posterior, with an HTML report for each
+# make test      the tests, without the slow ones; make test-full runs all of them
+# make lint      style, types and import rules
+# make help      all targets
+#
+# PYTHON=/path/to/python3.13 make install   chooses the interpreter that .venv is made with.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+LOCK_OPTIONS ?=
+PYTEST_OPTIONS ?=
+
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.PHONY: help install lock demo test test-full lint bench notebooks notebooks-quick clean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
+
+# ---------------------------------------------------------------------------------------------------- environment
+
+install: $(INSTALLED) ## set up .venv: locked dependencies and this package, editable
+
+$(BIN)/python:
+	@command -v "$(PYTHON)" >/dev/null 2>&1 || { \
+	  echo "make: there is no '$(PYTHON)'. bayesdp needs Python 3.12 or newer: install one, then run" >&2; \
+	  echo "make:   make install PYTHON=/path/to/python3.13" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 12))' || { \
+	  echo "make: bayesdp needs Python 3.12 or newer, and '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1)." >&2; \
+	  echo "make: Install a newer one, then run: make install PYTHON=/path/to/python3.13" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+
+# pip is used once, to fetch uv: its entry in the lock (the pin and the hashes) is all that pip needs.
+$(INSTALLED): requirements.lock pyproject.toml | $(BIN)/python
+	sed -n '/^uv==/,/^    # via/p' requirements.lock > $(VENV)/uv.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --require-hashes --only-binary :all: --no-deps -r $(VENV)/uv.lock
+	$(BIN)/uv pip sync --python $(BIN)/python --require-hashes --only-binary :all: requirements.lock
+	$(BIN)/uv pip install --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	touch $@
+
+lock: $(INSTALLED) ## rewrite requirements.lock from pyproject.toml (LOCK_OPTIONS=--upgrade for newer versions)
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.12 \
+	  --generate-hashes --only-binary :all: --no-emit-index-url --no-header $(LOCK_OPTIONS) \
+	  --quiet --output-file requirements.lock
+
+# ------------------------------------------------------------------------------------------------------- products
+
+demo: $(INSTALLED) ## two real tables from release to posterior, with an HTML report for each
+	$(BIN)/python -m bayesdp.cli.demo
+
+# --------------------------------------------------------------------------------------------------------- checks
+
+test: $(INSTALLED) ## the tests without the slow ones, with coverage and the slowest durations
+	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term $(PYTEST_OPTIONS)
+
+test-full: $(INSTALLED) ## all the tests, the slow ones included
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term $(PYTEST_OPTIONS)
+
+lint: $(INSTALLED) ## ruff (rules and layout), mypy, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(INSTALLED) ## the benchmarks, with the load of the machine before and after
+	@$(BIN)/python -c 'import os; print("load average before: %.2f %.2f %.2f on %d cores" % (*os.getloadavg(), os.cpu_count()))'
+	$(BIN)/python -m pytest benchmarks/ --benchmark-only --durations=0 $(PYTEST_OPTIONS)
+	@$(BIN)/python -c 'import os; print("load average after: %.2f %.2f %.2f on %d cores" % (*os.getloadavg(), os.cpu_count()))'
+
+notebooks: $(INSTALLED) ## run every notebook in full, twice, and store the outputs if the numbers agree
+	$(BIN)/python notebooks/run.py --twice --store
+
+notebooks-quick: $(INSTALLED) ## run every notebook with small numbers of draws; nothing is stored
+	BAYESDP_QUICK=1 $(BIN)/python notebooks/run.py
+
+# ---------------------------------------------------------------------------------------------------------- tidying
+
+clean: ## remove caches, coverage data and built files (not .venv)
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks .coverage .coverage.* htmlcov build dist
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +

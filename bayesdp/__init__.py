@@ -1,0 +1,102 @@
+"""Bayesian inference from differentially private releases that keep exact statistics.
+
+Every name below is imported when it is first used (PEP 562), so that ``import bayesdp``, the privacy
+arithmetic and ``bayesdp --help`` start in a moment and do not load PyMC. The rest of the package is
+reached as ``bayesdp.noise``, ``bayesdp.privacy`` and so on.
+
+Examples
+--------
+>>> import bayesdp as bdp
+>>> table = bdp.datasets.delinquent_children()
+>>> margins = bdp.Margins(table, ["county"], ["education"])
+>>> margins.names[0]
+'county=Alpha'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from bayesdp import datasets, distributions, noise, plots, privacy, report
+    from bayesdp.frames import Frame
+    from bayesdp.inference import ConfidentialCounts, FlatCounts, feasible_point, observe, sample
+    from bayesdp.invariants import Invariants
+    from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace, ProjectedGaussian
+    from bayesdp.queries import Identity, LinearQuery, Margins, Totals
+    from bayesdp.release import Exact, Measured, Release
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "ConfidentialCounts",
+    "Exact",
+    "FlatCounts",
+    "Frame",
+    "Identity",
+    "Invariants",
+    "LatticeGaussian",
+    "LatticeLaplace",
+    "LinearQuery",
+    "Margins",
+    "Measured",
+    "ProjectedGaussian",
+    "Release",
+    "Totals",
+    "__version__",
+    "datasets",
+    "distributions",
+    "feasible_point",
+    "noise",
+    "observe",
+    "plots",
+    "privacy",
+    "report",
+    "sample",
+]
+
+_HOME: Final[Mapping[str, str]] = {
+    "ConfidentialCounts": "bayesdp.inference",
+    "Exact": "bayesdp.release",
+    "FlatCounts": "bayesdp.inference",
+    "Frame": "bayesdp.frames",
+    "Identity": "bayesdp.queries",
+    "Invariants": "bayesdp.invariants",
+    "LatticeGaussian": "bayesdp.mechanisms",
+    "LatticeLaplace": "bayesdp.mechanisms",
+    "LinearQuery": "bayesdp.queries",
+    "Margins": "bayesdp.queries",
+    "Measured": "bayesdp.release",
+    "ProjectedGaussian": "bayesdp.mechanisms",
+    "Release": "bayesdp.release",
+    "Totals": "bayesdp.queries",
+    "feasible_point": "bayesdp.inference",
+    "observe": "bayesdp.inference",
+    "sample": "bayesdp.inference",
+}
+"""Public name -> the module that defines it."""
+
+_SUBMODULES: Final = frozenset({"datasets", "distributions", "noise", "plots", "privacy", "report"})
+"""Modules that users reach as attributes of the package."""
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not, next to what is loaded already."""
+    return sorted({*globals(), *__all__})
+
+
+# Hidden from type checkers: they read the imports above, and would take any misspelt name for granted
+# if they saw a module-level __getattr__.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first asked for, and keep it."""
+        if name in _SUBMODULES:
+            return import_module(f"bayesdp.{name}")
+        if name in _HOME:
+            value = getattr(import_module(_HOME[name]), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module 'bayesdp' has no attribute {name!r}; it offers {', '.join(__all__)}")

@@ -1,0 +1,199 @@
+"""Argument checks shared by the whole library: one place, one wording.
+
+Every check returns the value it accepted, or raises an error that names the argument, what was
+wrong with it and what would have been valid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "MAX_COUNT",
+    "boolean",
+    "choice",
+    "finite_array",
+    "integer_array",
+    "nonnegative_real",
+    "positive_integer",
+    "positive_real",
+    "probability",
+    "shown",
+]
+
+MAX_COUNT = 2**53
+"""Counts must be smaller than this in absolute value: beyond it float64 no longer holds every integer."""
+
+
+def shown(items: Iterable[Any], limit: int = 5) -> str:
+    """Write a few items for an error message, and say how many were left out."""
+    listed = [repr(item) for item in items]
+    more = f", ... ({len(listed) - limit} more)" if len(listed) > limit else ""
+    return ", ".join(listed[:limit]) + more
+
+
+def positive_real(value: Any, argument: str) -> float:
+    """Accept a finite real number greater than zero.
+
+    Examples
+    --------
+    >>> positive_real(0.25, "epsilon")
+    0.25
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{argument} must be a positive real number, got {value!r} of type {type(value).__name__}")
+    number = float(value)
+    if not math.isfinite(number) or number <= 0:
+        raise ValueError(f"{argument} must be a finite number greater than 0, got {value!r}")
+    return number
+
+
+def nonnegative_real(value: Any, argument: str) -> float:
+    """Accept a finite real number that is zero or greater.
+
+    Examples
+    --------
+    >>> nonnegative_real(0, "epsilon")
+    0.0
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{argument} must be a real number >= 0, got {value!r} of type {type(value).__name__}")
+    number = float(value)
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"{argument} must be a finite number of at least 0, got {value!r}")
+    return number
+
+
+def positive_integer(value: Any, argument: str) -> int:
+    """Accept an integer greater than zero.
+
+    Examples
+    --------
+    >>> positive_integer(4, "draws")
+    4
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{argument} must be a positive integer, got {value!r} of type {type(value).__name__}")
+    if int(value) <= 0:
+        raise ValueError(f"{argument} must be an integer greater than 0, got {value!r}")
+    return int(value)
+
+
+def probability(value: Any, argument: str) -> float:
+    """Accept a real number strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> probability(0.95, "prob")
+    0.95
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{argument} must be a number between 0 and 1, got {value!r} of type {type(value).__name__}")
+    number = float(value)
+    if not 0 < number < 1:
+        raise ValueError(f"{argument} must lie strictly between 0 and 1, got {value!r}")
+    return number
+
+
+def boolean(value: Any, argument: str) -> bool:
+    """Accept True or False and nothing that merely looks like it."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{argument} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def choice(value: Any, options: Sequence[str], argument: str) -> str:
+    """Accept one of a few strings.
+
+    Examples
+    --------
+    >>> choice("l1", ("l1", "l2"), "norm")
+    'l1'
+    """
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{argument} must be one of {', '.join(map(repr, options))}, got {value!r}")
+    return value
+
+
+def finite_array(
+    values: Any, argument: str, name_of: Callable[[int], str] = str
+) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
+    """Accept numbers that are finite and below `MAX_COUNT` in size; integers stay int64, the rest is float64.
+
+    Parameters
+    ----------
+    values : array_like
+        Numbers of any shape.
+    argument : str
+        Name of the argument, for the message.
+    name_of : callable
+        Flat position to the label of the cell, for the message.
+
+    Raises
+    ------
+    TypeError
+        If the values are not numbers (booleans, strings and objects are refused).
+    ValueError
+        If a value is NaN, infinite, or at least 2**53 in absolute value; the message names the cell.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{argument} must hold integers or real numbers, got an array of dtype {array.dtype}")
+    flat = array.reshape(-1)
+    if array.dtype.kind == "f":
+        bad = np.flatnonzero(~np.isfinite(flat))
+        if bad.size:
+            raise ValueError(f"{argument} must be finite, but {name_of(int(bad[0]))} is {flat[bad[0]]!r}")
+    big = np.flatnonzero((flat >= MAX_COUNT) | (flat <= -MAX_COUNT))
+    if big.size:
+        raise ValueError(
+            f"{argument} must be smaller than 2**53 in absolute value, but {name_of(int(big[0]))} is {flat[big[0]]!r}"
+        )
+    return array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
+
+
+def integer_array(
+    values: Any, argument: str, name_of: Callable[[int], str] = str, *, minimum: int | None = None
+) -> npt.NDArray[np.int64]:
+    """Accept whole numbers (an integer dtype, or floats that hold integers exactly) as int64.
+
+    Parameters
+    ----------
+    values : array_like
+        Numbers of any shape.
+    argument : str
+        Name of the argument, for the message.
+    name_of : callable
+        Flat position to the label of the cell, for the message.
+    minimum : int, optional
+        Smallest value allowed.
+
+    Raises
+    ------
+    ValueError
+        If a value is NaN, infinite, fractional, too large or below `minimum`; the message names the cell.
+
+    Examples
+    --------
+    >>> integer_array([3.0, 4.0], "table", minimum=0)
+    array([3, 4])
+    """
+    array = finite_array(values, argument, name_of)
+    flat = array.reshape(-1)
+    if array.dtype.kind == "f":
+        fractional = np.flatnonzero(flat != np.rint(flat))
+        if fractional.size:
+            where = int(fractional[0])
+            raise ValueError(f"{argument} must hold whole numbers, but {name_of(where)} is {flat[where]!r}")
+    if minimum is not None:
+        low = np.flatnonzero(flat < minimum)
+        if low.size:
+            where = int(low[0])
+            raise ValueError(f"{argument} must be at least {minimum}, but {name_of(where)} is {flat[where]!r}")
+    return array.astype(np.int64)

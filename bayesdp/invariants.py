@@ -1,0 +1,247 @@
+"""Invariants: a stack of exact queries, and the linear algebra of what they leave free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+from flint import fmpz_mat
+
+from bayesdp._nested import NestedSums
+from bayesdp.frames import Frame
+from bayesdp.queries import Query, SumPart
+
+__all__ = ["Invariants"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+_DENSE_CELLS = 4000
+"""General matrices: above this many cells, orthonormal coordinates (a dense matrix) are refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class Invariants:
+    """The exact queries of a release as one linear map ``A``, and the space ``null(A)`` that they leave free.
+
+    Margins and totals, in any number, are handled by their structure: nothing of size cells x cells is ever built.
+    Redundant rows are allowed (all sets of two margins have one).
+
+    Parameters
+    ----------
+    queries : Query, iterable of Query, or None
+        What is published exactly. None (with `frame`) for no invariants.
+    frame : object, optional
+        Labels of the table; needed only without queries.
+
+    Raises
+    ------
+    ValueError
+        If the queries are not all about the same table.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
+    >>> both = Invariants(Margins(table, ["county"], ["education"]))
+    >>> both.rank, both.dimension
+    (4, 2)
+    """
+
+    query: Query
+
+    def __init__(self, queries: Query | Iterable[Query] | None = None, frame: Any = None) -> None:
+        listed = [] if queries is None else [queries] if isinstance(queries, Query) else list(queries)
+        for query in listed:
+            if not isinstance(query, Query):
+                raise TypeError(f"queries must be Margins, Totals, LinearQuery ..., got {type(query).__name__}")
+        if not listed and frame is None:
+            raise ValueError("without queries, Invariants needs the frame of the table")
+        own = Frame.of(frame) if frame is not None else listed[0].frame
+        for query in listed:
+            if not query.frame.same_cells(own):
+                raise ValueError("all invariants must be about the same table (same dimensions and labels)")
+        parts = tuple(dict.fromkeys(part for query in listed for part in query.parts))
+        object.__setattr__(self, "query", Query(own, parts))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Invariants) and self.query == other.query
+
+    def __hash__(self) -> int:
+        return hash(("invariants", self.query))
+
+    @property
+    def frame(self) -> Frame:
+        """Labels of the table."""
+        return self.query.frame
+
+    @cached_property
+    def nested(self) -> NestedSums | None:
+        """The closed-form structure where all queries are nested sums; None for general matrices."""
+        parts = [part for part in self.query.parts if isinstance(part, SumPart)]
+        if not parts or len(parts) < len(self.query.parts):
+            return None
+        return NestedSums.of(parts)
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """``A`` as a sparse int64 matrix, rows by cells."""
+        if not self.query.parts:
+            return sp.csr_array((0, self.frame.size), dtype=np.int64)
+        return self.query.matrix
+
+    @cached_property
+    def rank(self) -> int:
+        """Rank of ``A``, exact."""
+        if not self.query.parts:
+            return 0
+        if self.nested is not None:
+            return self.nested.rank
+        return len(self.independent_rows)
+
+    @cached_property
+    def independent_rows(self) -> Ints:
+        """Rows of ``A`` that form a basis of its row space (general matrices; exact integer arithmetic).
+
+        The pivots of the reduced echelon form of the transpose are the first rows not spanned by earlier ones.
+        """
+        used = np.flatnonzero(np.diff(self.matrix.tocsc().indptr))
+        # Cells with equal columns add nothing to the rank: one of each is enough.
+        columns = np.unique(self.matrix[:, used].toarray(), axis=1) if used.size else np.zeros((self.matrix.shape[0], 0))
+        if columns.shape[1] == 0:
+            return np.zeros(0, dtype=np.int64)
+        reduced, _, rank = fmpz_mat(columns.T.astype(int).tolist()).rref()
+        pivots = []
+        for row in range(rank):
+            start = pivots[-1] + 1 if pivots else 0
+            pivots.append(next(j for j in range(start, reduced.ncols()) if reduced[row, j] != 0))
+        return np.array(pivots, dtype=np.int64)
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of ``null(A)``: the degrees of freedom that the invariants leave."""
+        return self.frame.size - self.rank
+
+    @cached_property
+    def blocks(self) -> Ints | None:
+        """For disjoint totals: the block of each cell, -1 for cells in none; None for other invariants."""
+        if not self.query.parts:
+            return np.full(self.frame.size, -1, dtype=np.int64)
+        if self.nested is not None:
+            if len(self.nested.generators) != 1:
+                return None
+            top = self.nested.generators[0]
+            return next(part.row_of_cell for part in self.nested.parts if self.nested.level_of(part) == top)
+        columns = self.matrix.tocsc()
+        if np.any(np.diff(columns.indptr) > 1) or np.any(columns.data != 1):
+            return None
+        block = np.full(self.frame.size, -1, dtype=np.int64)
+        block[np.repeat(np.arange(self.frame.size), np.diff(columns.indptr))] = columns.indices
+        return block
+
+    @property
+    def is_disjoint_totals(self) -> bool:
+        """Whether the invariants are sums over sets of cells that do not overlap."""
+        return self.blocks is not None
+
+    @cached_property
+    def _gram_solver(self) -> Any:
+        rows = sp.csr_array(self.matrix[self.independent_rows]).astype(np.float64)
+        return rows, spl.splu(sp.csc_matrix(rows @ rows.T))
+
+    def project(self, values: npt.ArrayLike) -> Floats:
+        """Project orthogonally onto ``null(A)``: remove everything that the invariants see.
+
+        Parameters
+        ----------
+        values : array_like, shape (..., *table)
+
+        Returns
+        -------
+        numpy.ndarray
+            Float64, of the same shape.
+
+        Examples
+        --------
+        >>> from bayesdp.queries import Totals
+        >>> Invariants(Totals({"county": ["Alpha", "Beta"]})).project([1.0, 3.0])
+        array([-1.,  1.])
+        """
+        array = self._table(values)
+        if not self.rank:
+            return array.copy()
+        if self.nested is not None:
+            return self.nested.project_null(array)
+        rows, solver = self._gram_solver
+        flat = array.reshape(-1, self.frame.size).T
+        return np.asarray((flat - rows.T @ solver.solve(rows @ flat)).T).reshape(array.shape)
+
+    @cached_property
+    def _dense_basis(self) -> Floats:
+        if self.frame.size > _DENSE_CELLS:
+            raise ValueError(
+                f"orthonormal coordinates of general invariants need a dense matrix; the table has {self.frame.size} cells, "
+                f"more than {_DENSE_CELLS}. State the invariants as Margins or Totals, which need none"
+            )
+        if not self.rank:
+            return np.eye(self.frame.size)
+        rows = self.matrix[self.independent_rows].toarray().astype(np.float64)
+        # The trailing columns of the full Q factor span the null space; no tolerance decides the rank, it is exact.
+        full, _ = scipy.linalg.qr(rows.T)
+        return np.asarray(full[:, self.rank :])
+
+    def coordinates(self, values: npt.ArrayLike) -> Floats:
+        """Orthonormal coordinates ``Q^T values`` in ``null(A)``, shape ``(..., dimension)``.
+
+        For margins and totals: nested weighted Helmert contrasts, coarse levels first, in C order of the dimensions.
+        For general matrices: the trailing columns of the QR factor of the independent rows.
+        """
+        array = self._table(values)
+        if self.nested is not None:
+            return self.nested.coordinates(array)
+        return array.reshape(*self._lead(array), -1) @ self._dense_basis
+
+    def from_coordinates(self, coordinates: npt.ArrayLike) -> Floats:
+        """The table ``Q c`` in ``null(A)`` with the given orthonormal coordinates, shape ``(..., *table)``."""
+        array = np.asarray(coordinates, dtype=np.float64)
+        if array.shape[-1:] != (self.dimension,):
+            raise ValueError(f"coordinates must have shape (..., {self.dimension}), got {array.shape}")
+        if self.nested is not None:
+            return self.nested.from_coordinates(array)
+        return np.asarray(array @ self._dense_basis.T).reshape(*array.shape[:-1], *self.frame.shape)
+
+    def _lead(self, array: Floats) -> tuple[int, ...]:
+        return array.shape[: array.ndim - len(self.frame.shape)]
+
+    def _table(self, values: npt.ArrayLike) -> Floats:
+        array = np.asarray(values, dtype=np.float64)
+        if array.shape[max(array.ndim - len(self.frame.shape), 0) :] != self.frame.shape:
+            raise ValueError(f"values must have shape (..., {self.frame.shape}), got {array.shape}")
+        return array
+
+    def is_null(self, values: npt.ArrayLike) -> bool:
+        """Whether integer values (one table) change no invariant, exactly."""
+        array = np.asarray(values)
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"values must be integers, got dtype {array.dtype}")
+        return all(not np.any(part.apply(array)) for part in self.query.parts)
+
+    def describe(self) -> dict[str, Any]:
+        """The invariants as plain data, without the frame."""
+        return self.query.describe()
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any], frame: Frame) -> Invariants:
+        """Rebuild from `describe`."""
+        return cls(Query.from_description(description, frame), frame)
+
+    def __repr__(self) -> str:
+        size = f"{self.matrix.shape[0]} rows, rank {self.rank}, {self.dimension} free dimensions of {self.frame.size} cells"
+        return f"<Invariants: {size}>"

@@ -1,0 +1,65 @@
+"""A small random generator that lives inside numba kernels.
+
+xoshiro256++ (Blackman and Vigna, 2021): four 64-bit words of state in a plain array, so that a kernel call costs
+nothing to set up (handing a `numpy.random.Generator` to numba costs about ten microseconds a call, as much as
+forty moves). Each chain seeds its state from its own `numpy.random.Generator`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["below", "exponential", "seed_state", "uniform"]
+
+
+def seed_state(rng: np.random.Generator) -> npt.NDArray[np.uint64]:
+    """Four words of state drawn from a NumPy generator.
+
+    Examples
+    --------
+    >>> seed_state(np.random.default_rng(1)).shape
+    (4,)
+    """
+    state = rng.integers(0, 2**64, size=4, dtype=np.uint64)
+    # The all-zero state is the generator's one fixed point (probability 2**-256).
+    return state if state.any() else np.ones(4, dtype=np.uint64)
+
+
+@nb.njit(cache=True, inline="always")
+def _rotate(word: np.uint64, bits: int) -> np.uint64:
+    return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
+
+
+@nb.njit(cache=True)
+def _next(state: npt.NDArray[np.uint64]) -> np.uint64:
+    result = _rotate(state[0] + state[3], 23) + state[0]
+    shifted = state[1] << np.uint64(17)
+    state[2] ^= state[0]
+    state[3] ^= state[1]
+    state[1] ^= state[2]
+    state[0] ^= state[3]
+    state[2] ^= shifted
+    state[3] = _rotate(state[3], 45)
+    return result
+
+
+@nb.njit(cache=True)
+def uniform(state: npt.NDArray[np.uint64]) -> float:
+    """A double in [0, 1) with 53 random bits."""
+    return np.float64(_next(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@nb.njit(cache=True)
+def below(state: npt.NDArray[np.uint64], n: int) -> int:
+    """An integer in 0 .. n-1; the bias is below n * 2**-53."""
+    return np.int64(uniform(state) * n)
+
+
+@nb.njit(cache=True)
+def exponential(state: npt.NDArray[np.uint64]) -> float:
+    """A standard exponential draw."""
+    return -math.log1p(-uniform(state))
