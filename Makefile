@@ -10,12 +10,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+LINTS := lint-rules lint-layout lint-types lint-imports
 LOCK_OPTIONS ?=
 PYTEST_OPTIONS ?=
 
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
-.PHONY: help install lock demo test test-full lint bench notebooks notebooks-quick clean
+.PHONY: help install lock demo test test-full lint $(LINTS) bench notebooks notebooks-quick clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -30,7 +31,7 @@ $(BIN)/python:
 	  echo "make: there is no '$(PYTHON)'. bayesdp needs Python 3.12 or newer: install one, then run" >&2; \
 	  echo "make:   make install PYTHON=/path/to/python3.13" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 12))' || { \
-	  echo "make: bayesdp needs Python 3.12 or newer, and '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1)." >&2; \
+	  echo "make: bayesdp needs Python 3.12 or newer, and '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1 | head -n 1)." >&2; \
 	  echo "make: Install a newer one, then run: make install PYTHON=/path/to/python3.13" >&2; exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
 
@@ -61,10 +62,18 @@ test: $(INSTALLED) ## the tests without the slow ones, with coverage and the slo
 test-full: $(INSTALLED) ## all the tests, the slow ones included
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term $(PYTEST_OPTIONS)
 
-lint: $(INSTALLED) ## ruff (rules and layout), mypy, import rules
+lint: $(LINTS) ## all four checks of the source; -k goes on after a failure
+
+lint-rules: $(INSTALLED) ## ruff's rules
 	$(BIN)/ruff check .
+
+lint-layout: $(INSTALLED) ## ruff's layout; `ruff format` mends it
 	$(BIN)/ruff format --check .
+
+lint-types: $(INSTALLED) ## mypy
 	$(BIN)/mypy
+
+lint-imports: $(INSTALLED) ## who may import whom
 	$(BIN)/lint-imports
 
 bench: $(INSTALLED) ## the benchmarks, with the load of the machine before and after

@@ -29,7 +29,7 @@ def execute(path: Path) -> nbformat.NotebookNode:
     CellExecutionError
         If a cell raises; the message shows the cell and the traceback.
     """
-    notebook = nbformat.read(path, as_version=4)
+    notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook,
         kernel_name="python3",
@@ -59,7 +59,9 @@ def printed(notebook: nbformat.NotebookNode) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return its exit status."""
     parser = argparse.ArgumentParser(description="Run notebooks from top to bottom.")
-    parser.add_argument("notebooks", nargs="*", type=Path, help="notebooks to run (default: all of this folder)")
+    parser.add_argument(
+        "notebooks", nargs="*", type=Path, help="notebooks to run (default: all of this folder)"
+    )
     parser.add_argument("--twice", action="store_true", help="run each twice and compare what it prints")
     parser.add_argument("--store", action="store_true", help="write the outputs into the notebooks")
     options = parser.parse_args(arguments)

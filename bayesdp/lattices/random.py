@@ -34,32 +34,33 @@ def _rotate(word: np.uint64, bits: int) -> np.uint64:
     return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, error_model="numpy")
 def _next(state: npt.NDArray[np.uint64]) -> np.uint64:
-    result = _rotate(state[0] + state[3], 23) + state[0]
-    shifted = state[1] << np.uint64(17)
-    state[2] ^= state[0]
-    state[3] ^= state[1]
-    state[1] ^= state[2]
-    state[0] ^= state[3]
-    state[2] ^= shifted
-    state[3] = _rotate(state[3], 45)
+    # Loaded once and stored once: going through memory at every line would cost more than the arithmetic.
+    a, b, c, d = state[0], state[1], state[2], state[3]
+    result = _rotate(a + d, 23) + a
+    c ^= a
+    d ^= b
+    state[0] = a ^ d
+    state[1] = b ^ c
+    state[2] = c ^ (b << np.uint64(17))
+    state[3] = _rotate(d, 45)
     return result
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, error_model="numpy")
 def uniform(state: npt.NDArray[np.uint64]) -> float:
     """A double in [0, 1) with 53 random bits."""
-    return np.float64(_next(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return np.float64(np.int64(_next(state) >> np.uint64(11))) * (1.0 / 9007199254740992.0)
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, error_model="numpy")
 def below(state: npt.NDArray[np.uint64], n: int) -> int:
     """An integer in 0 .. n-1; the bias is below n * 2**-53."""
     return np.int64(uniform(state) * n)
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, error_model="numpy")
 def exponential(state: npt.NDArray[np.uint64]) -> float:
     """A standard exponential draw."""
     return -math.log1p(-uniform(state))

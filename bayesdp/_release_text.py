@@ -1,0 +1,56 @@
+"""How a release shows itself in a console and in a notebook."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from bayesdp.measurements import Exact, described
+
+if TYPE_CHECKING:
+    from bayesdp.release import Release
+
+__all__ = ["as_html", "as_text"]
+
+_SIMULATED = "simulated: the noise came from a seeded generator; this protects nobody"
+
+
+def _exact(part: Exact) -> str:
+    return repr(part).removeprefix("<Exact: ").removesuffix(">")
+
+
+def _lines(release: Release) -> list[tuple[str, str]]:
+    """What there is to tell: a heading and a sentence each."""
+    lines = []
+    for part in release.measurements:
+        hidden = int(part.unmeasured.sum())
+        missing = f", {hidden} unmeasured" if hidden else ""
+        lines.append(("measured", f"{described(part.query)}{missing}, law {part.law}"))
+    lines += [("exact", _exact(part)) for part in release.exact]
+    if release.guarantee is not None:
+        title = str(release.guarantee).splitlines()[0]
+        lines.append(("guarantee", title.removeprefix("Privacy guarantee: ")))
+    return lines
+
+
+def _title(release: Release) -> str:
+    sizes = " × ".join(map(str, release.frame.shape))
+    return f"Release of a table {' × '.join(release.dims)} ({sizes} cells)"
+
+
+def as_text(release: Release) -> str:
+    """A few lines: what is measured under which law, what is exact, whether the noise was simulated."""
+    rows = [f"  {heading}: {text}" for heading, text in _lines(release)]
+    rows += [f"  {_SIMULATED}"] if release.simulated else []
+    return "\n".join([f"<{_title(release)}", *rows]) + ">"
+
+
+def as_html(release: Release) -> str:
+    """The same as a small HTML table; labels are escaped."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(heading)}</th>"
+        f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+        for heading, text in _lines(release)
+    )
+    remark = f"<p><strong>{html.escape(_SIMULATED)}</strong></p>" if release.simulated else ""
+    return f"<p><strong>{html.escape(_title(release))}</strong></p><table>{rows}</table>{remark}"

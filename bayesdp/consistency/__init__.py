@@ -1,0 +1,109 @@
+"""Whether exact values agree with one another, and with a noisy table that has to keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+
+import numpy as np
+
+from bayesdp._nested import NestedSums
+from bayesdp.consistency._general import ExactPart, check_kernel, implied
+from bayesdp.consistency._sums import check_pair
+from bayesdp.measurements import Exact, Measured
+from bayesdp.queries import SumPart
+
+__all__ = ["check_consistent", "check_noisy_keeps_invariants"]
+
+
+def check_consistent(exact: Iterable[Exact]) -> None:
+    """Check that no exact values contradict one another.
+
+    Only equalities are looked at, and only as linear equations: that counts are at least zero, and bounds, is
+    for the fiber to check.
+
+    Parameters
+    ----------
+    exact : iterable of Exact
+        About one table.
+
+    Raises
+    ------
+    ValueError
+        If no table, even of negative counts, has all these values; the message names rows and numbers.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins, Totals
+    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    >>> check_consistent([Exact(Margins(table, ["county"]), [20, 30]), Exact(Totals(table), 51)])
+    Traceback (most recent call last):
+        ...
+    ValueError: exact values contradict one another at total: by county, county=Alpha + county=Beta is 50, but
+    the published total is 51
+    """
+    parts = _equalities(exact)
+    sums = [(part, values) for part, values in parts if isinstance(part, SumPart)]
+    for (one, own), (other, theirs) in combinations(sums, 2):
+        check_pair(one, own, other, theirs)
+    # Nested sums that agree in pairs have a table. The space of tables is the orthogonal sum of one component
+    # for each combination of levels (see NestedSums); the sums at levels g determine exactly the components
+    # s <= g. Two parts both determine s just when s <= meet(g, h), so agreement of their sums at the meet is
+    # agreement on all components that they share, and a table is put together component by component.
+    nested = NestedSums.of([part for part, _ in sums]) if sums else None
+    if parts and (nested is None or len(sums) < len(parts)):
+        check_kernel(parts)
+
+
+def check_noisy_keeps_invariants(measured: Measured, exact: Iterable[Exact]) -> None:
+    """Check that a noisy table has the exact values that its noise, by its law, cannot have changed.
+
+    Parameters
+    ----------
+    measured : Measured
+        Under a lattice or projected law, with its invariants.
+    exact : iterable of Exact
+        What the release publishes exactly.
+
+    Raises
+    ------
+    ValueError
+        If an invariant of the noise is not among the exact values, or a noisy total differs from the exact
+        one. The message names the row and both numbers.
+    """
+    if measured.invariants is None:
+        return
+    known = _equalities(exact)
+    # Binary64 projections are good to 1e-15 of the sizes summed; tables printed with six decimals pass too.
+    size = float(np.abs(measured.values).sum())
+    slack = 0.0 if measured.law.integer else min(1e-9 * size + 1e-6 * measured.values.size, 0.25)
+    for part in measured.invariants.query.parts:
+        values = implied(part, known)
+        if values is None:
+            raise ValueError(
+                f"the noise of the law {measured.law.name!r} keeps {part.names[0]!r}, but the release "
+                "publishes no exact value that it follows from; add it as an Exact part (for lattice noise "
+                "the noisy table has it: Exact(query, query.apply(noisy)))"
+            )
+        noisy = part.apply(measured.values).reshape(-1)
+        wrong = np.flatnonzero(np.abs(noisy - values) > slack)
+        if wrong.size:
+            row = int(wrong[0])
+            more = f" ({wrong.size - 1} more such rows)" if wrong.size > 1 else ""
+            raise ValueError(
+                f"a table under the law {measured.law.name!r} keeps its invariants, but at "
+                f"{part.names[row]} the published exact total is {values[row]} and the noisy total is "
+                f"{noisy[row].item()!r}{more}; the noisy table was changed after the noise was added, or "
+                "another law applies"
+            )
+
+
+def _equalities(exact: Iterable[Exact]) -> list[ExactPart]:
+    """The parts of all equalities, each with its own values."""
+    found: list[ExactPart] = []
+    for item in exact:
+        if item.sign == "=":
+            ends = np.cumsum([part.rows for part in item.query.parts])[:-1]
+            pieces = np.split(item.values.reshape(-1), ends)
+            found += list(zip(item.query.parts, pieces, strict=True))
+    return found

@@ -1,0 +1,15 @@
+"""Small real tables, each with its source and licence, for examples and tests.
+
+These tables are public. In the examples they play the part of a confidential table, so that a
+posterior can be compared with the truth; nobody's secret is in them. Each is an
+:class:`xarray.DataArray` of int64 counts whose attributes ``title``, ``source`` and ``licence`` say
+where it is from.
+"""
+
+from __future__ import annotations
+
+from bayesdp.datasets.berkeley import berkeley_admissions
+from bayesdp.datasets.delinquent import delinquent_children
+from bayesdp.datasets.midwest import illinois_counties, midwest_counties
+
+__all__ = ["berkeley_admissions", "delinquent_children", "illinois_counties", "midwest_counties"]

@@ -1,0 +1,129 @@
+"""What the kernel works on: a table, its prior and its noise, packed into a few arrays.
+
+Handing an array to numba costs about half a microsecond, so everything that belongs to a cell stands in one row of
+one array; that is also kind to the memory cache. The names below are the columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bayesdp.lattices.moves import Moves
+
+__all__ = ["FAMILIES", "State", "new_state"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+FLAT, POISSON, NEGBIN, BINOMIAL = 0, 1, 2, 3
+FAMILIES = {"flat": FLAT, "poisson": POISSON, "negbin": NEGBIN, "binomial": BINOMIAL}
+"""Prior families of a cell, up to a constant in x: theta x (flat); theta x - log x! (Poisson, multinomial);
+theta x + log Gamma(x + shape) - log x! (negative binomial, Dirichlet-multinomial); theta x - log x! - log (n - x)!"""
+
+# Columns of `cells_int`.
+X, LOWER, UPPER = 0, 1, 2
+# Columns of `cells_float`: exp(theta), theta, shape or n; rate, exp(rate), exp(-rate) and location of Laplace noise;
+# precision q and linear term b of Gaussian noise, -q x^2 / 2 + b x; exp(-theta); 1 where the Laplace location is not an integer.
+EXP_THETA, THETA, SHAPE, RATE, EXP_RATE, EXP_MINUS_RATE, LOCATION, PRECISION, LINEAR = 0, 1, 2, 3, 4, 5, 6, 7, 8
+EXP_MINUS_THETA, FRACTIONAL = 9, 10
+CELL_FLOATS = 11
+# Columns of `rows`: current value, noisy value, Laplace rate, Gaussian precision, limits, group of an l2 law or -1.
+VALUE, NOISY, ROW_RATE, ROW_PRECISION, ROW_LOWER, ROW_UPPER, GROUP = 0, 1, 2, 3, 4, 5, 6
+ROW_FLOATS = 7
+# Columns of `groups` (l2 laws): rate, squared length of the residual, then scratch for one direction.
+GROUP_RATE, SQUARED, ALONG, ACROSS = 0, 1, 2, 3
+GROUP_FLOATS = 4
+
+UNBOUNDED = 2**53
+"""Stands for no bound on a cell; also the largest count."""
+
+WINDOW = 4096
+"""Steps of a direction that are tabulated; wider laws are drawn by rejection or slices."""
+
+
+UNIT_CELLS = 16
+"""Directions with at most this many cells, all entries +1 or -1, take the short way in `line`."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Arrays of the kernel. The arrays are written to while sampling; the object itself is fixed.
+
+    Parameters
+    ----------
+    cells_int : int64 array, shape (cells, 3)
+        Count and bounds of each cell.
+    cells_float : float64 array, shape (cells, CELL_FLOATS)
+        Prior parameters and noise of each cell.
+    indptr, indices, entries : int64 arrays
+        The general noisy or limited rows that see each cell, cell by cell.
+    rows : float64 array, shape (rows, ROW_FLOATS)
+        General rows: noisy answers that are not single cells, members of l2 laws, inequality limits.
+    groups : float64 array, shape (l2 laws, GROUP_FLOATS)
+    generator : uint64 array, shape (4,)
+        State of the random generator.
+    scratch_int, scratch_float : arrays
+        Work space.
+    """
+
+    cells_int: Ints
+    cells_float: Floats
+    indptr: Ints
+    indices: Ints
+    entries: Ints
+    rows: Floats
+    groups: Floats
+    generator: npt.NDArray[np.uint64]
+    scratch_int: Ints
+    scratch_float: Floats
+    dense: Ints
+
+    @property
+    def counts(self) -> Ints:
+        """The table, one count a cell."""
+        return self.cells_int[:, X]
+
+
+def new_state(cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int) -> State:
+    """An empty state: counts zero, no bounds, flat prior, no noise.
+
+    Parameters
+    ----------
+    cells : int
+        Number of cells.
+    moves : Moves
+        The directions that will be used; fixes the size of the work space.
+    matrix : sparse int array, shape (rows, cells), optional
+        General rows.
+    groups : int
+        Number of l2 laws.
+    """
+    cells_int = np.zeros((cells, 3), dtype=np.int64)
+    cells_int[:, LOWER], cells_int[:, UPPER] = -UNBOUNDED, UNBOUNDED
+    cells_float = np.zeros((cells, CELL_FLOATS))
+    cells_float[:, [EXP_THETA, EXP_MINUS_THETA, EXP_RATE, EXP_MINUS_RATE]] = 1.0
+    seen = sp.csc_array(matrix) if matrix is not None else sp.csc_array((0, cells), dtype=np.int64)
+    rows = np.zeros((seen.shape[0], ROW_FLOATS))
+    rows[:, ROW_LOWER], rows[:, ROW_UPPER], rows[:, GROUP] = -np.inf, np.inf, -1
+    support = max(64 * moves.longest, 256)
+    # Rows that a direction of this support can meet: all of them at most.
+    met = min(seen.shape[0], support * int(np.diff(seen.indptr).max(initial=0)))
+    return State(
+        cells_int,
+        cells_float,
+        seen.indptr.astype(np.int64),
+        seen.indices.astype(np.int64),
+        seen.data.astype(np.int64),
+        rows,
+        np.zeros((groups, GROUP_FLOATS)),
+        np.ones(4, dtype=np.uint64),
+        # cells, entries, touched cells and moving counts of a direction; rows met, their entries; a mark for each row
+        np.zeros(4 * support + 2 * met + seen.shape[0], dtype=np.int64),
+        # tabulated weights; the cells of one direction side by side; moving values of the rows met
+        np.zeros(2 * WINDOW + 5 * UNIT_CELLS + met),
+        np.zeros(cells, dtype=np.int64),
+    )

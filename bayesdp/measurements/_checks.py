@@ -1,0 +1,194 @@
+"""Checks of what is published, and words for it; shared by noisy and exact answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from bayesdp._validate import finite_array, shown
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.queries import MatrixPart, Query
+
+__all__ = [
+    "Mask",
+    "Values",
+    "check_law",
+    "checked_noisy",
+    "described",
+    "has_negative_entry",
+    "on_frame",
+    "read_only",
+    "unmeasured_mask",
+]
+
+type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+type Mask = npt.NDArray[np.bool_]
+
+_HOW_TO_STATE = (
+    "if the cell was not published, state it: unmeasured=[...] with the names or label tuples of such cells, "
+    "or unmeasured=noisy.isnull()"
+)
+
+
+def read_only[A: npt.NDArray[Any]](array: A) -> A:
+    """A copy that nobody can write to, because measurements are compared and hashed by content."""
+    copy = array.copy(order="C")
+    copy.flags.writeable = False
+    return copy
+
+
+def on_frame(query: Query, frame: Frame) -> Query:
+    """The same query about the same cells, with the group labels of another frame."""
+    return query if query.frame == frame else Query.from_description(query.describe(), frame)
+
+
+def _position(query: Query, item: Any) -> int:
+    """Where one answer stands, given its name or its labels."""
+    if isinstance(item, str) and item in query.names:
+        found = [i for i, name in enumerate(query.names) if name == item]
+        if len(found) > 1:
+            raise ValueError(
+                f"unmeasured names {item!r}, and {len(found)} answers have that name; give a mask"
+            )
+        return found[0]
+    labels = item if isinstance(item, tuple) else (item,)
+    frame = query.answer_frame
+    if frame is not None and len(labels) == len(frame.dims):
+        places = [own.index(label) for own, label in zip(frame.labels, labels, strict=True) if label in own]
+        if len(places) == len(labels):
+            return int(np.ravel_multi_index(places, frame.shape))
+    raise ValueError(
+        f"unmeasured names {item!r}, which is no answer of the query; answers are {shown(query.names)}"
+    )
+
+
+def unmeasured_mask(query: Query, stated: Any) -> Mask:
+    """The statement of what was not published, as a boolean array of the query's shape."""
+    if stated is None:
+        return np.zeros(query.shape, dtype=np.bool_)
+    labelled = isinstance(stated, (xr.DataArray, pd.Series, pd.DataFrame))
+    if labelled or (isinstance(stated, np.ndarray) and stated.dtype == np.bool_):
+        mask = query.align(stated, "unmeasured")
+        if mask.dtype != np.bool_:
+            raise TypeError(f"unmeasured must hold True and False, got an array of dtype {mask.dtype}")
+        return np.array(mask, dtype=np.bool_)
+    if isinstance(stated, (str, Mapping)) or not isinstance(stated, Iterable):
+        raise TypeError(
+            "unmeasured must be a boolean array of the query's shape, or a list of answer names or label "
+            f"tuples; got {stated!r}"
+        )
+    mask = np.zeros(query.shape, dtype=np.bool_)
+    for item in stated:
+        mask.flat[_position(query, item)] = True
+    return mask
+
+
+def checked_noisy(query: Query, values: Any, law: NoiseLaw, unmeasured: Mask) -> Values:
+    """The noisy numbers in the order of the query, with 0 where nothing was published."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.where(np.ma.getmaskarray(values), np.nan, np.ma.getdata(values))
+    array = np.array(query.align(values, "values"), order="C")  # so that `flat` is a view of it
+    flat, hidden = array.reshape(-1), unmeasured.reshape(-1)
+    if array.dtype.kind == "f":
+        blank = np.isnan(flat)
+        unstated = np.flatnonzero(blank & ~hidden)
+        if unstated.size:
+            raise ValueError(
+                f"values has no number for {query.answer_name(int(unstated[0]))}; {_HOW_TO_STATE}"
+            )
+    else:
+        blank = np.zeros(flat.shape, dtype=np.bool_)
+    filled = np.flatnonzero(hidden & ~blank)
+    if filled.size:
+        where = int(filled[0])
+        raise ValueError(
+            f"unmeasured says that {query.answer_name(where)} was not published, but values holds "
+            f"{flat[where].item()!r} there; such cells must be NaN or masked"
+        )
+    flat[hidden] = 0
+    finite = finite_array(array, "values", query.answer_name)
+    if not law.integer:
+        return finite.astype(np.float64)
+    fractional = np.flatnonzero(finite.reshape(-1) != np.rint(finite.reshape(-1)))
+    if fractional.size:
+        where = int(fractional[0])
+        raise ValueError(
+            f"values must be whole numbers under the law {law.name!r}, but {query.answer_name(where)} is "
+            f"{finite.reshape(-1)[where].item()!r}: the table seems averaged, scaled or otherwise "
+            "post-processed, or its noise is not integer noise; give the numbers as they left the "
+            "mechanism, with their own law"
+        )
+    return finite.astype(np.int64)
+
+
+def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeasured: Mask) -> None:
+    """What the law asks of the query, of its invariants and of unpublished cells."""
+    for item in fields(law):  # type: ignore[arg-type]  # laws are dataclasses
+        scale = getattr(law, item.name)
+        if isinstance(scale, np.ndarray):
+            try:
+                fits = np.broadcast_shapes(scale.shape, query.shape) == query.shape
+            except ValueError:
+                fits = False
+            if not fits:
+                raise ValueError(
+                    f"{item.name} of the law {law.name!r} has shape {scale.shape}, which does not fit the "
+                    f"answers of the query, of shape {query.shape}"
+                )
+    if law.support == "integers":
+        if invariants is not None:
+            raise ValueError(
+                f"noise of the law {law.name!r} is independent in each cell, so invariants must be None; "
+                "publish exact values as Exact parts of the release"
+            )
+        if unmeasured.all():
+            raise ValueError("unmeasured leaves no cell of the query measured; leave the measurement out")
+        return
+    if not query.is_identity:
+        raise ValueError(
+            f"the law {law.name!r} is noise on a whole table, so its query must be Identity, got "
+            f"{query.names[:3]}..."
+        )
+    if unmeasured.any():
+        name = query.answer_name(int(np.flatnonzero(unmeasured.reshape(-1))[0]))
+        raise ValueError(
+            f"the law {law.name!r} ties the noise of all cells together, so no cell can be unmeasured, but "
+            f"{name} is"
+        )
+    if invariants is not None and not invariants.frame.same_cells(query.frame):
+        raise ValueError(
+            "invariants of the noise must be about the table of the query (same dimensions and labels)"
+        )
+
+
+def has_negative_entry(query: Query) -> Mask:
+    """For each answer, whether some cell counts negatively in it."""
+    found = []
+    for part in query.parts:
+        own = np.zeros(part.rows, dtype=np.bool_)
+        if isinstance(part, MatrixPart):
+            entries = part.matrix.tocoo()
+            own[entries.row[entries.data < 0]] = True
+        found.append(own)
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.bool_)
+
+
+def described(query: Query) -> str:
+    """A query in a few words: how many answers, and what they are by."""
+    told = []
+    for part in query.parts:
+        if isinstance(part, MatrixPart):
+            told.append(f"{part.rows} linear combination{'s' if part.rows > 1 else ''}")
+        elif part.keep:
+            told.append(f"{part.rows} answer{'s' if part.rows > 1 else ''} by {' × '.join(part.keep)}")
+        else:
+            told.append("grand total")
+    return " and ".join(told)

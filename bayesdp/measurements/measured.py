@@ -1,0 +1,182 @@
+"""Noisy answers of a query, with the law of their noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.measurements._checks import (
+    Mask,
+    Values,
+    check_law,
+    checked_noisy,
+    described,
+    on_frame,
+    read_only,
+    unmeasured_mask,
+)
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.queries import Query
+
+__all__ = ["Measured"]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Noisy answers of a query, with the law of their noise: what an agency publishes in place of a table.
+
+    Parameters
+    ----------
+    query : Query
+        What was asked of the confidential table.
+    values : xarray.DataArray, pandas object or array_like, shape `query.shape`
+        The noisy answers, in counts. Labelled values are matched by label. Negative numbers are fine: noise
+        does that, and clipping them would change the law.
+    law : NoiseLaw
+        Law of the noise. Integer laws need whole numbers.
+    invariants : Invariants, optional
+        The exact queries under which lattice or projected noise was drawn; a release takes its own exact
+        parts when this is None. Must be None for independent noise.
+    name : str, optional
+        Name of the measurement, for example in the PyMC model.
+    unmeasured : boolean array or list, optional
+        Cells that were not published: a boolean DataArray or array of the query's shape, or a list of answer
+        names (``"county=Alpha, education=Low"``) or label tuples (``("Alpha", "Low")``). There the values
+        must be NaN or masked. For independent noise only.
+    postprocessing : {None, "none"}
+        What was done to the numbers after the noise was added. Anything but nothing is refused.
+
+    Attributes
+    ----------
+    values : numpy.ndarray
+        Read-only; int64 under an integer law, float64 otherwise; 0 where nothing was published.
+    unmeasured : numpy.ndarray of bool
+        Read-only, of the same shape; True where nothing was published.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If labels do not match the query, a value is NaN without being stated as unmeasured, infinite, too
+        large, or fractional under an integer law; or if the table was post-processed. The message names the
+        cell.
+
+    Examples
+    --------
+    >>> from bayesdp.noise import DiscreteGaussian
+    >>> from bayesdp.queries import Identity
+    >>> county = Identity({"county": ["Alpha", "Beta", "Gamma"]})
+    >>> Measured(county, [12, -3, 40], DiscreteGaussian(sigma=5.0))
+    <Measured: 3 answers by county, law discrete-gaussian sigma=5>
+    >>> Measured(county, [12, np.nan, 40], DiscreteGaussian(sigma=5.0), unmeasured=["county=Beta"]).values
+    array([12,  0, 40])
+    """
+
+    query: Query
+    values: Values
+    law: NoiseLaw
+    invariants: Invariants | None
+    name: str | None
+    unmeasured: Mask
+
+    def __init__(
+        self,
+        query: Query,
+        values: Any,
+        law: NoiseLaw,
+        invariants: Invariants | Query | None = None,
+        name: str | None = None,
+        *,
+        unmeasured: Any = None,
+        postprocessing: str | None = None,
+    ) -> None:
+        if not isinstance(query, Query):
+            raise TypeError(
+                f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}"
+            )
+        if not isinstance(law, NoiseLaw):
+            raise TypeError(
+                f"law must be a noise law such as DiscreteGaussian(sigma=5) or parse_law(...), got {law!r}; "
+                "an exact answer is an Exact"
+            )
+        if name is not None:
+            _check_name(name)
+        if postprocessing not in (None, "none"):
+            raise ValueError(
+                f"postprocessing is {postprocessing!r}: after clipping, rounding, making consistent or the "
+                f"like the published numbers no longer follow the noise law {law.name!r}, and no "
+                "likelihood for them is known here. Use the noisy measurements from before the "
+                "post-processing (agencies publish them as noisy measurement files), or a noise law of "
+                "your own that includes it"
+            )
+        if invariants is not None and not isinstance(invariants, Invariants):
+            invariants = Invariants(invariants)
+        mask = unmeasured_mask(query, unmeasured)
+        check_law(query, law, invariants, mask)
+        object.__setattr__(self, "query", query)
+        object.__setattr__(self, "values", read_only(checked_noisy(query, values, law, mask)))
+        object.__setattr__(self, "law", law)
+        object.__setattr__(self, "invariants", invariants)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "unmeasured", read_only(mask))
+
+    def on_frame(self, frame: Frame, invariants: Invariants | None = None) -> Measured:
+        """The same measurement with the group labels of `frame`, and with the noise's invariants filled in.
+
+        Parameters
+        ----------
+        frame : Frame
+            Labels the same cells.
+        invariants : Invariants, optional
+            Used by lattice and projected laws whose own invariants were left open.
+        """
+        own = self.invariants if self.law.support != "integers" else None
+        if own is not None:
+            own = Invariants(on_frame(own.query, frame), frame)
+        elif self.law.support != "integers":
+            own = invariants
+        query = on_frame(self.query, frame)
+        if query is self.query and own == self.invariants:
+            return self
+        return Measured(query, self.published, self.law, own, self.name, unmeasured=self.unmeasured)
+
+    @property
+    def published(self) -> Values:
+        """The values as published: float64 with NaN where some were not, otherwise as stored."""
+        return np.where(self.unmeasured, np.nan, self.values) if self.unmeasured.any() else self.values
+
+    @property
+    def labelled(self) -> xr.DataArray:
+        """The published values as a labelled DataArray."""
+        name = self.name or "noisy"
+        if self.query.is_identity:
+            return self.query.frame.data_array(self.published, name)
+        return xr.DataArray(self.published, dims=self.query.dims, coords=self.query.coords, name=name)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Measured)
+            and (self.query, self.law, self.invariants, self.name)
+            == (other.query, other.law, other.invariants, other.name)
+            and np.array_equal(self.values, other.values)
+            and np.array_equal(self.unmeasured, other.unmeasured)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.query, self.law, self.values.tobytes()))
+
+    def __repr__(self) -> str:
+        hidden = int(self.unmeasured.sum())
+        missing = f", {hidden} of them unmeasured" if hidden else ""
+        return f"<Measured: {described(self.query)}{missing}, law {self.law}>"
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"name must be a non-empty string, got {name!r}")

@@ -1,0 +1,84 @@
+"""Argument checks of the noise laws: scales, locations, shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp import _validate
+from bayesdp.noise.base import Floats
+
+__all__ = [
+    "MAX_SCALE",
+    "broadcast_scale",
+    "located",
+    "positive_number",
+    "positive_scale",
+    "values_and_location",
+]
+
+MAX_SCALE = 2.0**46
+"""Scales must be smaller than this, so that noise at a hundred scales stays below 2**53 and is an exact integer."""
+
+
+def positive_number(value: Any, argument: str) -> float:
+    """Accept one positive number below `MAX_SCALE`."""
+    scale = _validate.positive_real(value, argument)
+    if scale >= MAX_SCALE:
+        raise ValueError(f"{argument} must be smaller than 2**46, got {value!r}")
+    return scale
+
+
+def positive_scale(value: Any, argument: str) -> float | Floats:
+    """Accept one positive number, or an array of them that nobody can write to."""
+    if np.ndim(value) == 0 and not isinstance(value, np.ndarray):
+        return positive_number(value, argument)
+    array = np.array(_validate.finite_array(value, argument), dtype=np.float64)
+    flat = array.reshape(-1)
+    bad = np.flatnonzero((flat <= 0.0) | (flat >= MAX_SCALE))
+    if bad.size:
+        where = tuple(int(i) for i in np.unravel_index(bad[0], array.shape))
+        raise ValueError(
+            f"{argument} must be greater than 0 and smaller than 2**46 in every cell, "
+            f"but at position {where} it is {flat[bad[0]]!r}"
+        )
+    if array.size == 0:
+        raise ValueError(f"{argument} must hold at least one number, got an array of shape {array.shape}")
+    if array.ndim == 0:
+        return float(array)
+    array.flags.writeable = False
+    return array
+
+
+def broadcast_scale(scale: float | Floats, shape: tuple[int, ...], argument: str) -> Floats:
+    """Spread a scale over the cells; one array entry per cell, nothing that would enlarge the table."""
+    try:
+        return np.broadcast_to(np.asarray(scale, dtype=np.float64), shape)
+    except ValueError:
+        raise ValueError(
+            f"{argument} has shape {np.shape(scale)}, which does not fit values of shape {shape}"
+        ) from None
+
+
+def located(location: npt.ArrayLike | None, shape: tuple[int, ...]) -> Floats:
+    """Spread a location (zero if None) over the cells."""
+    centre = np.asarray(_validate.finite_array(0.0 if location is None else location, "location"), np.float64)
+    try:
+        return np.broadcast_to(centre, shape)
+    except ValueError:
+        raise ValueError(f"location has shape {centre.shape}, which does not fit the shape {shape}") from None
+
+
+def values_and_location(values: npt.ArrayLike, location: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Accept finite values and locations of one shape, or of shapes that broadcast against each other."""
+    first = np.asarray(_validate.finite_array(values, "values"), dtype=np.float64)
+    second = np.asarray(_validate.finite_array(location, "location"), dtype=np.float64)
+    try:
+        shape = np.broadcast_shapes(first.shape, second.shape)
+    except ValueError:
+        raise ValueError(
+            f"values of shape {first.shape} do not fit location of shape {second.shape}"
+        ) from None
+    return np.broadcast_to(first, shape), np.broadcast_to(second, shape)

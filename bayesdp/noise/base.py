@@ -1,0 +1,226 @@
+"""What every noise law offers, the registry of their names, and reading them from text and files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp import _validate
+from bayesdp.invariants import Invariants
+
+__all__ = ["Floats", "Ints", "NoiseLaw", "law_names", "parse_law"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+_REGISTRY: dict[str, type[NoiseLaw]] = {}
+
+
+class NoiseLaw(ABC):
+    """A probability law of noise, with an exact log-mass or log-density and a sampler.
+
+    A law is a frozen dataclass whose fields are its parameters. Defining a subclass with a `name` registers
+    it: release files and the command line then know it by that name.
+
+    Attributes
+    ----------
+    name : str
+        Name in files and on the command line.
+    support : {"integers", "lattice", "subspace"}
+        Where the noise lives: independent integers, the integer points of the null space of the invariants,
+        or that null space itself. The last two need the invariants.
+    integer : bool
+        Whether noisy values are integers.
+    """
+
+    name: ClassVar[str]
+    support: ClassVar[Literal["integers", "lattice", "subspace"]]
+    integer: ClassVar[bool]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:
+            _REGISTRY[cls.name] = cls
+
+    @abstractmethod
+    def logp(
+        self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None
+    ) -> float:
+        """Joint log-mass (log-density for a subspace) of noisy values around a location.
+
+        Parameters
+        ----------
+        values : array_like, shape (*query)
+            Noisy values.
+        location : array_like, shape (*query)
+            What the noise was added to.
+        invariants : Invariants, optional
+            Needed by laws on a lattice or a subspace, not used by the others.
+
+        Returns
+        -------
+        float
+            ``-inf`` off the support.
+        """
+
+    @abstractmethod
+    def draw(
+        self,
+        rng: np.random.Generator | None,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Floats | Ints:
+        """Draw noise, or noisy values around a location.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator or None
+            None takes fresh entropy from the operating system.
+        shape : tuple of int
+            Shape of one answer of the query.
+        size : int, optional
+            Number of draws; without it one draw, with no axis for it.
+        invariants : Invariants, optional
+            Needed by laws on a lattice or a subspace, not used by the others.
+        location : array_like, optional
+            What to add the noise to; zero by default.
+
+        Returns
+        -------
+        numpy.ndarray, shape (size, *shape)
+            int64 for integer laws, float64 for the others.
+        """
+
+    def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
+        """Variance of the noise in each cell, shape `shape`, or None where no closed form is known."""
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the law by plain strings, numbers and lists: ``{"law": name, ...parameters}``."""
+        description: dict[str, Any] = {"law": self.name}
+        for name, value in self._parameters().items():
+            description[name] = value.tolist() if isinstance(value, np.ndarray) else value
+        return description
+
+    @staticmethod
+    def from_description(description: Mapping[str, Any]) -> NoiseLaw:
+        """Rebuild a law from `describe`.
+
+        Parameters
+        ----------
+        description : mapping
+            ``law``, a registered name, and exactly the parameters of that law.
+
+        Returns
+        -------
+        NoiseLaw
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the name is not registered, a key is unknown or missing, or a value is not valid.
+
+        Examples
+        --------
+        >>> from bayesdp.noise import DiscreteGaussian
+        >>> NoiseLaw.from_description({"law": "discrete-gaussian", "sigma": 5.0})
+        DiscreteGaussian(sigma=5.0)
+        """
+        if not isinstance(description, Mapping):
+            raise TypeError(f"the description of a noise law must be a mapping, got {description!r}")
+        if "law" not in description:
+            raise ValueError(f"the description of a noise law lacks 'law'; known laws are {law_names()}")
+        name = description["law"]
+        if not isinstance(name, str) or name not in _REGISTRY:
+            raise ValueError(f"unknown noise law {name!r}; known laws are {law_names()}")
+        law = _REGISTRY[name]
+        known = [item.name for item in fields(law)]  # type: ignore[arg-type]  # subclasses are dataclasses
+        parameters = {key: value for key, value in description.items() if key != "law"}
+        unknown = [key for key in parameters if key not in known]
+        if unknown:
+            raise ValueError(
+                f"noise law {name!r} has no parameter {_validate.shown(unknown)}; it has {', '.join(known)}"
+            )
+        try:
+            return law(**parameters)
+        except (TypeError, ValueError) as error:
+            missing = [key for key in known if key not in parameters]
+            if missing and "missing" in str(error):  # the dataclass's own message names no law
+                raise ValueError(f"noise law {name!r} lacks parameter {_validate.shown(missing)}") from None
+            raise type(error)(f"noise law {name!r}: {error}") from None
+
+    def _parameters(self) -> dict[str, Any]:
+        return {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
+
+    # Laws may hold arrays, which dataclasses cannot compare or hash; the description can do both.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NoiseLaw) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(repr(self.describe()))
+
+    def __str__(self) -> str:
+        shown = []
+        for name, value in self._parameters().items():
+            if isinstance(value, np.ndarray):
+                shown.append(f"{name}=<one per cell, from {value.min():.6g} to {value.max():.6g}>")
+            else:
+                shown.append(f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}")
+        return " ".join([self.name, *shown])
+
+
+def law_names() -> str:
+    """List the registered names for a message."""
+    return ", ".join(sorted(_REGISTRY))
+
+
+def parse_law(text: str) -> NoiseLaw:
+    """Read a law written as its name and parameters, as on the command line and in methods notes.
+
+    Parameters
+    ----------
+    text : str
+        ``name parameter=value ...``. Scales are single numbers here; give arrays in Python.
+
+    Returns
+    -------
+    NoiseLaw
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the text has another form, or as in `NoiseLaw.from_description`.
+
+    Examples
+    --------
+    >>> parse_law("discrete-gaussian sigma=5")
+    DiscreteGaussian(sigma=5.0)
+    >>> parse_law("lattice-laplace epsilon=0.25 norm=l2")
+    LatticeLaplace(epsilon=0.25, norm='l2')
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a noise law must be written as text, got {text!r}")
+    words = text.split()
+    if not words:
+        raise ValueError(f"a noise law must start with one of {law_names()}, got {text!r}")
+    description: dict[str, Any] = {"law": words[0]}
+    for word in words[1:]:
+        key, separator, value = word.partition("=")
+        if not (key and separator and value):
+            raise ValueError(
+                f"parameters of a noise law must be written as name=value, got {word!r} in {text!r}"
+            )
+        if key in description:
+            raise ValueError(f"parameter {key!r} appears twice in {text!r}")
+        try:
+            description[key] = float(value)
+        except ValueError:
+            description[key] = value  # a word such as l1; the law says whether it makes sense
+    return NoiseLaw.from_description(description)

@@ -1,0 +1,202 @@
+"""The Gaussian mechanism, exactly: its (epsilon, delta) profile and its mu in Gaussian differential privacy.
+
+Balle and Wang (2018, Theorem 8): Gaussian noise of scale sigma on a statistic of l2 sensitivity ``D``
+satisfies (epsilon, delta) if and only if, with ``mu = D / sigma``,
+
+``delta >= Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu)``.
+
+It is mu-GDP (Dong, Roth and Su, 2022, Theorem 1). The difference is taken in log space through Mills'
+ratio, so that deltas far below 1e-16 keep their relative accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+
+from bayesdp import _validate
+from bayesdp.privacy._mills import log_normal_density, mills, mills_difference
+
+__all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "gaussian_sigma", "gaussian_sigma_for_mu"]
+
+_RTOL = 4 * np.finfo(float).eps  # the smallest that brentq accepts
+
+
+def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> float:
+    """Give the smallest delta at which Gaussian noise is (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    epsilon : float
+        Zero or greater.
+    sigma : float
+        Standard deviation of the noise.
+    sensitivity : float, default 1
+        Largest l2 distance between the statistics of two neighbouring tables, in the unit of sigma.
+
+    Returns
+    -------
+    float
+        delta, between 0 and 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is negative, another argument not positive, or one is not finite.
+
+    Examples
+    --------
+    >>> print(f"{gaussian_delta(1.0, sigma=1.0):.6f}")
+    0.126937
+    """
+    epsilon = _validate.nonnegative_real(epsilon, "epsilon")
+    return math.exp(_log_delta(epsilon, gaussian_mu(sigma, sensitivity)))
+
+
+def gaussian_epsilon(delta: float, sigma: float, sensitivity: float = 1.0) -> float:
+    """Give the smallest epsilon at which Gaussian noise is (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    delta : float
+        Strictly between 0 and 1.
+    sigma, sensitivity : float
+        As in `gaussian_delta`.
+
+    Returns
+    -------
+    float
+        epsilon, zero or greater.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If delta is not in (0, 1), another argument not positive, or one is not finite.
+
+    Examples
+    --------
+    >>> epsilon = gaussian_epsilon(1e-10, sigma=5.0)
+    >>> print(f"{epsilon:.6f} {gaussian_delta(epsilon, sigma=5.0):.3e}")
+    1.181601 1.000e-10
+    """
+    log_delta = math.log(_validate.probability(delta, "delta"))
+    mu = gaussian_mu(sigma, sensitivity)
+    if _log_delta(0.0, mu) <= log_delta:
+        return 0.0
+    # mu-GDP implies mu**2/2-zCDP, so Bun and Steinke's epsilon is an upper end.
+    high = 0.5 * mu * mu + mu * math.sqrt(-2.0 * log_delta)
+    return float(brentq(lambda value: _log_delta(value, mu) - log_delta, 0.0, high, xtol=1e-300, rtol=_RTOL))
+
+
+def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
+    """Give the smallest Gaussian scale that is (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    epsilon : float
+        Zero or greater.
+    delta : float
+        Strictly between 0 and 1.
+    sensitivity : float, default 1
+        As in `gaussian_delta`.
+
+    Returns
+    -------
+    float
+        sigma, in the unit of the sensitivity.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is negative, delta not in (0, 1), the sensitivity not positive, or one is not finite.
+
+    Examples
+    --------
+    >>> print(f"{gaussian_sigma(1.0, 1e-6):.6f}")
+    4.224679
+    """
+    epsilon = _validate.nonnegative_real(epsilon, "epsilon")
+    log_delta = math.log(_validate.probability(delta, "delta"))
+    distance = _validate.positive_real(sensitivity, "sensitivity")
+
+    def excess(log_mu: float) -> float:
+        floor = -1e4  # so that the root finder never sees an infinity
+        return max(_log_delta(epsilon, math.exp(log_mu)), floor) - log_delta
+
+    low, high = -1.0, 1.0
+    while excess(low) > 0.0:
+        low -= 2.0
+    while excess(high) < 0.0:
+        high += 1.0
+    log_mu = float(brentq(excess, low, high, xtol=1e-15, rtol=_RTOL))
+    return distance / math.exp(log_mu)
+
+
+def gaussian_mu(sigma: float, sensitivity: float = 1.0) -> float:
+    """Give the parameter of Gaussian differential privacy: ``mu = sensitivity / sigma``.
+
+    Parameters
+    ----------
+    sigma, sensitivity : float
+        As in `gaussian_delta`.
+
+    Returns
+    -------
+    float
+        mu.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a positive finite number.
+
+    Examples
+    --------
+    >>> gaussian_mu(sigma=4.0, sensitivity=2.0)
+    0.5
+    """
+    return _validate.positive_real(sensitivity, "sensitivity") / _validate.positive_real(sigma, "sigma")
+
+
+def gaussian_sigma_for_mu(mu: float, sensitivity: float = 1.0) -> float:
+    """Give the Gaussian scale that is exactly mu-GDP: ``sensitivity / mu``.
+
+    Parameters
+    ----------
+    mu : float
+        Parameter of Gaussian differential privacy.
+    sensitivity : float, default 1
+        As in `gaussian_delta`.
+
+    Returns
+    -------
+    float
+        sigma, in the unit of the sensitivity.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a positive finite number.
+
+    Examples
+    --------
+    >>> gaussian_sigma_for_mu(0.5, sensitivity=2.0)
+    4.0
+    """
+    return _validate.positive_real(sensitivity, "sensitivity") / _validate.positive_real(mu, "mu")
+
+
+def _log_delta(epsilon: float, mu: float) -> float:
+    """Logarithm of delta: ``phi(x) (R(x) - R(x + mu))`` with ``x = epsilon/mu - mu/2``.
+
+    Because ``exp(epsilon) phi(x + mu) = phi(x)``.
+    """
+    x = epsilon / mu - 0.5 * mu
+    if x < -5.0:
+        # delta is nearly 1: subtract its small complement, Phi(x) + phi(x) R(x + mu).
+        density = math.exp(log_normal_density(x))
+        return math.log1p(-density * (mills(-x) + mills(x + mu)))
+    difference = mills_difference(x, mu)
+    return log_normal_density(x) + math.log(difference) if difference > 0.0 else -math.inf

@@ -1,0 +1,241 @@
+"""The statement of what a mechanism protects, for whom, and how much."""
+
+from __future__ import annotations
+
+import html
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from bayesdp import _validate
+from bayesdp.privacy.pairs import NORMS, PairLoss, checked_parameters
+
+__all__ = ["EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "KINDS", "Guarantee", "gibbs_sampler"]
+
+KINDS: Mapping[str, str] = {
+    "pure": "pure differential privacy (epsilon)",
+    "zcdp": "zero-concentrated differential privacy (rho)",
+    "approximate": "approximate differential privacy (epsilon, delta)",
+    "gdp": "Gaussian differential privacy (mu)",
+}
+"""Kinds of guarantee and what they are called."""
+
+_REQUIRED = {"pure": ("epsilon",), "zcdp": ("rho",), "approximate": ("epsilon", "delta"), "gdp": ("mu",)}
+
+EXACT_SAMPLER = "exact"
+"""The noise is drawn from its law, up to floating point."""
+
+FLOATING_POINT_CAVEAT = (
+    "The noise was computed in binary64 floating point: the statements hold for exact real arithmetic, "
+    "and rounding errors are not accounted for."
+)
+"""A caveat for noise that no vetted integer-only sampler has drawn."""
+
+_SIMULATED = (
+    "SIMULATED: the noise came from a generator whose seed may be known. Whoever knows the seed can subtract "
+    "the noise. This is no protection; publish only what was released without rng."
+)
+_APPROXIMATE = re.compile(r"approximate: [1-9][0-9]* sweeps of Gibbs, convergence not certified")
+_WIDTH = 100
+
+
+def gibbs_sampler(sweeps: int) -> str:
+    """Say that the noise is the end of a Gibbs chain whose convergence nobody has certified.
+
+    Parameters
+    ----------
+    sweeps : int
+        Sweeps run for each draw.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not a positive integer.
+
+    Examples
+    --------
+    >>> gibbs_sampler(1000)
+    'approximate: 1000 sweeps of Gibbs, convergence not certified'
+    """
+    count = _validate.positive_integer(sweeps, "sweeps")
+    return f"approximate: {count} sweeps of Gibbs, convergence not certified"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a mechanism protects: for which pairs of tables, at what loss, and with what reservations.
+
+    Attributes
+    ----------
+    kind : {"pure", "zcdp", "approximate", "gdp"}
+        Definition of privacy.
+    parameters : mapping
+        Its parameters for a difference of ``sensitivity`` (1 unless it is among them) in the norm `unit`:
+        ``epsilon``; ``rho``; ``epsilon`` and ``delta``; ``mu``.
+    unit : {"l1", "l2"}
+        Norm in which the difference of two tables is measured, in counts.
+    pairs : tuple of PairLoss
+        One row for each kind of neighbouring tables that share the invariants: size of the difference, loss.
+    determined_cells : tuple of str
+        Labels of the cells that the invariants and ``x >= 0`` determine. They are not protected.
+    sampler : str
+        `EXACT_SAMPLER`, or what `gibbs_sampler` says. While convergence is not certified no printed loss
+        stands without that remark.
+    simulated : bool
+        The noise was drawn from a generator handed in by the user.
+    caveats : tuple of str
+        Sentences.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a field has the wrong type, or a value that is none of those above.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy import pure_pairs
+    >>> print(Guarantee("pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", ["2x2 move"])))
+    Privacy guarantee: pure differential privacy (epsilon)
+      Only tables with the same invariants are protected against being told apart.
+      Loss per unit of l1 distance between two tables: epsilon = 0.25
+      Loss for particular pairs:
+        - two records exchange a category within a 2x2 subtable, all its margins kept (2x2 move); l1
+          distance 4: epsilon = 1
+      Noise: drawn exactly from its law
+    """
+
+    kind: str
+    parameters: Mapping[str, float]
+    unit: str
+    pairs: tuple[PairLoss, ...] = ()
+    determined_cells: tuple[str, ...] = ()
+    sampler: str = EXACT_SAMPLER
+    simulated: bool = False
+    caveats: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.kind, tuple(KINDS), "kind")
+        parameters = checked_parameters(self.parameters, "parameters")
+        missing = [name for name in _REQUIRED[self.kind] if name not in parameters]
+        if missing:
+            raise ValueError(f"parameters of a {self.kind!r} guarantee must include {', '.join(missing)}")
+        object.__setattr__(self, "parameters", parameters)
+        _validate.choice(self.unit, NORMS, "unit")
+        for name in ("pairs", "determined_cells", "caveats"):
+            kept = PairLoss if name == "pairs" else str
+            items = getattr(self, name)
+            if isinstance(items, str) or not all(isinstance(item, kept) for item in items):
+                raise TypeError(f"{name} must be a sequence of {kept.__name__}, got {items!r}")
+            object.__setattr__(self, name, tuple(items))
+        sampler: Any = self.sampler
+        if not isinstance(sampler, str) or not (sampler == EXACT_SAMPLER or _APPROXIMATE.fullmatch(sampler)):
+            raise ValueError(
+                f"sampler must be {EXACT_SAMPLER!r} or 'approximate: n sweeps of Gibbs, convergence not "
+                f"certified', got {self.sampler!r}"
+            )
+        _validate.boolean(self.simulated, "simulated")
+
+    @property
+    def certified(self) -> bool:
+        """Whether the noise has the stated law, so that the losses stand as they are."""
+        return self.sampler == EXACT_SAMPLER
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the guarantee by plain strings, numbers, lists and dictionaries (JSON)."""
+        return {
+            "kind": self.kind,
+            "parameters": dict(self.parameters),
+            "unit": self.unit,
+            "pairs": [row.to_dict() for row in self.pairs],
+            "determined_cells": list(self.determined_cells),
+            "sampler": self.sampler,
+            "simulated": self.simulated,
+            "caveats": list(self.caveats),
+        }
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Guarantee:
+        """Read what `to_dict` wrote.
+
+        Parameters
+        ----------
+        description : mapping
+            Keys as in `to_dict`, all of them and no others.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a key is missing, unknown, or holds something else than it should.
+        """
+        entries = _exactly(description, [item.name for item in fields(cls)], "guarantee")
+        rows = entries["pairs"]
+        if not isinstance(rows, (list, tuple)):
+            raise TypeError(f"pairs of a guarantee must be a list, got {rows!r}")
+        names = [item.name for item in fields(PairLoss)]
+        entries["pairs"] = tuple(PairLoss(**_exactly(row, names, "row of a guarantee")) for row in rows)
+        return cls(**entries)
+
+    def _loss(self, loss: Mapping[str, float]) -> str:
+        """Write a loss; while the sampler is not certified, never without saying so."""
+        shown = ", ".join(f"{name} = {value:.6g}" for name, value in loss.items() if name != "sensitivity")
+        return shown if self.certified else f"target {shown} ({self.sampler.replace(':', ',')})"
+
+    def _distance(self) -> str:
+        """Say to what difference the parameters refer."""
+        size = self.parameters.get("sensitivity", 1.0)
+        return f"per unit of {self.unit} distance" if size == 1.0 else f"at {self.unit} distance {size:.6g}"
+
+    def statements(self) -> list[tuple[str, list[str]]]:
+        """Give the guarantee as sentences with the items they list, for text and HTML alike."""
+        lines: list[tuple[str, list[str]]] = [
+            ("Only tables with the same invariants are protected against being told apart.", []),
+            (f"Loss {self._distance()} between two tables: {self._loss(self.parameters)}", []),
+        ]
+        if self.pairs:
+            rows = [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self._loss(p.loss)}" for p in self.pairs]
+            lines.append(("Loss for particular pairs:", rows))
+        if self.determined_cells:
+            heading = f"Not protected: the invariants determine these cells ({len(self.determined_cells)}):"
+            lines.append((heading, list(self.determined_cells)))
+        noise = "drawn exactly from its law" if self.certified else self.sampler
+        lines.append((f"Noise: {noise}", []))
+        if self.simulated:
+            lines.append((_SIMULATED, []))
+        lines.extend((sentence, []) for sentence in self.caveats)
+        return lines
+
+    def __str__(self) -> str:
+        text = [f"Privacy guarantee: {KINDS[self.kind]}"]
+        for sentence, items in self.statements():
+            text.append(textwrap.fill(sentence, _WIDTH, initial_indent="  ", subsequent_indent="    "))
+            text.extend(
+                textwrap.fill(item, _WIDTH, initial_indent="    - ", subsequent_indent="      ")
+                for item in items
+            )
+        return "\n".join(text)
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks and reports; every label is escaped."""
+        parts = [f"<p><strong>Privacy guarantee: {html.escape(KINDS[self.kind])}</strong></p><ul>"]
+        for sentence, items in self.statements():
+            listed = "".join(f"<li>{html.escape(item)}</li>" for item in items)
+            parts.append(f"<li>{html.escape(sentence)}{f'<ul>{listed}</ul>' if listed else ''}</li>")
+        return "".join(parts) + "</ul>"
+
+
+def _exactly(description: Any, names: list[str], what: str) -> dict[str, Any]:
+    """Accept a mapping with exactly these keys."""
+    if not isinstance(description, Mapping):
+        raise TypeError(f"the description of a {what} must be a mapping, got {description!r}")
+    unknown = [key for key in description if key not in names]
+    if unknown:
+        raise ValueError(
+            f"the description of a {what} has unknown keys {_validate.shown(unknown)}; "
+            f"valid keys are {', '.join(names)}"
+        )
+    missing = [name for name in names if name not in description]
+    if missing:
+        raise ValueError(f"the description of a {what} lacks {_validate.shown(missing)}")
+    return dict(description)

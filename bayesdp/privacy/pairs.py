@@ -1,0 +1,200 @@
+"""What a mechanism costs for a given pair of neighbouring tables.
+
+With fixed invariants, two tables can only differ by a ``u`` that changes none of them. How much a
+mechanism reveals about the difference depends on the size of ``u``, so a guarantee is a list of rows:
+a relation in words, the size of ``u`` in the mechanism's norm, and the loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bayesdp import _validate
+from bayesdp.privacy._frozen import FrozenMapping
+from bayesdp.privacy.gaussian import gaussian_epsilon
+from bayesdp.privacy.zcdp import gaussian_rho, rho_to_epsilon
+
+__all__ = ["DIFFERENCES", "NORMS", "Difference", "PairLoss", "gaussian_pairs", "pure_pairs"]
+
+NORMS = ("l1", "l2")
+"""Norms in which the difference of two tables is measured."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference between two tables that share their invariants.
+
+    Attributes
+    ----------
+    relation : str
+        What sets the two tables apart, in words.
+    l1, l2 : float
+        The size of the difference in counts.
+    """
+
+    relation: str
+    l1: float
+    l2: float
+
+    def size(self, norm: str) -> float:
+        """Give the size in ``"l1"`` or ``"l2"``."""
+        return self.l1 if _validate.choice(norm, NORMS, "norm") == "l1" else self.l2
+
+
+DIFFERENCES: Mapping[str, Difference] = {
+    "substitution": Difference(
+        "one record moved between two cells that keep every invariant (substitution)", 2.0, math.sqrt(2.0)
+    ),
+    "2x2 move": Difference(
+        "two records exchange a category within a 2x2 subtable, all its margins kept (2x2 move)", 4.0, 2.0
+    ),
+    "3-cycle": Difference(
+        "three records exchange categories within a 3x3 subtable, all its margins kept (3-cycle)",
+        6.0,
+        math.sqrt(6.0),
+    ),
+}
+"""The named differences: one record substituted; +1 and -1 on a 2x2 subtable, on a cycle of a 3x3 one."""
+
+
+@dataclass(frozen=True)
+class PairLoss:
+    """One row of a guarantee.
+
+    Attributes
+    ----------
+    relation : str
+        What sets the two tables apart, in words.
+    size : float
+        Norm of the difference, in counts.
+    norm : str
+        ``"l1"`` or ``"l2"``.
+    loss : mapping
+        The privacy parameters for that pair: names among ``epsilon``, ``delta``, ``rho``, ``mu``.
+    """
+
+    relation: str
+    size: float
+    norm: str
+    loss: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        relation: Any = self.relation
+        if not isinstance(relation, str) or not relation:
+            raise TypeError(f"relation must be a sentence, got {self.relation!r}")
+        object.__setattr__(self, "size", _validate.nonnegative_real(self.size, "size"))
+        _validate.choice(self.norm, NORMS, "norm")
+        object.__setattr__(self, "loss", checked_parameters(self.loss, "loss"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the row by plain strings and numbers."""
+        return {"relation": self.relation, "size": self.size, "norm": self.norm, "loss": dict(self.loss)}
+
+
+def checked_parameters(parameters: Any, argument: str) -> FrozenMapping:
+    """Accept a mapping of known privacy parameters to finite numbers that are not negative."""
+    if not isinstance(parameters, Mapping) or not parameters:
+        raise TypeError(f"{argument} must map names of privacy parameters to numbers, got {parameters!r}")
+    known = ("epsilon", "delta", "rho", "mu", "sensitivity")
+    unknown = [name for name in parameters if name not in known]
+    if unknown:
+        raise ValueError(
+            f"{argument} has unknown names {_validate.shown(unknown)}; valid names are {', '.join(known)}"
+        )
+    checked = {
+        key: _validate.nonnegative_real(value, f"{argument}[{key!r}]") for key, value in parameters.items()
+    }
+    return FrozenMapping(checked)
+
+
+def pure_pairs(epsilon: float, norm: str, differences: Sequence[str | Difference]) -> tuple[PairLoss, ...]:
+    """Rows of a mechanism with mass proportional to ``exp(-epsilon ||z||)``: a loss of ``epsilon ||u||``.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of the noise, per count.
+    norm : {"l1", "l2"}
+        Norm of the noise.
+    differences : sequence of str or Difference
+        Names in `DIFFERENCES`, or differences of one's own.
+
+    Returns
+    -------
+    tuple of PairLoss
+
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is not a positive number, or a name is unknown.
+
+    Examples
+    --------
+    >>> [row.loss["epsilon"] for row in pure_pairs(0.25, "l1", ["substitution", "2x2 move", "3-cycle"])]
+    [0.5, 1.0, 1.5]
+    """
+    epsilon = _validate.positive_real(epsilon, "epsilon")
+    found = [_difference(item) for item in differences]
+    sizes = [item.size(norm) for item in found]
+    return tuple(
+        PairLoss(item.relation, size, norm, {"epsilon": epsilon * size})
+        for item, size in zip(found, sizes, strict=True)
+    )
+
+
+def gaussian_pairs(
+    sigma: float,
+    differences: Sequence[str | Difference],
+    *,
+    delta: float | None = None,
+    continuous: bool = False,
+) -> tuple[PairLoss, ...]:
+    """Rows of a Gaussian mechanism, on a lattice or continuous: a zCDP loss of ``||u||_2^2 / (2 sigma^2)``.
+
+    Parameters
+    ----------
+    sigma : float
+        Scale of the noise, in counts.
+    differences : sequence of str or Difference
+        Names in `DIFFERENCES`, or differences of one's own.
+    delta : float, optional
+        Adds the epsilon of each row at this delta. On a lattice it comes from zCDP by the tight conversion,
+        which holds in any dimension; for continuous noise it is exact.
+    continuous : bool, default False
+        The noise is a continuous Gaussian on a linear subspace. Adds mu, of Gaussian differential privacy.
+
+    Returns
+    -------
+    tuple of PairLoss
+
+    Raises
+    ------
+    TypeError, ValueError
+        If sigma is not a positive number, delta not in (0, 1), or a name is unknown.
+
+    Examples
+    --------
+    >>> [round(row.loss["rho"], 4) for row in gaussian_pairs(2.0, ["substitution", "2x2 move", "3-cycle"])]
+    [0.25, 0.5, 0.75]
+    """
+    rows = []
+    for item in map(_difference, differences):
+        rho = gaussian_rho(sigma, item.l2)
+        loss = {"rho": rho}
+        if continuous:
+            loss["mu"] = math.sqrt(2.0 * rho)
+        if delta is not None:
+            exact = continuous and item.l2 > 0.0
+            loss["epsilon"] = gaussian_epsilon(delta, sigma, item.l2) if exact else rho_to_epsilon(rho, delta)
+            loss["delta"] = delta
+        rows.append(PairLoss(item.relation, item.l2, "l2", loss))
+    return tuple(rows)
+
+
+def _difference(item: str | Difference) -> Difference:
+    if isinstance(item, Difference):
+        return item
+    return DIFFERENCES[_validate.choice(item, tuple(DIFFERENCES), "difference")]

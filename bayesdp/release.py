@@ -1,0 +1,313 @@
+"""A release: everything that is published about one confidential table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+
+from bayesdp import _release_text
+from bayesdp._validate import boolean, shown
+from bayesdp.consistency import check_consistent, check_noisy_keeps_invariants
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.measurements import Exact, Measured
+from bayesdp.privacy import Guarantee
+from bayesdp.storage import strict_json
+from bayesdp.storage.schema import from_dataset, to_dataset
+
+if TYPE_CHECKING:
+    from bayesdp.fibers import Fiber
+
+__all__ = ["Exact", "Measured", "Release"]
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What is published about one confidential table: noisy measurements and exact values.
+
+    Build one with `Release.from_published` from published numbers, with a mechanism's ``release(table)``, or
+    from a file. Only published numbers are in it: no confidential count, no seed and no state of a generator.
+
+    Parameters
+    ----------
+    frame : Frame
+        Labels of the table.
+    measurements : tuple of Measured
+        Noisy parts.
+    exact : tuple of Exact
+        Exact parts.
+    mechanism : mapping, optional
+        Description of the mechanism, plain data (JSON), where it is known.
+    guarantee : Guarantee, optional
+        What the mechanism protects, where it is known.
+    simulated : bool
+        Whether the noise came from a generator whose seed somebody may know.
+
+    Raises
+    ------
+    TypeError
+        If a part has the wrong type.
+    ValueError
+        If nothing is published, the parts are not about one table, exact values contradict one another (the
+        rows are named), or a noisy table breaks the invariants that its law keeps (the row and both totals
+        are named).
+
+    Examples
+    --------
+    >>> from bayesdp.noise import DiscreteGaussian
+    >>> from bayesdp.queries import Identity, Totals
+    >>> county = {"county": ["Alpha", "Beta", "Gamma"]}
+    >>> release = Release.from_published(
+    ...     county,
+    ...     measured=[Measured(Identity(county), [12, -3, 40], DiscreteGaussian(sigma=5.0))],
+    ...     exact=[Exact(Totals(county), 50)],
+    ... )
+    >>> release
+    <Release of a table county (3 cells)
+      measured: 3 answers by county, law discrete-gaussian sigma=5
+      exact: grand total = 50>
+    >>> int(release.values.sel(county="Gamma"))
+    40
+    """
+
+    frame: Frame
+    measurements: tuple[Measured, ...]
+    exact: tuple[Exact, ...]
+    mechanism: Mapping[str, Any] | None = None
+    guarantee: Guarantee | None = None
+    simulated: bool = False
+
+    def __post_init__(self) -> None:
+        frame = Frame.of(self.frame)
+        measurements = _listed(self.measurements, Measured, "measured")
+        exact = _listed(self.exact, Exact, "exact")
+        if not measurements and not exact:
+            raise ValueError("a release needs at least one measured or exact part")
+        for part in (*measurements, *exact):
+            _check_same_table(part.query.frame, frame, part)
+        frame = _with_groups(frame, [part.query.frame for part in (*measurements, *exact)])
+        exact = tuple(part.on_frame(frame) for part in exact)
+        invariants = Invariants([part.query for part in exact if part.sign == "="], frame)
+        object.__setattr__(self, "frame", frame)
+        object.__setattr__(self, "exact", exact)
+        measurements = tuple(part.on_frame(frame, invariants) for part in measurements)
+        object.__setattr__(self, "measurements", measurements)
+        names = [part.name for part in measurements if part.name is not None]
+        if len(set(names)) < len(names):
+            raise ValueError(f"names of measurements must be distinct, got {shown(names)}")
+        if self.mechanism is not None:
+            # Through JSON and back: a private copy, and a proof that it is plain data.
+            plain = strict_json.loads(strict_json.dumps(dict(self.mechanism), "mechanism"), "mechanism")
+            object.__setattr__(self, "mechanism", plain)
+        if self.guarantee is not None and not isinstance(self.guarantee, Guarantee):
+            raise TypeError(f"guarantee must be a Guarantee, got {type(self.guarantee).__name__}")
+        boolean(self.simulated, "simulated")
+        check_consistent(exact)
+        for part in self.measurements:
+            check_noisy_keeps_invariants(part, exact)
+
+    @classmethod
+    def from_published(
+        cls,
+        frame: Any,
+        measured: Iterable[Measured] = (),
+        exact: Iterable[Exact] = (),
+        *,
+        mechanism: Mapping[str, Any] | None = None,
+        guarantee: Guarantee | None = None,
+        simulated: bool = False,
+    ) -> Release:
+        """Build a release from published numbers.
+
+        Parameters
+        ----------
+        frame : object
+            Anything with the labels of the table: DataArray, Dataset, DataFrame, mapping, Frame.
+        measured : iterable of Measured
+            Noisy parts.
+        exact : iterable of Exact
+            Exact parts.
+        mechanism, guarantee, simulated
+            See `Release`.
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `Release`; also if no table of counts agrees with the exact values.
+        """
+        release = cls(Frame.of(frame), tuple(measured), tuple(exact), mechanism, guarantee, simulated)
+        release.check_feasible()
+        return release
+
+    def check_feasible(self) -> None:
+        """Check that some table of counts has all the exact values; raise ValueError if none does."""
+        if self.exact:
+            self.fiber.find_point()
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Dimensions of the table."""
+        return self.frame.dims
+
+    @property
+    def coords(self) -> dict[str, Any]:
+        """Coordinates of the table, for ``pm.Model(coords=...)``."""
+        return self.frame.coords
+
+    @property
+    def values(self) -> xr.DataArray:
+        """The noisy values of the only measurement, labelled; NaN where a cell was not published.
+
+        Raises
+        ------
+        ValueError
+            If the release has no measurement or several; look at `measurements` then.
+        """
+        if len(self.measurements) != 1:
+            raise ValueError(
+                f"values needs exactly one measurement, and this release has {len(self.measurements)}; "
+                "see release.measurements[i].labelled"
+            )
+        return self.measurements[0].labelled
+
+    @cached_property
+    def invariants(self) -> Invariants:
+        """The exact equalities as one linear map."""
+        return Invariants([part.query for part in self.exact if part.sign == "="], self.frame)
+
+    @cached_property
+    def fiber(self) -> Fiber:
+        """All tables of counts that agree with the exact part."""
+        from bayesdp.fibers import Fiber
+
+        return Fiber.of(self.exact, self.frame)
+
+    def to_dataset(self) -> xr.Dataset:
+        """The release as a Dataset, as files and the posterior's ``release`` group hold it."""
+        return to_dataset(self)
+
+    @classmethod
+    def from_dataset(cls, dataset: xr.Dataset) -> Release:
+        """Rebuild a release from `to_dataset`, checking everything.
+
+        Raises
+        ------
+        ValueError
+            If something is missing, unknown or inconsistent, or a newer version of bayesdp wrote it.
+        """
+        return from_dataset(dataset)
+
+    def to_netcdf(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the release to a netCDF-4 file, atomically.
+
+        Raises
+        ------
+        FileExistsError
+            If the file exists and `overwrite` is False.
+        """
+        from bayesdp.storage.netcdf import write_netcdf
+
+        write_netcdf(self, path, overwrite=overwrite)
+
+    @classmethod
+    def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> Release:
+        """Read a release from a netCDF-4 file; nothing in the file is trusted.
+
+        Parameters
+        ----------
+        path : path
+            File written by `to_netcdf`.
+        max_cells : int, optional
+            Largest number of values that one variable of the file may have, 50 million by default.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it is no netCDF-4 file, is damaged, declares unreasonable sizes, is of a newer version, or
+            holds something that no release holds.
+        """
+        from bayesdp.storage.netcdf import read_netcdf
+
+        return read_netcdf(path, max_cells=max_cells)
+
+    def to_csv(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the release as a folder: ``release.json``, and a CSV file for each part.
+
+        Raises
+        ------
+        FileExistsError
+            If the folder exists and `overwrite` is False, or it holds something else than a release.
+        """
+        from bayesdp.storage.folder import write_folder
+
+        write_folder(self, folder, overwrite=overwrite)
+
+    @classmethod
+    def from_csv(cls, folder: str | os.PathLike[str]) -> Release:
+        """Read a release from a folder written by `to_csv`, with the same checks as `from_netcdf`."""
+        from bayesdp.storage.folder import read_folder
+
+        return read_folder(folder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The fields only: cached properties are made again from them.
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Release) and self.__getstate__() == other.__getstate__()
+
+    def __hash__(self) -> int:
+        return hash((self.frame, self.measurements, self.exact))
+
+    def __repr__(self) -> str:
+        return _release_text.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return _release_text.as_html(self)
+
+
+def _listed[T](items: Any, kind: type[T], argument: str) -> tuple[T, ...]:
+    if isinstance(items, (Measured, Exact)):
+        raise TypeError(f"{argument} must be a list of {kind.__name__}, got a single {type(items).__name__}")
+    listed = tuple(items)
+    for item in listed:
+        if not isinstance(item, kind):
+            raise TypeError(f"{argument} must hold {kind.__name__} only, got {type(item).__name__}")
+    return listed
+
+
+def _check_same_table(theirs: Frame, frame: Frame, part: Measured | Exact) -> None:
+    """Check that a part is about the release's table; name the first difference."""
+    if theirs.same_cells(frame):
+        return
+    if theirs.dims != frame.dims:
+        raise ValueError(
+            f"{part!r} is about a table with dimensions {theirs.dims}, the release about {frame.dims}"
+        )
+    for dim, own, other in zip(frame.dims, frame.labels, theirs.labels, strict=True):
+        odd = sorted(set(own) ^ set(other), key=str)
+        if odd:
+            raise ValueError(f"{part!r} and the release have different labels of {dim!r}: {shown(odd)}")
+    raise ValueError(f"{part!r} has the release's labels in another order; build all queries on one frame")
+
+
+def _with_groups(frame: Frame, others: Iterable[Frame]) -> Frame:
+    """The frame with the group labels of all the parts."""
+    groups = {name: (dim, labels) for name, dim, labels in frame.groups}
+    for other in others:
+        for name, dim, labels in other.groups:
+            if groups.setdefault(name, (dim, labels)) != (dim, labels):
+                raise ValueError(f"the parts of the release disagree on the group labels {name!r} of {dim!r}")
+    merged = tuple((name, dim, labels) for name, (dim, labels) in groups.items())
+    return frame if merged == frame.groups else Frame(frame.dims, frame.labels, merged)

@@ -1,0 +1,123 @@
+"""Releases as folders of text: ``release.json`` says what is in them, a CSV file for each part has the numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesdp._validate import shown
+from bayesdp.measurements import Exact, Measured
+from bayesdp.queries import Query
+from bayesdp.storage import strict_json
+from bayesdp.storage.atomic import replacing_folder
+from bayesdp.storage.csv_file import numbers, read_csv, write_csv
+from bayesdp.storage.hdf5 import damaged
+from bayesdp.storage.schema import Numbers, build, describe, upgraded
+
+if TYPE_CHECKING:
+    from bayesdp.release import Release
+
+__all__ = ["MARKER", "read_folder", "write_folder"]
+
+MARKER = "release.json"
+"""The file that makes a folder a stored release."""
+
+
+def _header(query: Query) -> tuple[str, ...]:
+    """Columns of a part's CSV file: its dimensions and the value."""
+    return (*query.dims, "value")
+
+
+def _cells(query: Query) -> list[tuple[str, ...]]:
+    """Labels of each answer as text, in order."""
+    return [tuple(map(str, labels)) for labels in product(*query.coords.values())]
+
+
+def write_folder(release: Release, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a release as a folder; see `bayesdp.Release.to_csv`."""
+    parts: dict[str, Measured | Exact] = {f"measured_{i}": own for i, own in enumerate(release.measurements)}
+    parts |= {f"exact_{i}": own for i, own in enumerate(release.exact)}
+    description = strict_json.dumps(describe(release), "the release", indent=1)
+    with replacing_folder(folder, overwrite=overwrite, marker=MARKER) as temporary:
+        (temporary / MARKER).write_text(description + "\n", encoding="utf-8")
+        for name, part in parts.items():
+            _check_writable(name, part.query)
+            write_csv(temporary / f"{name}.csv", _header(part.query), _rows(part))
+
+
+def _check_writable(name: str, query: Query) -> None:
+    """Labels that text would not tell apart, or not keep, go into netCDF only."""
+    if "value" in query.dims:
+        raise ValueError(
+            f"{name} has a dimension called 'value', the name of the column of numbers; use to_netcdf"
+        )
+    for dim, labels in query.coords.items():
+        texts = [str(label) for label in labels]
+        if len(set(texts)) < len(texts) or any(text != text.strip() for text in texts):
+            raise ValueError(
+                f"labels of {dim!r} differ only by type or have blanks around them, which a CSV file does "
+                "not keep; use to_netcdf"
+            )
+
+
+def _rows(part: Measured | Exact) -> Iterator[list[object]]:
+    hidden = (
+        part.unmeasured.reshape(-1) if isinstance(part, Measured) else np.zeros(part.values.size, np.bool_)
+    )
+    for labels, value, blank in zip(
+        _cells(part.query), part.values.reshape(-1).tolist(), hidden, strict=True
+    ):
+        yield [*labels, "" if blank else value]
+
+
+class _FolderNumbers(Numbers):
+    """Numbers from the CSV files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.read = {MARKER}
+
+    def values(self, variable: str, query: Query) -> tuple[Any, Any]:
+        file = read_csv(self.folder / f"{variable}.csv")
+        self.read.add(file.path.name)
+        if file.header != _header(query):
+            raise ValueError(f"{file.path.name}: the columns must be {_header(query)}, got {file.header}")
+        position = {labels: i for i, labels in enumerate(_cells(query))}
+        found: dict[int, tuple[int, str, str]] = {}
+        for line, fields in file.rows:
+            where = position.get(fields[:-1])
+            if where is None:
+                raise ValueError(f"{file.path.name}, line {line}: there is no cell {fields[:-1]}")
+            if where in found:
+                raise ValueError(f"{file.path.name}, line {line}: the cell {query.names[where]} occurs twice")
+            found[where] = (line, query.names[where], fields[-1])
+        missing = [name for i, name in enumerate(query.names) if i not in found]
+        if missing:
+            raise ValueError(f"{file.path.name}: cells are missing: {shown(missing)}")
+        values = numbers(file, [found[i] for i in range(query.rows)]).reshape(query.shape)
+        hidden = np.isnan(values)
+        return values, hidden if hidden.any() else None
+
+
+def read_folder(folder: str | os.PathLike[str]) -> Release:
+    """Read a release from a folder; see `bayesdp.Release.from_csv`."""
+    target = Path(folder)
+    if not (target / MARKER).is_file():
+        raise FileNotFoundError(f"there is no release in {str(target)!r}: the file {MARKER} is missing")
+    with damaged(target):
+        description = strict_json.loads((target / MARKER).read_text(encoding="utf-8"), MARKER)
+        strict_json.expect(description, dict, MARKER)
+        if "bayesdp_schema" not in description:
+            raise ValueError(f"{MARKER} holds no release: 'bayesdp_schema' is missing")
+        version = description.pop("bayesdp_schema")
+        known = _FolderNumbers(target)
+        release = build(upgraded(version, description), known)
+        unknown = sorted(entry.name for entry in target.iterdir() if entry.name not in known.read)
+        if unknown:
+            raise ValueError(f"the folder holds files that are not part of the release: {shown(unknown)}")
+        return release

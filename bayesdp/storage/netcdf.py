@@ -1,0 +1,46 @@
+"""Releases as netCDF-4 files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from bayesdp.storage.atomic import replacing
+from bayesdp.storage.hdf5 import check_hdf5, damaged
+from bayesdp.storage.schema import from_dataset, to_dataset
+
+if TYPE_CHECKING:
+    from bayesdp.release import Release
+
+__all__ = ["load_dataset", "read_netcdf", "write_netcdf"]
+
+
+def write_netcdf(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a release to a netCDF-4 file; see `bayesdp.Release.to_netcdf`."""
+    dataset = to_dataset(release)
+    with replacing(path, overwrite=overwrite) as temporary:
+        # Without a fill value: no number of a release means "missing".
+        encoding = {name: {"_FillValue": None} for name in dataset.variables}
+        dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+
+
+def load_dataset(path: str | os.PathLike[str], *, max_cells: int | None = None) -> xr.Dataset:
+    """Check a netCDF-4 file and load it; numbers are taken as they are (no scales, no dates).
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        See `bayesdp.storage.check_hdf5`.
+    """
+    check_hdf5(path, max_cells=max_cells)
+    with damaged(path):
+        return xr.load_dataset(path, engine="h5netcdf", mask_and_scale=False, decode_times=False)
+
+
+def read_netcdf(path: str | os.PathLike[str], *, max_cells: int | None = None) -> Release:
+    """Read a release from a netCDF-4 file; see `bayesdp.Release.from_netcdf`."""
+    dataset = load_dataset(path, max_cells=max_cells)
+    with damaged(path):
+        return from_dataset(dataset)

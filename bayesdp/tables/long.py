@@ -1,0 +1,117 @@
+"""Long tables: one line a cell, with columns of labels and one of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice, product
+from math import prod
+
+import xarray as xr
+
+from bayesdp._validate import shown
+from bayesdp.storage.csv_file import CsvFile, numbers
+
+__all__ = ["VALUE_NAMES", "long_table", "value_column"]
+
+VALUE_NAMES = ("count", "counts", "n", "noisy", "total", "value", "values")
+"""A column of one of these names holds the values, unless told otherwise."""
+
+
+def value_column(file: CsvFile, value: str | None) -> str:
+    """The name of the column of values.
+
+    Raises
+    ------
+    ValueError
+        If the named column is missing, or none was named and it is not clear which one it is.
+    """
+    if value is not None:
+        return file.header[file.column(value)]
+    found = [name for name in file.header if name.lower() in VALUE_NAMES]
+    if len(found) == 1:
+        return found[0]
+    if not found and len(file.header) <= 2:
+        return file.header[-1]
+    what = f"{shown(found)} could all be" if found else f"none of {shown(file.header)} is known to be"
+    raise ValueError(f"{file.path}: {what} the column of values; name it with value= (--value)")
+
+
+def long_table(
+    file: CsvFile, value: str | None, dims: Sequence[str] | None, groups: Mapping[str, str]
+) -> xr.DataArray:
+    """A table from one line a cell; see `bayesdp.tables.read_table`."""
+    values = value_column(file, value)
+    labels = [name for name in file.header if name != values and name not in groups]
+    for group, dim in groups.items():
+        file.column(group)
+        if dim not in labels:
+            raise ValueError(
+                f"{file.path}: group {group!r} belongs to {dim!r}, which is no dimension; {shown(labels)} are"
+            )
+    if dims is not None and set(dims) != set(labels):
+        raise ValueError(
+            f"{file.path}: dims are {shown(dims)}, but the columns of labels are {shown(labels)}; a column "
+            "that follows from another one is a group: groups={'state': 'county'} (--group state=county)"
+        )
+    order = tuple(dims or labels)
+    if not order:
+        raise ValueError(f"{file.path}: there is no column of labels")
+    place = [file.column(name) for name in order]
+    cells = _distinct_cells(file, order, place, file.column(values))
+    own = {dim: list(dict.fromkeys(labels[i] for labels in cells)) for i, dim in enumerate(order)}
+    _check_complete(file, own, cells)
+    ordered = [cells[labels] for labels in product(*own.values())]
+    coords = {**own, **{group: (dim, _group(file, group, dim, own[dim])) for group, dim in groups.items()}}
+    shape = tuple(map(len, own.values()))
+    return xr.DataArray(numbers(file, ordered).reshape(shape), dims=order, coords=coords, name=values)
+
+
+def _distinct_cells(
+    file: CsvFile, dims: Sequence[str], place: Sequence[int], values: int
+) -> dict[tuple[str, ...], tuple[int, str, str]]:
+    """For each cell its line, its name for messages and the text of its value."""
+    cells: dict[tuple[str, ...], tuple[int, str, str]] = {}
+    for line, fields in file.rows:
+        labels = tuple(fields[i] for i in place)
+        for dim, label in zip(dims, labels, strict=True):
+            if not label:
+                raise ValueError(f"{file.at(line)}: the label of {dim!r} is empty")
+        name = ", ".join(f"{dim}={label}" for dim, label in zip(dims, labels, strict=True))
+        if labels in cells:
+            raise ValueError(f"{file.at(line)}: the cell {name} is there already, in line {cells[labels][0]}")
+        cells[labels] = (line, name, fields[values])
+    if not cells:
+        raise ValueError(f"{file.path}: there is no line below the header")
+    return cells
+
+
+def _check_complete(
+    file: CsvFile, own: Mapping[str, Sequence[str]], cells: Mapping[tuple[str, ...], object]
+) -> None:
+    """Check that every combination of labels has a line; never allocate a table larger than the file."""
+    size = prod(len(labels) for labels in own.values())
+    if size == len(cells):
+        return
+    first = islice((labels for labels in product(*own.values()) if labels not in cells), 3)
+    told = "; ".join(", ".join(f"{d}={v}" for d, v in zip(own, labels, strict=True)) for labels in first)
+    raise ValueError(
+        f"{file.path}: {size - len(cells)} of the {size} cells are missing, for example {told}; write a "
+        "line for each, with an empty value if it was not published"
+    )
+
+
+def _group(file: CsvFile, group: str, dim: str, labels: Sequence[str]) -> list[str]:
+    """The group label of each label; it must be a function of it."""
+    found: dict[str, tuple[int, str]] = {}
+    for line, fields in file.rows:
+        label, own = fields[file.column(dim)], fields[file.column(group)]
+        if not own:
+            raise ValueError(f"{file.at(line)}: the label of {group!r} is empty")
+        first, known = found.setdefault(label, (line, own))
+        if known != own:
+            raise ValueError(
+                f"{file.at(line)}: {dim}={label} has {group}={own}, but {group}={known} in line {first}; a "
+                f"group label must follow from the label of {dim!r} (if {dim!r} repeats across groups, "
+                "join the two labels)"
+            )
+    return [found[label][1] for label in labels]

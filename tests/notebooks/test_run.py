@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import nbformat
+import pytest
+
+from notebooks import run
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a notebook of the given code cells; return its path."""
+
+    def write(*sources):
+        path = tmp_path / "lesson.ipynb"
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+        for position, cell in enumerate(notebook.cells):
+            cell.id = f"cell-{position}"
+        nbformat.write(notebook, path)
+        return path
+
+    return write
+
+
+def test_cells_run_in_order_with_the_environment_and_outputs_are_stored_on_demand(write, monkeypatch):
+    monkeypatch.setenv("BAYESDP_QUICK", "1")
+    path = write("import os\nx = 41", "print(os.environ['BAYESDP_QUICK'])\nx + 1")
+    before = path.read_bytes()
+    assert run.main([str(path)]) == 0
+    assert path.read_bytes() == before
+    assert run.main([str(path), "--store"]) == 0
+    assert run.printed(nbformat.read(path, as_version=4)) == ["1\n", "42"]
+
+
+def test_a_cell_that_raises_fails_the_run_and_stores_nothing(write, capsys):
+    path = write("1 / 0")
+    before = path.read_bytes()
+    assert run.main([str(path), "--store"]) == 1
+    assert path.read_bytes() == before
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_two_runs_that_differ_are_refused(write, capsys):
+    path = write("import uuid\nuuid.uuid4()")
+    assert run.main([str(path), "--twice"]) == 1
+    assert "two runs printed different text" in capsys.readouterr().err
+
+
+def test_a_folder_without_notebooks_is_an_error(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(run, "FOLDER", tmp_path)
+    assert run.main([]) == 1
+    assert "no notebooks" in capsys.readouterr().err

@@ -1,0 +1,69 @@
+"""Importing the package is quick: PyMC is loaded when it is needed, and not before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bayesdp
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = ("pymc", "pytensor", "arviz")
+LAZY_NAMES = sorted(set(bayesdp.__all__) - {"__version__"})
+
+
+def loaded_after(statements: str) -> set[str]:
+    """Run the statements in a fresh interpreter and say which of the heavy libraries they loaded."""
+    program = (
+        f"{statements}\nimport sys\nprint('LOADED', *[name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("LOADED")[2].split())
+
+
+def test_the_check_sees_a_heavy_import():
+    assert loaded_after("import pytensor") == {"pytensor"}
+
+
+@pytest.mark.parametrize("module", ["bayesdp", "bayesdp.privacy", "bayesdp.noise", "bayesdp.datasets"])
+def test_import_does_not_load_pymc(module):
+    assert loaded_after(f"import {module}") == set()
+
+
+def test_command_line_help_does_not_load_pymc():
+    # What `python -m bayesdp.cli --help` does, in an interpreter that can be asked afterwards.
+    statements = (
+        "import runpy, sys\n"
+        "sys.argv = ['bayesdp', '--help']\n"
+        "try:\n"
+        "    runpy.run_module('bayesdp.cli', run_name='__main__')\n"
+        "except SystemExit as stop:\n"
+        "    assert stop.code in (0, None), stop.code\n"
+        "else:\n"
+        "    raise AssertionError('--help did not exit')"
+    )
+    assert loaded_after(statements) == set()
+
+
+@pytest.mark.parametrize("name", LAZY_NAMES)
+def test_every_public_name_resolves(name):
+    assert getattr(bayesdp, name) is not None
+
+
+def test_every_public_name_is_listed():
+    assert set(bayesdp.__all__) <= set(dir(bayesdp))
+
+
+def test_the_table_of_names_and_all_agree():
+    assert {*bayesdp._HOME, *bayesdp._SUBMODULES, "__version__"} == set(bayesdp.__all__)
+
+
+def test_a_misspelt_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match=r"no attribute 'LatticeLaplac'.*LatticeLaplace"):
+        bayesdp.LatticeLaplac  # noqa: B018  the attribute access is what is tested

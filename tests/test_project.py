@@ -1,0 +1,51 @@
+"""The files around the package agree with it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import bayesdp
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_citation_names_this_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == bayesdp.__version__
+
+
+def test_the_changelog_has_this_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    heading = "Unreleased" if ".dev" in bayesdp.__version__ else bayesdp.__version__
+    assert f"## [{heading}]" in changelog
+
+
+def test_the_licence_of_the_shipped_data_is_shipped():
+    licence = (ROOT / "bayesdp/datasets/midwest_counties.LICENSE").read_text(encoding="utf-8")
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    holder = "Copyright (c) 2022 Hassan Kibirige"
+    assert "MIT License" in licence
+    assert holder in licence
+    assert holder in notice
+
+
+@pytest.mark.parametrize(
+    "target", ["install", "demo", "test", "test-full", "lint", "bench", "notebooks", "lock"]
+)
+def test_contributors_are_told_about_targets_that_exist(target):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+    assert f"make {target}" in contributing
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "bayesdp").iterdir()), ids=lambda path: path.name)
+def test_the_map_of_the_house_is_complete(path):
+    if path.name.startswith("__") or path.name == "py.typed":
+        return
+    name = f"`{path.name}/`" if path.is_dir() else f"`{path.name}`"
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert name in contributing, f"CONTRIBUTING.md does not say what {name} is for"
