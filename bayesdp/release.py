@@ -88,16 +88,17 @@ class Release:
         exact = _listed(self.exact, Exact, "exact")
         if not measurements and not exact:
             raise ValueError("a release needs at least one measured or exact part")
-        for part in (*measurements, *exact):
+        parts: list[Measured | Exact] = [*measurements, *exact]
+        for part in parts:
             _check_same_table(part.query.frame, frame, part)
-        frame = _with_groups(frame, [part.query.frame for part in (*measurements, *exact)])
-        exact = tuple(part.on_frame(frame) for part in exact)
-        invariants = Invariants([part.query for part in exact if part.sign == "="], frame)
+        frame = _with_groups(frame, [part.query.frame for part in parts])
+        exact = tuple(own.on_frame(frame) for own in exact)
+        invariants = Invariants([own.query for own in exact if own.sign == "="], frame)
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "exact", exact)
-        measurements = tuple(part.on_frame(frame, invariants) for part in measurements)
+        measurements = tuple(own.on_frame(frame, invariants) for own in measurements)
         object.__setattr__(self, "measurements", measurements)
-        names = [part.name for part in measurements if part.name is not None]
+        names = [own.name for own in measurements if own.name is not None]
         if len(set(names)) < len(names):
             raise ValueError(f"names of measurements must be distinct, got {shown(names)}")
         if self.mechanism is not None:
@@ -108,8 +109,8 @@ class Release:
             raise TypeError(f"guarantee must be a Guarantee, got {type(self.guarantee).__name__}")
         boolean(self.simulated, "simulated")
         check_consistent(exact)
-        for part in self.measurements:
-            check_noisy_keeps_invariants(part, exact)
+        for own in measurements:
+            check_noisy_keeps_invariants(own, exact)
 
     @classmethod
     def from_published(
@@ -254,11 +255,11 @@ class Release:
         write_folder(self, folder, overwrite=overwrite)
 
     @classmethod
-    def from_csv(cls, folder: str | os.PathLike[str]) -> Release:
+    def from_csv(cls, folder: str | os.PathLike[str], *, max_cells: int | None = None) -> Release:
         """Read a release from a folder written by `to_csv`, with the same checks as `from_netcdf`."""
         from bayesdp.storage.folder import read_folder
 
-        return read_folder(folder)
+        return read_folder(folder, max_cells=max_cells)
 
     def __getstate__(self) -> dict[str, Any]:
         # The fields only: cached properties are made again from them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,9 +41,15 @@ def left_kernel(columns: Ints) -> list[list[int]]:
     vectors, nullity = fmpz_mat(columns.T.tolist()).nullspace()
     if not nullity:
         return []
-    basis = [[vectors[i, j] for i in range(columns.shape[0])] for j in range(nullity)]
+    basis = [_primitive([int(vectors[i, j]) for i in range(columns.shape[0])]) for j in range(nullity)]
     # LLL makes the vectors short, so that a message names few rows.
-    return [[int(v) for v in row] for row in fmpz_mat(basis).lll().tolist()]
+    return [_primitive([int(v) for v in row]) for row in fmpz_mat(basis).lll().tolist()]
+
+
+def _primitive(vector: list[int]) -> list[int]:
+    """The shortest integer vector in the same direction."""
+    divisor = gcd(*vector)
+    return [v // divisor for v in vector]
 
 
 def check_kernel(parts: Sequence[ExactPart]) -> None:

@@ -1,6 +1,7 @@
 """Normalisers of the lattice laws as PyTensor graphs, so that epsilon and sigma may be unknown.
 
-The counterpart of ``LatticeLaplace.log_normaliser`` and ``LatticeGaussian.log_normaliser`` in `bayesdp.noise`.
+The counterpart of ``LatticeLaplace.log_normaliser`` and ``LatticeGaussian.log_normaliser`` in
+`bayesdp.noise`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.tensor.special import logsumexp
 
 from bayesdp.distributions import _theta
 from bayesdp.invariants import Invariants
@@ -21,7 +23,7 @@ __all__ = ["gaussian_log_normaliser", "laplace_log_normaliser"]
 
 
 def laplace_log_normaliser(epsilon: Any, invariants: Invariants, norm: str) -> Any | None:
-    """Logarithm of the sum of ``exp(-epsilon ||z||)`` over the lattice; None where no closed form is known."""
+    """Logarithm of the sum of ``exp(-epsilon ||z||)`` over the lattice; None without a closed form."""
     if norm == "l2" and invariants.dimension > 1:
         return None
     kinds = _kinds(invariants, 1 if norm == "l1" else 2)
@@ -34,7 +36,7 @@ def laplace_log_normaliser(epsilon: Any, invariants: Invariants, norm: str) -> A
             total -= number * pt.log(pt.tanh(0.5 * rate))
         else:  # Legendre polynomial P_(count-1)(coth rate), see bayesdp.noise._zero_sum
             terms = log_squared_binomials(count) - 2.0 * rate[..., None] * np.arange(count)
-            total += number * (pt.logsumexp(terms, axis=-1) - (count - 1) * pt.log(-pt.expm1(-2.0 * rate)))
+            total += number * (logsumexp(terms, axis=-1) - (count - 1) * pt.log(-pt.expm1(-2.0 * rate)))
     return total
 
 
@@ -53,13 +55,13 @@ def gaussian_log_normaliser(sigma: Any, invariants: Invariants) -> Any | None:
 
 
 def _gaussian_zero_sum(count: int, sigma: Any) -> Any:
-    """Compute `bayesdp.noise._zero_sum.gaussian_log_sum`; each side of the switch gets a scale harmless for it."""
+    """Build `bayesdp.noise._zero_sum.gaussian_log_sum`; each side of the switch gets a harmless scale."""
     small = sigma < GAUSSIAN_SWITCH
     low, high = pt.switch(small, sigma, GAUSSIAN_SWITCH), pt.switch(small, GAUSSIAN_SWITCH, sigma)
     nodes, k = trapezoid(count, GAUSSIAN_SWITCH)
     weights = 2.0 * pt.exp(-0.5 * (k / low[..., None]) ** 2)
     wave = pt.maximum(1.0 + pt.dot(weights, np.cos(np.outer(k, nodes))), 1e-17)
-    direct = pt.logsumexp(count * pt.log(wave), axis=-1) - math.log(nodes.size)
+    direct = logsumexp(count * pt.log(wave), axis=-1) - math.log(nodes.size)
     dual = (count - 1) * pt.log(high * math.sqrt(2.0 * math.pi)) - 0.5 * math.log(count)
     return pt.switch(small, direct, dual)
 

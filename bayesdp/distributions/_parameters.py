@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.type import discrete_dtypes
+from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.invariants import Invariants
 
@@ -21,7 +22,8 @@ def is_discrete(variable: Any) -> bool:
 def scale(value: Any, argument: str) -> Any:
     """Accept a scale as float64; a constant must be positive.
 
-    PyTensor stores a Python float such as 2.0, which fits, in single precision, and would go on computing with it.
+    PyTensor stores a Python float such as 2.0, which fits, in single precision, and would go on computing
+    with it.
 
     Raises
     ------
@@ -29,7 +31,7 @@ def scale(value: Any, argument: str) -> Any:
         If a constant is not numeric, or not positive and finite.
     """
     variable = pt.as_tensor_variable(value)
-    if not isinstance(variable, pt.TensorConstant):
+    if not isinstance(variable, TensorConstant):
         return variable if variable.dtype == "float64" else pt.cast(variable, "float64")
     number = np.asarray(variable.data)
     if number.dtype.kind not in "iuf":
@@ -44,7 +46,7 @@ def location(value: Any) -> Any:
     variable = pt.as_tensor_variable(value)
     if is_discrete(variable) or variable.dtype == "float64":
         return variable
-    if isinstance(variable, pt.TensorConstant):
+    if isinstance(variable, TensorConstant):
         return pt.constant(np.asarray(variable.data, dtype=np.float64))
     return pt.cast(variable, "float64")
 

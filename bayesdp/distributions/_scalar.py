@@ -23,7 +23,7 @@ __all__ = ["ScalarNoiseRV", "register_kernel", "rounded_location"]
 _KERNEL_VERSION = zlib.crc32(inspect.getsource(_kernels).encode())
 
 
-class ScalarNoiseRV(RandomVariable):  # type: ignore[misc]
+class ScalarNoiseRV(RandomVariable):
     """An integer random variable with a real location and a scale.
 
     Attributes
@@ -50,9 +50,9 @@ class ScalarNoiseRV(RandomVariable):  # type: ignore[misc]
 def register_kernel(rv_type: type[ScalarNoiseRV], kernel: Callable[..., Any]) -> None:
     """Tell PyTensor's numba backend which compiled scalar function draws one value."""
 
-    @numba_core_rv_funcify.register(rv_type)  # type: ignore[untyped-decorator]
+    @numba_core_rv_funcify.register(rv_type)
     def _core(op: Any, node: Any) -> tuple[Any, int]:
-        @numba_njit  # type: ignore[untyped-decorator]
+        @numba_njit
         def random(rng, mu, scale):  # type: ignore[no-untyped-def]  # compiled for the types it meets
             return kernel(rng, float(mu), float(scale))
 

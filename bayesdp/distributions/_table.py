@@ -13,6 +13,7 @@ import pytensor.tensor as pt
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.variable import shared_rng
 
 from bayesdp.distributions._parameters import is_discrete
 from bayesdp.invariants import Invariants
@@ -21,19 +22,19 @@ from bayesdp.noise.base import Floats, Ints, NoiseLaw
 __all__ = ["TableNoiseRV", "applied", "nearest_table", "norm_l1", "norm_l2", "squared_norm"]
 
 
-class TableNoiseRV(RandomVariable):  # type: ignore[misc]
+class TableNoiseRV(RandomVariable):
     """A noisy table around a location, with one scale; all dimensions of the table are core dimensions.
 
     Parameters
     ----------
     invariants : Invariants
-        What the noise does not change. It is among ``__props__``, as is everything else that an Op depends on:
-        PyTensor merges and caches Ops that agree in their props.
+        What the noise does not change. It is among ``__props__``, as is everything else that an Op depends
+        on: PyTensor merges and caches Ops that agree in their props.
     norm : {"l1", "l2"}
         Norm of the noise; only the lattice Laplace law has a choice.
     """
 
-    __props__ = (*RandomVariable.__props__, "invariants", "norm")
+    __props__: tuple[str, ...] = (*RandomVariable.__props__, "invariants", "norm")  # type: ignore[assignment]
 
     def __init__(self, invariants: Invariants, norm: str = "l2", **props: Any) -> None:
         self.invariants = invariants
@@ -58,18 +59,20 @@ class TableNoiseRV(RandomVariable):  # type: ignore[misc]
         scales = np.broadcast_to(scale, batch).reshape(-1)
         if np.all(locations == locations[:1]) and np.all(scales == scales[:1]) and len(scales):
             # The usual case, one law for the whole batch: a sampler is set up once.
-            draws = self.law(float(scales[0])).draw(rng, table, len(scales), self.invariants, locations[0])
-            return draws.reshape(*batch, *table).astype(self.dtype, copy=False)
-        out = np.empty((len(scales), *table), dtype=self.dtype)
+            law = self.law(float(scales[0]))
+            return np.reshape(
+                law.draw(rng, table, len(scales), self.invariants, locations[0]), (*batch, *table)
+            )
+        out: Any = np.empty((len(scales), *table), dtype=self.dtype)
         for i, (location, value) in enumerate(zip(locations, scales, strict=True)):
             out[i] = self.law(float(value)).draw(rng, table, None, self.invariants, location)
-        return out.reshape(*batch, *table)
+        return np.reshape(out, (*batch, *table))
 
     def __str__(self) -> str:
         return f"{self.name}_rv{{{self.norm}}}"
 
 
-@numba_core_rv_funcify.register(TableNoiseRV)  # type: ignore[untyped-decorator]
+@numba_core_rv_funcify.register(TableNoiseRV)
 def _core(op: TableNoiseRV, node: Any) -> tuple[Any, None]:
     """Call the Python sampler from compiled code, on purpose and so without PyTensor's warning about it.
 
@@ -80,7 +83,7 @@ def _core(op: TableNoiseRV, node: Any) -> tuple[Any, None]:
     def draw_one(rng: np.random.Generator, mu: Any, scale: float) -> Floats | Ints:
         return np.ascontiguousarray(op.rng_fn(rng, mu, scale))
 
-    @numba_njit  # type: ignore[untyped-decorator]
+    @numba_njit
     def random(rng, mu, scale):  # type: ignore[no-untyped-def]  # compiled for the types it meets
         with numba.objmode(out=result):
             out = draw_one(rng, mu, scale)
@@ -91,7 +94,7 @@ def _core(op: TableNoiseRV, node: Any) -> tuple[Any, None]:
 
 def applied(op: TableNoiseRV, mu: Any, scale: Any, *, size: Any = None, rng: Any = None) -> Any:
     """Make the variable of an Op, with a generator of its own unless one is given."""
-    own = pt.random.shared_rng(seed=None) if rng is None else rng
+    own = shared_rng(seed=None) if rng is None else rng
     _, variable = op(mu, scale, size=size, rng=own, return_next_rng=True)
     return variable
 

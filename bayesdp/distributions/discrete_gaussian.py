@@ -28,7 +28,7 @@ class DiscreteGaussianRV(ScalarNoiseRV):
 register_kernel(DiscreteGaussianRV, _kernels.discrete_gaussian)
 
 
-class DiscreteGaussian(pm.Discrete):  # type: ignore[misc]
+class DiscreteGaussian(pm.Discrete):
     r"""Integers with mass proportional to ``exp(-(x - mu)**2 / (2 sigma**2))``, mu any real number.
 
     .. math:: f(x \mid \mu, \sigma) = \frac{e^{-(x - \mu)^2 / 2\sigma^2}}

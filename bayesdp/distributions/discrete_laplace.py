@@ -27,7 +27,7 @@ class DiscreteLaplaceRV(ScalarNoiseRV):
 register_kernel(DiscreteLaplaceRV, _kernels.discrete_laplace)
 
 
-class DiscreteLaplace(pm.Discrete):  # type: ignore[misc]
+class DiscreteLaplace(pm.Discrete):
     r"""Integers with mass proportional to ``exp(-|x - mu| / b)``, mu any real number.
 
     .. math:: f(x \mid \mu, b) = \frac{1 - q}{q^f + q^{1-f}} \; q^{|x - \mu|},

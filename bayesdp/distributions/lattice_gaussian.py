@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pymc as pm
-import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
+from pytensor.tensor.variable import TensorConstant
 
 from bayesdp import noise
 from bayesdp.distributions._normaliser import gaussian_log_normaliser
@@ -35,7 +35,7 @@ class LatticeGaussianRV(TableNoiseRV):
         return noise.LatticeGaussian(scale)
 
 
-class LatticeGaussian(pm.Discrete):  # type: ignore[misc]
+class LatticeGaussian(pm.Discrete):
     r"""Integer tables that share the invariants of mu, with Gaussian mass around it.
 
     .. math:: f(x \mid \mu, \sigma) = e^{-\|x - \mu\|_2^2 / 2\sigma^2} / Z(\sigma), \qquad A x = A \mu
@@ -60,7 +60,7 @@ class LatticeGaussian(pm.Discrete):  # type: ignore[misc]
 
     See Also
     --------
-    bayesdp.LatticeGaussian : the mechanism of the same name; it takes privacy parameters and makes releases.
+    bayesdp.LatticeGaussian : the mechanism of the same name; it takes privacy parameters.
     bayesdp.noise.LatticeGaussian : the same law without PyMC.
 
     Examples
@@ -86,10 +86,10 @@ class LatticeGaussian(pm.Discrete):  # type: ignore[misc]
         """Make an unregistered variable; see the class for the parameters."""
         location, width = checked_location(mu, invariants), scale(sigma, "sigma")
         known = gaussian_log_normaliser(width, invariants) is not None
-        if not known and not isinstance(width, pt.TensorConstant):
+        if not known and not isinstance(width, TensorConstant):
             raise NotImplementedError(
-                f"sigma must be a constant here: the normaliser of the lattice Gaussian law with these invariants "
-                f"({invariants!r}) depends on sigma and has no closed form known to us"
+                f"sigma must be a constant here: the normaliser of the lattice Gaussian law with these "
+                f"invariants ({invariants!r}) depends on sigma and has no closed form known to us"
             )
         return super().dist([location, width], invariants=invariants, **kwargs)
 

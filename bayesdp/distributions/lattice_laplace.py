@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pymc as pm
-import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
+from pytensor.tensor.variable import TensorConstant
 
 from bayesdp import _validate, noise
 from bayesdp.distributions._normaliser import laplace_log_normaliser
@@ -36,8 +36,8 @@ class LatticeLaplaceRV(TableNoiseRV):
         return noise.LatticeLaplace(scale, self.norm)
 
 
-class LatticeLaplace(pm.Discrete):  # type: ignore[misc]
-    r"""Integer tables that share the invariants of mu, with mass proportional to ``exp(-epsilon ||x - mu||)``.
+class LatticeLaplace(pm.Discrete):
+    r"""Integer tables that share the invariants of mu, with exponentially falling mass around it.
 
     .. math:: f(x \mid \mu, \epsilon) = e^{-\epsilon \|x - \mu\|} / Z(\epsilon), \qquad A x = A \mu
 
@@ -62,7 +62,7 @@ class LatticeLaplace(pm.Discrete):  # type: ignore[misc]
 
     See Also
     --------
-    bayesdp.LatticeLaplace : the mechanism of the same name; it takes privacy parameters and makes releases.
+    bayesdp.LatticeLaplace : the mechanism of the same name; it takes privacy parameters.
     bayesdp.noise.LatticeLaplace : the same law without PyMC.
 
     Examples
@@ -89,10 +89,10 @@ class LatticeLaplace(pm.Discrete):  # type: ignore[misc]
         location, rate = checked_location(mu, invariants), scale(epsilon, "epsilon")
         _validate.choice(norm, ("l1", "l2"), "norm")
         known = laplace_log_normaliser(rate, invariants, norm) is not None
-        if not known and not isinstance(rate, pt.TensorConstant):
+        if not known and not isinstance(rate, TensorConstant):
             raise NotImplementedError(
-                f"epsilon must be a constant here: the normaliser of the {norm} lattice Laplace law with these "
-                f"invariants ({invariants!r}) depends on epsilon and has no closed form known to us"
+                f"epsilon must be a constant here: the normaliser of the {norm} lattice Laplace law with "
+                f"these invariants ({invariants!r}) depends on epsilon and has no closed form known to us"
             )
         return super().dist([location, rate], invariants=invariants, norm=norm, **kwargs)
 

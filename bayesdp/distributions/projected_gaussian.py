@@ -35,7 +35,7 @@ class ProjectedGaussianRV(TableNoiseRV):
         return noise.ProjectedGaussian(scale)
 
 
-class ProjectedGaussian(pm.Continuous):  # type: ignore[misc]
+class ProjectedGaussian(pm.Continuous):
     r"""Real tables that share the invariants of mu: normal noise, projected onto what they leave free.
 
     .. math:: \log f(x \mid \mu, \sigma) = -\frac{\|x - \mu\|_2^2}{2\sigma^2} - n \log(\sigma\sqrt{2\pi})
@@ -55,7 +55,7 @@ class ProjectedGaussian(pm.Continuous):  # type: ignore[misc]
 
     See Also
     --------
-    bayesdp.ProjectedGaussian : the mechanism of the same name; it takes privacy parameters and makes releases.
+    bayesdp.ProjectedGaussian : the mechanism of the same name; it takes privacy parameters.
     bayesdp.noise.ProjectedGaussian : the same law without PyMC.
 
     Examples

@@ -1,14 +1,14 @@
 """Noise laws: what was added to the counts, with an exact log-mass or log-density and a sampler. No PyMC.
 
-=====================  =============================================  ==========================================
-name in files          law                                            mass or density
-=====================  =============================================  ==========================================
-``discrete-laplace``   `DiscreteLaplace`, independent integers        ``exp(-|k - mu| / b)``
-``discrete-gaussian``  `DiscreteGaussian`, independent integers       ``exp(-(k - mu)**2 / (2 sigma**2))``
-``lattice-laplace``    `LatticeLaplace`, integers, invariants kept    ``exp(-epsilon ||z||)``
-``lattice-gaussian``   `LatticeGaussian`, integers, invariants kept   ``exp(-||z||_2**2 / (2 sigma**2))``
-``projected-gaussian`` `ProjectedGaussian`, reals, invariants kept    ``exp(-||z||_2**2 / (2 sigma**2))``
-=====================  =============================================  ==========================================
+======================  ============================================  ====================================
+name in files           law                                           mass or density
+======================  ============================================  ====================================
+``discrete-laplace``    `DiscreteLaplace`, independent integers       ``exp(-|k - mu| / b)``
+``discrete-gaussian``   `DiscreteGaussian`, independent integers      ``exp(-(k - mu)**2 / (2 sigma**2))``
+``lattice-laplace``     `LatticeLaplace`, integers, invariants kept   ``exp(-epsilon ||z||)``
+``lattice-gaussian``    `LatticeGaussian`, integers, invariants kept  ``exp(-||z||_2**2 / (2 sigma**2))``
+``projected-gaussian``  `ProjectedGaussian`, reals, invariants kept   ``exp(-||z||_2**2 / (2 sigma**2))``
+======================  ============================================  ====================================
 
 A new law is a new module with a `NoiseLaw` subclass, imported here.
 """

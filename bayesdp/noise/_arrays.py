@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 MAX_SCALE = 2.0**46
-"""Scales must be smaller than this, so that noise at a hundred scales stays below 2**53 and is an exact integer."""
+"""Scales must be smaller, so that noise at a hundred scales stays below 2**53 and is an exact integer."""
 
 
 def positive_number(value: Any, argument: str) -> float:

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def discrete_laplace(rng, mu, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
     """Draw an integer with mass proportional to ``exp(-|k - mu| / b)``.
 
@@ -35,7 +35,7 @@ def discrete_laplace(rng, mu, b):  # type: ignore[no-untyped-def]  # compiled fo
     return np.int64(base) - steps
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def discrete_gaussian(rng, mu, sigma):  # type: ignore[no-untyped-def]  # compiled for the types it meets
     """Draw an integer with mass proportional to ``exp(-(k - mu)**2 / (2 sigma**2))``.
 
@@ -59,7 +59,7 @@ def discrete_gaussian(rng, mu, sigma):  # type: ignore[no-untyped-def]  # compil
             return np.int64(base) + step
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def fill_discrete_laplace(rng, mu, b, out):  # type: ignore[no-untyped-def]  # compiled for the types it meets
     """Fill ``out`` (draws by cells) with draws around ``mu`` with scales ``b`` (one each a cell)."""
     for i in range(out.shape[0]):
@@ -67,7 +67,7 @@ def fill_discrete_laplace(rng, mu, b, out):  # type: ignore[no-untyped-def]  # c
             out[i, j] = discrete_laplace(rng, mu[j], b[j])
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def fill_discrete_gaussian(rng, mu, sigma, out):  # type: ignore[no-untyped-def]  # compiled for what it meets
     """Fill ``out`` (draws by cells) with draws around ``mu`` with scales ``sigma`` (one each a cell)."""
     for i in range(out.shape[0]):
@@ -75,7 +75,7 @@ def fill_discrete_gaussian(rng, mu, sigma, out):  # type: ignore[no-untyped-def]
             out[i, j] = discrete_gaussian(rng, mu[j], sigma[j])
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def upper_tails(start, offset, sigma):  # type: ignore[no-untyped-def]  # compiled for the types it meets
     """Sum ``exp(-(j (j - 2 offset) - n (n - 2 offset)) / (2 sigma**2))`` over ``j >= n = start >= 1``.
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _validate
+from bayesdp import _validate, lattices
 from bayesdp.invariants import Invariants
+from bayesdp.noise._rng import count_of, generator_of
 from bayesdp.noise.base import Floats, Ints
 
-__all__ = ["lattice_difference", "needed", "table_difference", "table_location"]
+__all__ = ["draw_on_lattice", "lattice_difference", "needed", "table_difference", "table_location"]
 
 
 def needed(invariants: Invariants | None, shape: tuple[int, ...] | None, law: str) -> Invariants:
@@ -52,3 +53,19 @@ def lattice_difference(values: npt.ArrayLike, location: npt.ArrayLike, invariant
     difference = table_difference(values, location, invariants)
     whole = np.rint(difference).astype(np.int64)
     return whole if np.array_equal(whole, difference) and invariants.is_null(whole) else None
+
+
+def draw_on_lattice(
+    kind: str,
+    scale: float,
+    rng: np.random.Generator | None,
+    size: int | None,
+    invariants: Invariants,
+    location: npt.ArrayLike | None,
+) -> Ints:
+    """Add lattice noise to a table of integers (zeros if None); without `size`, one table and no axis for it."""
+    name = invariants.frame.cell_name
+    centre = _validate.integer_array(table_location(location, invariants), "location", name)
+    count = 1 if size is None else count_of(size)
+    noise: Ints = lattices.sample_noise(invariants, kind, scale, rng=generator_of(rng), size=count)
+    return centre + (noise[0] if size is None else noise)

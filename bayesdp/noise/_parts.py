@@ -1,13 +1,14 @@
 """Lattices that fall into independent parts with a closed form.
 
-The integer vectors that change no invariant form a lattice. Where it is an orthogonal sum of simple lattices, sums
-over it factorise. Two simple kinds cover disjoint totals, free cells, 2 x 2 and 2 x c tables and many small cases:
+The integer vectors that change no invariant form a lattice. Where it is an orthogonal sum of simple
+lattices, sums over it factorise. Two simple kinds cover disjoint totals, free cells, 2 x 2 and 2 x c tables
+and many small cases:
 
 line
     the multiples of one integer vector u: a free cell, a pair of cells with a fixed sum, a 2 x 2 table.
 zero sum
-    m integers that sum to zero, each written into `copies` cells up to sign: a fixed total over m cells (one copy),
-    a 2 x c table with both margins (m = c, two copies).
+    m integers that sum to zero, each written into `copies` cells up to sign: a fixed total over m cells
+    (one copy), a 2 x c table with both margins (m = c, two copies).
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def parts(invariants: Invariants) -> tuple[Line | ZeroSum, ...] | None:
 
 
 def _of_totals(blocks: Ints) -> tuple[Line | ZeroSum, ...]:
-    """Parts of disjoint totals: lines for free cells (block -1) and pairs, a zero sum for each larger block."""
+    """Parts of disjoint totals: lines for free cells (block -1) and pairs, zero sums for larger blocks."""
     one, pair = np.ones(1, dtype=np.int64), np.array([1, -1])
     order = np.argsort(blocks, kind="stable")
     found: list[Line | ZeroSum] = []
@@ -109,6 +110,6 @@ def _zero_sum(cells: Ints, basis: Ints) -> ZeroSum | None:
     columns, copies = np.unique(basis * np.sign(leading), axis=1, return_counts=True)
     if columns.shape[1] != len(basis) + 1 or np.any(copies != copies[0]):
         return None
-    # One relation is left among the distinct columns. With coefficients +1 and -1 it is a zero sum up to signs.
+    # One relation is left among the distinct columns. With coefficients +1 and -1 it is a zero sum.
     relation = integer_kernel(columns)
     return ZeroSum(cells, columns.shape[1], int(copies[0])) if np.all(np.abs(relation) == 1) else None

@@ -87,7 +87,7 @@ def moments(offset: Floats, sigma: Floats) -> tuple[Floats, Floats]:
 
 
 def log_upper_tail(start: Floats, offset: Floats, sigma: Floats) -> Floats:
-    """Logarithm of the sum of w over ``j >= start``, for integers ``start >= 1``; flat arrays of one length."""
+    """Logarithm of the sum of w over ``j >= start``, for integers ``start >= 1``; flat arrays."""
     tail = np.empty_like(sigma)
     small = sigma < _SUMMED_BELOW
     if np.any(small):
@@ -95,8 +95,9 @@ def log_upper_tail(start: Floats, offset: Floats, sigma: Floats) -> Floats:
     if not np.all(small):
         d, s = offset[~small], sigma[~small]
         t = (start[~small] - d) / s
-        # Euler and Maclaurin, in units of the first term: sigma R(t) + 1/2 + sum B_2m/(2m)! He_(2m-1)(t)/sigma^(2m-1),
-        # with R Mills' ratio. The terms fall by (t / (2 pi sigma))**2 each, 0.015 at 38 scales from the mean.
+        # Euler and Maclaurin, in units of the first term, with R Mills' ratio:
+        # sigma R(t) + 1/2 + sum over m of B_2m/(2m)! He_(2m-1)(t) / sigma^(2m-1).
+        # The terms fall by (t / (2 pi sigma))**2 each, 0.015 at 38 scales from the mean.
         total = s * math.sqrt(0.5 * math.pi) * erfcx(t / math.sqrt(2.0)) + 0.5
         even, odd = np.ones_like(t), t  # Hermite polynomials He_0 and He_1
         for m, coefficient in enumerate(EULER_MACLAURIN, start=1):

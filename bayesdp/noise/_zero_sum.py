@@ -32,8 +32,8 @@ def log_squared_binomials(count: int) -> Floats:
 def laplace_log_sum(count: int, rate: float) -> float:
     """Logarithm of the sum of ``exp(-rate ||z||_1)`` over integers z with sum zero.
 
-    It is ``P_(count-1)(coth rate)``, P the Legendre polynomial, here as
-    ``sum_k C(count-1, k)**2 x**k / (1 - x)**(count-1)`` with ``x = exp(-2 rate)``, all of whose terms are positive.
+    It is ``P_(count-1)(coth rate)``, P the Legendre polynomial, here as ``sum_k C(count-1, k)**2 x**k / (1
+    - x)**(count-1)`` with ``x = exp(-2 rate)``, all of whose terms are positive.
 
     Examples
     --------
@@ -48,9 +48,9 @@ def laplace_log_sum(count: int, rate: float) -> float:
 def laplace_variance(count: int, rate: float) -> float:
     """Variance of one of the integers under the mass of `laplace_log_sum`.
 
-    z is the difference of two independent uniform weak compositions of a random mass s, with
-    ``s = K + NegBin(2 count - 1, 1 - x)`` and ``P(K = k)`` in proportion to ``C(count-1, k)**2 x**k``; given s
-    each part of a composition has the variance ``s (s + count) (count - 1) / (count**2 (count + 1))``.
+    z is the difference of two independent uniform weak compositions of a random mass s, with ``s = K +
+    NegBin(2 count - 1, 1 - x)`` and ``P(K = k)`` in proportion to ``C(count-1, k)**2 x**k``; given s each
+    part of a composition has the variance ``s (s + count) (count - 1) / (count**2 (count + 1))``.
     """
     k = np.arange(count)
     terms = log_squared_binomials(count) - 2.0 * rate * k
@@ -66,9 +66,9 @@ def laplace_variance(count: int, rate: float) -> float:
 def trapezoid(count: int, largest: float) -> tuple[Floats, Floats]:
     """Nodes of the trapezoidal rule and terms of the series that it needs, for scales up to `largest`.
 
-    The condition that z sums to zero is the mean of ``exp(i t sum z)`` over t in a full circle. With M equal
-    steps that mean also keeps the z whose sum is another multiple of M, which for ``M >= 10 largest sqrt(count)``
-    have less than ``exp(-50)`` of the mass.
+    The condition that z sums to zero is the mean of ``exp(i t sum z)`` over t in a full circle. With M
+    equal steps that mean also keeps the z whose sum is another multiple of M, which for ``M >= 10 largest
+    sqrt(count)`` have less than ``exp(-50)`` of the mass.
     """
     nodes = math.ceil(10.0 * largest * math.sqrt(count)) + 10
     return 2.0 * math.pi * np.arange(nodes) / nodes, np.arange(1.0, math.ceil(9.0 * largest) + 2.0)
@@ -77,8 +77,8 @@ def trapezoid(count: int, largest: float) -> tuple[Floats, Floats]:
 def gaussian_log_sum(count: int, sigma: float) -> float:
     """Logarithm of the sum of ``exp(-||z||_2**2 / (2 sigma**2))`` over integers z with sum zero.
 
-    For large scales, by Poisson's formula, ``(sigma sqrt(2 pi))**(count-1) / sqrt(count)``: the shortest vectors
-    of the dual lattice have squared length (count - 1) / count, at least 1/2.
+    For large scales, by Poisson's formula, ``(sigma sqrt(2 pi))**(count-1) / sqrt(count)``: the shortest
+    vectors of the dual lattice have squared length (count - 1) / count, at least 1/2.
 
     Examples
     --------

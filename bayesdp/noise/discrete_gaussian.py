@@ -34,8 +34,8 @@ class DiscreteGaussian(NoiseLaw):
     Parameters
     ----------
     sigma : float or array_like
-        Scale in counts. It is not the standard deviation, but close to it from 1 on. An array has one scale per
-        cell of the query, or a shape that broadcasts to it.
+        Scale in counts. It is not the standard deviation, but close to it from 1 on. An array has one scale
+        per cell of the query, or a shape that broadcasts to it.
 
     Raises
     ------

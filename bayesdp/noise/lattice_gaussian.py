@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.lattices import sample_noise
 from bayesdp.noise import _theta
 from bayesdp.noise._arrays import positive_number
-from bayesdp.noise._lattice import lattice_difference, needed, table_location
+from bayesdp.noise._lattice import draw_on_lattice, lattice_difference, needed
 from bayesdp.noise._parts import Line, parts
 from bayesdp.noise._zero_sum import gaussian_log_sum, gaussian_variance
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
@@ -75,7 +73,7 @@ class LatticeGaussian(NoiseLaw):
     def logp(
         self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None
     ) -> float:
-        """Log-mass of a noisy table; ``-inf`` if it changes an invariant or is not integer. See `NoiseLaw.logp`.
+        """Log-mass of a noisy table; ``-inf`` if it is off the lattice. See `NoiseLaw.logp`.
 
         Where `log_normaliser` is not known it is taken as 0: the result is then right up to a constant that
         depends on sigma and the invariants only.
@@ -116,9 +114,7 @@ class LatticeGaussian(NoiseLaw):
         `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which.
         """
         own = needed(invariants, shape, self.name)
-        centre = _validate.integer_array(table_location(location, own), "location", own.frame.cell_name)
-        noise = sample_noise(own, "gaussian", self.sigma, rng=rng, size=1 if size is None else size)
-        return centre + (noise[0] if size is None else noise)
+        return draw_on_lattice("gaussian", self.sigma, rng, size, own, location)
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known (see `log_normaliser`)."""

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.lattices import sample_noise
-from bayesdp.noise._lattice import lattice_difference, needed, table_location
+from bayesdp.noise._lattice import draw_on_lattice, lattice_difference, needed
 from bayesdp.noise._parts import Line, parts
 from bayesdp.noise._zero_sum import laplace_log_sum, laplace_variance
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
@@ -78,7 +77,7 @@ class LatticeLaplace(NoiseLaw):
     def logp(
         self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None
     ) -> float:
-        """Log-mass of a noisy table; ``-inf`` if it changes an invariant or is not integer. See `NoiseLaw.logp`.
+        """Log-mass of a noisy table; ``-inf`` if it is off the lattice. See `NoiseLaw.logp`.
 
         Where `log_normaliser` is not known it is taken as 0: the result is then right up to a constant that
         depends on epsilon and the invariants only.
@@ -120,11 +119,7 @@ class LatticeLaplace(NoiseLaw):
         `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which.
         """
         own = needed(invariants, shape, self.name)
-        centre = _validate.integer_array(table_location(location, own), "location", own.frame.cell_name)
-        noise = sample_noise(
-            own, f"laplace-{self.norm}", self.epsilon, rng=rng, size=1 if size is None else size
-        )
-        return centre + (noise[0] if size is None else noise)
+        return draw_on_lattice(f"laplace-{self.norm}", self.epsilon, rng, size, own, location)
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known (see `log_normaliser`)."""

@@ -17,7 +17,7 @@ from bayesdp.noise.base import Floats, NoiseLaw
 __all__ = ["TOLERANCE", "ProjectedGaussian"]
 
 TOLERANCE = 1e-6
-"""How far a table may break its invariants, relative to its largest entry (at least 1), and still be on the subspace.
+"""How far a table on the subspace may break its invariants, relative to its largest entry (at least 1).
 
 Published tables are rounded: to a dyadic grid by our own mechanism, to a few decimals by others.
 """
@@ -31,9 +31,9 @@ _PROJECTED_CELLS = (
 class ProjectedGaussian(NoiseLaw):
     r"""Independent normal noise of scale sigma, projected orthogonally onto ``{z : A z = 0}``.
 
-    In orthonormal coordinates of that subspace the noise is again independent normal of scale sigma: its density is
-    ``-||z||_2**2 / (2 sigma**2) - n log(sigma sqrt(2 pi))`` with n the dimension, the conditional density of the
-    unprojected noise given the invariants (Gao, Gong and Yu, 2022, Theorem 4.2).
+    In orthonormal coordinates of that subspace the noise is again independent normal of scale sigma: its
+    density is ``-||z||_2**2 / (2 sigma**2) - n log(sigma sqrt(2 pi))`` with n the dimension, the
+    conditional density of the unprojected noise given the invariants (Gao, Gong and Yu, 2022, Theorem 4.2).
 
     ========  ==================================================
     Support   tables of real numbers that change no invariant

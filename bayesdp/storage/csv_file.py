@@ -103,7 +103,7 @@ def _rows(text: Iterator[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
 def numbers(
     file: CsvFile, cells: Sequence[tuple[int, str, str]]
 ) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
-    """The numbers of some cells: int64 if all are written as integers, else float64; NaN where a cell is empty.
+    """The numbers of some cells: int64 if all are written as integers, else float64; NaN where one is empty.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Releases as folders of text: ``release.json`` says what is in them, a CSV file for each part has the numbers."""
+"""Releases as folders of text: ``release.json`` says what is in them, CSV files have the numbers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _FolderNumbers(Numbers):
         return values, hidden if hidden.any() else None
 
 
-def read_folder(folder: str | os.PathLike[str]) -> Release:
+def read_folder(folder: str | os.PathLike[str], *, max_cells: int | None = None) -> Release:
     """Read a release from a folder; see `bayesdp.Release.from_csv`."""
     target = Path(folder)
     if not (target / MARKER).is_file():
@@ -116,7 +116,7 @@ def read_folder(folder: str | os.PathLike[str]) -> Release:
             raise ValueError(f"{MARKER} holds no release: 'bayesdp_schema' is missing")
         version = description.pop("bayesdp_schema")
         known = _FolderNumbers(target)
-        release = build(upgraded(version, description), known)
+        release = build(upgraded(version, description), known, max_cells)
         unknown = sorted(entry.name for entry in target.iterdir() if entry.name not in known.read)
         if unknown:
             raise ValueError(f"the folder holds files that are not part of the release: {shown(unknown)}")

@@ -43,4 +43,4 @@ def read_netcdf(path: str | os.PathLike[str], *, max_cells: int | None = None) -
     """Read a release from a netCDF-4 file; see `bayesdp.Release.from_netcdf`."""
     dataset = load_dataset(path, max_cells=max_cells)
     with damaged(path):
-        return from_dataset(dataset)
+        return from_dataset(dataset, max_cells)

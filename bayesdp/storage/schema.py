@@ -21,6 +21,7 @@ other tools; the frame in the attributes is what counts, and reading compares th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy import Guarantee
 from bayesdp.queries import Query
 from bayesdp.storage import strict_json
+from bayesdp.storage.hdf5 import MAX_CELLS
 
 if TYPE_CHECKING:
     from bayesdp.release import Release
@@ -108,12 +110,13 @@ class Numbers:
         raise NotImplementedError
 
 
-def build(description: Mapping[str, Any], numbers: Numbers) -> Release:
-    """Make a release from its description and its numbers, with every check that a new release goes through."""
+def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | None = None) -> Release:
+    """Make a release from its description and its numbers, with all the checks of a new release."""
     from bayesdp.release import Release
 
     known = strict_json.expect(description, dict, "the description of a release", _KEYS)
     frame = Frame.from_description(_frame_description(known["frame"]))
+    _check_size(frame, MAX_CELLS if max_cells is None else max_cells)
     measurements = []
     for i, entry in enumerate(strict_json.expect(known["measurements"], list, "measurements")):
         own = _entry(entry, _MEASURED_KEYS, f"measured_{i}")
@@ -160,6 +163,16 @@ def _frame_description(value: Any) -> dict[str, Any]:
         if not isinstance(group, list) or len(group) != 3 or not isinstance(group[2], list):
             raise ValueError("groups of the frame must be lists of a name, a dimension and labels")
     return own
+
+
+def _check_size(frame: Frame, max_cells: int) -> None:
+    """A few labels along each dimension can make a table that no memory holds."""
+    cells = prod(frame.shape)
+    if cells > max_cells:
+        raise ValueError(
+            f"the table has {cells} cells, more than the limit of {max_cells}; if that is right, raise the "
+            "limit with max_cells"
+        )
 
 
 def _query(value: Any, frame: Frame) -> Query:
@@ -260,7 +273,7 @@ class _DatasetNumbers(Numbers):
         return array.values
 
 
-def from_dataset(dataset: xr.Dataset) -> Release:
+def from_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> Release:
     """A release from its Dataset; see `bayesdp.Release.from_dataset`."""
     attrs = {
         key: value.item() if isinstance(value, np.generic) else value for key, value in dataset.attrs.items()
@@ -278,7 +291,7 @@ def from_dataset(dataset: xr.Dataset) -> Release:
             description[key] = value
         else:
             description[key] = strict_json.loads(value, f"the attribute {key!r}")
-    release = build(upgraded(version, description), _DatasetNumbers(dataset))
+    release = build(upgraded(version, description), _DatasetNumbers(dataset), max_cells)
     _check_nothing_else(dataset, release)
     return release
 

@@ -101,7 +101,7 @@ def expect(value: Any, kind: type, what: str, keys: set[str] | None = None) -> A
     """
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ValueError(f"{what} must be of type {kind.__name__}, got {type(value).__name__}")
-    if keys is not None:
+    if keys is not None and isinstance(value, dict):
         unknown, missing = sorted(set(value) - keys), sorted(keys - set(value))
         if unknown or missing:
             told = [

@@ -21,7 +21,7 @@ type Cell = tuple[int, str, str]
 
 
 def read_margins(path: str | os.PathLike[str], frame: Any, *, value: str | None = None) -> list[Exact]:
-    """Read exact margins and totals from a CSV file.
+    r"""Read exact margins and totals from a CSV file.
 
     One line a sum. The columns of labels are dimensions of the table or group labels; an empty field or ``*``
     means that the sum goes over that dimension, and a dimension without a column is summed over everywhere.
@@ -62,7 +62,7 @@ def read_margins(path: str | os.PathLike[str], frame: Any, *, value: str | None 
     >>> labels = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "margins.csv"
-    ...     _ = path.write_text("county,education,total\\nAlpha,,20\\nBeta,,55\\n,Low,50\\n,High,25\\n")
+    ...     _ = path.write_text("county,education,total\nAlpha,,20\nBeta,,55\n,Low,50\n,High,25\n")
     ...     read_margins(path, labels)
     [<Exact: 2 answers by county>, <Exact: 2 answers by education>]
     """

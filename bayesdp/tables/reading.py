@@ -28,7 +28,7 @@ def read_table(
     groups: Mapping[str, str] | None = None,
     layout: str = "auto",
 ) -> xr.DataArray:
-    """Read a table of counts, true or noisy, from a CSV or netCDF file.
+    r"""Read a table of counts, true or noisy, from a CSV or netCDF file.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def read_table(
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "table.csv"
-    ...     _ = path.write_text("county,Low,High\\nAlpha,15,1\\nBeta,20,10\\n")
+    ...     _ = path.write_text("county,Low,High\nAlpha,15,1\nBeta,20,10\n")
     ...     table = read_table(path, dims=["county", "education"])
     >>> table.sel(county="Beta", education="High").item()
     10

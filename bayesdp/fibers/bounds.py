@@ -1,0 +1,118 @@
+"""The smallest and largest value that each cell can have."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from bayesdp.fibers.feasible import is_two_way
+from bayesdp.fibers.system import System
+from bayesdp.invariants import Invariants
+from bayesdp.lattices.state import UNBOUNDED
+
+__all__ = ["EXACT_CELLS", "cell_bounds"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+EXACT_CELLS = 150
+"""Up to this many cells, limits without a closed form are found by two integer programs a cell."""
+
+
+def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, bool]:
+    """Limits of every cell over the fiber (flat arrays; -1 above where unbounded), and whether they are attained.
+
+    Propagation through single rows gives limits that hold always; they are attained for disjoint totals. Both margins
+    of a two-way table: Fréchet's bounds. Other small tables: integer programs. Other large tables: what propagation
+    gives.
+    """
+    lower, upper = _propagate(system)
+    exact = False
+    simple = not len(system.limit_names)
+    if simple and invariants.blocks is not None:
+        exact = True
+    elif simple and not system.fixed.any() and is_two_way(invariants):
+        lower = np.maximum(lower, _frechet(system))
+        exact = True
+    elif system.frame.size <= EXACT_CELLS:
+        lower, upper = _programs(system, lower, upper)
+        exact = True
+    return lower.astype(np.int64), np.where(np.isinf(upper), -1, upper).astype(np.int64), exact
+
+
+def _propagate(system: System) -> tuple[Floats, Floats]:
+    """Shrink limits of cells through every row until nothing changes (floats hold these integers exactly)."""
+    lower = system.lower.astype(np.float64)
+    upper = np.where(system.upper == UNBOUNDED, np.inf, system.upper.astype(np.float64))
+    rows = sp.csr_array(sp.vstack([system.matrix, system.limit_matrix], format="csr")).astype(np.float64)
+    if not rows.shape[0]:
+        return lower, upper
+    low = np.concatenate([system.totals.astype(np.float64), system.limit_lower])
+    high = np.concatenate([system.totals.astype(np.float64), system.limit_upper])
+    entries = rows.tocoo()
+    row, cell, a = entries.row, entries.col, entries.data
+    for _ in range(100):
+        least = np.where(a > 0, a * lower[cell], a * upper[cell])
+        most = np.where(a > 0, a * upper[cell], a * lower[cell])
+        # What the other cells of the row contribute at least and at most (infinite if one of them is unbounded).
+        others_least = _others(least, row, rows.shape[0])
+        others_most = _others(most, row, rows.shape[0])
+        room_high, room_low = high[row] - others_least, low[row] - others_most
+        with np.errstate(invalid="ignore"):
+            new_upper = np.floor(np.where(a > 0, room_high, room_low) / a + 1e-9)
+            new_lower = np.ceil(np.where(a > 0, room_low, room_high) / a - 1e-9)
+        before = (lower.copy(), upper.copy())
+        np.minimum.at(upper, cell, np.where(np.isnan(new_upper), np.inf, new_upper))
+        np.maximum.at(lower, cell, np.where(np.isnan(new_lower), -np.inf, new_lower))
+        if np.array_equal(before[0], lower) and np.array_equal(before[1], upper):
+            break
+    return lower, upper
+
+
+def _others(values: Floats, row: Ints, rows: int) -> Floats:
+    """For each entry, the sum of the other entries of its row, with infinities counted rather than added."""
+    finite = np.where(np.isinf(values), 0.0, values)
+    infinite = np.isinf(values).astype(np.int64)
+    sums = np.bincount(row, weights=finite, minlength=rows)
+    counts = np.bincount(row, weights=infinite, minlength=rows)
+    sign = np.sign(np.bincount(row, weights=np.where(np.isinf(values), np.sign(values), 0.0), minlength=rows))
+    unbounded = counts[row] - infinite > 0
+    return np.where(unbounded, sign[row] * np.inf, sums[row] - finite)
+
+
+def _frechet(system: System) -> Floats:
+    """max(0, row total + column total - grand total)."""
+    rows, columns = system.frame.shape
+    grid = np.zeros((rows, columns))
+    grand = 0.0
+    for i, total in enumerate(system.totals):
+        cells = system.matrix.indices[system.matrix.indptr[i] : system.matrix.indptr[i + 1]]
+        r, c = np.unique(cells // columns), np.unique(cells % columns)
+        if len(r) == 1 and len(cells) == columns:
+            grid[r[0]] += total
+            grand += total
+        elif len(c) == 1 and len(cells) == rows:
+            grid[:, c[0]] += total
+    return np.maximum(grid - grand, 0.0).reshape(-1)
+
+
+def _programs(system: System, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    cells = system.frame.size
+    rows = sp.vstack([system.matrix, system.limit_matrix], format="csr").astype(np.float64)
+    low = np.concatenate([system.totals.astype(np.float64), system.limit_lower])
+    high = np.concatenate([system.totals.astype(np.float64), system.limit_upper])
+    constraints = [LinearConstraint(rows, low, high)] if rows.shape[0] else []
+    lower, upper = lower.copy(), upper.copy()
+    box = Bounds(lower.copy(), upper.copy())
+    for cell in np.flatnonzero(lower < upper):
+        cost = np.zeros(cells)
+        cost[cell] = 1.0
+        least = milp(cost, integrality=np.ones(cells), bounds=box, constraints=constraints)
+        if least.status == 0:
+            lower[cell] = np.rint(least.fun)
+        most = milp(-cost, integrality=np.ones(cells), bounds=box, constraints=constraints)
+        if most.status == 0:
+            upper[cell] = np.rint(-most.fun)
+    return lower, upper

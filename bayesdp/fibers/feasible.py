@@ -1,0 +1,191 @@
+"""Find a table of a fiber, close to a given one."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from bayesdp._validate import shown
+from bayesdp.fibers.system import System
+from bayesdp.invariants import Invariants
+from bayesdp.lattices.state import UNBOUNDED
+
+__all__ = ["find_point", "is_two_way"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+
+def is_two_way(invariants: Invariants) -> bool:
+    """Whether the invariants are exactly both margins of a two-way table."""
+    nested = invariants.nested
+    if nested is None or len(nested.axes) != 2:
+        return False
+    tops = tuple(len(axis.codes) - 1 for axis in nested.axes)
+    return set(nested.generators) == {(tops[0], 0), (0, tops[1])}
+
+
+def find_point(system: System, invariants: Invariants, guide: Floats) -> Ints:
+    """A table of the fiber close to `guide` (flat arrays).
+
+    Disjoint totals: the guide scaled to each total and rounded by largest remainders. Two-way margins: the guide fitted
+    to the margins, rounded down, and the rest put back by the north-west corner rule. Everything else: an integer
+    program (HiGHS) that minimises the sum of absolute differences to the guide.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    plain = not len(system.limit_names) and not np.any(system.lower[~system.fixed]) and np.all(system.upper[~system.fixed] == UNBOUNDED)
+    blocks = invariants.blocks
+    if plain and blocks is not None:
+        return _fill_blocks(system, blocks, guide)
+    if plain and not system.fixed.any() and is_two_way(invariants):
+        return _fill_two_way(system, guide)
+    return _integer_program(system, guide)
+
+
+def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
+    point = np.where(system.fixed, system.lower, 0)
+    free = np.flatnonzero(~system.fixed)
+    loose = free[blocks[free] < 0]
+    point[loose] = np.rint(np.maximum(guide[loose], 0)).astype(np.int64)
+    members = free[blocks[free] >= 0]
+    if not len(system.totals):
+        return point
+    block = blocks[members]
+    count = int(blocks.max()) + 1
+    # The rows of the system may repeat a block (state totals and the grand total): the finest say what is left.
+    left = np.zeros(count, dtype=np.int64)
+    seen = np.zeros(count, dtype=np.bool_)
+    rest = system.free_totals()
+    for row in range(len(rest)):
+        cells = system.matrix.indices[system.matrix.indptr[row] : system.matrix.indptr[row + 1]]
+        own = np.unique(blocks[cells])
+        if len(own) == 1:
+            left[own[0]], seen[own[0]] = rest[row], True
+    sizes = np.bincount(block, minlength=count)
+    for bad in np.flatnonzero((left < 0) | ((sizes == 0) & (left != 0))):
+        raise ValueError(_empty([system.names[row] for row in range(len(rest)) if bad in blocks[_cells(system, row)]]))
+    weight = np.maximum(guide[members], 0.0)
+    sums = np.bincount(block, weights=weight, minlength=count)
+    weight = np.where(sums[block] > 0, weight, 1.0)
+    sums = np.bincount(block, weights=weight, minlength=count)
+    share = weight * (left[block] / sums[block])
+    down = np.floor(share).astype(np.int64)
+    missing = left - np.bincount(block, weights=down, minlength=count).astype(np.int64)
+    order = np.lexsort((-(share - down), block))
+    rank = np.arange(len(order)) - np.searchsorted(block[order], block[order])
+    down[order] += rank < missing[block[order]]
+    point[members] = down
+    return _checked(system, point)
+
+
+def _cells(system: System, row: int) -> Ints:
+    return np.asarray(system.matrix.indices[system.matrix.indptr[row] : system.matrix.indptr[row + 1]])
+
+
+def _fill_two_way(system: System, guide: Floats) -> Ints:
+    rows, columns = system.frame.shape
+    # The margins, read off any table that has them: the rows of the system are sums of one row or one column.
+    row_total, column_total = np.zeros(rows, dtype=np.int64), np.zeros(columns, dtype=np.int64)
+    for i, total in enumerate(system.totals):
+        cells = _cells(system, i)
+        own_rows, own_columns = np.unique(cells // columns), np.unique(cells % columns)
+        if len(own_rows) == 1 and len(cells) == columns:
+            row_total[own_rows[0]] = total
+        elif len(own_columns) == 1 and len(cells) == rows:
+            column_total[own_columns[0]] = total
+    if row_total.sum() != column_total.sum() or row_total.min() < 0 or column_total.min() < 0:
+        raise ValueError(_empty(system.names))
+    fitted = np.maximum(guide.reshape(rows, columns), 0.5)
+    for _ in range(50):
+        fitted *= (row_total / fitted.sum(axis=1).clip(1e-300))[:, None]
+        fitted *= (column_total / fitted.sum(axis=0).clip(1e-300))[None, :]
+    # Rounding in the fit may exceed a margin by a hair: the floor of a slightly smaller number never does.
+    point = np.floor(fitted * (1 - 1e-9)).astype(np.int64)
+    over = np.flatnonzero((point.sum(axis=1) > row_total) | False)
+    point[over] = 0
+    point[:, point.sum(axis=0) > column_total] = 0
+    left, right = row_total - point.sum(axis=1), column_total - point.sum(axis=0)
+    i = j = 0
+    while i < rows and j < columns:
+        amount = min(left[i], right[j])
+        point[i, j] += amount
+        left[i] -= amount
+        right[j] -= amount
+        if left[i] == 0:
+            i += 1
+        else:
+            j += 1
+    return _checked(system, point.reshape(-1))
+
+
+def _integer_program(system: System, guide: Floats) -> Ints:
+    cells = system.frame.size
+    lower, upper = system.lower.astype(np.float64), np.where(system.upper == UNBOUNDED, np.inf, system.upper)
+    aim = np.rint(np.clip(guide, lower, upper))
+    # x = aim + up - down; minimise sum(up + down).
+    eye = sp.eye_array(cells, format="csr")
+    rows = sp.vstack([system.matrix, system.limit_matrix], format="csr").astype(np.float64)
+    at_aim = rows @ aim
+    low = np.concatenate([system.totals.astype(np.float64), system.limit_lower]) - at_aim
+    high = np.concatenate([system.totals.astype(np.float64), system.limit_upper]) - at_aim
+    constraints = [LinearConstraint(sp.hstack([eye, -eye], format="csr"), lower - aim, upper - aim)]
+    if rows.shape[0]:
+        constraints.append(LinearConstraint(sp.hstack([rows, -rows], format="csr"), low, high))
+    result = milp(
+        np.ones(2 * cells), integrality=np.ones(2 * cells), bounds=Bounds(0, np.inf), constraints=constraints
+    )
+    if result.status == 2:
+        raise ValueError(_empty(_conflict(system)))
+    if result.x is None:
+        raise ValueError(f"no table with the published exact values was found: {result.message}")
+    moved = np.rint(result.x).astype(np.int64)
+    return _checked(system, aim.astype(np.int64) + moved[:cells] - moved[cells:])
+
+
+def _conflict(system: System) -> list[str]:
+    """Exact answers that have to give way: those that an elastic linear program relaxes."""
+    cells = system.frame.size
+    rows = sp.vstack([system.matrix, system.limit_matrix], format="csr").astype(np.float64)
+    eye = sp.eye_array(rows.shape[0], format="csr")
+    low = np.concatenate([system.totals.astype(np.float64), system.limit_lower])
+    high = np.concatenate([system.totals.astype(np.float64), system.limit_upper])
+    cost = np.concatenate([np.zeros(cells), np.ones(2 * rows.shape[0])])
+    upper = np.where(system.upper == UNBOUNDED, np.inf, system.upper)
+    bounds = Bounds(
+        np.concatenate([system.lower.astype(np.float64), np.zeros(2 * rows.shape[0])]),
+        np.concatenate([upper, np.full(2 * rows.shape[0], np.inf)]),
+    )
+    result = milp(cost, bounds=bounds, constraints=[LinearConstraint(sp.hstack([rows, eye, -eye], format="csr"), low, high)])
+    names = system.names + system.limit_names
+    if result.x is None or result.fun < 1e-6:
+        return names
+    slack = result.x[cells : cells + len(names)] + result.x[cells + len(names) :]
+    return [name for name, s in zip(names, slack, strict=True) if s > 1e-6]
+
+
+def _empty(names: list[str]) -> str:
+    return (
+        "the fiber is empty: no table of whole numbers >= 0 has the published exact values; "
+        f"these cannot hold together with the others: {shown(names)}"
+    )
+
+
+def _checked(system: System, point: Ints) -> Ints:
+    """The point, after an exact integer check (solvers work in floating point)."""
+    good = (
+        np.array_equal(system.matrix @ point, system.totals)
+        and np.all(point >= system.lower)
+        and np.all(point <= system.upper)
+        and np.all(system.limit_matrix @ point >= system.limit_lower)
+        and np.all(system.limit_matrix @ point <= system.limit_upper)
+    )
+    if not good:
+        wrong = [n for n, a, b in zip(system.names, system.matrix @ point, system.totals, strict=True) if a != b]
+        raise ValueError(_empty(wrong or system.names + system.limit_names))
+    return point

@@ -1,0 +1,181 @@
+"""The fiber: all tables of nonnegative whole numbers that agree with what is published exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bayesdp.fibers.bounds import cell_bounds
+from bayesdp.fibers.feasible import find_point
+from bayesdp.fibers.system import System
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.lattices.moves import Moves, moves_for
+from bayesdp.queries import LinearQuery, MatrixPart, Query
+
+__all__ = ["ExactAnswers", "Fiber"]
+
+type Ints = npt.NDArray[np.int64]
+
+
+class ExactAnswers(Protocol):
+    """What a fiber needs of an exact part: a query, its answers, and whether they are equal or bounds."""
+
+    @property
+    def query(self) -> Query:
+        """What was asked."""
+
+    @property
+    def values(self) -> Ints:
+        """The answers, of shape ``query.shape``."""
+
+    @property
+    def sign(self) -> str:
+        """``=``, ``>=`` or ``<=``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fiber:
+    """All tables ``x >= 0`` of whole numbers with the published exact answers.
+
+    Build one with `Fiber.of`.
+
+    Parameters
+    ----------
+    frame : Frame
+        Labels of the table.
+    equalities : tuple of (Query, int64 array)
+        Exact answers.
+    bounds_below, bounds_above : tuple of (Query, int64 array)
+        Answers that are at least, at most, the given values.
+
+    Examples
+    --------
+    >>> from bayesdp.measurements import Exact
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    >>> margins = [Exact(Margins(table, ["county"]), [3, 0]), Exact(Margins(table, ["education"]), [1, 2])]
+    >>> fiber = Fiber.of(margins)
+    >>> fiber.find_point()
+    array([[1, 2],
+           [0, 0]])
+    >>> bool(fiber.determined().all())
+    True
+    """
+
+    frame: Frame
+    equalities: tuple[tuple[Query, Ints], ...]
+    bounds_below: tuple[tuple[Query, Ints], ...] = ()
+    bounds_above: tuple[tuple[Query, Ints], ...] = ()
+
+    @classmethod
+    def of(cls, exact: Iterable[ExactAnswers], frame: Any = None) -> Fiber:
+        """The fiber of some exact answers; `frame` is needed only where there are none."""
+        listed = list(exact)
+        if frame is None and not listed:
+            raise ValueError("a fiber without exact answers needs the frame of the table")
+        own = Frame.of(frame) if frame is not None else listed[0].query.frame
+        by_sign: dict[str, list[tuple[Query, Ints]]] = {"=": [], ">=": [], "<=": []}
+        for part in listed:
+            if not part.query.frame.same_cells(own):
+                raise ValueError("all exact answers must be about the same table (same dimensions and labels)")
+            by_sign[part.sign].append((part.query, np.asarray(part.values, dtype=np.int64)))
+        return cls(own, tuple(by_sign["="]), tuple(by_sign[">="]), tuple(by_sign["<="]))
+
+    @cached_property
+    def invariants(self) -> Invariants:
+        """The equalities as one linear map."""
+        return Invariants([query for query, _ in self.equalities], self.frame)
+
+    @cached_property
+    def system(self) -> System:
+        """The equalities and bounds as sparse rows with limits, single cells taken out as cell limits."""
+        return System.of(self.frame, self.equalities, self.bounds_below, self.bounds_above)
+
+    @cached_property
+    def moving_invariants(self) -> Invariants:
+        """The equalities without those that only say what a single cell is: these cells do not move at all.
+
+        Structural zeros stated beside margins leave the structure of the margins intact this way.
+        """
+        queries: list[Query] = []
+        for query, _ in self.equalities:
+            for part in query.parts:
+                if not isinstance(part, MatrixPart):
+                    queries.append(Query(self.frame, (part,)))
+                    continue
+                several = np.flatnonzero(np.diff(part.matrix.indptr) > 1)
+                if several.size:
+                    names = [part.names[i] for i in several]
+                    queries.append(LinearQuery(self.frame, part.matrix[several], names))
+        return Invariants(queries, self.frame)
+
+    @cached_property
+    def moves(self) -> Moves:
+        """Random directions inside the fiber, and what is known of their connectivity."""
+        fixed = self.system.fixed
+        return moves_for(self.moving_invariants, fixed if fixed.any() else None)
+
+    def find_point(self, near: npt.ArrayLike | None = None) -> Ints:
+        """A table of the fiber.
+
+        Parameters
+        ----------
+        near : array_like, shape (*table), optional
+            Real numbers, for example a noisy table: the point is chosen close to them.
+
+        Returns
+        -------
+        int64 array, shape (*table)
+
+        Raises
+        ------
+        ValueError
+            If the fiber is empty; the message names exact answers that cannot all hold.
+        """
+        guide = np.zeros(self.frame.size) if near is None else np.asarray(near, dtype=np.float64).reshape(-1)
+        return find_point(self.system, self.moving_invariants, guide).reshape(self.frame.shape)
+
+    @cached_property
+    def _bounds(self) -> tuple[Ints, Ints, bool]:
+        return cell_bounds(self.system, self.moving_invariants)
+
+    def bounds(self) -> tuple[Ints, Ints]:
+        """The smallest and largest value of each cell over the fiber, shape ``(*table)``; -1 where unbounded.
+
+        Exact for disjoint totals, two-way margins and tables of up to `bounds.EXACT_CELLS` cells; elsewhere limits that
+        every table satisfies, but that need not be attained (see `bounds_are_exact`).
+        """
+        lower, upper, _ = self._bounds
+        return lower.reshape(self.frame.shape), upper.reshape(self.frame.shape)
+
+    @property
+    def bounds_are_exact(self) -> bool:
+        """Whether every limit of `bounds` is attained."""
+        return self._bounds[2]
+
+    def determined(self) -> npt.NDArray[np.bool_]:
+        """Which cells have one possible value only, shape ``(*table)``: nothing protects them."""
+        lower, upper = self.bounds()
+        return lower == upper
+
+    def contains(self, table: npt.ArrayLike) -> bool:
+        """Whether an integer table is a member."""
+        array = np.asarray(table)
+        if array.shape != self.frame.shape or array.dtype.kind not in "iu" or np.any(array < 0):
+            return False
+        return (
+            all(np.array_equal(query.apply(array), values) for query, values in self.equalities)
+            and all(np.all(query.apply(array) >= values) for query, values in self.bounds_below)
+            and all(np.all(query.apply(array) <= values) for query, values in self.bounds_above)
+        )
+
+    def limit_rows(self) -> tuple[sp.csr_array, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Inequality rows over several cells, with their lower and upper limits."""
+        return self.system.limit_matrix, self.system.limit_lower, self.system.limit_upper

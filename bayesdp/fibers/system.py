@@ -1,0 +1,134 @@
+"""Exact answers as rows over cells: equalities, limits of rows, limits of single cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bayesdp.frames import Frame
+from bayesdp.lattices.state import UNBOUNDED
+from bayesdp.queries import Query
+
+__all__ = ["System"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Answers = Sequence[tuple[Query, Ints]]
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """What is known exactly of a table, as linear rows.
+
+    Parameters
+    ----------
+    frame : Frame
+    matrix : sparse int array, shape (rows, cells)
+        Equality rows over two or more cells.
+    totals : int64 array, shape (rows,)
+    names : list of str
+        Names of the equality rows.
+    limit_matrix : sparse int array, shape (limits, cells)
+        Rows over two or more cells with limits.
+    limit_lower, limit_upper : float64 arrays, shape (limits,)
+        Infinite where there is none.
+    limit_names : list of str
+    lower, upper : int64 arrays, shape (cells,)
+        Limits that are stated of single cells; `UNBOUNDED` above where there is none.
+    """
+
+    frame: Frame
+    matrix: sp.csr_array
+    totals: Ints
+    names: list[str]
+    limit_matrix: sp.csr_array
+    limit_lower: Floats
+    limit_upper: Floats
+    limit_names: list[str]
+    lower: Ints
+    upper: Ints
+
+    @property
+    def fixed(self) -> npt.NDArray[np.bool_]:
+        """Cells whose value is stated."""
+        return self.lower == self.upper
+
+    @classmethod
+    def of(cls, frame: Frame, equal: Answers, below: Answers, above: Answers) -> System:
+        """Gather rows; rows over a single cell become limits of that cell.
+
+        Raises
+        ------
+        ValueError
+            If statements about one cell contradict each other or allow no whole number >= 0.
+        """
+        lower = np.zeros(frame.size, dtype=np.int64)
+        upper = np.full(frame.size, UNBOUNDED, dtype=np.int64)
+        kept: dict[str, list[tuple[sp.csr_array, Ints, list[str]]]] = {"=": [], ">=": [], "<=": []}
+        for sign, answers in (("=", equal), (">=", below), ("<=", above)):
+            for query, values in answers:
+                matrix, flat = query.matrix, values.reshape(-1)
+                counts = np.diff(matrix.indptr)
+                for row in np.flatnonzero(counts <= 1):
+                    _single(frame, query.names[row], matrix, int(row), int(flat[row]), sign, lower, upper)
+                several = np.flatnonzero(counts > 1)
+                if several.size:
+                    kept[sign].append((matrix[several], flat[several], [query.names[i] for i in several]))
+
+        def stack(sign: str) -> tuple[sp.csr_array, Ints, list[str]]:
+            if not kept[sign]:
+                return sp.csr_array((0, frame.size), dtype=np.int64), np.zeros(0, dtype=np.int64), []
+            matrices, totals, names = zip(*kept[sign], strict=True)
+            return sp.csr_array(sp.vstack(matrices, format="csr")), np.concatenate(totals), [n for own in names for n in own]
+
+        matrix, totals, names = stack("=")
+        low_matrix, low, low_names = stack(">=")
+        high_matrix, high, high_names = stack("<=")
+        return cls(
+            frame,
+            matrix,
+            totals,
+            names,
+            sp.csr_array(sp.vstack([low_matrix, high_matrix], format="csr")),
+            np.concatenate([low.astype(np.float64), np.full(len(high), -np.inf)]),
+            np.concatenate([np.full(len(low), np.inf), high.astype(np.float64)]),
+            low_names + high_names,
+            lower,
+            upper,
+        )
+
+    def free_totals(self) -> Ints:
+        """What the equality rows leave for the cells that are not fixed."""
+        fixed = np.where(self.fixed, self.lower, 0)
+        return np.asarray(self.totals - self.matrix @ fixed, dtype=np.int64)
+
+
+def _single(
+    frame: Frame, name: str, matrix: sp.csr_array, row: int, value: int, sign: str, lower: Ints, upper: Ints
+) -> None:
+    """Turn a row with one cell (or none) into limits of that cell, in place."""
+    start, end = matrix.indptr[row], matrix.indptr[row + 1]
+    if start == end:
+        if (sign == "=" and value != 0) or (sign == ">=" and value > 0) or (sign == "<=" and value < 0):
+            raise ValueError(f"exact answer {name!r} adds up no cell, so it cannot be {sign} {value}")
+        return
+    cell, entry = int(matrix.indices[start]), int(matrix.data[start])
+    low, high = 0, UNBOUNDED
+    if sign == "=":
+        if value % entry:
+            raise ValueError(f"exact answer {name!r} = {value} is {entry} times one cell: no whole number fits")
+        low = high = value // entry
+    elif (sign == ">=") == (entry > 0):
+        low = -((-value) // entry)  # ceiling
+    else:
+        high = value // entry
+    lower[cell], upper[cell] = max(int(lower[cell]), low), min(int(upper[cell]), high)
+    if lower[cell] > upper[cell] or high < 0:
+        raise ValueError(
+            f"no count fits what is published exactly about the cell {frame.cell_name(cell)}: "
+            f"{name!r} {sign} {value} leaves nothing between {int(lower[cell])} and {int(upper[cell])} (empty fiber)"
+        )

@@ -1,0 +1,31 @@
+"""What has to happen before any test, doctest or benchmark of the repository is imported."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+
+# Packages whose numba kernels call one another across files.
+_COMPILED = ("lattices", "fibers", "noise")
+
+
+def _cache_folder() -> Path:
+    """A folder for compiled kernels that belongs to the present sources.
+
+    Numba compiles a function again when its own file changes, but not when a function of another file that was
+    compiled into it does: a stale kernel would go on being tested. With a folder for each state of the sources that
+    cannot happen. Processes started by pytest-xdist come to the same folder.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for package in _COMPILED:
+        for path in sorted((ROOT / "bayesdp" / package).rglob("*.py")):
+            digest.update(f"{path.relative_to(ROOT)}\0".encode())
+            digest.update(path.read_bytes())
+    return ROOT / ".cache" / f"numba-{digest.hexdigest()}"
+
+
+# Numba reads the variable when it is imported. At the root, so that doctests and benchmarks have the folder as well.
+os.environ["NUMBA_CACHE_DIR"] = str(_cache_folder())

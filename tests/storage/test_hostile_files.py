@@ -1,0 +1,419 @@
+"""Files that nobody should trust: each is refused with a ValueError that names the file, and none runs or allocates."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesdp.release import Release
+from bayesdp.storage import check_hdf5
+from tests.storage.examples import exact_only, lattice, several
+
+
+@pytest.fixture
+def stored(tmp_path) -> Path:
+    lattice().to_netcdf(tmp_path / "release.nc")
+    return tmp_path / "release.nc"
+
+
+def refused(path: Path, message: str) -> None:
+    """Reading must fail with this message and the name of the file, and take little memory."""
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=message) as caught:
+        Release.from_netcdf(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert peak < 50e6
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
+def test_truncated(stored, share):
+    whole = stored.read_bytes()
+    stored.write_bytes(whole[: int(share * len(whole))])
+    refused(stored, "truncated or damaged|no netCDF-4 file")
+
+
+def test_damaged_anywhere_is_an_error_or_harmless(stored, make_rng):
+    """Flip bytes all over the file: the answer is the release or a ValueError, never another exception."""
+    whole = bytearray(stored.read_bytes())
+    rng, expected, refusals = make_rng(1), lattice(), 0
+    for _ in range(150):
+        broken = bytearray(whole)
+        for at in rng.integers(0, len(whole), 3):
+            broken[at] ^= int(rng.integers(1, 256))
+        stored.write_bytes(broken)
+        try:
+            back = Release.from_netcdf(stored)
+        except ValueError as error:
+            assert str(stored) in str(error)
+            refusals += 1
+        else:
+            assert back.frame.shape == expected.frame.shape
+    assert refusals > 0
+
+
+def test_no_netcdf_at_all(tmp_path):
+    (tmp_path / "a.nc").write_bytes(b"PK\x03\x04 a zip file, perhaps")
+    refused(tmp_path / "a.nc", "no netCDF-4 file")
+    (tmp_path / "b.nc").write_bytes(b"CDF\x01" + bytes(100))
+    refused(tmp_path / "b.nc", "netCDF-3 file; save it as netCDF-4")
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        Release.from_netcdf(tmp_path / "c.nc")
+
+
+def with_attribute(name: str, value) -> Callable[[h5py.File], None]:
+    return lambda file: file.attrs.__setitem__(name, value)
+
+
+def replaced(name: str, **how) -> Callable[[h5py.File], None]:
+    def change(file: h5py.File) -> None:
+        del file[name]
+        file.create_dataset(name, **how)
+
+    return change
+
+
+def vlen_numbers(file):
+    file.create_dataset("extra", (2,), dtype=h5py.vlen_dtype(np.int64))
+
+
+def references(file):
+    file.create_dataset("extra", (2,), dtype=h5py.ref_dtype)
+
+
+def compound(file):
+    file.create_dataset("extra", (2,), dtype=[("a", "i8"), ("b", "f8")])
+
+
+def opaque(file):
+    file.create_dataset("extra", data=np.array([b"ab"], dtype="V2"))
+
+
+def soft_link(file):
+    file["extra"] = h5py.SoftLink("/measured_0")
+
+
+def external_link(file):
+    file["extra"] = h5py.ExternalLink("/etc/passwd", "/")
+
+
+def hard_link(file):
+    file["extra"] = file["measured_0"]
+
+
+def circle(file):
+    file["extra"] = file["/"]
+
+
+def virtual(file):
+    layout = h5py.VirtualLayout(shape=(3, 2), dtype="i8")
+    layout[...] = h5py.VirtualSource("elsewhere.h5", "data", shape=(3, 2))
+    file.create_virtual_dataset("extra", layout)
+
+
+def external_data(file):
+    file.create_dataset("extra", (4,), dtype="i8", external=[("/etc/passwd", 0, 32)])
+
+
+def named_type(file):
+    file["extra"] = np.dtype("i8")
+
+
+def group(file):
+    file.create_group("extra")
+
+
+def plugin(file):
+    kind = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    kind.set_chunk((2,))
+    kind.set_filter(h5py.h5z.FILTER_SZIP if False else 6, h5py.h5z.FLAG_OPTIONAL)  # scale-offset
+    space = h5py.h5s.create_simple((2,))
+    h5py.h5d.create(file.id, b"extra", h5py.h5t.NATIVE_INT64, space, kind)
+
+
+def terabytes(file):
+    file.create_dataset("extra", (10**12,), dtype="i8", chunks=(10**6,))
+
+
+def many_terabytes(file):
+    file.create_dataset("extra", (10**9, 10**9), dtype="i8", chunks=(10**3, 10**3))
+
+
+def unwritten(file):
+    file.create_dataset("extra", (10**7,), dtype="i8", chunks=(1000,))
+
+
+def huge_chunk(file):
+    data = file.create_dataset(
+        "extra", (1,), maxshape=(None,), dtype="i1", chunks=(10**9,), compression="gzip"
+    )
+    data[0] = 1
+
+
+def null_space(file):
+    file.create_dataset("extra", data=h5py.Empty("i8"))
+
+
+HOSTILE = {
+    "numbers of any length": (vlen_numbers, "extra holds objects"),
+    "references": (references, "extra holds objects"),
+    "compound type": (compound, "extra holds objects"),
+    "opaque type": (opaque, "extra holds objects"),
+    "soft link": (soft_link, "extra is a link to somewhere else"),
+    "external link": (external_link, "extra is a link to somewhere else"),
+    "hard link": (hard_link, "second name"),
+    "circle": (circle, "is a group"),
+    "virtual dataset": (virtual, "takes its data from other files"),
+    "external data": (external_data, "takes its data from other files"),
+    "named type": (named_type, "neither a variable nor a group"),
+    "group": (group, "extra is a group"),
+    "filter": (plugin, "filter other than deflate"),
+    "terabytes": (terabytes, "declares 1000000000000 values, more than the limit"),
+    "more than int64 bytes": (many_terabytes, "more than the limit"),
+    "nothing written": (unwritten, "declares 10000000 values, but the file holds only 0 bytes"),
+    "huge chunk": (huge_chunk, "chunks of 1000000000 values"),
+    "null dataspace": (null_space, "holds nothing"),
+    "unknown variable": (lambda file: file.create_dataset("extra", data=[1]), "other variables.*'extra'"),
+    "unknown attribute": (with_attribute("secret", "x"), "unknown: 'secret'"),
+    "object attribute": (
+        with_attribute("note", np.array([(1, 2)], dtype=[("a", "i4"), ("b", "i4")])),
+        "holds objects",
+    ),
+    "newer version": (with_attribute("bayesdp_schema", 99), "version 99 of the schema.*upgrade"),
+    "no version": (lambda file: file.attrs.__delitem__("bayesdp_schema"), "'bayesdp_schema' is missing"),
+    "no measurements": (lambda file: file.attrs.__delitem__("measurements"), "missing: 'measurements'"),
+    "not JSON": (with_attribute("frame", "{'county'"), "'frame' is not valid JSON"),
+    "NaN in JSON": (with_attribute("mechanism", '{"epsilon": NaN}'), "'mechanism' is not valid JSON"),
+    "number for text": (with_attribute("frame", 3), "frame must be of type dict"),
+    "simulated": (with_attribute("simulated", 2), "simulated must be 0 or 1"),
+    "text for numbers": (replaced("measured_0", data=np.array([[b"a"] * 2] * 3, dtype="S1")), "measured_0"),
+    "wrong shape": (
+        replaced("measured_0", data=np.zeros((2, 3), dtype="i8")),
+        "measured_0 must have dimensions",
+    ),
+    "changed number": (
+        lambda file: file["measured_0"].write_direct(np.full((3, 2), 7)),
+        "keeps its invariants",
+    ),
+    "changed total": (
+        lambda file: file["exact_0"].write_direct(np.array([20, 30, 10, 38, 23])),
+        "contradict",
+    ),
+    "negative total": (
+        lambda file: file["exact_0"].write_direct(np.array([-1, 51, 10, 38, 22])),
+        "at least 0",
+    ),
+    "changed label": (
+        lambda file: file["county"].write_direct(np.array(["A", "B", "C"], dtype=object)),
+        "'county'",
+    ),
+    "missing variable": (lambda file: file.__delitem__("exact_0"), "exact_0 is missing"),
+    "scaled numbers": (
+        lambda file: file["measured_0"].attrs.__setitem__("scale_factor", 2.0),
+        "unknown attributes",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile(kind, stored):
+    change, message = HOSTILE[kind]
+    with h5py.File(stored, "r+") as file:
+        change(file)
+    refused(stored, message)
+
+
+def change_json(attribute: str, change: Callable[[dict], object]):
+    def run(file: h5py.File) -> None:
+        value = json.loads(file.attrs[attribute])
+        change(value)
+        file.attrs[attribute] = json.dumps(value)
+
+    return run
+
+
+DESCRIPTIONS = {
+    "unknown law": (
+        "measurements",
+        lambda v: v[0].update(law={"law": "os.system"}),
+        "unknown noise law 'os.system'",
+    ),
+    "law parameter": ("measurements", lambda v: v[0]["law"].update(run="rm"), "no parameter 'run'"),
+    "negative scale": ("measurements", lambda v: v[0]["law"].update(epsilon=-1.0), "epsilon must be"),
+    "text for scale": ("measurements", lambda v: v[0]["law"].update(epsilon="small"), "epsilon must be"),
+    "other variable": (
+        "measurements",
+        lambda v: v[0].update(variable="exact_0"),
+        "names the variable 'exact_0'",
+    ),
+    "unknown key": ("measurements", lambda v: v[0].update(extra=1), "unknown: 'extra'"),
+    "unknown query": (
+        "measurements",
+        lambda v: v[0].update(query={"parts": [{"eval": ["1"]}]}),
+        "unknown kind",
+    ),
+    "number as query": ("measurements", lambda v: v[0].update(query=3), "a query must be of type dict"),
+    "unknown dimension": ("exact", lambda v: v[0].update(query={"parts": [{"sum": ["age"]}]}), "age"),
+    "list as dimension": (
+        "exact",
+        lambda v: v[0].update(query={"parts": [{"sum": [["county"]]}]}),
+        "release.nc",
+    ),
+    "unknown sign": ("exact", lambda v: v[0].update(sign="<"), "sign must be one of"),
+    "repeated label": (
+        "frame",
+        lambda v: v["labels"].__setitem__(0, ["a", "a", "b"]),
+        "occur more than once",
+    ),
+    "odd label": ("frame", lambda v: v["labels"].__setitem__(0, [["a"], "b", "c"]), "strings or numbers"),
+    "enormous table": (
+        "frame",
+        lambda v: v.update(labels=[list(range(10**5))] * 2),
+        "10000000000 cells, more than",
+    ),
+    "unknown guarantee": ("guarantee", lambda v: v.update(kind="magic"), "kind must be one of"),
+    "odd guarantee": ("guarantee", lambda v: v.update(extra=1), "unknown keys 'extra'"),
+}
+
+
+@pytest.mark.parametrize("kind", DESCRIPTIONS)
+def test_hostile_descriptions(kind, stored):
+    attribute, change, message = DESCRIPTIONS[kind]
+    with h5py.File(stored, "r+") as file:
+        change_json(attribute, change)(file)
+    refused(stored, message)
+
+
+def test_many_references_to_one_long_text_are_not_expanded(tmp_path):
+    """Ten thousand labels that are all the same 20 MB of text: 200 GB if somebody read them at once."""
+    path = tmp_path / "bomb.nc"
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("labels", (10_000,), dtype=h5py.string_dtype())
+        data[0] = "x" * 20_000_000
+    raw = path.read_bytes()
+    with h5py.File(path, "r") as file:
+        offset = file["labels"].id.get_offset()
+    one = raw[offset : offset + 16]  # length, address and index of the text in the heap
+    path.write_bytes(raw[:offset] + one * 10_000 + raw[offset + 160_000 :])
+    with pytest.raises(ValueError, match="more than 268435456 bytes of text"):
+        check_hdf5(path)
+
+
+def test_text_that_is_not_utf8(stored):
+    with h5py.File(stored, "r+") as file:
+        del file["county"]
+        file.create_dataset(
+            "county", data=np.array([b"\xff\xfe"] * 3, dtype=object), dtype=h5py.string_dtype()
+        )
+    refused(stored, "utf-8")
+
+
+def test_the_limit_can_be_raised_and_lowered(stored):
+    assert Release.from_netcdf(stored, max_cells=6) == lattice()
+    with pytest.raises(ValueError, match=r"declares 6 values, more than the limit of 5.*max_cells"):
+        Release.from_netcdf(stored, max_cells=5)
+
+
+def test_an_empty_fiber_is_found_on_reading(tmp_path):
+    """Consistent as linear equations, but no table of counts has these numbers."""
+    release = several()
+    release.to_netcdf(tmp_path / "a.nc")
+    with h5py.File(tmp_path / "a.nc", "r+") as file:
+        file["exact_2"].write_direct(np.array([-4, 40]))
+        file["exact_3"].write_direct(np.array([9, 50]))
+    with pytest.raises(ValueError, match=r"a\.nc: .*"):
+        Release.from_netcdf(tmp_path / "a.nc")
+
+
+def test_markup_in_labels_is_text(tmp_path):
+    release = exact_only()
+    release.to_netcdf(tmp_path / "a.nc")
+    back = Release.from_netcdf(tmp_path / "a.nc")
+    assert back.frame.labels_of("kind")[0] == "<script>alert(1)</script>"
+    assert "<script>" not in back._repr_html_()
+
+
+FOLDERS = {
+    "missing file": (lambda f: (f / "exact_0.csv").unlink(), "exact_0.csv"),
+    "unknown file": (lambda f: (f / "notes.txt").write_text("x"), "not part of the release: 'notes.txt'"),
+    "missing cell": (
+        lambda f: drop_line(f / "measured_0.csv", 2),
+        "cells are missing: 'county=a, year=2000'",
+    ),
+    "repeated cell": (lambda f: repeat_line(f / "measured_0.csv", 2), "county=a, year=2000 occurs twice"),
+    "unknown cell": (
+        lambda f: replace(f / "measured_0.csv", "a,2000", "z,2000"),
+        r"there is no cell \('z', '2000'\)",
+    ),
+    "word": (
+        lambda f: replace(f / "measured_0.csv", "-7", "seven"),
+        "line 3: 'seven' at county=a, year=2000",
+    ),
+    "nan": (
+        lambda f: replace(f / "measured_0.csv", "-7", "nan"),
+        "'nan' at county=a, year=2000 is not a number",
+    ),
+    "column": (lambda f: replace(f / "measured_0.csv", "value", "number"), "the columns must be"),
+    "fields": (
+        lambda f: replace(f / "measured_0.csv", "-7", "-7,1"),
+        "line 3: 4 fields, but the header has 3",
+    ),
+    "json": (
+        lambda f: replace(f / "release.json", '"exact"', '"precise"'),
+        "unknown: 'precise'; missing: 'exact'",
+    ),
+    "version": (
+        lambda f: replace(f / "release.json", '"bayesdp_schema": 1', '"bayesdp_schema": 7'),
+        "upgrade",
+    ),
+    "truncated": (lambda f: (f / "release.json").write_text("{"), "not valid JSON"),
+}
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def drop_line(path: Path, number: int) -> None:
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:number] + lines[number + 1 :]))
+
+
+def repeat_line(path: Path, number: int) -> None:
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines, lines[number]]))
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_hostile_folders(kind, tmp_path):
+    change, message = FOLDERS[kind]
+    several().to_csv(tmp_path / "folder")
+    change(tmp_path / "folder")
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        Release.from_csv(tmp_path / "folder")
+
+
+def test_a_folder_without_a_release(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no release"):
+        Release.from_csv(tmp_path)
+
+
+def test_a_file_with_groups_passes_only_where_groups_belong(tmp_path):
+    tree = xr.DataTree.from_dict(
+        {"/posterior": xr.Dataset({"x": ("county", [1, 2])}, {"county": ["a", "b"]})}
+    )
+    tree.to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
+    check_hdf5(tmp_path / "posterior.nc", groups=True)
+    with pytest.raises(ValueError, match="is a group"):
+        check_hdf5(tmp_path / "posterior.nc")

@@ -1,0 +1,167 @@
+"""What is written is what is read, in every kind of file."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesdp.release import Release
+from bayesdp.storage import schema, strict_json
+from tests.storage.examples import EXAMPLES, exact_only, lattice, scalar_and_line, several
+
+
+@pytest.fixture(params=EXAMPLES)
+def release(request) -> Release:
+    return EXAMPLES[request.param]()
+
+
+def test_netcdf(release, tmp_path):
+    release.to_netcdf(tmp_path / "release.nc")
+    assert Release.from_netcdf(tmp_path / "release.nc") == release
+
+
+def test_csv(release, tmp_path):
+    if "code" in release.dims:
+        with pytest.raises(ValueError, match="blanks around them, which a CSV file does not keep"):
+            release.to_csv(tmp_path / "folder")
+        assert not list(tmp_path.iterdir())
+    else:
+        release.to_csv(tmp_path / "folder")
+        assert Release.from_csv(tmp_path / "folder") == release
+
+
+def test_dataset_and_pickle(release):
+    assert Release.from_dataset(release.to_dataset()) == release
+    assert pickle.loads(pickle.dumps(release)) == release
+
+
+def test_inside_a_data_tree(release, tmp_path):
+    """The posterior carries its release as a group."""
+    tree = xr.DataTree.from_dict(
+        {"/posterior": xr.Dataset({"x": ("draw", [1, 2])}), "/release": release.to_dataset()}
+    )
+    tree.to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
+    with xr.open_datatree(tmp_path / "posterior.nc", engine="h5netcdf") as back:
+        assert Release.from_dataset(back["release"].to_dataset()) == release
+
+
+def test_stored_numbers_are_labelled_for_other_tools(tmp_path):
+    lattice().to_netcdf(tmp_path / "release.nc")
+    with xr.open_dataset(tmp_path / "release.nc", engine="h5netcdf") as stored:
+        assert stored["measured_0"].sel(county="Alpha", education="Low") == 16
+        assert stored["exact_0"].dims == ("exact_0_answer",)
+        assert stored["exact_0"].sel(exact_0_answer="education=High") == 22
+    several().to_csv(tmp_path / "folder")
+    lines = (tmp_path / "folder" / "measured_0.csv").read_text().splitlines()
+    assert lines[:4] == ["county,year,value", "a,1990,4", "a,2000,-7", "b,1990,"]
+
+
+def test_caches_do_not_travel():
+    release = lattice()
+    before = len(pickle.dumps(release))
+    assert release.invariants.rank == 4
+    assert release.fiber.find_point().shape == (3, 2)
+    assert len(pickle.dumps(release)) <= before + 2000  # the query's own matrix, if anything
+    assert set(pickle.loads(pickle.dumps(release)).__dict__) == {
+        "frame", "measurements", "exact", "mechanism", "guarantee", "simulated",
+    }  # fmt: skip
+
+
+def test_an_older_version_is_upgraded_and_a_newer_one_refused(monkeypatch):
+    dataset = exact_only().to_dataset()
+    monkeypatch.setattr(schema, "SCHEMA", 2)
+    monkeypatch.setitem(schema._UPGRADES, 1, lambda old: {**old, "simulated": True})
+    assert schema.from_dataset(dataset).simulated
+    monkeypatch.undo()
+    newer = dataset.assign_attrs(bayesdp_schema=schema.SCHEMA + 1)
+    with pytest.raises(ValueError, match=r"version 2 of the schema.*upgrade bayesdp"):
+        Release.from_dataset(newer)
+    for odd in (0, -1):
+        with pytest.raises(ValueError, match=f"no version {odd} of the schema"):
+            Release.from_dataset(dataset.assign_attrs(bayesdp_schema=odd))
+    for odd in ("1", 1.0, True):
+        with pytest.raises(ValueError, match="bayesdp_schema must be of type int"):
+            Release.from_dataset(dataset.assign_attrs(bayesdp_schema=odd))
+
+
+def test_existing_output_is_kept_unless_told_otherwise(tmp_path):
+    first, second = lattice(), scalar_and_line()
+    for write, read, name in (
+        ("to_netcdf", Release.from_netcdf, "a.nc"),
+        ("to_csv", Release.from_csv, "folder"),
+    ):
+        getattr(first, write)(tmp_path / name)
+        with pytest.raises(FileExistsError, match=r"exists already.*overwrite=True"):
+            getattr(second, write)(tmp_path / name)
+        assert read(tmp_path / name) == first
+        getattr(second, write)(tmp_path / name, overwrite=True)
+        assert read(tmp_path / name) == second
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.nc", "folder"]
+
+
+def test_only_a_folder_with_a_release_is_replaced(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1.tex").write_text("years of work")
+    with pytest.raises(FileExistsError, match="is not a folder with a release"):
+        lattice().to_csv(tmp_path / "thesis", overwrite=True)
+    lattice().to_csv(tmp_path / "mixed")
+    (tmp_path / "mixed" / "chapter1.tex").write_text("years of work")
+    with pytest.raises(FileExistsError, match="is not a folder with a release"):
+        lattice().to_csv(tmp_path / "mixed", overwrite=True)
+    assert (tmp_path / "mixed" / "chapter1.tex").read_text() == "years of work"
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
+    lattice().to_netcdf(tmp_path / "a.nc")
+
+    def fail(self, path, **kwargs):
+        path.write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", fail)
+    with pytest.raises(OSError, match="no space left"):
+        scalar_and_line().to_netcdf(tmp_path / "a.nc", overwrite=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.nc"]
+    assert Release.from_netcdf(tmp_path / "a.nc") == lattice()
+
+
+def test_the_folder_to_write_into_must_exist(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
+        lattice().to_netcdf(tmp_path / "missing" / "a.nc")
+
+
+def test_no_seed_generator_or_confidential_number_is_stored():
+    """The true table is 15 5 20 10 3 7; of these cells only noisy versions may appear."""
+    release = lattice()
+    text = (
+        json.dumps(schema.describe(release)) + repr(pickle.dumps(release)) + str(release.to_dataset().attrs)
+    )
+    assert not {"seed", "Generator", "PCG64", "bit_generator"} & set(text.replace('"', " ").split())
+    stored = [part.values for part in release.measurements] + [part.values for part in release.exact]
+    assert not any(np.array_equal(values, [[15, 5], [20, 10], [3, 7]]) for values in stored)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": NaN}', "NaN is not a number"),
+        ("[-Infinity]", "-Infinity is not a number"),
+        ("[1e999]", "1e999 is too large"),
+        ('{"a": 1, "a": 2}', "'a' occurs twice"),
+        ("[" * 100_000, "not valid JSON"),
+        ("{", "not valid JSON"),
+        (5, "must be JSON text"),
+    ],
+)
+def test_json_is_read_strictly(text, message):
+    with pytest.raises(ValueError, match=message):
+        strict_json.loads(text, "the attribute 'frame'")
+
+
+def test_json_is_written_strictly():
+    with pytest.raises(ValueError, match="mechanism cannot be written as JSON"):
+        strict_json.dumps({"sigma": float("nan")}, "mechanism")
