@@ -15,9 +15,9 @@ _COMPILED = ("lattices", "fibers", "noise")
 def _cache_folder() -> Path:
     """A folder for compiled kernels that belongs to the present sources.
 
-    Numba compiles a function again when its own file changes, but not when a function of another file that was
-    compiled into it does: a stale kernel would go on being tested. With a folder for each state of the sources that
-    cannot happen. Processes started by pytest-xdist come to the same folder.
+    Numba compiles a function again when its own file changes, but not when a function of another file that
+    was compiled into it does: a stale kernel would go on being tested. With a folder for each state of the
+    sources that cannot happen. Processes started by pytest-xdist come to the same folder.
     """
     digest = hashlib.blake2b(digest_size=8)
     for package in _COMPILED:
@@ -27,5 +27,6 @@ def _cache_folder() -> Path:
     return ROOT / ".cache" / f"numba-{digest.hexdigest()}"
 
 
-# Numba reads the variable when it is imported. At the root, so that doctests and benchmarks have the folder as well.
+# Numba reads the variable when it is imported. At the root, so that doctests and benchmarks have the folder
+# as well.
 os.environ["NUMBA_CACHE_DIR"] = str(_cache_folder())

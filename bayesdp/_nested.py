@@ -179,7 +179,7 @@ class NestedSums:
         return sum(self.component_size(s) for s in self.components)
 
     @cached_property
-    def _means(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    def signed_levels(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """The projection onto the sums as a signed combination of group means (inclusion and exclusion).
 
         Averaging within the classes of level g keeps the components s <= g; the integer weights make every
@@ -210,7 +210,7 @@ class NestedSums:
     def project_null(self, values: Floats) -> Floats:
         """Remove from values of shape ``(..., *table)`` everything that the sums see."""
         residual = values.copy()
-        for weight, levels in self._means:
+        for weight, levels in self.signed_levels:
             means = self._class_means(values, levels)
             if weight == 1:
                 residual -= means

@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from itertools import combinations
 
 import numpy as np
+import numpy.typing as npt
 
 from bayesdp._nested import NestedSums
 from bayesdp.consistency._general import ExactPart, check_kernel, implied
 from bayesdp.consistency._sums import check_pair
 from bayesdp.measurements import Exact, Measured
-from bayesdp.queries import SumPart
+from bayesdp.queries import Query, SumPart
 
-__all__ = ["check_consistent", "check_noisy_keeps_invariants"]
+__all__ = ["check_consistent", "check_noisy_keeps_invariants", "implied_answers"]
 
 
 def check_consistent(exact: Iterable[Exact]) -> None:
@@ -96,6 +97,27 @@ def check_noisy_keeps_invariants(measured: Measured, exact: Iterable[Exact]) -> 
                 f"{noisy[row].item()!r}{more}; the noisy table was changed after the noise was added, or "
                 "another law applies"
             )
+
+
+def implied_answers(query: Query, exact: Iterable[Exact]) -> npt.NDArray[np.bool_]:
+    """Which answers of a query are published, or sums of published answers.
+
+    Parameters
+    ----------
+    query : Query
+        Any query.
+    exact : iterable of Exact
+        Exact values of the same table.
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (query.rows,)
+        True where an exact value, or a sum of exact values of one part, is the answer. Combinations of
+        several parts are not looked for.
+    """
+    known = _equalities(exact)
+    found = [np.full(part.rows, implied(part, known, combine=False) is not None) for part in query.parts]
+    return np.concatenate(found)
 
 
 def _equalities(exact: Iterable[Exact]) -> list[ExactPart]:

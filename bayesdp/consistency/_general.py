@@ -80,8 +80,11 @@ def check_kernel(parts: Sequence[ExactPart]) -> None:
     )
 
 
-def implied(part: SumPart | MatrixPart, known: Sequence[ExactPart]) -> Ints | None:
-    """The exact answers of a part as they follow from the exact values, or None where they do not."""
+def implied(part: SumPart | MatrixPart, known: Sequence[ExactPart], *, combine: bool = True) -> Ints | None:
+    """The exact answers of a part as they follow from the exact values, or None where they do not.
+
+    Without `combine`, only from a single exact part: quick, and enough for display.
+    """
     for own, values in known:
         if own == part:
             return values
@@ -89,7 +92,7 @@ def implied(part: SumPart | MatrixPart, known: Sequence[ExactPart]) -> Ints | No
             common = meet(own, part)
             if common is not None and common.rows == part.rows:
                 return summed(own, values, part)
-    return _combined(part, known)
+    return _combined(part, known) if combine else None
 
 
 def _combined(part: SumPart | MatrixPart, known: Sequence[ExactPart]) -> Ints | None:

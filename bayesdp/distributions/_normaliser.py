@@ -34,7 +34,7 @@ def laplace_log_normaliser(epsilon: Any, invariants: Invariants, norm: str) -> A
         rate = epsilon * size
         if count == 0:  # sum over j of exp(-rate |j|) = coth(rate / 2)
             total -= number * pt.log(pt.tanh(0.5 * rate))
-        else:  # Legendre polynomial P_(count-1)(coth rate), see bayesdp.noise._zero_sum
+        else:  # Legendre polynomial P_(count-1)(coth rate), see bayesdp.lattices.fixed_sum
             terms = log_squared_binomials(count) - 2.0 * rate[..., None] * np.arange(count)
             total += number * (logsumexp(terms, axis=-1) - (count - 1) * pt.log(-pt.expm1(-2.0 * rate)))
     return total

@@ -60,9 +60,8 @@ class TableNoiseRV(RandomVariable):
         if np.all(locations == locations[:1]) and np.all(scales == scales[:1]) and len(scales):
             # The usual case, one law for the whole batch: a sampler is set up once.
             law = self.law(float(scales[0]))
-            return np.reshape(
-                law.draw(rng, table, len(scales), self.invariants, locations[0]), (*batch, *table)
-            )
+            draws = law.draw(rng, table, len(scales), self.invariants, locations[0])
+            return np.reshape(draws, (*batch, *table))
         out: Any = np.empty((len(scales), *table), dtype=self.dtype)
         for i, (location, value) in enumerate(zip(locations, scales, strict=True)):
             out[i] = self.law(float(value)).draw(rng, table, None, self.invariants, location)
@@ -80,7 +79,7 @@ def _core(op: TableNoiseRV, node: Any) -> tuple[Any, None]:
     """
     result = numba.types.Array(numba.from_dtype(np.dtype(op.dtype)), len(op.invariants.frame.shape), "C")
 
-    def draw_one(rng: np.random.Generator, mu: Any, scale: float) -> Floats | Ints:
+    def draw_one(rng: np.random.Generator, mu: Any, scale: float) -> Any:
         return np.ascontiguousarray(op.rng_fn(rng, mu, scale))
 
     @numba_njit

@@ -72,7 +72,7 @@ class DiscreteLaplace(pm.Discrete):
 
     def logp(value: Any, mu: Any, b: Any) -> Any:  # PyMC passes the value here
         """Log-mass, exact for every real mu."""
-        # Relative to the nearer neighbouring integer, so that nothing underflows for small b.
+        # Relative to the mass of the nearest integer, so that nothing underflows for small b.
         nearest = _distance_to_integer(mu)
         mass = -(pt.abs(value - mu) - nearest) / b + pt.log(-pt.expm1(-1.0 / b))
         mass -= pt.log1p(pt.exp(-(1.0 - 2.0 * nearest) / b))
@@ -85,7 +85,7 @@ class DiscreteLaplace(pm.Discrete):
         value, base = pt.floor(value), pt.floor(mu)
         below = value <= base
         distance = pt.switch(below, mu - value, value + 1.0 - mu)
-        own = pt.switch(below, mu - base, 1.0 - (mu - base))  # distance of the nearest integer on that side
+        own = pt.switch(below, mu - base, base + 1.0 - mu)  # distance of the nearest integer on that side
         tail = -(distance - own) / b - pt.softplus((2.0 * own - 1.0) / b)
         result = pt.switch(below, tail, pt.log1mexp(pt.switch(below, -1.0, tail)))
         return check_parameters(result, b > 0, msg="b > 0")
@@ -95,5 +95,4 @@ def _distance_to_integer(mu: Any) -> Any:
     """Distance from mu to the nearest integer; a constant for integer types."""
     if is_discrete(mu):
         return 0.0
-    part = mu - pt.floor(mu)
-    return pt.minimum(part, 1.0 - part)
+    return pt.abs(pt.round(mu) - mu)

@@ -9,7 +9,6 @@ from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
 from pytensor.tensor.variable import TensorConstant
 
-from bayesdp import noise
 from bayesdp.distributions._normaliser import gaussian_log_normaliser
 from bayesdp.distributions._parameters import checked_location, scale
 from bayesdp.distributions._table import (
@@ -19,6 +18,7 @@ from bayesdp.distributions._table import (
     squared_norm,
 )
 from bayesdp.invariants import Invariants
+from bayesdp.noise.lattice_gaussian import LatticeGaussian as LatticeGaussianLaw
 
 __all__ = ["LatticeGaussian"]
 
@@ -30,9 +30,9 @@ class LatticeGaussianRV(TableNoiseRV):
     dtype = "int64"
     _print_name = ("LatticeGaussian", r"\operatorname{LatticeGaussian}")
 
-    def law(self, scale: float) -> noise.LatticeGaussian:
+    def law(self, scale: float) -> LatticeGaussianLaw:
         """Give the noise law at one sigma."""
-        return noise.LatticeGaussian(scale)
+        return LatticeGaussianLaw(scale)
 
 
 class LatticeGaussian(pm.Discrete):

@@ -9,7 +9,7 @@ from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
 from pytensor.tensor.variable import TensorConstant
 
-from bayesdp import _validate, noise
+from bayesdp import _validate
 from bayesdp.distributions._normaliser import laplace_log_normaliser
 from bayesdp.distributions._parameters import checked_location, scale
 from bayesdp.distributions._table import (
@@ -20,6 +20,7 @@ from bayesdp.distributions._table import (
     norm_l2,
 )
 from bayesdp.invariants import Invariants
+from bayesdp.noise.lattice_laplace import LatticeLaplace as LatticeLaplaceLaw
 
 __all__ = ["LatticeLaplace"]
 
@@ -31,9 +32,9 @@ class LatticeLaplaceRV(TableNoiseRV):
     dtype = "int64"
     _print_name = ("LatticeLaplace", r"\operatorname{LatticeLaplace}")
 
-    def law(self, scale: float) -> noise.LatticeLaplace:
+    def law(self, scale: float) -> LatticeLaplaceLaw:
         """Give the noise law at one epsilon."""
-        return noise.LatticeLaplace(scale, self.norm)
+        return LatticeLaplaceLaw(scale, self.norm)
 
 
 class LatticeLaplace(pm.Discrete):

@@ -10,7 +10,6 @@ import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
 
-from bayesdp import noise
 from bayesdp.distributions._parameters import checked_location, scale
 from bayesdp.distributions._table import (
     TableNoiseRV,
@@ -19,6 +18,7 @@ from bayesdp.distributions._table import (
     squared_norm,
 )
 from bayesdp.invariants import Invariants
+from bayesdp.noise.projected_gaussian import ProjectedGaussian as ProjectedGaussianLaw
 
 __all__ = ["ProjectedGaussian"]
 
@@ -30,9 +30,9 @@ class ProjectedGaussianRV(TableNoiseRV):
     dtype = "float64"
     _print_name = ("ProjectedGaussian", r"\operatorname{ProjectedGaussian}")
 
-    def law(self, scale: float) -> noise.ProjectedGaussian:
+    def law(self, scale: float) -> ProjectedGaussianLaw:
         """Give the noise law at one sigma."""
-        return noise.ProjectedGaussian(scale)
+        return ProjectedGaussianLaw(scale)
 
 
 class ProjectedGaussian(pm.Continuous):

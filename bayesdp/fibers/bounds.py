@@ -79,7 +79,7 @@ def _others(values: Floats, row: Ints, rows: int) -> Floats:
     counts = np.bincount(row, weights=infinite, minlength=rows)
     sign = np.sign(np.bincount(row, weights=np.where(np.isinf(values), np.sign(values), 0.0), minlength=rows))
     unbounded = counts[row] - infinite > 0
-    return np.where(unbounded, sign[row] * np.inf, sums[row] - finite)
+    return np.where(unbounded, np.where(sign[row] > 0, np.inf, -np.inf), sums[row] - finite)
 
 
 def _frechet(system: System) -> Floats:

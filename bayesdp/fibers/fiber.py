@@ -17,6 +17,7 @@ from bayesdp.fibers.system import System
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.moves import Moves, moves_for
+from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.queries import LinearQuery, MatrixPart, Query
 
 __all__ = ["ExactAnswers", "Fiber"]
@@ -119,8 +120,29 @@ class Fiber:
     @cached_property
     def moves(self) -> Moves:
         """Random directions inside the fiber, and what is known of their connectivity."""
-        fixed = self.system.fixed
-        return moves_for(self.moving_invariants, fixed if fixed.any() else None)
+        system = self.system
+        return self._moves(bounded=bool(np.any(system.upper[~system.fixed] < UNBOUNDED)))
+
+    @cached_property
+    def bounded_moves(self) -> Moves:
+        """The same for tables whose cells have upper bounds besides, as under a binomial prior."""
+        return self._moves(bounded=True)
+
+    def _moves(self, *, bounded: bool) -> Moves:
+        system = self.system
+        fixed = system.fixed if system.fixed.any() else None
+        # Lower bounds above zero are as good as zero: subtract them. Upper bounds and bounded sums are not.
+        return moves_for(self.moving_invariants, fixed, bounded=bounded, limited_rows=bool(len(system.limit_names)))
+
+    @property
+    def proved(self) -> bool:
+        """Whether the moves are proved to connect all tables of the fiber."""
+        return self.moves.proved
+
+    @property
+    def claim(self) -> str:
+        """What is known of the connectivity of the moves, in words."""
+        return self.moves.claim
 
     def find_point(self, near: npt.ArrayLike | None = None) -> Ints:
         """A table of the fiber.

@@ -1,0 +1,23 @@
+"""Integer vectors that change no invariant: bases, moves, and noise on the lattice that they form. No PyMC.
+
+- the lattice: `kernel_basis` of invariants, `integer_kernel` of a matrix;
+- directions to move in, with what is known of their connectivity: `moves_for`, `Moves`;
+- noise on the lattice: `sample_noise`, and how it is drawn: `choose_sampler`, `Sampler`.
+"""
+
+from __future__ import annotations
+
+from bayesdp.lattices.basis import integer_kernel, kernel_basis
+from bayesdp.lattices.moves import Moves, moves_for
+from bayesdp.lattices.samplers import DEFAULT_SWEEPS, Sampler, choose_sampler, sample_noise
+
+__all__ = [
+    "DEFAULT_SWEEPS",
+    "Moves",
+    "Sampler",
+    "choose_sampler",
+    "integer_kernel",
+    "kernel_basis",
+    "moves_for",
+    "sample_noise",
+]

@@ -21,9 +21,9 @@ _FLINT_CELLS = 2000
 def integer_kernel(matrix: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """LLL-reduced basis of the integer vectors that a matrix sends to zero.
 
-    The rows of the Hermite normal form of ``[A^T | I]`` whose first part vanishes carry, in their second part, a
-    basis of the whole integer kernel (not only of a sublattice of it), because the transform is unimodular. Redundant
-    rows of ``A`` do no harm.
+    The rows of the Hermite normal form of ``[A^T | I]`` whose first part vanishes carry, in their second
+    part, a basis of the whole integer kernel (not only of a sublattice of it), because the transform is
+    unimodular. Redundant rows of ``A`` do no harm.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def integer_kernel(matrix: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     rows, cells = matrix.shape
     if cells > _FLINT_CELLS:
         raise ValueError(
-            f"a basis for general invariants is computed densely; {cells} free cells are more than {_FLINT_CELLS}. "
-            "State the invariants as Margins or Totals, which have a closed form"
+            f"a basis for general invariants is computed densely; {cells} free cells are more than "
+            f"{_FLINT_CELLS}. State the invariants as Margins or Totals, which have a closed form"
         )
     augmented = np.concatenate([matrix.T, np.eye(cells, dtype=np.int64)], axis=1)
     hermite = np.array(fmpz_mat(augmented.astype(int).tolist()).hnf().tolist(), dtype=object)
@@ -58,8 +58,8 @@ def integer_kernel(matrix: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def _difference_rows(axis: NestedAxis) -> sp.csr_array:
     """Unimodular rows for one dimension: a unit vector, then differences within the classes of each level.
 
-    The rows are in the order of the orthonormal coordinates of `NestedAxis`: for each level, the later classes of
-    each parent, each against the class before it (first labels stand for their class).
+    The rows are in the order of the orthonormal coordinates of `NestedAxis`: for each level, the later
+    classes of each parent, each against the class before it (first labels stand for their class).
     """
     order = np.lexsort(axis.codes[::-1])
     rows, columns, entries = [0], [int(order[0])], [1]
@@ -78,8 +78,8 @@ def _difference_rows(axis: NestedAxis) -> sp.csr_array:
 def kernel_basis(invariants: Invariants) -> sp.csr_array:
     """A basis of the integer vectors that change no invariant, one a row.
 
-    Margins and totals: products of differences of neighbouring labels, in closed form and sparse. General matrices:
-    Hermite form, then LLL.
+    Margins and totals: products of differences of neighbouring labels, in closed form and sparse. General
+    matrices: Hermite form, then LLL.
 
     Parameters
     ----------

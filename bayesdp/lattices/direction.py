@@ -45,7 +45,7 @@ def _listed(meta: Ints, family: int, pool: Ints, state: npt.NDArray[np.uint64], 
     for i in range(start, end):
         cells[i - start] = pool[meta[family, 4] + i]
         steps[i - start] = pool[meta[family, 5] + i]
-    return end - start
+    return int(end - start)
 
 
 @nb.njit(cache=True, error_model="numpy")

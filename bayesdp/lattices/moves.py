@@ -1,29 +1,26 @@
 """Directions of movement: random integer vectors that change no invariant.
 
-A direction is drawn without looking at the table, and the step along it is then drawn from its exact conditional
-law. That leaves every law on the fiber invariant whatever the distribution of the directions, so a family of moves
-is judged only by what it connects and how fast it mixes. The families:
+A direction is drawn without looking at the table, and the step along it is then drawn from its exact
+conditional law. That leaves every law on the fiber invariant whatever the distribution of the directions, so
+a family of moves is judged only by what it connects and how fast it mixes. The families:
 
-single
-    one cell that no invariant sees.
 product
-    a product of differences. The dimensions are split into m factors; in each, two labels (or combinations of
-    labels) of one class are drawn. m = 1 are the pair moves ``e_a - e_b`` of totals, m = 2 the 2x2 moves of two-way
-    margins, m = 3 the basic moves of a three-way table with all two-way margins.
+    a product of differences: pair moves ``e_a - e_b`` of totals, 2x2 moves of two-way margins, and so on
+    (`families`).
 cycle
-    a simple cycle of the bipartite graph of the allowed cells of a two-way table with structural zeros.
+    a simple cycle of the bipartite graph of the cells of a two-way table that may move.
 listed
-    vectors of an explicit list (reduced lattice basis and short combinations of it).
+    vectors of an explicit list: single cells, or a reduced lattice basis with short combinations (`listed`).
 sums
-    signed sums of 1 + Geometric(1/2) moves of the other families. As the others generate the whole lattice, every
-    integer direction has positive probability: no fiber is ever cut off.
+    signed sums of 1 + Geometric(1/2) moves of the other families. As the others generate the whole lattice,
+    every integer direction that the kernel has room for (64 moves without common cells, and more) has
+    positive probability.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -31,19 +28,35 @@ import scipy.sparse as sp
 
 from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis import integer_kernel
+from bayesdp.lattices.families import Classes, classes_of, is_decomposable, is_two_way, product_families
+from bayesdp.lattices.listed import directions_on, single_cells
 
-__all__ = ["CYCLE", "LISTED", "MAX_FACTORS", "META", "PRODUCT", "SUMS", "Moves", "moves_for"]
+__all__ = ["CYCLE", "LISTED", "PRODUCT", "SUMS", "Moves", "moves_for"]
 
 type Ints = npt.NDArray[np.int64]
+type Mask = npt.NDArray[np.bool_]
 
 PRODUCT, LISTED, CYCLE, SUMS = 0, 1, 2, 3
-MAX_FACTORS = 6
-META = 2 + 4 * MAX_FACTORS
-"""Width of a family's row: kind, number of factors, then four numbers a factor (see `_Pool`)."""
+"""Kinds of families; the first number of a family's row in `Moves.meta`."""
 
-_ALL_SIGNED_SUMS = 9
-"""Up to this many basis vectors, a listed family holds all their combinations with weights -1, 0, 1."""
+_SUMS_SHARE = 0.08
+"""Weight of the random sums against all other families: they cost more and are needed rarely."""
+
+_LISTED_CELLS = 64
+"""Up to this many cells, a list with every short primitive move is added where nothing is proved: it mixes
+better."""
+
+_SINGLE = "proved: every cell moves on its own"
+_PAIRS = "proved: pair moves connect every table with the same disjoint totals"
+_SQUARES = (
+    "proved: 2x2 moves connect every table with these margins (Diaconis and Sturmfels 1998 for two-way "
+    "tables; Dobra 2003 for decomposable sets of margins)"
+)
+_CYCLES = "proved: simple cycles of the graph of free cells connect every two-way table with these margins"
+_UNPROVED = (
+    "no Markov basis is known for these invariants: basic moves are mixed with random sums of them, which "
+    "reach every table of the fiber with positive probability, but how fast is not proved"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +65,9 @@ class Moves:
 
     Parameters
     ----------
-    meta : int64 array, shape (families, META)
-        What each family is, and where its numbers start in `pool`.
+    meta : int64 array, shape (families, width)
+        What each family is: kind, number of factors, then four numbers a factor that say where its lists
+        start in `pool` (see `_Builder`). Random sums, if there are any, come last.
     cumulative : float64 array, shape (families,)
         Cumulative probabilities of the families.
     pool : int64 array
@@ -61,7 +75,8 @@ class Moves:
     longest : int
         Bound on the number of cells in one direction that is not a sum.
     proved : bool
-        Whether the moves other than sums are known to connect every fiber of these invariants (a Markov basis).
+        Whether the moves other than sums are known to connect every fiber of these invariants (a Markov
+        basis).
     claim : str
         What is known of connectivity, in words.
     """
@@ -74,176 +89,95 @@ class Moves:
     claim: str
 
 
-class _Pool:
-    """Appends index lists and remembers where they start."""
+class _Builder:
+    """Collects families: a row of `meta` and a weight each, and the lists that the rows point to."""
 
-    def __init__(self) -> None:
-        self.pieces: list[Ints] = []
-        self.used = 0
+    def __init__(self, limited_rows: bool = False) -> None:
+        self._limited_rows = limited_rows
+        self._rows: list[list[int]] = []
+        self._weights: list[float] = []
+        self._pool: list[Ints] = [np.zeros(0, dtype=np.int64)]
+        self._used = 0
+        self._longest = 1
 
-    def add(self, values: Iterable[int] | Ints) -> int:
-        piece = np.asarray(values, dtype=np.int64)
-        start = self.used
-        self.pieces.append(piece)
-        self.used += len(piece)
+    def product(self, factors: Sequence[Classes]) -> None:
+        """Add products of differences; for each factor the classes of offsets that may be exchanged.
+
+        Numbers of a factor: how many offsets, where they start, where the class of each starts, where the
+        bounds of the classes start.
+        """
+        numbers = []
+        for classes in factors:
+            kept = [own for own in classes if len(own) > 1]
+            sizes = np.array([len(own) for own in kept], dtype=np.int64)
+            offsets = self._lay_down(np.concatenate(kept))
+            members = self._lay_down(np.repeat(np.arange(len(kept)), sizes))
+            bounds = self._lay_down(np.concatenate([[0], np.cumsum(sizes)]))
+            numbers.append([int(sizes.sum()), offsets, members, bounds])
+        self._add(PRODUCT, numbers, 2 ** len(factors))
+
+    def pairs(self, codes: Ints, cells: Ints) -> None:
+        """Add the pair moves of disjoint blocks: `cells`, and the block of each."""
+        classes = classes_of(codes, cells) if cells.size else []
+        if any(len(own) > 1 for own in classes):
+            self.product([classes])
+
+    def listed(self, vectors: sp.csr_array) -> None:
+        """Add explicit vectors, one a row. Numbers: how many, where indptr, cells and entries start."""
+        if not vectors.shape[0]:
+            return
+        starts = [self._lay_down(array) for array in (vectors.indptr, vectors.indices, vectors.data)]
+        self._add(LISTED, [[vectors.shape[0], *starts]], int(np.diff(vectors.indptr).max()))
+
+    def cycles(self, allowed: Mask) -> None:
+        """Add the simple cycles of the bipartite graph of the cells of a two-way table that may move.
+
+        Numbers, for the rows and then for the columns: how many, where their neighbours and the bounds of
+        these start.
+        """
+        numbers = []
+        for grid in (allowed, allowed.T):
+            neighbours = self._lay_down(np.nonzero(grid)[1])
+            bounds = self._lay_down(np.concatenate([[0], np.cumsum(grid.sum(axis=1))]))
+            numbers.append([grid.shape[0], neighbours, bounds, 0])
+        self._add(CYCLE, numbers, 2 * sum(allowed.shape))
+
+    def moves(self, proved: bool, claim: str) -> Moves:
+        """Pack everything; random sums are added where connectivity is not proved."""
+        if self._limited_rows:
+            proved, claim = False, _UNPROVED
+        if self._rows and not proved:
+            self._rows.append([SUMS, 0])
+            self._weights.append(_SUMS_SHARE * sum(self._weights))
+        width = max((len(row) for row in self._rows), default=2)
+        meta = np.zeros((len(self._rows), width), dtype=np.int64)
+        for own, row in zip(meta, self._rows, strict=True):
+            own[: len(row)] = row
+        cumulative = np.cumsum(self._weights, dtype=np.float64)
+        if len(cumulative):
+            cumulative /= cumulative[-1]
+        return Moves(meta, cumulative, np.concatenate(self._pool), self._longest, proved, claim)
+
+    def _lay_down(self, values: npt.NDArray[np.integer]) -> int:
+        """Append a list to the pool; returns where it starts."""
+        start = self._used
+        self._pool.append(np.asarray(values, dtype=np.int64))
+        self._used += len(values)
         return start
 
-    def array(self) -> Ints:
-        return np.concatenate(self.pieces) if self.pieces else np.zeros(0, dtype=np.int64)
+    def _add(self, kind: int, factors: list[list[int]], longest: int) -> None:
+        self._rows.append([kind, len(factors), *(n for factor in factors for n in factor)])
+        self._weights.append(1.0)
+        self._longest = max(self._longest, longest)
 
 
-type _Classes = list[Ints]
-
-
-def _factor(pool: _Pool, classes: _Classes) -> list[int]:
-    """Four numbers of a factor: how many offsets, where they start, where their class, where the class bounds start."""
-    kept = [c for c in classes if len(c) > 1]
-    sizes = np.array([len(c) for c in kept], dtype=np.int64)
-    offsets = pool.add(np.concatenate(kept))
-    members = pool.add(np.repeat(np.arange(len(kept)), sizes))
-    bounds = pool.add(np.concatenate([[0], np.cumsum(sizes)]))
-    return [int(sizes.sum()), offsets, members, bounds]
-
-
-def _classes_of(codes: Ints, offsets: Ints) -> _Classes:
-    order = np.argsort(codes, kind="stable")
-    return np.split(offsets[order], np.flatnonzero(np.diff(codes[order])) + 1)
-
-
-def _set_partitions(items: Sequence[int]) -> Iterable[list[list[int]]]:
-    if not items:
-        yield []
-        return
-    head, *rest = items
-    for smaller in _set_partitions(rest):
-        yield [[head], *smaller]
-        for i, block in enumerate(smaller):
-            yield [*smaller[:i], [head, *block], *smaller[i + 1 :]]
-
-
-def _agreements(partition: list[list[int]], generators: Sequence[tuple[int, ...]], dims: int) -> list[tuple[int, ...]]:
-    """For each dimension, the level at which the two labels must agree, so that the product move changes no sum.
-
-    A sum is unchanged when some factor's difference vanishes at the sum's levels, that is when the labels of that
-    factor agree at them. Every choice of one factor a generator gives a valid rule; the least strict are kept.
-    """
-    rules = set()
-    for choice in product(range(len(partition)), repeat=len(generators)):
-        level = [0] * dims
-        for generator, which in zip(generators, choice, strict=True):
-            for dim in partition[which]:
-                level[dim] = max(level[dim], generator[dim])
-        rules.add(tuple(level))
-
-    def weaker(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-        return a != b and all(i <= j for i, j in zip(a, b, strict=True))
-
-    return sorted(rule for rule in rules if not any(weaker(other, rule) for other in rules))
-
-
-def _product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_] | None) -> list[list[_Classes]]:
-    """The factors of every product family that the structure allows, those of fewer factors first.
-
-    A rule is left out where a family with fewer factors moves at least as freely (its moves generate these).
-    """
-    shape = tuple(axis.size for axis in nested.axes)
-    strides = np.array([int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape))], dtype=np.int64)
-    kept: list[tuple[list[list[int]], tuple[int, ...]]] = []
-    families: list[list[_Classes]] = []
-    for partition in sorted(_set_partitions(range(len(shape))), key=len):
-        if len(partition) > MAX_FACTORS:
-            continue
-        for rule in _agreements(partition, nested.generators, len(shape)):
-            if any(
-                all(any(set(b) <= set(c) for c in coarse) for b in partition) and all(i <= j for i, j in zip(lax, rule, strict=True))
-                for coarse, lax in kept
-            ):
-                continue
-            factors = []
-            for block in partition:
-                sizes = [shape[dim] for dim in block]
-                grid = np.indices(sizes).reshape(len(block), -1)
-                codes = np.zeros(grid.shape[1], dtype=np.int64)
-                for i, dim in enumerate(block):
-                    code = nested.axes[dim].codes[rule[dim]]
-                    codes = codes * (int(code.max()) + 1) + code[grid[i]]
-                offsets = (strides[block][:, None] * grid).sum(axis=0)
-                if allowed is not None and len(partition) == 1:
-                    codes, offsets = codes[allowed[offsets]], offsets[allowed[offsets]]
-                factors.append(_classes_of(codes, offsets))
-            if all(any(len(c) > 1 for c in classes) for classes in factors):
-                kept.append((partition, rule))
-                families.append(factors)
-    return families
-
-
-def _is_decomposable(generators: Sequence[frozenset[int]]) -> bool:
-    """Graham reduction: drop what is private to one generator, drop generators inside others, until nothing is left."""
-    sets = [set(g) for g in generators]
-    changed = True
-    while changed and sets:
-        changed = False
-        for g in sets:
-            private = {v for v in g if sum(v in h for h in sets) == 1}
-            if private:
-                g -= private
-                changed = True
-        reduced = [g for i, g in enumerate(sets) if g and not any(g < h or (g == h and i > j) for j, h in enumerate(sets))]
-        changed |= len(reduced) < len(sets)
-        sets = reduced
-    return not sets
-
-
-def _connectivity(nested: NestedSums) -> tuple[bool, str]:
-    tops = tuple(len(axis.codes) - 1 for axis in nested.axes)
-    if len(nested.generators) == 1:
-        return True, "proved: pair moves connect every table with the same disjoint totals"
-    plain = all(level in (0, top) for g in nested.generators for level, top in zip(g, tops, strict=True))
-    sets = [frozenset(i for i, level in enumerate(g) if level) for g in nested.generators]
-    if plain and _is_decomposable(sets):
-        return True, (
-            "proved: 2x2 moves connect every table with these margins (Diaconis and Sturmfels 1998 for two-way tables; "
-            "Dobra 2003 for decomposable sets of margins)"
-        )
-    return False, _UNPROVED
-
-
-_UNPROVED = (
-    "no Markov basis is known for these invariants: basic moves are mixed with random sums of them, so every table of the "
-    "fiber is reached with positive probability, but how fast is not proved"
-)
-
-
-def _listed_vectors(basis: Ints) -> Ints:
-    """A redundant list of directions from a reduced basis: the basis, then short sums and differences.
-
-    For small kernels all combinations with weights in {-1, 0, 1} that are conformally primitive among themselves
-    (no other listed vector lies inside them, sign by sign) are kept; that finds the 27 + 54 moves of 3x3x3 tables.
-    """
-    n = len(basis)
-    if n == 0:
-        return basis
-    if n > _ALL_SIGNED_SUMS:
-        pairs = [basis[i] + s * basis[j] for i in range(n) for j in range(i) for s in (1, -1) if np.any(basis[i] * basis[j])]
-        stacked = np.concatenate([basis, np.array(pairs, dtype=np.int64).reshape(-1, basis.shape[1])])
-        limit = 2 * int(np.abs(basis).sum(axis=1).max())
-        return np.unique(stacked[np.abs(stacked).sum(axis=1) <= limit], axis=0)
-    weights = np.array(list(product((-1, 0, 1), repeat=n)), dtype=np.int64)
-    weights = weights[len(weights) // 2 + 1 :]  # one of each pair of opposite combinations
-    vectors = np.unique(weights @ basis, axis=0)
-    vectors = vectors[np.argsort(np.abs(vectors).sum(axis=1), kind="stable")]
-    kept: list[Ints] = []
-    signed = np.zeros((0, 2 * basis.shape[1]), dtype=np.int64)
-    for v in vectors:
-        both = np.concatenate([np.maximum(v, 0), np.maximum(-v, 0)])
-        if not np.any(np.all(signed <= both, axis=1)):
-            kept.append(v)
-            other = np.concatenate([np.maximum(-v, 0), np.maximum(v, 0)])
-            signed = np.concatenate([signed, both[None], other[None]])
-    return np.array(kept, dtype=np.int64)
-
-
-def moves_for(invariants: Invariants, fixed: npt.NDArray[np.bool_] | None = None) -> Moves:
+def moves_for(
+    invariants: Invariants,
+    fixed: Mask | None = None,
+    *,
+    bounded: bool = False,
+    limited_rows: bool = False,
+) -> Moves:
     """The families of directions for some invariants.
 
     Parameters
@@ -251,17 +185,29 @@ def moves_for(invariants: Invariants, fixed: npt.NDArray[np.bool_] | None = None
     invariants : Invariants
         What the directions must not change.
     fixed : bool array, shape (cells,), optional
-        Cells that never move (structural zeros, cells published exactly): directions leave them alone.
+        Cells that never move (structural zeros, cells published exactly). Some directions may still touch
+        one; the bounds of the cell, which the kernel respects, block them.
+    bounded : bool, default False
+        Whether some cells have an upper bound. Markov bases of nonnegative tables need not connect tables
+        with upper bounds; two-way tables get the simple cycles, which do.
+    limited_rows : bool, default False
+        Whether sums of several cells have bounds. No Markov basis is claimed then, and random sums are mixed in.
 
     Returns
     -------
     Moves
 
+    Raises
+    ------
+    TypeError, ValueError
+        If `fixed` is not a boolean array with one entry a cell; if general invariants have too many cells.
+
     Notes
     -----
-    Two-way margins without fixed cells, disjoint totals and decomposable sets of margins (Dobra 2003) have Markov
-    bases of product moves: connectivity is proved. Two-way margins with fixed cells: simple cycles of the graph of
-    free cells, proved (the matrix is totally unimodular). Everything else: basic moves and random sums of them.
+    Two-way margins without fixed cells, disjoint totals and decomposable sets of margins (Dobra 2003) have
+    Markov bases of product moves: connectivity is proved. Two-way margins with fixed or bounded cells: simple
+    cycles of the graph of free cells, proved (the matrix is totally unimodular, so they are its Graver
+    basis). Everything else: basic moves and random sums of them.
 
     Examples
     --------
@@ -270,94 +216,47 @@ def moves_for(invariants: Invariants, fixed: npt.NDArray[np.bool_] | None = None
     >>> moves_for(Invariants(Margins(table, ["county"], ["education"]))).proved
     True
     """
-    pool = _Pool()
-    rows: list[list[int]] = []
-    weights: list[float] = []
-    cells = invariants.frame.size
-    frozen = fixed is not None and bool(fixed.any())
-    allowed = ~fixed if frozen and fixed is not None else np.ones(cells, dtype=np.bool_)
-    longest = 1
-
-    def family(kind: int, factors: list[list[int]], weight: float) -> None:
-        flat = [kind, len(factors), *(n for factor in factors for n in factor)]
-        rows.append(flat + [0] * (META - len(flat)))
-        weights.append(weight)
-
-    proved, claim = True, "proved: every cell moves on its own"
+    allowed = _allowed(fixed, invariants.frame.size)
+    limited = bounded or not allowed.all()
+    builder = _Builder(limited_rows)
     if invariants.rank == 0:
-        free = np.flatnonzero(allowed)
-        _listed(pool, family, sp.csr_array((np.ones(len(free), dtype=np.int64), (np.arange(len(free)), free)), shape=(len(free), cells)))
-    elif invariants.nested is not None:
-        proved, claim = _connectivity(invariants.nested)
-        families = _product_families(invariants.nested, allowed if frozen else None)
-        for factors in families:
-            longest = max(longest, 2 ** len(factors))
-            family(PRODUCT, [_factor(pool, classes) for classes in factors], 1.0)
-        only_pairs = all(len(factors) == 1 for factors in families)
-        if frozen and not only_pairs:
-            if _is_two_way(invariants.nested):
-                longest = max(longest, 2 * sum(invariants.frame.shape))
-                _cycles(pool, family, allowed.reshape(invariants.frame.shape))
-                claim = "proved: simple cycles of the graph of free cells connect every two-way table with these margins"
-            else:
-                proved, claim = False, _UNPROVED
-                kernel = _kernel_on(invariants, allowed)
-                longest = max(longest, _listed(pool, family, kernel))
-        elif not proved and cells <= 64:
-            # Small tables: a list with every short primitive move mixes far better than random sums alone.
-            longest = max(longest, _listed(pool, family, _kernel_on(invariants, allowed)))
-    else:
-        blocks = invariants.blocks
-        if blocks is not None:
-            proved, claim = True, "proved: pair moves connect every table with the same disjoint totals"
-            free = np.flatnonzero(allowed & (blocks >= 0))
-            classes = _classes_of(blocks[free], free) if free.size else []
-            if any(len(c) > 1 for c in classes):
-                longest = 2
-                family(PRODUCT, [_factor(pool, classes)], 1.0)
-            loose = np.flatnonzero(allowed & (blocks < 0))
-            if loose.size:
-                singles = sp.csr_array((np.ones(len(loose), dtype=np.int64), (np.arange(len(loose)), loose)), shape=(len(loose), cells))
-                _listed(pool, family, singles)
-        else:
-            proved, claim = False, _UNPROVED
-            longest = max(longest, _listed(pool, family, _kernel_on(invariants, allowed)))
-    if rows and not proved:
-        rows.append([SUMS, 0] + [0] * (META - 2))
-        weights.append(0.08 * sum(weights))
-    meta = np.array(rows, dtype=np.int64).reshape(-1, META)
-    probabilities = np.array(weights, dtype=np.float64)
-    cumulative = np.cumsum(probabilities) / probabilities.sum() if rows else np.zeros(0)
-    return Moves(meta, cumulative, pool.array(), longest, proved, claim)
+        builder.listed(single_cells(np.flatnonzero(allowed), len(allowed)))
+        return builder.moves(True, _SINGLE)
+    if invariants.nested is not None:
+        return _nested_moves(builder, invariants, invariants.nested, allowed, limited)
+    if invariants.blocks is not None:
+        inside, loose = allowed & (invariants.blocks >= 0), allowed & (invariants.blocks < 0)
+        builder.pairs(invariants.blocks[inside], np.flatnonzero(inside))
+        builder.listed(single_cells(np.flatnonzero(loose), len(allowed)))
+        return builder.moves(True, _PAIRS)
+    builder.listed(directions_on(invariants, allowed))
+    return builder.moves(False, _UNPROVED)
 
 
-def _is_two_way(nested: NestedSums) -> bool:
-    tops = tuple(len(axis.codes) - 1 for axis in nested.axes)
-    return len(tops) == 2 and set(nested.generators) == {(tops[0], 0), (0, tops[1])}
+def _allowed(fixed: Mask | None, cells: int) -> Mask:
+    if fixed is None:
+        return np.ones(cells, dtype=np.bool_)
+    array = np.asarray(fixed)
+    if array.dtype != np.bool_:
+        raise TypeError(f"fixed must hold True and False, got an array of dtype {array.dtype}")
+    if array.shape != (cells,):
+        raise ValueError(f"fixed must have one entry for each of the {cells} cells, got shape {array.shape}")
+    return ~array
 
 
-def _kernel_on(invariants: Invariants, allowed: npt.NDArray[np.bool_]) -> sp.csr_array:
-    """A redundant list of integer directions that leave the cells outside `allowed` alone."""
-    free = np.flatnonzero(allowed)
-    short = _listed_vectors(integer_kernel(invariants.matrix[:, free].toarray()))
-    entries = sp.coo_array(short)
-    return sp.csr_array((entries.data, (entries.row, free[entries.col])), shape=(len(short), invariants.frame.size), dtype=np.int64)
-
-
-def _listed(pool: _Pool, family: object, vectors: sp.csr_array) -> int:
-    """Add a listed family; returns the largest support."""
-    if vectors.shape[0] == 0:
-        return 0
-    csr = sp.csr_array(vectors)
-    numbers = [csr.shape[0], pool.add(csr.indptr), pool.add(csr.indices), pool.add(csr.data)]
-    family(LISTED, [numbers], 1.0)  # type: ignore[operator]  # a local function of moves_for
-    return int(np.diff(csr.indptr).max())
-
-
-def _cycles(pool: _Pool, family: object, allowed: npt.NDArray[np.bool_]) -> None:
-    """Add the cycles of the bipartite graph of allowed cells: neighbours of each row, then of each column."""
-    numbers = []
-    for grid in (allowed, allowed.T):
-        bounds = np.concatenate([[0], np.cumsum(grid.sum(axis=1))])
-        numbers.append([grid.shape[0], pool.add(np.nonzero(grid)[1]), pool.add(bounds), 0])
-    family(CYCLE, numbers, 1.0)  # type: ignore[operator]  # a local function of moves_for
+def _nested_moves(
+    builder: _Builder, invariants: Invariants, nested: NestedSums, allowed: Mask, limited: bool
+) -> Moves:
+    for factors in product_families(nested, allowed):
+        builder.product(factors)
+    if len(nested.generators) == 1:
+        return builder.moves(True, _PAIRS)
+    if limited and is_two_way(nested):
+        builder.cycles(allowed.reshape(invariants.frame.shape))
+        return builder.moves(True, _CYCLES)
+    if not limited and is_decomposable(nested):
+        return builder.moves(True, _SQUARES)
+    # Products that touch a cell that must not move are blocked, so what is left needs a list of its own.
+    if not allowed.all() or len(allowed) <= _LISTED_CELLS:
+        builder.listed(directions_on(invariants, allowed))
+    return builder.moves(False, _UNPROVED)

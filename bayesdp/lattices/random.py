@@ -1,8 +1,8 @@
 """A small random generator that lives inside numba kernels.
 
-xoshiro256++ (Blackman and Vigna, 2021): four 64-bit words of state in a plain array, so that a kernel call costs
-nothing to set up (handing a `numpy.random.Generator` to numba costs about ten microseconds a call, as much as
-forty moves). Each chain seeds its state from its own `numpy.random.Generator`.
+xoshiro256++ (Blackman and Vigna, 2021): four 64-bit words of state in a plain array, so that a kernel call
+costs nothing to set up (handing a `numpy.random.Generator` to numba costs about ten microseconds a call, as
+much as forty moves). Each chain seeds its state from its own `numpy.random.Generator`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["below", "exponential", "seed_state", "uniform"]
+__all__ = ["below", "exponential", "next_word", "seed_state", "uniform"]
 
 
 def seed_state(rng: np.random.Generator) -> npt.NDArray[np.uint64]:
@@ -35,10 +35,11 @@ def _rotate(word: np.uint64, bits: int) -> np.uint64:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _next(state: npt.NDArray[np.uint64]) -> np.uint64:
+def next_word(state: npt.NDArray[np.uint64]) -> np.uint64:
+    """64 random bits."""
     # Loaded once and stored once: going through memory at every line would cost more than the arithmetic.
     a, b, c, d = state[0], state[1], state[2], state[3]
-    result = _rotate(a + d, 23) + a
+    result: np.uint64 = _rotate(a + d, 23) + a
     c ^= a
     d ^= b
     state[0] = a ^ d
@@ -51,13 +52,13 @@ def _next(state: npt.NDArray[np.uint64]) -> np.uint64:
 @nb.njit(cache=True, error_model="numpy")
 def uniform(state: npt.NDArray[np.uint64]) -> float:
     """A double in [0, 1) with 53 random bits."""
-    return np.float64(np.int64(_next(state) >> np.uint64(11))) * (1.0 / 9007199254740992.0)
+    return np.float64(np.int64(next_word(state) >> np.uint64(11))) * (1.0 / 9007199254740992.0)
 
 
 @nb.njit(cache=True, error_model="numpy")
 def below(state: npt.NDArray[np.uint64], n: int) -> int:
     """An integer in 0 .. n-1; the bias is below n * 2**-53."""
-    return np.int64(uniform(state) * n)
+    return int(uniform(state) * n)
 
 
 @nb.njit(cache=True, error_model="numpy")

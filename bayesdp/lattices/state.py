@@ -1,7 +1,7 @@
 """What the kernel works on: a table, its prior and its noise, packed into a few arrays.
 
-Handing an array to numba costs about half a microsecond, so everything that belongs to a cell stands in one row of
-one array; that is also kind to the memory cache. The names below are the columns.
+Handing an array to numba costs about half a microsecond, so everything that belongs to a cell stands in one
+row of one array; that is also kind to the memory cache. The names below are the columns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ import scipy.sparse as sp
 
 from bayesdp.lattices.moves import Moves
 
-__all__ = ["FAMILIES", "State", "new_state"]
+__all__ = [
+    "FAMILIES",
+    "State",
+    "add_gaussian",
+    "clear_noise",
+    "new_state",
+    "set_counts",
+    "set_laplace",
+    "set_prior",
+]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -22,16 +31,22 @@ type Ints = npt.NDArray[np.int64]
 FLAT, POISSON, NEGBIN, BINOMIAL = 0, 1, 2, 3
 FAMILIES = {"flat": FLAT, "poisson": POISSON, "negbin": NEGBIN, "binomial": BINOMIAL}
 """Prior families of a cell, up to a constant in x: theta x (flat); theta x - log x! (Poisson, multinomial);
-theta x + log Gamma(x + shape) - log x! (negative binomial, Dirichlet-multinomial); theta x - log x! - log (n - x)!"""
+theta x + log Gamma(x + shape) - log x! (negative binomial, Dirichlet-multinomial); theta x - log x! -
+log (n - x)!"""
 
 # Columns of `cells_int`.
 X, LOWER, UPPER = 0, 1, 2
-# Columns of `cells_float`: exp(theta), theta, shape or n; rate, exp(rate), exp(-rate) and location of Laplace noise;
-# precision q and linear term b of Gaussian noise, -q x^2 / 2 + b x; exp(-theta); 1 where the Laplace location is not an integer.
-EXP_THETA, THETA, SHAPE, RATE, EXP_RATE, EXP_MINUS_RATE, LOCATION, PRECISION, LINEAR = 0, 1, 2, 3, 4, 5, 6, 7, 8
+# Columns of `cells_float`: exp(theta), theta, shape or n;
+EXP_THETA, THETA, SHAPE = 0, 1, 2
+# rate, exp(rate), exp(-rate) and location of Laplace noise;
+RATE, EXP_RATE, EXP_MINUS_RATE, LOCATION = 3, 4, 5, 6
+# precision q and linear term b of Gaussian noise, -q x^2 / 2 + b x;
+PRECISION, LINEAR = 7, 8
+# exp(-theta); 1 where the Laplace location is not an integer.
 EXP_MINUS_THETA, FRACTIONAL = 9, 10
 CELL_FLOATS = 11
-# Columns of `rows`: current value, noisy value, Laplace rate, Gaussian precision, limits, group of an l2 law or -1.
+# Columns of `rows`: current value, noisy value, Laplace rate, Gaussian precision, limits, group of an l2 law
+# or -1.
 VALUE, NOISY, ROW_RATE, ROW_PRECISION, ROW_LOWER, ROW_UPPER, GROUP = 0, 1, 2, 3, 4, 5, 6
 ROW_FLOATS = 7
 # Columns of `groups` (l2 laws): rate, squared length of the residual, then scratch for one direction.
@@ -121,9 +136,89 @@ def new_state(cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int
         rows,
         np.zeros((groups, GROUP_FLOATS)),
         np.ones(4, dtype=np.uint64),
-        # cells, entries, touched cells and moving counts of a direction; rows met, their entries; a mark for each row
+        # cells, entries, touched cells and moving counts of a direction; rows met, their entries; a mark for
+        # each row
         np.zeros(4 * support + 2 * met + seen.shape[0], dtype=np.int64),
         # tabulated weights; the cells of one direction side by side; moving values of the rows met
         np.zeros(2 * WINDOW + 5 * UNIT_CELLS + met),
         np.zeros(cells, dtype=np.int64),
     )
+
+
+def set_counts(state: State, counts: npt.ArrayLike) -> None:
+    """Put a table into the state, one count a cell, and bring the rows and the l2 residuals up to date."""
+    state.cells_int[:, X] = counts
+    seen = np.repeat(state.counts, np.diff(state.indptr)) * state.entries
+    state.rows[:, VALUE] = np.bincount(state.indices, weights=seen, minlength=len(state.rows))
+    member = state.rows[:, GROUP] >= 0
+    squares = np.square(state.rows[member, NOISY] - state.rows[member, VALUE])
+    owner = state.rows[member, GROUP].astype(np.int64)
+    state.groups[:, SQUARED] = np.bincount(owner, weights=squares, minlength=len(state.groups))
+
+
+def set_prior(state: State, family: str, theta: npt.ArrayLike, shape: npt.ArrayLike = 0.0) -> bool:
+    """Write the prior of every cell (see `FAMILIES`).
+
+    Parameters
+    ----------
+    state : State
+    family : {"flat", "poisson", "negbin", "binomial"}
+    theta : array_like, shape () or (cells,)
+        Log weights, finite. A cell with weight zero is a cell with upper bound 0.
+    shape : array_like, shape () or (cells,)
+        Shapes of negative binomial cells, numbers of trials of binomial ones. That x is at most the number of
+        trials is for the bounds to say.
+
+    Returns
+    -------
+    bool
+        Whether the prior is log-concave in every cell.
+    """
+    cells = state.cells_float
+    cells[:, THETA] = theta
+    with np.errstate(over="ignore"):  # the kernel takes another way where a weight overflows
+        cells[:, EXP_THETA], cells[:, EXP_MINUS_THETA] = np.exp(cells[:, THETA]), np.exp(-cells[:, THETA])
+    cells[:, SHAPE] = shape
+    return family != "negbin" or bool(np.min(cells[:, SHAPE], initial=np.inf) >= 1.0)
+
+
+def clear_noise(state: State) -> None:
+    """Take all noise away from the single cells."""
+    set_laplace(state, 0.0, 0.0)
+    state.cells_float[:, [PRECISION, LINEAR]] = 0.0
+
+
+def set_laplace(state: State, rate: npt.ArrayLike, location: npt.ArrayLike) -> None:
+    """Write Laplace noise of the single cells, ``-rate |location - x|``.
+
+    There is room for one such term a cell.
+
+    Parameters
+    ----------
+    state : State
+    rate : array_like, shape () or (cells,)
+        Per count; 0 where there is no noise.
+    location : array_like, shape () or (cells,)
+        The noisy values, any finite real numbers.
+    """
+    cells = state.cells_float
+    cells[:, RATE] = rate
+    with np.errstate(over="ignore"):  # the kernel takes another way where a factor overflows
+        cells[:, EXP_RATE], cells[:, EXP_MINUS_RATE] = np.exp(cells[:, RATE]), np.exp(-cells[:, RATE])
+    cells[:, LOCATION] = location
+    cells[:, FRACTIONAL] = cells[:, LOCATION] != np.rint(cells[:, LOCATION])
+
+
+def add_gaussian(state: State, precision: npt.ArrayLike, centre: npt.ArrayLike) -> None:
+    """Add Gaussian noise of the single cells, ``-precision (centre - x)**2 / 2``; several terms add up.
+
+    Parameters
+    ----------
+    state : State
+    precision : array_like, shape () or (cells,)
+        Inverse squared scales; 0 where there is no noise.
+    centre : array_like, shape () or (cells,)
+        The noisy values, any finite real numbers.
+    """
+    state.cells_float[:, PRECISION] += np.asarray(precision)
+    state.cells_float[:, LINEAR] += np.multiply(precision, centre)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba as nb
 import numpy as np
 import numpy.typing as npt
@@ -9,9 +11,9 @@ import numpy.typing as npt
 from bayesdp.lattices.direction import draw_direction
 from bayesdp.lattices.line import IMPROPER, draw_step
 from bayesdp.lattices.moves import Moves
-from bayesdp.lattices.state import UNIT_CELLS, WINDOW, State
+from bayesdp.lattices.state import ACROSS, ALONG, SQUARED, UNIT_CELLS, VALUE, WINDOW, State, X
 
-__all__ = ["sweep", "sweep_arguments"]
+__all__ = ["move_once", "sweep", "sweep_arguments", "take_back"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -52,7 +54,51 @@ def sweep(moves: int, family: int, concave: bool, meta: Ints, cumulative: Floats
     return changed
 
 
-def sweep_arguments(moves: Moves, state: State) -> tuple[npt.NDArray[np.generic] | int, ...]:
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def move_once(family: int, concave: bool, meta: Ints, cumulative: Floats, pool: Ints, cells_int: Ints, cells_float: Floats,
+              indptr: Ints, indices: Ints, entries: Ints, rows: Floats, groups: Floats, generator: npt.NDArray[np.uint64],
+              scratch_int: Ints, scratch_float: Floats, dense: Ints, support: int) -> tuple[int, int]:  # fmt: skip
+    """One direction and one step, to be accepted or taken back.
+
+    Returns
+    -------
+    int, int
+        The number of cells of the direction (left in the scratch arrays) and the step, or `IMPROPER`.
+    """
+    cells, steps = scratch_int[:support], scratch_int[support : 2 * support]
+    touched, moving = scratch_int[2 * support : 3 * support], scratch_int[3 * support : 4 * support]
+    most = (len(scratch_int) - 4 * support - len(rows)) // 2
+    met = scratch_int[4 * support : 4 * support + most]
+    met_steps = scratch_int[4 * support + most : 4 * support + 2 * most]
+    mark = scratch_int[4 * support + 2 * most :]
+    count = draw_direction(meta, cumulative, pool, generator, cells, steps, dense, touched)
+    if count == 0:
+        return 0, 0
+    k = draw_step(family, concave, cells_int, cells_float, indptr, indices, entries, rows, groups, generator, cells, steps,
+                  count, moving, met, met_steps, mark, scratch_float[: 2 * WINDOW],
+                  scratch_float[2 * WINDOW : 2 * WINDOW + 5 * UNIT_CELLS],
+                  scratch_float[2 * WINDOW + 5 * UNIT_CELLS :])  # fmt: skip
+    return count, k
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def take_back(count: int, k: int, meta: Ints, cumulative: Floats, pool: Ints, cells_int: Ints, cells_float: Floats, indptr: Ints,
+              indices: Ints, entries: Ints, rows: Floats, groups: Floats, generator: npt.NDArray[np.uint64],
+              scratch_int: Ints, scratch_float: Floats, dense: Ints, support: int) -> None:  # fmt: skip
+    """Undo the step of the last `move_once`, whose direction still stands in the scratch arrays."""
+    cells, steps = scratch_int[:support], scratch_int[support : 2 * support]
+    for g in range(len(groups)):
+        # The squared length after the step, minus what the step did to it.
+        before = groups[g, SQUARED] + 2.0 * k * groups[g, ALONG] - groups[g, ACROSS] * float(k) * k
+        groups[g, SQUARED] = max(before, 0.0)
+    for i in range(count):
+        c = cells[i]
+        cells_int[c, X] -= k * steps[i]
+        for at in range(indptr[c], indptr[c + 1]):
+            rows[indices[at], VALUE] -= float(k * steps[i] * entries[at])
+
+
+def sweep_arguments(moves: Moves, state: State) -> tuple[Any, ...]:
     """The arguments of `sweep` after the first three, in order."""
     return (
         moves.meta,

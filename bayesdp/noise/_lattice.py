@@ -63,7 +63,7 @@ def draw_on_lattice(
     invariants: Invariants,
     location: npt.ArrayLike | None,
 ) -> Ints:
-    """Add lattice noise to a table of integers (zeros if None); without `size`, one table and no axis for it."""
+    """Add lattice noise to a table of integers (zeros if None); without `size`, one table, no extra axis."""
     name = invariants.frame.cell_name
     centre = _validate.integer_array(table_location(location, invariants), "location", name)
     count = 1 if size is None else count_of(size)

@@ -52,7 +52,7 @@ class DiscreteLaplace(NoiseLaw):
     --------
     >>> law = DiscreteLaplace(b=4.0)
     >>> print(f"{law.logp([3, -1], [0, 0]):.6f}")
-    -5.169237
+    -5.169262
     >>> law.draw(np.random.default_rng(1), shape=(3,)).dtype
     dtype('int64')
     """
@@ -85,9 +85,8 @@ class DiscreteLaplace(NoiseLaw):
         numpy.ndarray
         """
         k, mu, b = self._prepared(values, location)
-        f = mu - np.floor(mu)
-        # Relative to the nearer of the two neighbouring integers, so that nothing underflows for small b.
-        nearest = np.minimum(f, 1.0 - f)
+        # Relative to the mass of the nearest integer, so that nothing underflows for small b.
+        nearest = np.abs(np.rint(mu) - mu)
         normaliser = np.log1p(np.exp(-(1.0 - 2.0 * nearest) / b)) - np.log(-np.expm1(-1.0 / b))
         return np.where(k == np.rint(k), -(np.abs(k - mu) - nearest) / b - normaliser, -np.inf)
 
@@ -139,11 +138,11 @@ class DiscreteLaplace(NoiseLaw):
 def _log_cdf(k: Floats, mu: Floats, b: Floats) -> Floats:
     """Logarithm of P(K <= k) for integers k."""
     base = np.floor(mu)
-    f = mu - base
-    # P(K <= k) = q**(mu - k) / (q**f + q**(1 - f)) up to floor(mu), and 1 - the mirror image above.
+    # With f = mu - floor(mu), P(K <= k) = q**(mu - k) / (q**f + q**(1 - f)) up to floor(mu); above, it is 1
+    # minus the mirror image.
     below = k <= base
     distance = np.where(below, mu - k, k + 1.0 - mu)
-    own = np.where(below, f, 1.0 - f)
+    own = np.where(below, mu - base, base + 1.0 - mu)
     tail = -(distance - own) / b - np.log1p(np.exp(np.minimum((2.0 * own - 1.0) / b, 700.0)))
     with np.errstate(divide="ignore"):
         return np.where(below, tail, np.log1p(-np.exp(np.where(below, -1.0, tail))))
@@ -154,7 +153,9 @@ def _moments(mu: Floats, b: Floats) -> tuple[Floats, Floats]:
     near = np.rint(mu)
     sign = np.where(mu >= near, 1.0, -1.0)
     f = np.abs(mu - near)  # by symmetry only 0 <= f <= 1/2 is needed; counting away from the nearest integer
-    geometric = 1.0 / np.expm1(1.0 / b)  # mean of the steps beyond the first integer of a side
+    geometric = 1.0 / np.expm1(
+        np.minimum(1.0 / b, 700.0)
+    )  # mean of the steps beyond the first integer of a side
     above = 1.0 / (1.0 + np.exp(np.minimum((1.0 - 2.0 * f) / b, 700.0)))
     mean = above + geometric * np.tanh((2.0 * f - 1.0) / (2.0 * b))
     square = geometric * (2.0 * geometric + 1.0) + above * (1.0 + 2.0 * geometric)

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
+from bayesdp.lattices.fixed_sum import log_normaliser
 from bayesdp.noise._lattice import draw_on_lattice, lattice_difference, needed
 from bayesdp.noise._parts import Line, parts
-from bayesdp.noise._zero_sum import laplace_log_sum, laplace_variance
+from bayesdp.noise._zero_sum import laplace_variance
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
 
 __all__ = ["LatticeLaplace"]
@@ -102,7 +103,7 @@ class LatticeLaplace(NoiseLaw):
         return math.fsum(
             _log_line(self.epsilon * self._length(part))
             if isinstance(part, Line)
-            else laplace_log_sum(part.count, self.epsilon * part.copies)
+            else log_normaliser(part.count, self.epsilon * part.copies)
             for part in found
         )
 
@@ -119,7 +120,7 @@ class LatticeLaplace(NoiseLaw):
         `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which.
         """
         own = needed(invariants, shape, self.name)
-        return draw_on_lattice(f"laplace-{self.norm}", self.epsilon, rng, size, own, location)
+        return draw_on_lattice(self.norm, self.epsilon, rng, size, own, location)
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known (see `log_normaliser`)."""

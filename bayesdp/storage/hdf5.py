@@ -17,6 +17,8 @@ from typing import Any, Never
 import h5py
 import numpy as np
 
+from bayesdp.storage.heaps import check_heaps
+
 __all__ = ["MAX_CELLS", "check_hdf5", "damaged"]
 
 MAX_CELLS = 50_000_000
@@ -91,6 +93,7 @@ def check_hdf5(path: str | os.PathLike[str], *, max_cells: int | None = None, gr
     if magic != b"\x89HDF\r\n\x1a\n":
         raise ValueError(f"{target}: it is no netCDF-4 file")
     with damaged(target):
+        check_heaps(target)
         try:
             file = h5py.File(target, "r")
         except OSError as error:

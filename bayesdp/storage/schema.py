@@ -287,7 +287,7 @@ def from_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> Release:
             if not isinstance(value, (int, bool)) or value not in (0, 1):
                 raise ValueError(f"simulated must be 0 or 1, got {value!r}")
             description[key] = bool(value)
-        elif key == "writer" or not isinstance(value, str):
+        elif key not in _KEYS - {"writer"} or not isinstance(value, str):
             description[key] = value
         else:
             description[key] = strict_json.loads(value, f"the attribute {key!r}")

@@ -84,9 +84,12 @@ def loads(text: Any, what: str) -> Any:
     if not isinstance(text, str):
         raise ValueError(f"{what} must be JSON text, got {type(text).__name__}")
     try:
-        return json.loads(
+        value = json.loads(
             text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_distinct
         )
+        # Half a surrogate pair, raw or escaped, is no character: nothing could write such a label again.
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+        return value
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{what} is not valid JSON: {error}") from None
 

@@ -59,10 +59,11 @@ def long_table(
     place = [file.column(name) for name in order]
     cells = _distinct_cells(file, order, place, file.column(values))
     own = {dim: list(dict.fromkeys(labels[i] for labels in cells)) for i, dim in enumerate(order)}
+    by_group = {group: (dim, _group(file, group, dim, own[dim])) for group, dim in groups.items()}
     _check_complete(file, own, cells)
     ordered = [cells[labels] for labels in product(*own.values())]
-    coords = {**own, **{group: (dim, _group(file, group, dim, own[dim])) for group, dim in groups.items()}}
     shape = tuple(map(len, own.values()))
+    coords = {**own, **by_group}
     return xr.DataArray(numbers(file, ordered).reshape(shape), dims=order, coords=coords, name=values)
 
 

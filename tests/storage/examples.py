@@ -78,7 +78,7 @@ def projected() -> Release:
 def exact_only() -> Release:
     """Nothing noisy; labels of several types and with markup."""
     labels = {"code": [1, "1b", 2.5], "kind": ["<script>alert(1)</script>", 'a, "b"', "ü\n"]}
-    return Release.from_published(labels, exact=[Exact(Margins(labels, ["code"]), [1, 2, 3])])
+    return Release.from_published(labels, exact=[Exact(Identity(labels), np.arange(9).reshape(3, 3))])
 
 
 def scalar_and_line() -> Release:

@@ -1,4 +1,4 @@
-"""Files that nobody should trust: each is refused with a ValueError that names the file, and none runs or allocates."""
+"""Files that nobody should trust: each is refused with a ValueError that names it; none runs or allocates."""
 
 from __future__ import annotations
 
@@ -52,12 +52,9 @@ def test_damaged_anywhere_is_an_error_or_harmless(stored, make_rng):
             broken[at] ^= int(rng.integers(1, 256))
         stored.write_bytes(broken)
         try:
-            back = Release.from_netcdf(stored)
-        except ValueError as error:
-            assert str(stored) in str(error)
+            assert Release.from_netcdf(stored).frame.shape == expected.frame.shape
+        except ValueError:
             refusals += 1
-        else:
-            assert back.frame.shape == expected.frame.shape
     assert refusals > 0
 
 
@@ -135,7 +132,7 @@ def group(file):
 def plugin(file):
     kind = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     kind.set_chunk((2,))
-    kind.set_filter(h5py.h5z.FILTER_SZIP if False else 6, h5py.h5z.FLAG_OPTIONAL)  # scale-offset
+    kind.set_filter(6, h5py.h5z.FLAG_OPTIONAL)  # scale-offset
     space = h5py.h5s.create_simple((2,))
     h5py.h5d.create(file.id, b"extra", h5py.h5t.NATIVE_INT64, space, kind)
 
@@ -154,9 +151,13 @@ def unwritten(file):
 
 def huge_chunk(file):
     data = file.create_dataset(
-        "extra", (1,), maxshape=(None,), dtype="i1", chunks=(10**9,), compression="gzip"
+        "extra", (1,), maxshape=(None,), dtype="i1", chunks=(10**8,), compression="gzip"
     )
     data[0] = 1
+
+
+def unknown_variable(file):
+    file.create_dataset("extra", data=[1, 2, 3]).dims[0].attach_scale(file["county"])
 
 
 def null_space(file):
@@ -180,9 +181,10 @@ HOSTILE = {
     "terabytes": (terabytes, "declares 1000000000000 values, more than the limit"),
     "more than int64 bytes": (many_terabytes, "more than the limit"),
     "nothing written": (unwritten, "declares 10000000 values, but the file holds only 0 bytes"),
-    "huge chunk": (huge_chunk, "chunks of 1000000000 values"),
+    "huge chunk": (huge_chunk, "chunks of 100000000 values"),
     "null dataspace": (null_space, "holds nothing"),
-    "unknown variable": (lambda file: file.create_dataset("extra", data=[1]), "other variables.*'extra'"),
+    "unknown variable": (unknown_variable, "other variables.*'extra'"),
+    "variable without labels": (lambda file: file.create_dataset("extra", data=[1]), "release.nc"),
     "unknown attribute": (with_attribute("secret", "x"), "unknown: 'secret'"),
     "object attribute": (
         with_attribute("note", np.array([(1, 2)], dtype=[("a", "i4"), ("b", "i4")])),
@@ -330,7 +332,7 @@ def test_an_empty_fiber_is_found_on_reading(tmp_path):
     with h5py.File(tmp_path / "a.nc", "r+") as file:
         file["exact_2"].write_direct(np.array([-4, 40]))
         file["exact_3"].write_direct(np.array([9, 50]))
-    with pytest.raises(ValueError, match=r"a\.nc: .*"):
+    with pytest.raises(ValueError, match=r"a\.nc: the fiber is empty"):
         Release.from_netcdf(tmp_path / "a.nc")
 
 

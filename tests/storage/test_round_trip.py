@@ -154,6 +154,7 @@ def test_no_seed_generator_or_confidential_number_is_stored():
         ('{"a": 1, "a": 2}', "'a' occurs twice"),
         ("[" * 100_000, "not valid JSON"),
         ("{", "not valid JSON"),
+        ('["\\ud800"]', "not valid JSON.*surrogates not allowed"),
         (5, "must be JSON text"),
     ],
 )

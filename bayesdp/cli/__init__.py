@@ -1,0 +1,59 @@
+"""The command line: from published files to a posterior and a report.
+
+Each subcommand is one module with ``add(subparsers)`` and ``run(args) -> int``. Whatever is slow to import is
+imported in ``run``, so that ``bayesdp --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import bayesdp
+from bayesdp.cli import fit, import_, release, report, summary
+from bayesdp.cli.errors import OneLineParser, run_safely
+
+__all__ = ["main", "parser"]
+
+_EXAMPLE = """\
+from published files to a report:
+  bayesdp import noisy.csv --exact margins.csv --law 'discrete-gaussian sigma=5' -o release.nc
+  bayesdp fit release.nc --prior log-linear --seed 1 -o posterior.nc
+  bayesdp summary posterior.nc --prob 0.95
+  bayesdp report posterior.nc -o report.html
+
+exit status: 0 done; 2 bad input, with one line that says what; 3 done, but the chains have not converged;
+130 interrupted, what was drawn is saved
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = OneLineParser(
+        prog="bayesdp",
+        description="Bayesian inference from differentially private releases that keep exact statistics.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"bayesdp {bayesdp.__version__}")
+    commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    for module in (import_, release, fit, summary, report):
+        module.add(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; those of the process if None.
+
+    Returns
+    -------
+    int
+        Exit status: 0 done, 2 bad input, 3 not converged, 130 interrupted.
+    """
+    args = parser().parse_args(argv)
+    return run_safely(args.run, args)

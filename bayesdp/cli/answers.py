@@ -1,0 +1,153 @@
+"""Posterior summaries of the answers to a query: the numbers behind ``bayesdp summary``."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from bayesdp._validate import probability
+from bayesdp.consistency import implied_answers
+from bayesdp.queries import Query
+from bayesdp.release import Release
+
+__all__ = ["Answers", "summarise"]
+
+type Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Summary of the posterior of each answer of a query; all arrays have one entry an answer.
+
+    Attributes
+    ----------
+    labels : dict
+        Dimension of the answer -> label of each answer.
+    published : float array
+        The noisy value that was published for the answer; NaN where none was.
+    mean, sd : float array
+        Posterior mean and standard deviation, in counts.
+    lower, upper : float array
+        Equal-tailed interval.
+    prob : float
+        Its probability.
+    ess_bulk, ess_tail, rhat : float array
+        Effective sample sizes and split R-hat; NaN where `determined`.
+    determined : bool array
+        The exact values leave one possible answer: there is nothing to estimate, and ESS and R-hat mean
+        nothing.
+    """
+
+    labels: dict[str, list[Any]]
+    published: Floats
+    mean: Floats
+    sd: Floats
+    lower: Floats
+    upper: Floats
+    prob: float
+    ess_bulk: Floats
+    ess_tail: Floats
+    rhat: Floats
+    determined: npt.NDArray[np.bool_]
+
+
+def summarise(
+    draws: xr.DataArray,
+    query: Query,
+    release: Release,
+    prob: float,
+    determined_cells: npt.NDArray[np.bool_] | None = None,
+) -> Answers:
+    """Summarise the posterior of a query's answers.
+
+    Parameters
+    ----------
+    draws : xarray.DataArray, dims (chain, draw, *table)
+        Posterior of the counts.
+    query : Query
+        About the release's table.
+    release : Release
+        What the posterior is based on.
+    prob : float
+        Probability of the intervals, between 0 and 1.
+    determined_cells : bool array, shape (*table), optional
+        Cells with one possible value; those of the release's fiber by default.
+
+    Returns
+    -------
+    Answers
+
+    Notes
+    -----
+    The ends of the equal-tailed interval are values that were drawn: the smallest with at least (1 - prob) /
+    2, and with at least (1 + prob) / 2, of all draws at or below it. For counts the interval therefore holds
+    at least `prob` of the draws.
+    """
+    level = probability(prob, "prob")
+    answers = query.apply(draws.transpose("chain", "draw", ...)).values
+    chains = answers.reshape(*answers.shape[:2], query.rows)
+    pooled = chains.reshape(-1, query.rows).astype(np.float64)
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    lower, upper = np.quantile(pooled, tails, axis=0, method="inverted_cdf")
+    cells = release.fiber.determined() if determined_cells is None else determined_cells
+    determined = implied_answers(query, release.exact) | _all_determined(query, cells)
+    ess_bulk, ess_tail, rhat = _diagnostics(chains, determined)
+    shape = query.shape
+    grid = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
+    return Answers(
+        labels={
+            dim: [own[i] for i in index.reshape(-1)]
+            for (dim, own), index in zip(query.coords.items(), grid, strict=True)
+        },
+        published=_published(query, release),
+        mean=pooled.mean(axis=0),
+        sd=pooled.std(axis=0),
+        lower=lower,
+        upper=upper,
+        prob=level,
+        ess_bulk=ess_bulk,
+        ess_tail=ess_tail,
+        rhat=rhat,
+        determined=determined,
+    )
+
+
+def _all_determined(query: Query, cells: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Answers that involve determined cells only."""
+    free = (~cells).reshape(-1).astype(np.int64)
+    involved = abs(query.matrix) @ free
+    return np.asarray(involved == 0)
+
+
+def _published(query: Query, release: Release) -> Floats:
+    """The noisy value of each answer, where exactly one measurement asked just this query."""
+    found = [part for part in release.measurements if part.query == query]
+    if len(found) != 1:
+        return np.full(query.rows, np.nan)
+    return np.asarray(found[0].published, dtype=np.float64).reshape(-1)
+
+
+def _diagnostics(
+    chains: npt.NDArray[Any], determined: npt.NDArray[np.bool_]
+) -> tuple[Floats, Floats, Floats]:
+    """Bulk and tail ESS and split R-hat of the free answers, NaN elsewhere and where they do not exist."""
+    # Through import_module, because the package has no types and does not export the name to type checkers.
+    array_stats = import_module("arviz_stats.base").array_stats
+    found = np.full((3, chains.shape[-1]), np.nan)
+    free = np.flatnonzero(~determined)
+    if free.size and chains.shape[1] >= 4:
+        own = chains[..., free].astype(np.float64)
+        # A free answer that never moved has no R-hat: NaN says so, a division warning would not.
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found[0, free] = array_stats.ess(own, chain_axis=0, draw_axis=1, method="bulk")
+            found[1, free] = array_stats.ess(own, chain_axis=0, draw_axis=1, method="tail")
+            if chains.shape[0] > 1:
+                found[2, free] = array_stats.rhat(own, chain_axis=0, draw_axis=1)
+    return found[0], found[1], found[2]

@@ -1,0 +1,80 @@
+"""Arguments that several subcommands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+__all__ = ["add_command", "add_output", "add_table_options", "pairs", "table_options"]
+
+
+def add_command(commands: Any, name: str, run: Any, *, title: str, text: str, example: str) -> Any:
+    """Add a subcommand with its description and an example; `run` does the work."""
+    own = commands.add_parser(
+        name,
+        help=title,
+        description=f"{title[0].upper()}{title[1:]}.\n\n{text}",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    own.set_defaults(run=run)
+    return own
+
+
+def add_output(command: Any, what: str) -> None:
+    """Add -o and --force."""
+    command.add_argument("-o", "--output", required=True, metavar="PATH", help=what)
+    command.add_argument("--force", action="store_true", help="replace the output if it exists (atomically)")
+
+
+def add_table_options(command: Any) -> None:
+    """Add what describes the form of a table's file."""
+    command.add_argument(
+        "--dims",
+        type=lambda text: text.split(","),
+        metavar="NAME,NAME",
+        help="names of the table's dimensions; a wide CSV file needs them",
+    )
+    command.add_argument("--value", metavar="NAME", help="column (or netCDF variable) of the values")
+    command.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="GROUP=DIM",
+        help="a column of group labels and the dimension it belongs to, like state=county; may be repeated",
+    )
+    command.add_argument(
+        "--layout",
+        choices=("auto", "long", "wide"),
+        default="auto",
+        help="form of a CSV file (default: auto)",
+    )
+
+
+def pairs(items: list[str], option: str) -> dict[str, str]:
+    """Read ``NAME=VALUE`` arguments.
+
+    Raises
+    ------
+    ValueError
+        If one has another form or a name occurs twice.
+    """
+    found: dict[str, str] = {}
+    for item in items:
+        name, separator, value = item.partition("=")
+        if not (name and separator and value):
+            raise ValueError(f"{option} must be written as NAME=VALUE, got {item!r}")
+        if name in found:
+            raise ValueError(f"{option} {name} is given twice")
+        found[name] = value
+    return found
+
+
+def table_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The same as keywords of `bayesdp.tables.read_table`."""
+    return {
+        "dims": args.dims,
+        "value": args.value,
+        "groups": pairs(args.group, "--group"),
+        "layout": args.layout,
+    }

@@ -1,0 +1,68 @@
+"""Releases and posteriors as files of the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bayesdp.release import Release
+
+__all__ = ["check_release_path", "read_posterior", "read_release", "write_release"]
+
+
+def check_release_path(path: str, *, force: bool) -> None:
+    """Check where a release shall be written, before any work."""
+    from bayesdp.storage import check_output
+
+    if Path(path).suffix.lower() not in ("", ".nc"):
+        raise ValueError(
+            f"a release is written to a .nc file or to a folder (a name without a suffix), got {path!r}"
+        )
+    check_output(path, overwrite=force)
+
+
+def write_release(release: Release, path: str, *, force: bool) -> None:
+    """Write a release: netCDF if the name ends in .nc, otherwise a folder of CSV files with JSON."""
+    check_release_path(path, force=force)
+    if Path(path).suffix.lower() == ".nc":
+        release.to_netcdf(path, overwrite=force)
+    else:
+        release.to_csv(path, overwrite=force)
+
+
+def read_release(path: str) -> Release:
+    """Read a release from a netCDF file or a folder."""
+    from bayesdp.release import Release
+
+    return Release.from_csv(path) if Path(path).is_dir() else Release.from_netcdf(path)
+
+
+def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
+    """Read a posterior saved by ``bayesdp fit``, with the release in it.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If it is no such file.
+    """
+    import xarray as xr
+
+    from bayesdp.release import Release
+    from bayesdp.storage import check_hdf5
+    from bayesdp.storage.hdf5 import damaged
+
+    check_hdf5(path, groups=True, max_cells=_MOST_DRAWS)
+    with damaged(path):
+        with xr.open_datatree(path, engine="h5netcdf") as tree:
+            loaded = tree.load()
+        for group in ("posterior", "release"):
+            if group not in loaded.children:
+                raise ValueError(f"it is no posterior of bayesdp: the group {group!r} is missing")
+        return loaded, Release.from_dataset(loaded["release"].to_dataset())
+
+
+_MOST_DRAWS = 2_000_000_000
+"""Values of one variable of a posterior: a release of a few thousand cells times draws; 16 GB at most."""

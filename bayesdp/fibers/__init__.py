@@ -1,0 +1,9 @@
+"""Fibers: tables of whole numbers that share what is published exactly, and the chains that move on them."""
+
+from __future__ import annotations
+
+from bayesdp.fibers.enumeration import enumerate_fiber
+from bayesdp.fibers.fiber import ExactAnswers, Fiber
+from bayesdp.fibers.target import Chain, NoiseTerm, Target
+
+__all__ = ["Chain", "ExactAnswers", "Fiber", "NoiseTerm", "Target", "enumerate_fiber"]

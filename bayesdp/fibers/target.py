@@ -1,0 +1,268 @@
+"""The posterior of a table on its fiber, packed for the kernel.
+
+A target is the fiber, the noisy terms (query, noisy answers, law) and a prior family. Its parameters (prior weights,
+noise scales) may change from step to step; its structure does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bayesdp._validate import choice
+from bayesdp.fibers.fiber import Fiber
+from bayesdp.lattices import state as columns
+from bayesdp.lattices.moves import Moves
+from bayesdp.lattices.random import seed_state
+from bayesdp.lattices.state import FAMILIES, State, new_state
+from bayesdp.lattices.sweep import move_once, sweep, sweep_arguments, take_back
+from bayesdp.queries import Query
+
+__all__ = ["Chain", "NoiseTerm", "Target"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseTerm:
+    """Noisy answers of a query and the shape of their law.
+
+    Parameters
+    ----------
+    query : Query
+    values : float64 array, shape (rows,)
+        Noisy answers.
+    kind : {"l1", "l2", "gaussian"}
+        ``-rate |r|`` a row, ``-rate ||r||_2`` over all rows, or ``-r^2 / (2 scale^2)`` a row.
+    scale : float64 array, shape () or (rows,)
+        Rate for ``l1`` and ``l2`` (one number), standard deviation parameter for ``gaussian``.
+    measured : bool array, shape (rows,)
+        Which answers were published.
+    """
+
+    query: Query
+    values: Floats
+    kind: str
+    scale: Floats
+    measured: npt.NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        choice(self.kind, ("l1", "l2", "gaussian"), "kind")
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Prior family, noisy terms and fiber.
+
+    Parameters
+    ----------
+    fiber : Fiber
+    terms : tuple of NoiseTerm
+    family : {"flat", "poisson", "negbin", "binomial"}
+        Prior of a cell (see `bayesdp.lattices.state.FAMILIES`); multinomial cells are Poisson cells and
+        Dirichlet-multinomial cells negative binomial cells, given the totals.
+    """
+
+    fiber: Fiber
+    terms: tuple[NoiseTerm, ...]
+    family: str
+
+    def __post_init__(self) -> None:
+        choice(self.family, tuple(FAMILIES), "family")
+
+    @property
+    def moves(self) -> Moves:
+        """Directions for this target: binomial cells have upper bounds, which needs more moves to connect."""
+        return self.fiber.bounded_moves if self.family == "binomial" else self.fiber.moves
+
+    @cached_property
+    def _cell_terms(self) -> tuple[bool, ...]:
+        """Which terms act on single cells, in the columns of the cells; the others have rows.
+
+        Gaussian terms add up. There is room for one Laplace term a cell: the first that asks for the table itself.
+        """
+        taken = False
+        own = []
+        for term in self.terms:
+            simple = term.query.is_identity and (term.kind == "gaussian" or (term.kind == "l1" and not taken))
+            taken |= simple and term.kind == "l1"
+            own.append(simple)
+        return tuple(own)
+
+    @cached_property
+    def _row_starts(self) -> tuple[int, ...]:
+        sizes = [0 if simple else term.query.rows for simple, term in zip(self._cell_terms, self.terms, strict=True)]
+        return tuple(int(n) for n in np.concatenate([[0], np.cumsum(sizes)]))
+
+    @cached_property
+    def matrix(self) -> sp.csr_array | None:
+        """General rows: noisy answers that are not single cells, then limits."""
+        limits, _, _ = self.fiber.limit_rows()
+        noisy = [term.query.matrix for simple, term in zip(self._cell_terms, self.terms, strict=True) if not simple]
+        stacked = [*noisy, *([limits] if limits.shape[0] else [])]
+        return sp.csr_array(sp.vstack(stacked, format="csr")) if stacked else None
+
+    def new_state(self) -> State:
+        """A state with bounds, rows and noise filled in; counts zero, prior weights one."""
+        groups = sum(term.kind == "l2" for term in self.terms)
+        state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups)
+        state.cells_int[:, columns.LOWER] = self.fiber.system.lower
+        state.cells_int[:, columns.UPPER] = self.fiber.system.upper
+        _, lower, upper = self.fiber.limit_rows()
+        start = self._row_starts[-1]
+        state.rows[start:, columns.ROW_LOWER] = lower
+        state.rows[start:, columns.ROW_UPPER] = upper
+        self.set_noise(state, [term.scale for term in self.terms])
+        return state
+
+    def set_noise(self, state: State, scales: Sequence[Floats], temper: float = 1.0) -> None:
+        """Write the noise of every term with the given scales; ``temper`` below 1 flattens it."""
+        cells = state.cells_float
+        cells[:, [columns.RATE, columns.PRECISION, columns.LINEAR, columns.LOCATION, columns.FRACTIONAL]] = 0.0
+        cells[:, [columns.EXP_RATE, columns.EXP_MINUS_RATE]] = 1.0
+        group = 0
+        for simple, start, term, scale in zip(self._cell_terms, self._row_starts[:-1], self.terms, scales, strict=True):
+            measured = term.measured
+            weight = np.broadcast_to(np.asarray(scale, dtype=np.float64), measured.shape)
+            weight = np.where(measured, 1.0 / np.square(weight) if term.kind == "gaussian" else weight, 0.0) * temper
+            values = np.where(measured, term.values, 0.0)
+            if simple and term.kind == "l1":
+                cells[:, columns.RATE] = weight
+                cells[:, columns.EXP_RATE], cells[:, columns.EXP_MINUS_RATE] = np.exp(weight), np.exp(-weight)
+                cells[:, columns.LOCATION] = values
+                cells[:, columns.FRACTIONAL] = values != np.rint(values)
+            elif simple:
+                cells[:, columns.PRECISION] += weight
+                cells[:, columns.LINEAR] += weight * values
+            else:
+                rows = state.rows[start : start + len(values)]
+                rows[:, columns.NOISY] = values
+                rows[:, columns.ROW_RATE] = weight if term.kind == "l1" else 0.0
+                rows[:, columns.ROW_PRECISION] = weight if term.kind == "gaussian" else 0.0
+                if term.kind == "l2":
+                    rows[:, columns.GROUP] = np.where(measured, group, -1)
+                    state.groups[group, columns.GROUP_RATE] = float(np.max(weight, initial=0.0))
+                    group += 1
+
+    def set_prior(self, state: State, theta: Floats, shape: Floats) -> bool:
+        """Write prior weights (log scale) and shapes, one a cell; returns whether the target is log-concave."""
+        cells = state.cells_float
+        upper = self.fiber.system.upper
+        if self.family == "binomial":
+            upper = np.minimum(upper, np.floor(shape).astype(np.int64))
+        # A weight of zero means that the cell is empty; a bound says so without infinities in the arithmetic.
+        empty = np.isneginf(theta)
+        theta = np.where(empty, 0.0, theta)
+        cells[:, columns.THETA] = theta
+        cells[:, columns.EXP_THETA], cells[:, columns.EXP_MINUS_THETA] = np.exp(theta), np.exp(-theta)
+        cells[:, columns.SHAPE] = shape
+        state.cells_int[:, columns.UPPER] = np.where(empty, 0, upper)
+        return self.family != "negbin" or bool(np.min(shape, initial=np.inf) >= 1.0)
+
+    def load(self, state: State, counts: Ints) -> None:
+        """Put a table into the state, and bring the rows and l2 residuals up to date."""
+        state.cells_int[:, columns.X] = counts
+        if self.matrix is None:
+            return
+        state.rows[:, columns.VALUE] = self.matrix @ counts
+        residual = state.rows[:, columns.NOISY] - state.rows[:, columns.VALUE]
+        for group in range(len(state.groups)):
+            own = state.rows[:, columns.GROUP] == group
+            state.groups[group, columns.SQUARED] = float(np.square(residual[own]).sum())
+
+    def unsupported_cells(self) -> npt.NDArray[np.bool_]:
+        """Cells that nothing bounds: no exact answer, no noise, and a flat prior. Their posterior would be improper."""
+        if self.family != "flat":
+            return np.zeros(self.fiber.frame.size, dtype=np.bool_)
+        _, upper = self.fiber.bounds()
+        seen = upper.reshape(-1) >= 0
+        for term in self.terms:
+            seen |= np.asarray(np.abs(term.query.matrix).T @ term.measured.astype(np.int64) > 0)
+        return np.asarray(~seen)
+
+    def guide(self) -> Floats:
+        """Real numbers near which to look for a first table: a noisy table where there is one, else zeros."""
+        for term in self.terms:
+            if term.query.is_identity and term.measured.any():
+                return np.where(term.measured, term.values, 0.0)
+        return np.zeros(self.fiber.frame.size)
+
+
+class Chain:
+    """A table that moves: a target, its state, and the arguments of the kernel.
+
+    Parameters
+    ----------
+    target : Target
+    rng : numpy.random.Generator
+        Seeds the kernel's own generator.
+    """
+
+    def __init__(self, target: Target, rng: np.random.Generator) -> None:
+        self.target = target
+        self.state = target.new_state()
+        self.concave = True
+        self._scales: Sequence[Floats] = [term.scale for term in target.terms]
+        self._family = FAMILIES[target.family]
+        self._arguments = sweep_arguments(target.moves, self.state)
+        self.reseed(rng)
+
+    def reseed(self, rng: np.random.Generator) -> None:
+        """Start a fresh stream of random numbers."""
+        self.state.generator[:] = seed_state(rng)
+
+    def set_prior(self, theta: Floats, shape: Floats) -> None:
+        """Set prior weights and shapes, one a cell."""
+        self.concave = self.target.set_prior(self.state, theta, shape)
+
+    def set_scales(self, scales: Sequence[Floats]) -> None:
+        """Set the scale of every noisy term, in place of those of the target; load the table again afterwards."""
+        self._scales = list(scales)
+        self.target.set_noise(self.state, self._scales)
+
+    def load(self, counts: Ints) -> None:
+        """Put a table into the chain."""
+        self.target.load(self.state, counts)
+
+    @property
+    def counts(self) -> Ints:
+        """The table as it stands, flat; a view."""
+        return self.state.counts
+
+    def sweep(self, moves: int) -> int:
+        """Take `moves` exact-conditional steps; returns how many changed the table.
+
+        Raises
+        ------
+        ValueError
+            If the posterior is improper along a direction.
+        """
+        changed = int(sweep(moves, self._family, self.concave, *self._arguments))
+        if changed < 0:
+            raise ValueError(
+                "the posterior of the counts is improper: a flat prior, and a direction that neither noise nor exact answers bound"
+            )
+        return changed
+
+    def propose(self) -> tuple[int, int]:
+        """Take one step and return its number of cells and its length, for `take_back`."""
+        count, step = move_once(self._family, self.concave, *self._arguments)
+        return int(count), int(step)
+
+    def take_back(self, count: int, step: int) -> None:
+        """Undo the last `propose`."""
+        take_back(count, step, *self._arguments)
+
+    def disperse(self, sweeps: int = 5) -> None:
+        """Scatter a start: a few sweeps with the noise flattened, so that chains begin apart."""
+        self.target.set_noise(self.state, self._scales, temper=0.25)
+        self.load(self.counts.copy())
+        self.sweep(sweeps * max(self.target.fiber.invariants.dimension, 1))
+        self.target.set_noise(self.state, self._scales)
+        self.load(self.counts.copy())

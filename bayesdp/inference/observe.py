@@ -1,0 +1,173 @@
+"""Put a release into a PyMC model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from bayesdp import distributions, noise
+from bayesdp.fibers import Fiber
+from bayesdp.distributions.answers import answers
+from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
+from bayesdp.distributions.exact_answers import ExactAnswers
+from bayesdp.inference.registry import remember
+from bayesdp.measurements import Exact, Measured
+from bayesdp.release import Release
+
+__all__ = ["observe"]
+
+
+def observe(release: Release, x: Any) -> None:
+    """Add a release to the current model: what is known of the counts becomes data.
+
+    Every noisy measurement becomes an observed variable with its exact likelihood, every exact part an observed
+    variable that holds the counts on their fiber. The published numbers are ``pm.Data``, so that `pm.set_data` can
+    replace them. Several releases about one table are several calls.
+
+    Parameters
+    ----------
+    release : Release
+        What was published.
+    x : ConfidentialCounts
+        The counts, a variable of the current model with the dimensions of the release, in its order.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not a `ConfidentialCounts` or `FlatCounts` variable of the current model. PyMC's own steps cannot move
+        on a fiber: they would stay where they start for ever, without an error.
+    ValueError
+        If the dimensions or the shape do not match, no table agrees with the exact answers, or the prior is flat and
+        some cell has no upper bound.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesdp as bdp
+    >>> table = bdp.datasets.delinquent_children()
+    >>> release = bdp.LatticeLaplace(bdp.Margins(table, ["county"], ["education"]), epsilon=0.25).release(table)
+    >>> with pm.Model(coords=release.coords) as model:
+    ...     x = bdp.ConfidentialCounts("x", pm.Poisson.dist(8.0), dims=release.dims)
+    ...     bdp.observe(release, x)
+    >>> [rv.name for rv in model.observed_RVs]
+    ['noisy', 'exact', 'exact_2']
+    """
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
+    model = pm.modelcontext(None)
+    _check_counts(release, x, model)
+    fiber = Fiber.of(release.exact, release.frame)
+    fiber.find_point()
+    if _is_flat(x):
+        _, upper = fiber.bounds()
+        if np.any(upper < 0):
+            cell = int(np.flatnonzero(upper.reshape(-1) < 0)[0])
+            raise ValueError(
+                f"FlatCounts needs a finite fiber, but nothing exact bounds the cell {release.frame.cell_name(cell)} from above; "
+                "use a proper prior, for example ConfidentialCounts with pm.Poisson.dist"
+            )
+    for measured in release.measurements:
+        _observe_noisy(model, measured, x)
+    for exact in release.exact:
+        _observe_exact(model, exact, x)
+    remember(model, release, x)
+
+
+def _check_counts(release: Release, x: Any, model: pm.Model) -> None:
+    name = getattr(x, "name", None)
+    owner = getattr(x, "owner", None)
+    if owner is None or not isinstance(owner.op, ConfidentialCountsRV):
+        raise TypeError(
+            f"x must be a ConfidentialCounts (or FlatCounts) variable, got {name or x!r}. Under exact totals PyMC's own step "
+            "methods cannot move a count: they would keep its first value for ever, without an error. Write "
+            'ConfidentialCounts("x", pm.Poisson.dist(rate), dims=...) in place of pm.Poisson("x", rate, dims=...)'
+        )
+    if name not in model.named_vars or model.named_vars[name] is not x:
+        raise TypeError(f"x must be a variable of the current model, but {name!r} is not registered in it")
+    dims = model.named_vars_to_dims.get(name)
+    if dims is not None and tuple(dims) != release.dims:
+        raise ValueError(f"x must have the dimensions of the release in its order, {release.dims}, got {tuple(dims)}")
+    if dims is not None:
+        for dim, labels in zip(release.dims, release.frame.labels, strict=True):
+            given = model.coords.get(dim)
+            if given is not None and tuple(given) != tuple(labels):
+                raise ValueError(
+                    f"the model's labels of {dim!r} differ from those of the release; build it with pm.Model(coords=release.coords)"
+                )
+    shape = tuple(int(n) for n in x.shape.eval())
+    if shape != release.frame.shape:
+        raise ValueError(f"x must have the shape of the release, {release.frame.shape}, got {shape}")
+
+
+def _is_flat(x: Any) -> bool:
+    return isinstance(x.owner.inputs[0].owner.op, FlatCountsRV)
+
+
+def _free_name(model: pm.Model, base: str) -> str:
+    taken = set(model.named_vars) | set(model.coords)
+    name, count = base, 1
+    while name in taken or f"{name}_published" in taken:
+        count += 1
+        name = f"{base}_{count}"
+    return name
+
+
+def _dims(model: pm.Model, name: str, query: Any, measured: Any = None) -> tuple[str, ...]:
+    """Dimensions of the answers: those of the query where the model has the same labels, else one of their own."""
+    if measured is None and len(query.parts) == 1:
+        for dim, labels in query.coords.items():
+            if dim not in model.coords:
+                model.add_coord(dim, labels)
+        if all(tuple(model.coords[dim]) == tuple(labels) for dim, labels in query.coords.items()):
+            return tuple(query.dims)
+    own = f"{name}_answer"
+    names = query.names if measured is None else [n for n, m in zip(query.names, measured, strict=True) if m]
+    model.add_coord(own, names)
+    return (own,)
+
+
+def _observe_noisy(model: pm.Model, measured: Measured, x: Any) -> None:
+    query, law = measured.query, measured.law
+    name = _free_name(model, measured.name or "noisy")
+    keep = None if not measured.unmeasured.any() else ~measured.unmeasured.reshape(-1)
+    dims = _dims(model, name, query, keep)
+    shape = query.shape if keep is None and len(dims) == len(query.shape) else (-1,)
+    values = measured.values.reshape(-1)[keep] if keep is not None else measured.values.reshape(shape)
+    data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
+    mu = answers(query, x, keep)
+    if isinstance(law, noise.DiscreteLaplace | noise.DiscreteGaussian):
+        scale = law.b if isinstance(law, noise.DiscreteLaplace) else law.sigma
+        if np.ndim(scale):
+            flat = np.broadcast_to(scale, query.shape).reshape(-1)
+            scale = flat[keep] if keep is not None else flat.reshape(shape)
+        if isinstance(law, noise.DiscreteLaplace):
+            distributions.DiscreteLaplace(name, mu=mu, b=scale, observed=data, dims=dims)
+        else:
+            distributions.DiscreteGaussian(name, mu=mu, sigma=scale, observed=data, dims=dims)
+        return
+    invariants = measured.invariants
+    if invariants is None or not query.is_identity:
+        raise NotImplementedError(
+            f"the {law.name!r} law is available for noise on the cells themselves (Identity); noise on other queries lives on "
+            "the image of the null space, which this version does not have"
+        )
+    if isinstance(law, noise.LatticeLaplace):
+        distributions.LatticeLaplace(
+            name, mu=mu, epsilon=law.epsilon, invariants=invariants, norm=law.norm, observed=data, dims=dims
+        )
+    elif isinstance(law, noise.LatticeGaussian):
+        distributions.LatticeGaussian(name, mu=mu, sigma=law.sigma, invariants=invariants, observed=data, dims=dims)
+    elif isinstance(law, noise.ProjectedGaussian):
+        distributions.ProjectedGaussian(name, mu=mu, sigma=law.sigma, invariants=invariants, observed=data, dims=dims)
+    else:
+        raise NotImplementedError(f"no PyMC distribution is registered for the noise law {law.name!r}")
+
+
+def _observe_exact(model: pm.Model, exact: Exact, x: Any) -> None:
+    name = _free_name(model, "exact")
+    dims = _dims(model, name, exact.query)
+    values = exact.values if len(dims) == exact.values.ndim else exact.values.reshape(-1)
+    data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
+    ExactAnswers(name, x, query=exact.query, sign=exact.sign, observed=data, dims=dims)

@@ -1,0 +1,134 @@
+"""Sample a model, and put what the posterior is of beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import xarray as xr
+
+from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
+from bayesdp.fibers import Fiber
+from bayesdp.inference.diagnostics import diagnose
+from bayesdp.inference.registry import releases_of
+from bayesdp.release import Release
+from bayesdp.steps import FiberGibbs
+
+__all__ = ["annotate", "sample"]
+
+
+def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
+    """Sample the posterior: ``pm.sample`` with the release, its guarantee and diagnostics in the result.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        As for ``pm.sample``. ``random_seed`` makes a run repeatable (on one platform and start method of processes).
+
+    Returns
+    -------
+    xarray.DataTree
+        The groups of ``pm.sample`` and, for the (first) release of the model, ``release``, ``guarantee`` (where the
+        mechanism is known), ``fiber`` (limits of each cell, which cells are determined, connectivity of the moves) and
+        ``diagnostics``.
+
+    Raises
+    ------
+    ValueError
+        If a step method that cannot move on a fiber is forced on the counts.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesdp as bdp
+    >>> county = {"county": ["Alpha", "Beta"]}
+    >>> release = bdp.Release.from_published(
+    ...     county,
+    ...     measured=[bdp.Measured(bdp.Identity(county), [30, 80], bdp.noise.DiscreteGaussian(sigma=5.0))],
+    ...     exact=[bdp.Exact(bdp.Totals(county), 100)],
+    ... )
+    >>> with pm.Model(coords=release.coords):
+    ...     x = bdp.FlatCounts("x", dims="county")
+    ...     bdp.observe(release, x)
+    ...     posterior = bdp.sample(draws=200, tune=50, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+    >>> bool((posterior.posterior["x"].sum("county") == 100).all())
+    True
+    """
+    model = pm.modelcontext(kwargs.get("model"))
+    _check_steps(model, kwargs.get("step"))
+    tree = pm.sample(*args, **kwargs)
+    return annotate(tree, model, seed=kwargs.get("random_seed"))
+
+
+def _check_steps(model: pm.Model, step: Any) -> None:
+    counts = {model.rvs_to_values[rv].name for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)}
+    given = [] if step is None else list(step) if isinstance(step, Iterable) else [step]
+    for method in given:
+        for part in getattr(method, "methods", [method]):
+            names = {v.name for v in getattr(part, "vars", [])} & counts
+            if names and not isinstance(part, FiberGibbs):
+                raise ValueError(
+                    f"step uses {type(part).__name__} for {', '.join(sorted(names))}: it cannot move inside the exact totals and "
+                    "would record tables that break them, or none but its start. Leave the counts out of `step`; FiberGibbs "
+                    "is assigned by itself"
+                )
+
+
+def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: str = "") -> xr.DataTree:
+    """Add release, guarantee, fiber, diagnostics and versions to the result of ``pm.sample``.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+    model : pymc.Model
+        The model that was sampled.
+    seed : object, optional
+        Seed of the sampler, for the record; the noise of a release has none here.
+    command : str, optional
+        The command line that made it.
+
+    Returns
+    -------
+    xarray.DataTree
+    """
+    determined: dict[str, npt.NDArray[np.bool_]] = {}
+    noted = releases_of(model)
+    by_name: dict[str, list[Release]] = {}
+    for name, release in noted:
+        by_name.setdefault(name, []).append(release)
+    for i, (name, releases) in enumerate(by_name.items()):
+        fiber = Fiber.of([part for release in releases for part in release.exact], releases[0].frame)
+        determined[name] = fiber.determined()
+        lower, upper = fiber.bounds()
+        frame = releases[0].frame
+        suffix = "" if i == 0 else f"_{name}"
+        tree[f"fiber{suffix}"] = xr.DataTree(
+            xr.Dataset(
+                {"lower": frame.data_array(lower), "upper": frame.data_array(upper), "determined": frame.data_array(determined[name])},
+                attrs={"variable": name, "connectivity": fiber.claim, "proved": int(fiber.proved), "bounds_exact": int(fiber.bounds_are_exact)},
+            )
+        )
+        for j, release in enumerate(releases):
+            ending = suffix if j == 0 else f"{suffix}_{j + 1}"
+            tree[f"release{ending}"] = xr.DataTree(release.to_dataset())
+            if release.guarantee is not None:
+                attrs = {"guarantee": json.dumps(release.guarantee.to_dict()), "text": str(release.guarantee)}
+                tree[f"guarantee{ending}"] = xr.DataTree(xr.Dataset(attrs=attrs))
+    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), determined))
+    tree.attrs.update(
+        {
+            "bayesdp_version": version("bayesdp"),
+            "pymc_version": version("pymc"),
+            "numpy_version": version("numpy"),
+            "seed": "not recorded" if seed is None else str(seed),
+            "command": command,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+    )
+    return tree

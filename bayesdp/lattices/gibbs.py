@@ -1,0 +1,80 @@
+"""Noise on any lattice by a Gibbs sampler: approximate, and nobody certifies its convergence."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bayesdp.invariants import Invariants
+from bayesdp.lattices.moves import Moves, moves_for
+from bayesdp.lattices.random import seed_state
+from bayesdp.lattices.state import (
+    FLAT,
+    GROUP,
+    GROUP_RATE,
+    State,
+    add_gaussian,
+    new_state,
+    set_counts,
+    set_laplace,
+)
+from bayesdp.lattices.sweep import sweep, sweep_arguments
+
+__all__ = ["draw_gibbs"]
+
+
+def _noise_state(cells: int, moves: Moves, law: str, scale: float) -> State:
+    """The noise as the kernel sees it: a table with a flat prior and no bounds, measured to be zero."""
+    if law == "l2":
+        # One group: the length of all cells together.
+        state = new_state(cells, moves, sp.csr_array(sp.eye_array(cells, dtype=np.int64, format="csr")), 1)
+        state.rows[:, GROUP] = 0
+        state.groups[:, GROUP_RATE] = scale
+        return state
+    state = new_state(cells, moves, None, 0)
+    if law == "l1":
+        set_laplace(state, scale, 0.0)
+    else:
+        add_gaussian(state, 1.0 / scale**2, 0.0)
+    return state
+
+
+def draw_gibbs(
+    invariants: Invariants, law: str, scale: float, rng: np.random.Generator, size: int, sweeps: int
+) -> npt.NDArray[np.int64]:
+    """Draw noise that changes no invariant, each draw the end of a chain of its own that starts at zero.
+
+    A step draws a direction of the lattice at random and then the multiple of it from its exact conditional
+    law, so that the law of the noise is the one stationary law. Any lattice is connected by steps of its
+    moves: there are no bounds here that could block one. How close the end of a chain is to that law is not
+    known.
+
+    Parameters
+    ----------
+    invariants : Invariants
+    law : {"l1", "l2", "gaussian"}
+        Mass proportional to ``exp(-scale ||z||_1)``, ``exp(-scale ||z||_2)`` or
+        ``exp(-||z||_2**2 / (2 scale**2))``.
+    scale : float
+    rng : numpy.random.Generator
+        Seeds the generator of the kernel.
+    size : int
+        Number of draws.
+    sweeps : int
+        Length of each chain; a sweep has as many steps as the lattice has dimensions.
+
+    Returns
+    -------
+    int64 array, shape (size, cells)
+    """
+    moves = moves_for(invariants)
+    state = _noise_state(invariants.frame.size, moves, law, scale)
+    state.generator[:] = seed_state(rng)
+    arguments = sweep_arguments(moves, state)
+    draws = np.empty((size, invariants.frame.size), dtype=np.int64)
+    for draw in draws:
+        set_counts(state, 0)
+        sweep(sweeps * invariants.dimension, FLAT, True, *arguments)
+        draw[:] = state.counts
+    return draws

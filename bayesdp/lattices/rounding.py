@@ -1,0 +1,83 @@
+"""Round real noise that changes no invariant to integer noise that changes no invariant."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._nested import NestedSums
+from bayesdp.invariants import Invariants
+from bayesdp.lattices.basis import kernel_basis
+
+__all__ = ["round_to_lattice"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+
+def round_to_lattice(values: Floats, invariants: Invariants) -> Ints:
+    """An integer table near `values` that changes no invariant.
+
+    Every cell is rounded, and then what the invariants see of the result is taken off again by whole numbers,
+    so that they see exactly nothing. The result moves along with the values: adding a vector of the lattice
+    to them adds the same vector to it.
+
+    Parameters
+    ----------
+    values : float64 array, shape (*table)
+        Real noise with ``A values = 0`` up to rounding errors.
+    invariants : Invariants
+
+    Returns
+    -------
+    int64 array, shape (*table)
+        Most cells differ from `values` by at most 1/2. For margins and totals, cells with a first label carry
+        what is taken off, about the square root of the number of cells that they answer for.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Totals
+    >>> thirds = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
+    >>> round_to_lattice(np.array([0.4, 0.4, -0.8]), thirds)
+    array([ 1,  0, -1])
+    """
+    # floor(v + 1/2), unlike rint, treats all integers alike.
+    whole = np.floor(values + 0.5).astype(np.int64)
+    if invariants.nested is not None:
+        return whole - _seen(whole, invariants.nested)
+    if invariants.blocks is not None:
+        return _settle_blocks(whole, invariants.blocks)
+    basis = kernel_basis(invariants)
+    coordinates = np.linalg.lstsq(basis.toarray().T.astype(np.float64), values.reshape(-1), rcond=None)[0]
+    return np.asarray(np.floor(coordinates + 0.5).astype(np.int64) @ basis).reshape(values.shape)
+
+
+def _settle_blocks(table: Ints, blocks: Ints) -> Ints:
+    """Take the total of each block off its first cell."""
+    flat = table.reshape(-1).copy()
+    for block in np.unique(blocks[blocks >= 0]):
+        cells = np.flatnonzero(blocks == block)
+        flat[cells[0]] -= flat[cells].sum()
+    return flat.reshape(table.shape)
+
+
+def _seen(table: Ints, nested: NestedSums) -> Ints:
+    """An integer table with the same sums, on few cells.
+
+    A projection is a signed combination of averages over classes (`NestedSums.signed_levels`). The same
+    combination of class sums, each put on the first label of its class, has the same sums: along a dimension
+    both kinds of operators multiply alike, the product of two levels being the coarser one.
+    """
+    total = np.zeros_like(table)
+    for weight, levels in nested.signed_levels:
+        gathered = table
+        for dim, (axis, level) in enumerate(zip(nested.axes, levels, strict=True)):
+            if axis.classes[level] == axis.size:
+                continue
+            code = axis.codes[level]
+            first = np.unique(code, return_index=True)[1]
+            moved = np.zeros_like(gathered)
+            np.add.at(np.moveaxis(moved, dim, 0), first[code], np.moveaxis(gathered, dim, 0))
+            gathered = moved
+        total += weight * gathered
+    return total

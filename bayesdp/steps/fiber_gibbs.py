@@ -1,0 +1,151 @@
+"""The step method of confidential counts."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+from pymc.initial_point import PointType
+
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator, get_value_vars_from_user_vars
+
+from bayesdp._validate import positive_integer
+from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
+from bayesdp.steps.table import CountTable
+
+__all__ = ["FiberGibbs", "register"]
+
+LEAST_MOVES = 100
+"""Moves a draw at least: below this the framework costs more than the moves."""
+
+
+@dataclass_state
+class FiberGibbsState(StepMethodState):
+    """What changes while sampling: whether the chain has begun, and the generators of the kernels."""
+
+    fresh: bool
+    generators: list[npt.NDArray[np.uint64]]
+    sweeps: int = field(metadata={"frozen": True})
+
+
+class FiberGibbs(BlockedStep):
+    """Moves confidential counts inside their fiber; PyMC assigns it to every `ConfidentialCounts` by itself.
+
+    Each move draws a random direction that changes no exact answer, and takes a step along it from the exact conditional
+    law of the prior and the noise. Whatever else in the model depends on the counts (a second likelihood, a Potential, a
+    base without fast steps) is then accounted for by accepting or rejecting on its compiled log-density. Options go
+    through ``pm.sample(fiber_gibbs={"sweeps": 4})``.
+
+    Parameters
+    ----------
+    vars : list of variables
+        The counts. Several tables in one model share one step.
+    sweeps : int
+        Moves a draw, in units of the degrees of freedom of the table (at least 100 moves).
+    model, initial_point, compile_kwargs, blocked, rng
+        Supplied by PyMC.
+
+    Attributes
+    ----------
+    connectivity : dict
+        For each variable, what is known of its moves: ``proved`` says whether they connect every fiber of these
+        invariants (a Markov basis); where they do not, random sums of moves reach every table with positive probability.
+
+    Raises
+    ------
+    ValueError
+        If a fiber is empty or a posterior improper.
+
+    Notes
+    -----
+    A chain whose start is off the fiber is moved onto it at its first step, before anything is recorded, and scattered,
+    so that chains begin apart. Every step stays on the fiber.
+
+    Examples
+    --------
+    >>> from pymc.step_methods import STEP_METHODS
+    >>> FiberGibbs in STEP_METHODS
+    True
+    """
+
+    name = "fiber_gibbs"
+    default_blocked = True
+    stats_dtypes_shapes = {"fiber_changed": (np.float64, []), "fiber_accepted": (np.float64, [])}
+    _state_class = FiberGibbsState
+
+    def __init__(
+        self,
+        vars: Any = None,  # the name is PyMC's
+        *,
+        sweeps: int = 2,
+        model: pm.Model | None = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+        rng: Any = None,
+    ) -> None:
+        model = pm.modelcontext(model)
+        chosen = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+        for value in chosen:
+            if not isinstance(model.values_to_rvs[value].owner.op, ConfidentialCountsRV):
+                raise TypeError(f"FiberGibbs samples ConfidentialCounts variables, and {value.name!r} is not one")
+        self.vars = list(chosen)
+        self.sweeps = positive_integer(sweeps, "sweeps")
+        self.rng = get_random_generator(rng)
+        self.tables = [CountTable(model, value, self.rng, compile_kwargs or {}) for value in chosen]
+        self.fresh = True
+
+    @property
+    def connectivity(self) -> dict[str, dict[str, Any]]:
+        """What is known of the moves of each variable: ``proved`` and ``claim``."""
+        return {t.name: {"proved": t.target.moves.proved, "claim": t.target.moves.claim} for t in self.tables}
+
+    @property
+    def generators(self) -> list[npt.NDArray[np.uint64]]:
+        """States of the generators of the kernels."""
+        return [table.chain.state.generator.copy() for table in self.tables]
+
+    @generators.setter
+    def generators(self, states: list[npt.NDArray[np.uint64]]) -> None:
+        for table, state in zip(self.tables, states, strict=True):
+            table.chain.state.generator[:] = state
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Take the generator of a chain; its first step will see to a feasible start."""
+        super().setup_chain(rng, tune, draws)
+        self.fresh = True
+
+    def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
+        """Move every table; the point that is passed in is left as it is."""
+        new = point.copy()
+        if self.fresh:
+            for table in self.tables:
+                table.begin(new, self.rng)
+                new[table.name] = table.chain.counts.reshape(table.shape).copy()
+            self.fresh = False
+        changed = accepted = 0.0
+        for table in self.tables:
+            moves = max(self.sweeps * table.dimension, LEAST_MOVES)
+            new[table.name], share, taken = table.step(new, moves, self.rng)
+            changed += share / len(self.tables)
+            accepted += taken / len(self.tables)
+        return new, [{"fiber_changed": changed, "fiber_accepted": accepted}]
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:
+        """Claim counts, and nothing else."""
+        if var.owner is not None and isinstance(var.owner.op, ConfidentialCountsRV):
+            return Competence.IDEAL
+        return Competence.INCOMPATIBLE
+
+
+def register() -> None:
+    """Tell PyMC of the step method, once."""
+    if FiberGibbs not in STEP_METHODS:
+        STEP_METHODS.append(FiberGibbs)

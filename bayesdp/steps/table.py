@@ -1,0 +1,194 @@
+"""One count variable of a model while it is being sampled. Knows PyMC graphs; the moves are in `bayesdp.fibers`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import pytensor
+from pytensor.graph.traversal import ancestors
+
+from bayesdp.fibers import Chain, Target
+from bayesdp.steps.terms import Reading, read_model
+
+__all__ = ["CountTable"]
+
+type Ints = npt.NDArray[np.int64]
+type Point = Mapping[str, npt.NDArray[Any]]
+
+
+class CountTable:
+    """A `ConfidentialCounts` variable, its target, and the parameters that the rest of the model gives it.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    value : tensor variable
+        Value variable of the counts.
+    rng : numpy.random.Generator
+    compile_kwargs : mapping
+        As in ``pm.sample``.
+
+    Raises
+    ------
+    ValueError
+        If the fiber is empty, a multinomial's n contradicts the exact answers, or the posterior would be improper.
+    """
+
+    def __init__(
+        self, model: pm.Model, value: Any, rng: np.random.Generator, compile_kwargs: Mapping[str, Any]
+    ) -> None:
+        self.name = value.name
+        reading = read_model(model, value)
+        self.shape = reading.fiber.frame.shape
+        self.target = Target(reading.fiber, reading.terms, reading.family or "flat")
+        self.start = reading.fiber.find_point(self.target.guide()).reshape(-1)
+        _check_trials(reading, model, value.name)
+        if reading.family == "flat":
+            self._check_supported()
+        self.chain = Chain(self.target, rng)
+        self._parameters, self._inputs = _compile(model, reading.symbolic, compile_kwargs)
+        self._constant: list[npt.NDArray[np.float64]] | None = self._parameters() if not self._inputs else None
+        if self._constant is not None:
+            self._write(self._constant)
+        self._rest = _rest(model, reading, self.name, compile_kwargs)
+        self.dimension = max(reading.fiber.invariants.dimension, 1)
+
+    @property
+    def exact_conditional(self) -> bool:
+        """Whether every step is drawn from its exact conditional law (no accepting or rejecting)."""
+        return self._rest is None
+
+    def _check_supported(self) -> None:
+        lost = np.flatnonzero(self.target.unsupported_cells())
+        if lost.size:
+            raise ValueError(
+                f"the posterior of {self.name} is improper: nothing bounds the cell "
+                f"{self.target.fiber.frame.cell_name(int(lost[0]))} (flat prior, no noise, no exact answer)"
+            )
+
+    def _write(self, parameters: list[npt.NDArray[np.float64]]) -> None:
+        theta, shape, *scales = parameters
+        if scales:
+            self.chain.set_scales(scales)
+        self.chain.set_prior(theta, shape)
+
+    def begin(self, point: Point, rng: np.random.Generator) -> None:
+        """Start a chain: keep a start that is on the fiber, otherwise move onto it and scatter.
+
+        Without exact equalities every start is feasible; it is then scattered too, so that chains begin apart.
+        """
+        self.chain.reseed(rng)
+        self.refresh(point)
+        given = np.asarray(point[self.name], dtype=np.int64)
+        system = self.target.fiber.system
+        inside = bool(np.all(given.reshape(-1) <= self.chain.state.cells_int[:, 2])) and self.target.fiber.contains(given)
+        constrained = bool(len(system.names) or system.fixed.any())
+        if inside and constrained:
+            self.chain.load(given.reshape(-1))
+            return
+        self.chain.load(given.reshape(-1) if inside else self.start)
+        self.chain.disperse()
+        self.refresh(point)
+
+    def refresh(self, point: Point) -> None:
+        """Read the parameters off the other variables of the model."""
+        if self._constant is not None:
+            return
+        parameters = self._parameters(*[point[name] for name in self._inputs])
+        self._write(parameters)
+        if len(parameters) > 2:
+            self.chain.load(self.chain.counts.copy())
+
+    def step(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
+        """Move; returns the table, the share of moves that changed it, and the share of proposals accepted."""
+        self.refresh(point)
+        current = point[self.name]
+        if not np.array_equal(current.reshape(-1), self.chain.counts):
+            self.chain.load(np.asarray(current, dtype=np.int64).reshape(-1))
+        if self._rest is None:
+            changed = self.chain.sweep(moves)
+            return self.chain.counts.reshape(self.shape).copy(), changed / moves, 1.0
+        return self._step_and_accept(point, self.dimension, rng)
+
+    def _step_and_accept(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
+        """Propose from the exact conditional of the known terms, accept on the ratio of the others."""
+        assert self._rest is not None
+        chain, rest = self.chain, self._rest
+        height = rest(point, chain.counts.reshape(self.shape))
+        changed = accepted = 0
+        thresholds = np.log1p(-rng.random(moves))
+        for i in range(moves):
+            count, step = chain.propose()
+            if step == 0:
+                accepted += 1
+                continue
+            if count and step < -(2**60):
+                raise ValueError(f"the proposals for {self.name} have no finite mass: neither noise nor exact answers bound a direction")
+            new = rest(point, chain.counts.reshape(self.shape))
+            if height == -np.inf or new - height > thresholds[i]:
+                height = new
+                changed += 1
+                accepted += 1
+            else:
+                chain.take_back(count, step)
+        return chain.counts.reshape(self.shape).copy(), changed / moves, accepted / moves
+
+
+def _compile(
+    model: pm.Model, outputs: list[Any], compile_kwargs: Mapping[str, Any]
+) -> tuple[Callable[..., list[Any]], list[str]]:
+    """A function from the values of other variables to parameters, and the names of those variables."""
+    used = set(ancestors(outputs))
+    inputs = [v for v in model.value_vars if v in used]
+    function = pytensor.function(inputs, outputs, **compile_kwargs)
+    # The point that PyMC hands over has the right types; checking them again would double the cost of a call.
+    function.trust_input = True
+    return function, [v.name for v in inputs]
+
+
+def _rest(
+    model: pm.Model, reading: Reading, own: str, compile_kwargs: Mapping[str, Any]
+) -> Callable[[Point, Ints], float] | None:
+    """Log-density of the terms that the kernel does not know, as a function of the point and the counts."""
+    if not reading.unknown:
+        return None
+    expression = model.logp(vars=reading.unknown, sum=True)
+    used = set(ancestors([expression]))
+    inputs = [v for v in model.value_vars if v in used]
+    function = pytensor.function(inputs, expression, **compile_kwargs)
+    names = [v.name for v in inputs]
+
+    def rest(point: Point, counts: Ints) -> float:
+        return float(function(*[counts if name == own else point[name] for name in names]))
+
+    return rest
+
+
+def _check_trials(reading: Reading, model: pm.Model, name: str) -> None:
+    """A multinomial's number of trials must be what the exact answers say, and a constant."""
+    if reading.trials is None:
+        return
+    if set(ancestors([reading.trials])) & set(model.value_vars):
+        raise ValueError(f"the number of trials n of the multinomial base of {name} must be a constant: it is published exactly")
+    trials = np.asarray(reading.trials.eval(), dtype=np.int64)
+    start = reading.fiber.find_point()
+    sums = start.reshape(-1, reading.trial_cells).sum(axis=1)
+    wanted = np.broadcast_to(trials.reshape(-1) if trials.ndim else trials, sums.shape)
+    # Exact answers fix these sums if their indicators have no part in the null space; a random mixture of the indicators
+    # shows it for all at once.
+    mixture = np.repeat(np.random.default_rng(0).normal(size=len(sums)), reading.trial_cells)
+    if np.max(np.abs(reading.fiber.invariants.project(mixture.reshape(reading.fiber.frame.shape)))) > 1e-8:
+        raise ValueError(
+            f"the multinomial base of {name} fixes sums of counts that are not among the exact answers; publish them as "
+            "exact: Exact(Totals(frame), n), or the margin over which it is multinomial"
+        )
+    wrong = np.flatnonzero(sums != wanted)
+    if wrong.size:
+        i = int(wrong[0])
+        raise ValueError(
+            f"the multinomial base of {name} has n = {int(wanted[i])}, but the exact answers add up to {int(sums[i])}"
+        )

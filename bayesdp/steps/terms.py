@@ -1,0 +1,242 @@
+"""Read a model: what it says about one count variable, and in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.multivariate import DirichletMultinomialRV
+from pytensor.compile import SharedVariable, ViewOp
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
+from pytensor.scalar.basic import Cast
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.random.basic import (
+    BinomialRV,
+    MultinomialRV,
+    NegBinomialRV,
+    PoissonRV,
+)
+from pytensor.tensor.shape import SpecifyShape
+
+from bayesdp.distributions.answers import AnswersOp
+from bayesdp.distributions.confidential_counts import FlatCountsRV
+from bayesdp.distributions.discrete_gaussian import DiscreteGaussianRV
+from bayesdp.distributions.discrete_laplace import DiscreteLaplaceRV
+from bayesdp.distributions.exact_answers import ExactAnswersRV
+from bayesdp.distributions.lattice_gaussian import LatticeGaussianRV
+from bayesdp.distributions.lattice_laplace import LatticeLaplaceRV
+from bayesdp.distributions.projected_gaussian import ProjectedGaussianRV
+from bayesdp.fibers import Fiber, NoiseTerm
+from bayesdp.frames import Frame
+from bayesdp.queries import Identity, Query
+
+__all__ = ["Reading", "read_model"]
+
+type Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Exact:
+    query: Query
+    values: npt.NDArray[np.int64]
+    sign: str
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a model says about one count variable.
+
+    Parameters
+    ----------
+    fiber : Fiber
+        From the exact parts.
+    terms : tuple of NoiseTerm
+        Noisy parts in a form that the kernel knows; their scale is a placeholder where it is symbolic.
+    family : str or None
+        The fast prior family, or None for any other base.
+    symbolic : list of tensor variables
+        log weight and shape of the prior (each broadcast to the cells, flat), then the scale of each term, on value
+        variables.
+    unknown : list of variables
+        Everything else in the model that depends on the counts: reached through the compiled log-density.
+    trials : tensor variable or None
+        For multinomial bases, the number of trials, to be checked against the exact answers.
+    trial_cells : int
+        How many consecutive cells share one number of trials.
+    """
+
+    fiber: Fiber
+    terms: tuple[NoiseTerm, ...]
+    family: str | None
+    symbolic: list[Any]
+    unknown: list[Any]
+    trials: Any
+    trial_cells: int
+
+
+def _source(variable: Any) -> Any:
+    """Look through casts, views and shape assertions."""
+    while variable.owner is not None:
+        op = variable.owner.op
+        if isinstance(op, ViewOp | SpecifyShape) or (isinstance(op, Elemwise) and isinstance(op.scalar_op, Cast)):
+            variable = variable.owner.inputs[0]
+        else:
+            break
+    return variable
+
+
+def _value_of(variable: Any) -> npt.NDArray[Any]:
+    """The number behind data: constants, shared variables, and anything computed from them."""
+    if isinstance(variable, Constant):
+        return np.asarray(variable.data)
+    if isinstance(variable, SharedVariable):
+        return np.asarray(variable.get_value())
+    inner = _source(variable)
+    if inner is not variable and isinstance(inner, Constant | SharedVariable):
+        return _value_of(inner)
+    return np.asarray(variable.eval())
+
+
+def _asked(mu: Any, x: Any, frame: Frame) -> tuple[Query, npt.NDArray[np.bool_]] | None:
+    """The query between the counts and the location of a noise law, if it is one."""
+    source = _source(mu)
+    if source is x:
+        query: Query = Identity(frame)
+        return query, np.ones(frame.size, dtype=np.bool_)
+    if source.owner is not None and isinstance(source.owner.op, AnswersOp) and _source(source.owner.inputs[0]) is x:
+        op = source.owner.op
+        keep = np.ones(op.query.rows, dtype=np.bool_) if op.keep is None else np.asarray(op.keep, dtype=np.bool_)
+        return op.query, keep
+    return None
+
+
+_GAUSSIAN = (DiscreteGaussianRV, LatticeGaussianRV, ProjectedGaussianRV)
+
+
+def _noise_term(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTerm, Any] | None:
+    """A noisy term and its symbolic scale, if the variable is one that the kernel knows."""
+    op = rv.owner.op
+    if not isinstance(op, (*_GAUSSIAN, DiscreteLaplaceRV, LatticeLaplaceRV)):
+        return None
+    mu, scale = rv.owner.inputs[2:4]
+    found = _asked(mu, x, frame)
+    if found is None or x in ancestors([scale]):
+        return None
+    query, keep = found
+    values = np.zeros(query.rows)
+    observed = _value_of(model.rvs_to_values[rv]).astype(np.float64).reshape(-1)
+    if observed.size != keep.sum():
+        return None  # broadcast against the counts: left to the compiled log-density
+    values[keep] = observed
+    kind = "gaussian" if isinstance(op, _GAUSSIAN) else "l2" if getattr(op, "norm", "l1") == "l2" and isinstance(op, LatticeLaplaceRV) else "l1"
+    rate = pt.reciprocal(scale) if isinstance(op, DiscreteLaplaceRV) else scale
+    if rate.ndim:
+        spread = pt.broadcast_to(rate, rv.shape).flatten()
+        rate = pt.set_subtensor(pt.ones(query.rows)[np.flatnonzero(keep)], spread)
+    return NoiseTerm(query, values, kind, np.ones(()), keep), pt.cast(rate, "float64")
+
+
+def _prior(base: Any, cells: int) -> tuple[str, Any, Any, Any] | None:
+    """Family, log weight, shape and number of trials of a base; None for a base without fast steps."""
+    op = base.owner.op
+    one = pt.ones(())
+    if isinstance(op, FlatCountsRV):
+        return "flat", pt.zeros(()), one, None
+    if isinstance(op, DirichletMultinomialRV):
+        n, a = base.owner.inputs[2:4]
+        return "negbin", pt.zeros(()), pt.broadcast_to(a, base.shape), n
+    if not isinstance(op, PoissonRV | NegBinomialRV | BinomialRV | MultinomialRV):
+        return None
+    parameters = base.owner.inputs[2:]
+    if isinstance(op, PoissonRV):
+        return "poisson", pt.log(parameters[0]), one, None
+    if isinstance(op, NegBinomialRV):
+        n, p = parameters
+        return "negbin", pt.log1p(-p), n, None
+    if isinstance(op, BinomialRV):
+        n, p = parameters
+        return "binomial", pt.log(p) - pt.log1p(-p), n, None
+    n, p = parameters
+    return "poisson", pt.broadcast_to(pt.log(p), base.shape), one, n
+
+
+def _flat(variable: Any, base: Any, cells: int) -> Any:
+    """A parameter of the base, one number a cell in C order."""
+    return pt.cast(pt.broadcast_to(variable, base.shape), "float64").flatten()
+
+
+def _depends(model: pm.Model, rv: Any, value: Any) -> bool:
+    return value in ancestors([model.logp(vars=[rv], sum=True)])
+
+
+def read_model(model: pm.Model, value: Any) -> Reading:
+    """Find everything that a model says about a count variable.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    value : tensor variable
+        The value variable of a `ConfidentialCounts`.
+    """
+    x = model.values_to_rvs[value]
+    exact = [rv for rv in model.observed_RVs if isinstance(rv.owner.op, ExactAnswersRV) and _source(rv.owner.inputs[0]) is x]
+    frame = _frame(model, x, exact)
+    parts = [
+        _Exact(rv.owner.op.query, np.rint(_value_of(model.rvs_to_values[rv])).astype(np.int64).reshape(rv.owner.op.query.shape), rv.owner.op.sign)
+        for rv in exact
+    ]
+    fiber = Fiber.of(parts, frame)
+    known = {id(rv) for rv in exact}
+    terms, scales = [], []
+    for rv in model.observed_RVs:
+        found = _noise_term(model, rv, x, frame)
+        if found is not None:
+            known.add(id(rv))
+            terms.append(found[0])
+            scales.append(found[1])
+    base = x.owner.inputs[0]
+    prior = _prior(base, frame.size)
+    trials = None
+    if prior is None:
+        family, parameters = None, [pt.zeros(frame.size), pt.ones(frame.size)]
+    else:
+        family, theta, shape, trials = prior
+        parameters = [_flat(theta, base, frame.size), _flat(shape, base, frame.size)]
+        known.add(id(x))
+    others: Sequence[Any] = [*model.free_RVs, *model.observed_RVs, *model.potentials]
+    unknown = [rv for rv in others if id(rv) not in known and _depends(model, rv, value)]
+    outputs = [*parameters, *scales] if trials is None else [*parameters, *scales, pt.as_tensor_variable(trials)]
+    symbolic = model.replace_rvs_by_values(outputs)
+    return Reading(
+        fiber,
+        tuple(terms),
+        family,
+        symbolic[: 2 + len(scales)],
+        unknown,
+        symbolic[-1] if trials is not None else None,
+        frame.size if base.ndim == 1 else frame.shape[-1],
+    )
+
+
+def _frame(model: pm.Model, x: Any, exact: Sequence[Any]) -> Frame:
+    """The labels of the table: from an exact part, else from a query, else from the model's dimensions."""
+    if exact:
+        return exact[0].owner.op.query.frame
+    for rv in model.observed_RVs:
+        for variable in rv.owner.inputs:
+            source = _source(variable)
+            if source.owner is not None and isinstance(source.owner.op, AnswersOp):
+                return source.owner.op.query.frame
+    shape = tuple(int(n) for n in pytensor.function([], x.shape, mode="FAST_COMPILE", on_unused_input="ignore")())
+    dims = model.named_vars_to_dims.get(x.name) or tuple(f"{x.name}_dim_{i}" for i in range(len(shape)))
+    labels = tuple(
+        tuple(model.coords[dim]) if model.coords.get(dim) is not None else tuple(range(n)) for dim, n in zip(dims, shape, strict=True)
+    )
+    return Frame(tuple(dims), labels)

@@ -1,0 +1,90 @@
+"""Files of exact margins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayesdp.measurements import Exact
+from bayesdp.queries import Margins, Totals
+from bayesdp.tables import read_margins
+
+TABLE = {
+    "county": ["Alpha", "Beta", "Gamma"],
+    "region": ("county", ["N", "S", "N"]),
+    "education": ["Low", "High"],
+}
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(text, frame=TABLE, **kwargs):
+        (tmp_path / "margins.csv").write_text(text)
+        return read_margins(tmp_path / "margins.csv", frame, **kwargs)
+
+    return run
+
+
+def test_one_file_holds_both_margins(read):
+    text = "county,education,total\nGamma,,10\nAlpha,,20\nBeta,*,30\n,High,22\n*,Low,38\n"
+    rows, columns = read(text)
+    assert rows == Exact(Margins(TABLE, ["county"]), [20, 30, 10])
+    assert columns == Exact(Margins(TABLE, ["education"]), [38, 22])
+
+
+def test_a_single_margin_group_totals_and_the_grand_total(read):
+    assert read("education,people\nLow,38\nHigh,22\n") == [Exact(Margins(TABLE, ["education"]), [38, 22])]
+    assert read("region,count\nS,30\nN,30\n") == [Exact(Totals(TABLE, "region"), [30, 30])]
+    assert read("total\n60\n") == [Exact(Totals(TABLE), 60)]
+    mixed = read("education,region,total\nLow,N,1\nLow,S,2\nHigh,N,3\nHigh,S,4\n,,10\n")
+    assert mixed == [
+        Exact(Margins(TABLE, ["region", "education"]), [[1, 3], [2, 4]]),
+        Exact(Totals(TABLE), 10),
+    ]
+
+
+def test_labels_of_the_table_may_be_numbers(read):
+    (exact,) = read("year,total\n2000,5\n1990,7\n", {"year": [1990, 2000]})
+    np.testing.assert_array_equal(exact.values, [7, 5])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "county,total\nAlpha,1\nBeta,2\n",
+            r"the margin by 'county' is not complete, 'county=Gamma' missing",
+        ),
+        ("county,total\nAlpha,1\nAlpha,2\n", r"line 3: county=Alpha is there already, in line 2"),
+        ("county,total\nOmega,1\n", r"line 2: 'Omega' is no label of 'county'; labels are 'Alpha', 'Beta'"),
+        (
+            "age,total\n5,1\n",
+            r"the columns 'age' are neither dimensions nor group labels.*'county', 'education', 'reg",
+        ),
+        (
+            "county,region,total\nAlpha,N,1\n",
+            r"line 2: 'county' and 'region' both belong to dimension 'county'",
+        ),
+        (
+            "county,total\nAlpha,1\nBeta,2.5\nGamma,3\n",
+            r"margins\.csv: values must hold whole numbers, but county=Beta",
+        ),
+        (
+            "county,total\nAlpha,1\nBeta,-2\nGamma,3\n",
+            r"at least 0 for a sum of counts, but county=Beta = -2",
+        ),
+        ("county,total\nAlpha,1\nBeta,x\nGamma,3\n", r"line 3: 'x' at county=Beta is not a number"),
+        ("county,total\nAlpha,1\nBeta,\nGamma,3\n", r"line 3: county=Beta has no value"),
+        ("total\n1\n2\n", r"line 3: the grand total is there already, in line 2"),
+        ("county,total\n", "no line below the header"),
+    ],
+)
+def test_what_is_wrong_is_named(text, message, read):
+    with pytest.raises(ValueError, match=message) as caught:
+        read(text)
+    assert "margins.csv" in str(caught.value)
+
+
+def test_labels_that_mean_summed_over_cannot_be_used(read):
+    with pytest.raises(ValueError, match="labels of 'kind' cannot be told apart"):
+        read("kind,total\na,1\n", {"kind": ["a", "*"]})

@@ -1,0 +1,187 @@
+"""Tables from users' files: the forms that are read, and what is wrong with the others, by line and cell."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesdp.tables import read_table
+
+LONG = "county,education,count\nAlpha,Low,15\nAlpha,High,1\nBeta,High,10\nBeta,Low,20\n"
+WIDE = "county,Low,High\nAlpha,15,1\nBeta,20,10\n"
+EXPECTED = xr.DataArray(
+    [[15, 1], [20, 10]],
+    dims=("county", "education"),
+    coords={"county": ["Alpha", "Beta"], "education": ["Low", "High"]},
+)
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text, name="table.csv"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def test_long_and_wide_are_the_same_table(written):
+    long, wide = read_table(written(LONG)), read_table(written(WIDE), dims=["county", "education"])
+    xr.testing.assert_identical(long.drop_attrs().rename(None), EXPECTED)
+    xr.testing.assert_identical(wide, EXPECTED)
+    assert long.dtype == np.int64
+
+
+def test_dims_choose_the_order(written):
+    assert read_table(written(LONG), dims=["education", "county"]).dims == ("education", "county")
+
+
+def test_what_spreadsheets_write_is_read(written):
+    """A byte order mark, Windows line ends, quotes, blank lines."""
+    text = b"\xef\xbb\xbf" + b'county,count\r\n"Lake, IN",3\r\n\r\nCook,4\r\n'
+    assert list(read_table(written(text)).county.values) == ["Lake, IN", "Cook"]
+
+
+def test_labels_stay_text(written):
+    table = read_table(written("fips,count\n017,3\n0170,4\n"))
+    assert list(table.fips.values) == ["017", "0170"]
+
+
+def test_the_value_column_can_be_named(written):
+    path = written("county,year,people,noisy\nA,1990,7,8\n".replace(",noisy", ",extra"))
+    with pytest.raises(ValueError, match=r"none of .* is known to be the column of values.*--value"):
+        read_table(path, layout="long")
+    assert read_table(written("county,year,people\nA,1990,7\n"), value="people").item() == 7
+    with pytest.raises(ValueError, match=r"'count', 'noisy' could all be the column of values"):
+        read_table(written("county,count,noisy\nA,1,2\n"))
+    with pytest.raises(ValueError, match="there is no column 'people'"):
+        read_table(written(LONG), value="people")
+
+
+def test_numbers_are_integers_or_floats_and_blanks_are_nan(written):
+    table = read_table(written("county,count\nA,-3\nB,\nC,2.5e1\n"))
+    np.testing.assert_array_equal(table.values, [-3, np.nan, 25])
+    wide = read_table(written("county,Low,High\nA,1,\nB,2,3\n"), dims=["county", "education"])
+    assert np.isnan(wide.sel(county="A", education="High"))
+
+
+def test_group_columns(written):
+    text = "state,county,count\nIL,Adams,1\nIL,Cook,2\nIN,Lake,3\n"
+    table = read_table(written(text), groups={"state": "county"})
+    assert table.dims == ("county",)
+    assert list(table.state.values) == ["IL", "IL", "IN"]
+    with pytest.raises(ValueError, match=r"3 of the 6 cells are missing"):
+        read_table(written(text))
+    twice = "state,county,race,count\nIL,Adams,white,1\nIL,Cook,white,2\nIN,Adams,black,3\n"
+    with pytest.raises(ValueError, match=r"line 4: county=Adams has state=IN, but state=IL in line 2"):
+        read_table(written(twice), groups={"state": "county"})
+    with pytest.raises(ValueError, match=r"group 'state' belongs to 'region', which is no dimension"):
+        read_table(written(text), groups={"state": "region"})
+    with pytest.raises(ValueError, match="no column 'region'"):
+        read_table(written(text), groups={"region": "county"})
+    with pytest.raises(
+        ValueError, match=r"dims are 'county', but the columns of labels are 'state', 'county'"
+    ):
+        read_table(written(text), dims=["county"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("county,count\nA,3\nA,4\n", r"line 3: the cell county=A is there already, in line 2"),
+        (
+            "county,education,count\nA,Low,3\nB,High,4\n",
+            r"2 of the 4 cells are missing, for example county=A, educ",
+        ),
+        ("county,count\nA,three\n", r"line 2: 'three' at county=A is not a number"),
+        ("county,count\nA,nan\n", r"line 2: 'nan' at county=A is not a number"),
+        ('county,count\nA,"1,234"\n', r"'1,234' at county=A is not a number"),
+        ("county,count\nA,1_000\n", r"'1_000' at county=A is not a number"),
+        ("county,count\nA,٣\n", "is not a number"),
+        ("county,count\n,3\n", r"line 2: the label of 'county' is empty"),
+        ("county,count\n A,3\n", r"line 2: ' A' has blanks around it"),
+        ("county,count\nA,3,4\n", r"line 2: 3 fields, but the header has 2"),
+        ("county,count\nA\n", r"line 2: 1 fields, but the header has 2"),
+        ("county,county,count\nA,A,3\n", r"names a column twice: 'county'"),
+        ("county;count\nA;3\n", r"separated by commas, the first line is 'county;count'"),
+        ("county\tcount\nA\t3\n", "separated by commas"),
+        ("county,count\n", "no line below the header"),
+        ("", "the file is empty"),
+        ("count\n3\n", "no column of labels"),
+        (b"county,count\n\xff\xfe,3\n", "not text in UTF-8"),
+        ('county,count\n"A,3\n', "not a CSV file"),
+        (
+            WIDE,
+            r"'Low', 'High'\) has no name there; name both: dims=\['county', ...\] \(--dims county,NAME\)",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(text, message, written):
+    path = written(text)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_table(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("county,Low,High\nA,1,2\nA,3,4\n", r"line 3: county=A is there already, in line 2"),
+        ("county,Low,High\nA,1,x\n", r"line 2: 'x' at county=A, education=High is not a number"),
+        ("county,Low,\nA,1,2\n", "a label in the header is empty"),
+        ("county,Low,High\n,1,2\n", "line 2: the label of 'county' is empty"),
+        ("area,Low,High\nA,1,2\n", "the first column is 'area', but dims names it 'county'"),
+        ("county,Low,Low\nA,1,2\n", "twice: 'Low'"),
+    ],
+)
+def test_what_is_wrong_with_a_wide_table(text, message, written):
+    with pytest.raises(ValueError, match=message):
+        read_table(written(text), dims=["county", "education"], layout="wide")
+
+
+def test_a_small_file_cannot_ask_for_a_large_table(written):
+    """Two thousand lines in five columns of labels, all different: 3e16 missing cells are not made."""
+    rows = "".join(f"a{i},b{i},c{i},d{i},e{i},{i}\n" for i in range(2000))
+    path = written("a,b,c,d,e,count\n" + rows)
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match="31999999999998000 of the 32000000000000000 cells are missing"):
+        read_table(path)
+    assert time.perf_counter() - start < 2
+
+
+def test_netcdf(tmp_path):
+    table = EXPECTED.assign_coords(region=("county", ["N", "S"])).rename("people")
+    table.to_netcdf(tmp_path / "table.nc", engine="h5netcdf")
+    back = read_table(tmp_path / "table.nc")
+    xr.testing.assert_equal(back, table)
+    assert list(back.region.values) == ["N", "S"]
+    assert read_table(tmp_path / "table.nc", dims=["education", "county"]).dims == ("education", "county")
+    with pytest.raises(ValueError, match="no variable 'counts'; there are 'people'"):
+        read_table(tmp_path / "table.nc", value="counts")
+    with pytest.raises(ValueError, match="groups are for long CSV files"):
+        read_table(tmp_path / "table.nc", groups={"region": "county"})
+
+
+def test_netcdf_with_several_variables_or_scales(tmp_path):
+    both = xr.Dataset({"a": EXPECTED, "b": EXPECTED * 1.5})
+    both.to_netcdf(tmp_path / "both.nc", engine="h5netcdf")
+    with pytest.raises(ValueError, match=r"name the variable with value= \(--value\); there are 'a', 'b'"):
+        read_table(tmp_path / "both.nc")
+    assert read_table(tmp_path / "both.nc", value="b").dtype == np.float64
+    scaled = {"b": {"scale_factor": 0.5, "dtype": "int16", "_FillValue": -1}}
+    both[["b"]].to_netcdf(tmp_path / "scaled.nc", engine="h5netcdf", encoding=scaled)
+    with pytest.raises(ValueError, match=r"stored with 'scale_factor'"):
+        read_table(tmp_path / "scaled.nc")
+
+
+def test_other_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        read_table(tmp_path / "missing.csv")
+    with pytest.raises(ValueError, match=r"must be a \.csv or \.nc file"):
+        read_table(tmp_path / "table.xlsx")
+    with pytest.raises(TypeError, match="dims must be a list"):
+        read_table(tmp_path / "table.csv", dims="county")
