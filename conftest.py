@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -27,6 +29,17 @@ def _cache_folder() -> Path:
     return ROOT / ".cache" / f"numba-{digest.hexdigest()}"
 
 
+def _tidy(folder: Path) -> None:
+    """Remove the folders of earlier sources that nobody has used for a week."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.touch()
+    for other in folder.parent.glob("numba-*"):
+        if time.time() - other.stat().st_mtime > 7 * 86400:
+            shutil.rmtree(other, ignore_errors=True)
+
+
 # Numba reads the variable when it is imported. At the root, so that doctests and benchmarks have the folder
 # as well.
-os.environ["NUMBA_CACHE_DIR"] = str(_cache_folder())
+_FOLDER = _cache_folder()
+_tidy(_FOLDER)
+os.environ["NUMBA_CACHE_DIR"] = str(_FOLDER)

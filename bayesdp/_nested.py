@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
@@ -120,7 +120,7 @@ def _axis(parts: Sequence[SumPart], position: int) -> NestedAxis | None:
     found = {tuple(part.codes[position].tolist()) for part in parts}
     found |= {tuple([0] * size), tuple(range(size))}
     levels = sorted((np.array(code, dtype=np.int64) for code in found), key=lambda code: int(code.max()))
-    for coarse, fine in zip(levels, levels[1:], strict=False):
+    for coarse, fine in pairwise(levels):
         if len(set(zip(fine.tolist(), coarse.tolist(), strict=True))) != int(fine.max()) + 1:
             return None
     return NestedAxis(tuple(levels))
@@ -160,7 +160,9 @@ class NestedSums:
         """The levels of the parts that are not sums of another part."""
         levels = {self.level_of(part) for part in self.parts}
         return tuple(
-            sorted(g for g in levels if not any(g != h and all(a <= b for a, b in zip(g, h, strict=True)) for h in levels))
+            sorted(
+                g for g in levels if not any(g != h and all(a <= b for a, b in zip(g, h, strict=True)) for h in levels)
+            )
         )
 
     @cached_property
@@ -170,7 +172,10 @@ class NestedSums:
 
     def component_size(self, component: tuple[int, ...]) -> int:
         """Dimension of one component."""
-        sizes = (a.classes[level] - (a.classes[level - 1] if level else 0) for a, level in zip(self.axes, component, strict=True))
+        sizes = (
+            a.classes[level] - (a.classes[level - 1] if level else 0)
+            for a, level in zip(self.axes, component, strict=True)
+        )
         return int(np.prod(list(sizes), dtype=np.int64))
 
     @property
@@ -224,7 +229,9 @@ class NestedSums:
         shape = tuple(axis.size for axis in self.axes)
         free = np.ones(shape, dtype=np.bool_)
         for s in self.components:
-            selected = [np.flatnonzero(axis.level_of_coordinate == level) for axis, level in zip(self.axes, s, strict=True)]
+            selected = [
+                np.flatnonzero(axis.level_of_coordinate == level) for axis, level in zip(self.axes, s, strict=True)
+            ]
             free[np.ix_(*selected)] = False
         return free.reshape(-1)
 

@@ -155,7 +155,9 @@ def finite_array(
         raise ValueError(
             f"{argument} must be smaller than 2**53 in absolute value, but {name_of(int(big[0]))} is {flat[big[0]]!r}"
         )
-    return array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    return array.astype(np.float64)
 
 
 def integer_array(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,8 +36,7 @@ def _labels(values: Any, dim: str, *, unique: bool) -> tuple[Label, ...]:
     if not labels:
         raise ValueError(f"dimension {dim!r} has no labels; a table needs at least one cell")
     if unique and len(set(labels)) < len(labels):
-        seen: set[Label] = set()
-        repeated = sorted({label for label in labels if label in seen or seen.add(label)}, key=str)  # type: ignore[func-returns-value]
+        repeated = [label for label, times in Counter(labels).items() if times > 1]
         raise ValueError(f"labels of {dim!r} must be distinct, but these occur more than once: {shown(repeated)}")
     return labels
 
@@ -73,7 +73,7 @@ class Frame:
         if not self.dims:
             raise ValueError("a frame needs at least one dimension")
         for dim in self.dims:
-            if not isinstance(dim, str) or not dim:
+            if not isinstance(dim, str) or not dim:  # type: ignore[redundant-expr]  # callers may pass anything
                 raise TypeError(f"dimension names must be non-empty strings, got {dim!r}")
         if len(set(self.dims)) < len(self.dims):
             raise ValueError(f"dimension names must be distinct, got {shown(self.dims)}")
@@ -81,16 +81,20 @@ class Frame:
             raise ValueError(f"labels are needed for each of the {len(self.dims)} dimensions, got {len(self.labels)}")
         cleaned = tuple(_labels(own, dim, unique=True) for dim, own in zip(self.dims, self.labels, strict=True))
         object.__setattr__(self, "labels", cleaned)
-        groups = []
+        groups: list[tuple[str, str, tuple[Label, ...]]] = []
         for name, dim, own in self.groups:
             if dim not in self.dims:
-                raise ValueError(f"group {name!r} belongs to {dim!r}, which is not among the dimensions {shown(self.dims)}")
+                raise ValueError(
+                    f"group {name!r} belongs to {dim!r}, which is not among the dimensions {shown(self.dims)}"
+                )
             if name in self.dims or name in [other for other, _, _ in groups]:
                 raise ValueError(f"group name {name!r} is already taken by a dimension or by another group")
             cleaned_group = _labels(own, name, unique=False)
             expected = len(cleaned[self.dims.index(dim)])
             if len(cleaned_group) != expected:
-                raise ValueError(f"group {name!r} needs {expected} labels, one for each of {dim!r}, got {len(cleaned_group)}")
+                raise ValueError(
+                    f"group {name!r} needs {expected} labels, one for each of {dim!r}, got {len(cleaned_group)}"
+                )
             groups.append((name, dim, cleaned_group))
         object.__setattr__(self, "groups", tuple(groups))
 
@@ -127,7 +131,8 @@ class Frame:
     def _of_xarray(cls, source: xr.DataArray | xr.Dataset) -> Frame:
         dims = tuple(str(dim) for dim in (source.dims if isinstance(source, xr.DataArray) else source.sizes))
         labels = tuple(
-            tuple(source.coords[dim].values) if dim in source.coords else tuple(range(source.sizes[dim])) for dim in dims
+            tuple(source.coords[dim].values) if dim in source.coords else tuple(range(source.sizes[dim]))
+            for dim in dims
         )
         groups = tuple(
             (str(name), str(coord.dims[0]), tuple(coord.values))
@@ -139,7 +144,13 @@ class Frame:
     @classmethod
     def _of_mapping(cls, source: Mapping[Hashable, Any]) -> Frame:
         def is_group(value: Any) -> bool:
-            return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and not isinstance(value[1], str) and np.ndim(value[1]) == 1
+            return (
+                isinstance(value, tuple)
+                and len(value) == 2
+                and isinstance(value[0], str)
+                and not isinstance(value[1], str)
+                and np.ndim(value[1]) == 1
+            )
 
         for name, value in source.items():
             if isinstance(value, str) or np.ndim(value[1] if is_group(value) else value) != 1:
@@ -203,7 +214,9 @@ class Frame:
 
     def data_array(self, values: npt.NDArray[Any], name: str | None = None) -> xr.DataArray:
         """Values of shape ``(*shape,)`` as a labelled DataArray."""
-        return xr.DataArray(np.asarray(values).reshape(self.shape), dims=self.dims, coords=self.xarray_coords, name=name)
+        return xr.DataArray(
+            np.asarray(values).reshape(self.shape), dims=self.dims, coords=self.xarray_coords, name=name
+        )
 
     def align(self, values: Any, argument: str) -> npt.NDArray[Any]:
         """The values of a table in the order of this frame.
@@ -226,7 +239,9 @@ class Frame:
         if not isinstance(values, xr.DataArray):
             array = np.asarray(values)
             if array.shape != self.shape:
-                raise ValueError(f"{argument} must have shape {self.shape} for dimensions {self.dims}, got {array.shape}")
+                raise ValueError(
+                    f"{argument} must have shape {self.shape} for dimensions {self.dims}, got {array.shape}"
+                )
             return array
         if set(values.dims) != set(self.dims):
             raise ValueError(f"{argument} must have the dimensions {shown(self.dims)}, got {shown(values.dims)}")
@@ -238,7 +253,9 @@ class Frame:
             missing = [label for label in own if label not in where]
             extra = sorted(set(theirs) - set(own), key=str)
             if missing or extra:
-                told = [f"{what}: {shown(which)}" for what, which in (("missing", missing), ("unknown", extra)) if which]
+                told = [
+                    f"{what}: {shown(which)}" for what, which in (("missing", missing), ("unknown", extra)) if which
+                ]
                 raise ValueError(f"labels of {dim!r} in {argument} do not match the frame ({'; '.join(told)})")
             positions.append([where[label] for label in own])
         array = values.transpose(*self.dims).values
@@ -273,18 +290,26 @@ def as_data_array(table: pd.DataFrame | pd.Series, argument: str) -> xr.DataArra
                 f"{argument} is a DataFrame whose index and columns need names, got {names!r}; "
                 "set them with .rename_axis(index='county', columns='education')"
             )
-        return xr.DataArray(table.to_numpy(), dims=tuple(names), coords={names[0]: list(table.index), names[1]: list(table.columns)})
+        return xr.DataArray(
+            table.to_numpy(),
+            dims=tuple(names),
+            coords={names[0]: list(table.index), names[1]: list(table.columns)},
+        )
     if any(not isinstance(name, str) for name in table.index.names):
         raise ValueError(f"{argument} is a Series whose index levels need names, got {list(table.index.names)!r}")
     if table.index.nlevels == 1:
-        return xr.DataArray(table.to_numpy(), dims=(str(table.index.name),), coords={str(table.index.name): list(table.index)})
+        return xr.DataArray(
+            table.to_numpy(), dims=(str(table.index.name),), coords={str(table.index.name): list(table.index)}
+        )
     if not table.index.is_unique:
         raise ValueError(f"{argument} has repeated cells: {shown(table.index[table.index.duplicated()].unique())}")
     levels = [list(dict.fromkeys(table.index.get_level_values(i))) for i in range(table.index.nlevels)]
     full = pd.MultiIndex.from_product(levels, names=table.index.names)
-    missing = full.difference(table.index)
+    missing = [cell for cell in full if cell not in table.index]
     if len(missing):
-        raise ValueError(f"{argument} lacks {len(missing)} cells: {shown(missing)}; state them, or mark them as unmeasured")
+        raise ValueError(
+            f"{argument} lacks {len(missing)} cells: {shown(missing)}; state them, or mark them as unmeasured"
+        )
     shape = tuple(len(level) for level in levels)
     return xr.DataArray(
         table.reindex(full).to_numpy().reshape(shape),

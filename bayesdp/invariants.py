@@ -114,11 +114,13 @@ class Invariants:
         """
         used = np.flatnonzero(np.diff(self.matrix.tocsc().indptr))
         # Cells with equal columns add nothing to the rank: one of each is enough.
-        columns = np.unique(self.matrix[:, used].toarray(), axis=1) if used.size else np.zeros((self.matrix.shape[0], 0))
+        columns = (
+            np.unique(self.matrix[:, used].toarray(), axis=1) if used.size else np.zeros((self.matrix.shape[0], 0))
+        )
         if columns.shape[1] == 0:
             return np.zeros(0, dtype=np.int64)
         reduced, _, rank = fmpz_mat(columns.T.astype(int).tolist()).rref()
-        pivots = []
+        pivots: list[int] = []
         for row in range(rank):
             start = pivots[-1] + 1 if pivots else 0
             pivots.append(next(j for j in range(start, reduced.ncols()) if reduced[row, j] != 0))

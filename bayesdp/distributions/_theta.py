@@ -1,7 +1,7 @@
 """Gaussian sums over the integers as PyTensor graphs: the counterpart of `bayesdp.noise._theta`.
 
-The same formulas with fixed numbers of terms. Both sides of a switch are evaluated, so each gets a scale that
-is harmless for it where it is not used (otherwise gradients would be NaN there).
+The same formulas with fixed numbers of terms. Both sides of a switch are evaluated, so where a side is not
+used it gets a scale that is harmless for it (otherwise gradients would be NaN there).
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ def log_sum(offset: Any, sigma: Any) -> Any:
         Scale.
     """
     small = sigma < SWITCH
-    low, high = pt.switch(small, sigma, SWITCH), pt.switch(small, 1.0, sigma)
+    # The direct sum is a number for every scale; theta would be 0 or less for small ones.
+    high = pt.switch(small, 1.0, sigma)
     excess, theta = 0.0, 1.0
     for j in range(1, DIRECT_TERMS + 1):
         if offset is None:
-            excess += 2.0 * pt.exp(-0.5 * (j / low) ** 2)
+            excess += 2.0 * pt.exp(-0.5 * (j / sigma) ** 2)
         else:
-            excess += pt.exp(-0.5 * j * (j - 2.0 * offset) / low**2)
-            excess += pt.exp(-0.5 * j * (j + 2.0 * offset) / low**2)
+            excess += pt.exp(-0.5 * j * (j - 2.0 * offset) / sigma**2)
+            excess += pt.exp(-0.5 * j * (j + 2.0 * offset) / sigma**2)
     for m in range(1, DUAL_TERMS + 1):
         wave = 1.0 if offset is None else pt.cos(2.0 * math.pi * m * offset)
         theta += 2.0 * pt.exp(-2.0 * (math.pi * m * high) ** 2) * wave

@@ -61,7 +61,11 @@ def answers(query: Query, x: Any, keep: npt.NDArray[np.bool_] | None = None) -> 
 
 def _sums(query: Query, x: Any) -> Any:
     [part, *more] = query.parts
-    if not more and isinstance(part, SumPart) and all(level in (None, dim) for level, dim in zip(part.levels, query.frame.dims, strict=True)):
+    if (
+        not more
+        and isinstance(part, SumPart)
+        and all(level in (None, dim) for level, dim in zip(part.levels, query.frame.dims, strict=True))
+    ):
         summed = tuple(axis for axis, level in enumerate(part.levels) if level is None)
         return x.sum(axis=summed) if summed else x
     # Group labels, matrices and stacks: one sparse product. Counts below 2**53 are exact in float64.

@@ -103,7 +103,9 @@ class ConfidentialCounts(Distribution):
             raise TypeError(f"unexpected arguments {sorted(kwargs)}")
         whole = shape if shape is not None else convert_size(size)
         if whole is not None:
-            whole = tuple(np.atleast_1d(whole)) if not isinstance(whole, tuple | list | TensorVariable) else tuple(whole)
+            whole = (
+                tuple(np.atleast_1d(whole)) if not isinstance(whole, tuple | list | TensorVariable) else tuple(whole)
+            )
         return ConfidentialCountsRV.make(base, whole)
 
 

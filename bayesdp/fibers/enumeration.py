@@ -59,7 +59,9 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000) -> Ints:
     rest_most = np.concatenate([np.cumsum(most[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
 
     def fill(position: int, partial: npt.NDArray[np.float64], table: list[int]) -> Iterator[list[int]]:
-        if np.any(partial + rest_least[:, position] > high + 1e-9) or np.any(partial + rest_most[:, position] < low - 1e-9):
+        if np.any(partial + rest_least[:, position] > high + 1e-9) or np.any(
+            partial + rest_most[:, position] < low - 1e-9
+        ):
             return
         if position == len(lower):
             yield table

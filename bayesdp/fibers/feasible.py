@@ -39,7 +39,11 @@ def find_point(system: System, invariants: Invariants, guide: Floats) -> Ints:
     ValueError
         If there is none.
     """
-    plain = not len(system.limit_names) and not np.any(system.lower[~system.fixed]) and np.all(system.upper[~system.fixed] == UNBOUNDED)
+    plain = (
+        not len(system.limit_names)
+        and not np.any(system.lower[~system.fixed])
+        and np.all(system.upper[~system.fixed] == UNBOUNDED)
+    )
     blocks = invariants.blocks
     if plain and blocks is not None:
         return _fill_blocks(system, blocks, guide)
@@ -137,9 +141,7 @@ def _integer_program(system: System, guide: Floats) -> Ints:
     constraints = [LinearConstraint(sp.hstack([eye, -eye], format="csr"), lower - aim, upper - aim)]
     if rows.shape[0]:
         constraints.append(LinearConstraint(sp.hstack([rows, -rows], format="csr"), low, high))
-    result = milp(
-        np.ones(2 * cells), integrality=np.ones(2 * cells), bounds=Bounds(0, np.inf), constraints=constraints
-    )
+    result = milp(np.ones(2 * cells), integrality=np.ones(2 * cells), bounds=Bounds(0, np.inf), constraints=constraints)
     if result.status == 2:
         raise ValueError(_empty(_conflict(system)))
     if result.x is None:
@@ -161,7 +163,11 @@ def _conflict(system: System) -> list[str]:
         np.concatenate([system.lower.astype(np.float64), np.zeros(2 * rows.shape[0])]),
         np.concatenate([upper, np.full(2 * rows.shape[0], np.inf)]),
     )
-    result = milp(cost, bounds=bounds, constraints=[LinearConstraint(sp.hstack([rows, eye, -eye], format="csr"), low, high)])
+    result = milp(
+        cost,
+        bounds=bounds,
+        constraints=[LinearConstraint(sp.hstack([rows, eye, -eye], format="csr"), low, high)],
+    )
     names = system.names + system.limit_names
     if result.x is None or result.fun < 1e-6:
         return names

@@ -185,7 +185,7 @@ class Fiber:
     def determined(self) -> npt.NDArray[np.bool_]:
         """Which cells have one possible value only, shape ``(*table)``: nothing protects them."""
         lower, upper = self.bounds()
-        return lower == upper
+        return np.asarray(lower == upper)
 
     def contains(self, table: npt.ArrayLike) -> bool:
         """Whether an integer table is a member."""

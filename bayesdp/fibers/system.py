@@ -55,7 +55,7 @@ class System:
     @property
     def fixed(self) -> npt.NDArray[np.bool_]:
         """Cells whose value is stated."""
-        return self.lower == self.upper
+        return np.asarray(self.lower == self.upper)
 
     @classmethod
     def of(cls, frame: Frame, equal: Answers, below: Answers, above: Answers) -> System:
@@ -83,7 +83,11 @@ class System:
             if not kept[sign]:
                 return sp.csr_array((0, frame.size), dtype=np.int64), np.zeros(0, dtype=np.int64), []
             matrices, totals, names = zip(*kept[sign], strict=True)
-            return sp.csr_array(sp.vstack(matrices, format="csr")), np.concatenate(totals), [n for own in names for n in own]
+            return (
+                sp.csr_array(sp.vstack(matrices, format="csr")),
+                np.concatenate(totals),
+                [n for own in names for n in own],
+            )
 
         matrix, totals, names = stack("=")
         low_matrix, low, low_names = stack(">=")

@@ -5,9 +5,19 @@ from __future__ import annotations
 from bayesdp.distributions.confidential_counts import ConfidentialCounts, FlatCounts
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.feasible import feasible_point
-from bayesdp.inference.observe import observe
+from bayesdp.inference.observing import observe
 from bayesdp.inference.registry import releases_of
 from bayesdp.inference.sampling import annotate, sample
 from bayesdp.steps import FiberGibbs
 
-__all__ = ["ConfidentialCounts", "FiberGibbs", "FlatCounts", "annotate", "diagnose", "feasible_point", "observe", "releases_of", "sample"]
+__all__ = [
+    "ConfidentialCounts",
+    "FiberGibbs",
+    "FlatCounts",
+    "annotate",
+    "diagnose",
+    "feasible_point",
+    "observe",
+    "releases_of",
+    "sample",
+]

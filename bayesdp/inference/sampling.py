@@ -110,8 +110,17 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
         suffix = "" if i == 0 else f"_{name}"
         tree[f"fiber{suffix}"] = xr.DataTree(
             xr.Dataset(
-                {"lower": frame.data_array(lower), "upper": frame.data_array(upper), "determined": frame.data_array(determined[name])},
-                attrs={"variable": name, "connectivity": fiber.claim, "proved": int(fiber.proved), "bounds_exact": int(fiber.bounds_are_exact)},
+                {
+                    "lower": frame.data_array(lower),
+                    "upper": frame.data_array(upper),
+                    "determined": frame.data_array(determined[name]),
+                },
+                attrs={
+                    "variable": name,
+                    "connectivity": fiber.claim,
+                    "proved": int(fiber.proved),
+                    "bounds_exact": int(fiber.bounds_are_exact),
+                },
             )
         )
         for j, release in enumerate(releases):

@@ -93,7 +93,13 @@ def _cycle(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], ce
 
 @nb.njit(cache=True, error_model="numpy", inline="always")
 def _one(
-    meta: Ints, cumulative: npt.NDArray[np.float64], pool: Ints, families: int, state: npt.NDArray[np.uint64], cells: Ints, steps: Ints
+    meta: Ints,
+    cumulative: npt.NDArray[np.float64],
+    pool: Ints,
+    families: int,
+    state: npt.NDArray[np.uint64],
+    cells: Ints,
+    steps: Ints,
 ) -> int:
     """A move of one of the first `families` families."""
     which = 0

@@ -134,7 +134,16 @@ def _log_ratio(k: int, family: int, cells_int: Ints, cells_float: Floats, rows: 
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _rewind(cells_int: Ints, rows: Floats, cells: Ints, count: int, met: Ints, rows_met: int, moving: Ints, residuals: Floats) -> None:
+def _rewind(
+    cells_int: Ints,
+    rows: Floats,
+    cells: Ints,
+    count: int,
+    met: Ints,
+    rows_met: int,
+    moving: Ints,
+    residuals: Floats,
+) -> None:
     """Put the moving counts and residuals back to k = 0."""
     for i in range(count):
         moving[i] = cells_int[cells[i], X]
@@ -399,13 +408,13 @@ def draw_step(family: int, concave: bool, cells_int: Ints, cells_float: Floats, 
             kept += 1
             value = rows[j, VALUE]
             if rows[j, ROW_UPPER] < math.inf:
-                room = int(math.floor((rows[j, ROW_UPPER] - value) / abs(u)))
+                room = math.floor((rows[j, ROW_UPPER] - value) / abs(u))
                 if u > 0:
                     high = min(high, room)
                 else:
                     low = max(low, -room)
             if rows[j, ROW_LOWER] > -math.inf:
-                room = int(math.floor((value - rows[j, ROW_LOWER]) / abs(u)))
+                room = math.floor((value - rows[j, ROW_LOWER]) / abs(u))
                 if u > 0:
                     low = max(low, -room)
                 else:
@@ -467,7 +476,9 @@ def draw_step(family: int, concave: bool, cells_int: Ints, cells_float: Floats, 
     for i in range(rows_met):
         rows[met[i], VALUE] += float(k * met_steps[i])
     for g in range(len(groups)):
-        groups[g, SQUARED] = max(groups[g, SQUARED] - 2.0 * k * groups[g, ALONG] + groups[g, ACROSS] * float(k) * k, 0.0)
+        groups[g, SQUARED] = max(
+            groups[g, SQUARED] - 2.0 * k * groups[g, ALONG] + groups[g, ACROSS] * float(k) * k, 0.0
+        )
     return k
 
 
@@ -545,14 +556,14 @@ def _wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats
             distance = exponential(generator) / falls[side]
             if distance > UNBOUNDED:
                 continue
-            beyond = 1 + int(math.floor(distance))
+            beyond = 1 + math.floor(distance)
             far = ends[side] + beyond
             k = mode + far if side == 1 else mode - far
             bound_log = heights[side] - falls[side] * beyond
             if k < low or k > high:
                 continue
         if -exponential(generator) < f(k) - peak - bound_log:
-            return k
+            return int(k)
 
 
 @nb.njit(cache=True, error_model="numpy")

@@ -24,13 +24,13 @@ def round_to_lattice(values: Floats, invariants: Invariants) -> Ints:
 
     Parameters
     ----------
-    values : float64 array, shape (*table)
+    values : float64 array, shape (..., *table)
         Real noise with ``A values = 0`` up to rounding errors.
     invariants : Invariants
 
     Returns
     -------
-    int64 array, shape (*table)
+    int64 array, shape (..., *table)
         Most cells differ from `values` by at most 1/2. For margins and totals, cells with a first label carry
         what is taken off, about the square root of the number of cells that they answer for.
 
@@ -47,17 +47,18 @@ def round_to_lattice(values: Floats, invariants: Invariants) -> Ints:
         return whole - _seen(whole, invariants.nested)
     if invariants.blocks is not None:
         return _settle_blocks(whole, invariants.blocks)
-    basis = kernel_basis(invariants)
-    coordinates = np.linalg.lstsq(basis.toarray().T.astype(np.float64), values.reshape(-1), rcond=None)[0]
-    return np.asarray(np.floor(coordinates + 0.5).astype(np.int64) @ basis).reshape(values.shape)
+    basis = kernel_basis(invariants).toarray()
+    tables = values.reshape(-1, invariants.frame.size)
+    coordinates = np.linalg.lstsq(basis.T.astype(np.float64), tables.T, rcond=None)[0]
+    return np.asarray(np.floor(coordinates.T + 0.5).astype(np.int64) @ basis).reshape(values.shape)
 
 
 def _settle_blocks(table: Ints, blocks: Ints) -> Ints:
-    """Take the total of each block off its first cell."""
-    flat = table.reshape(-1).copy()
+    """Take the total of each block off its first cell, in tables of shape ``(..., *table)``."""
+    flat = table.reshape(-1, len(blocks)).copy()
     for block in np.unique(blocks[blocks >= 0]):
         cells = np.flatnonzero(blocks == block)
-        flat[cells[0]] -= flat[cells].sum()
+        flat[:, cells[0]] -= flat[:, cells].sum(axis=1)
     return flat.reshape(table.shape)
 
 
@@ -69,9 +70,10 @@ def _seen(table: Ints, nested: NestedSums) -> Ints:
     both kinds of operators multiply alike, the product of two levels being the coarser one.
     """
     total = np.zeros_like(table)
+    lead = table.ndim - len(nested.axes)
     for weight, levels in nested.signed_levels:
         gathered = table
-        for dim, (axis, level) in enumerate(zip(nested.axes, levels, strict=True)):
+        for dim, (axis, level) in enumerate(zip(nested.axes, levels, strict=True), start=lead):
             if axis.classes[level] == axis.size:
                 continue
             code = axis.codes[level]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
 from pymc.initial_point import PointType
-
 from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
@@ -76,7 +75,10 @@ class FiberGibbs(BlockedStep):
 
     name = "fiber_gibbs"
     default_blocked = True
-    stats_dtypes_shapes = {"fiber_changed": (np.float64, []), "fiber_accepted": (np.float64, [])}
+    stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int]]]] = {
+        "fiber_changed": (np.float64, []),
+        "fiber_accepted": (np.float64, []),
+    }
     _state_class = FiberGibbsState
 
     def __init__(

@@ -85,7 +85,9 @@ class CountTable:
         self.refresh(point)
         given = np.asarray(point[self.name], dtype=np.int64)
         system = self.target.fiber.system
-        inside = bool(np.all(given.reshape(-1) <= self.chain.state.cells_int[:, 2])) and self.target.fiber.contains(given)
+        inside = bool(np.all(given.reshape(-1) <= self.chain.state.cells_int[:, 2])) and self.target.fiber.contains(
+            given
+        )
         constrained = bool(len(system.names) or system.fixed.any())
         if inside and constrained:
             self.chain.load(given.reshape(-1))
@@ -127,7 +129,9 @@ class CountTable:
                 accepted += 1
                 continue
             if count and step < -(2**60):
-                raise ValueError(f"the proposals for {self.name} have no finite mass: neither noise nor exact answers bound a direction")
+                raise ValueError(
+                    f"the proposals for {self.name} have no finite mass: neither noise nor exact answers bound a direction"
+                )
             new = rest(point, chain.counts.reshape(self.shape))
             if height == -np.inf or new - height > thresholds[i]:
                 height = new
@@ -173,7 +177,9 @@ def _check_trials(reading: Reading, model: pm.Model, name: str) -> None:
     if reading.trials is None:
         return
     if set(ancestors([reading.trials])) & set(model.value_vars):
-        raise ValueError(f"the number of trials n of the multinomial base of {name} must be a constant: it is published exactly")
+        raise ValueError(
+            f"the number of trials n of the multinomial base of {name} must be a constant: it is published exactly"
+        )
     trials = np.asarray(reading.trials.eval(), dtype=np.int64)
     start = reading.fiber.find_point()
     sums = start.reshape(-1, reading.trial_cells).sum(axis=1)

@@ -135,7 +135,13 @@ def _noise_term(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTe
     if observed.size != keep.sum():
         return None  # broadcast against the counts: left to the compiled log-density
     values[keep] = observed
-    kind = "gaussian" if isinstance(op, _GAUSSIAN) else "l2" if getattr(op, "norm", "l1") == "l2" and isinstance(op, LatticeLaplaceRV) else "l1"
+    kind = (
+        "gaussian"
+        if isinstance(op, _GAUSSIAN)
+        else "l2"
+        if getattr(op, "norm", "l1") == "l2" and isinstance(op, LatticeLaplaceRV)
+        else "l1"
+    )
     rate = pt.reciprocal(scale) if isinstance(op, DiscreteLaplaceRV) else scale
     if rate.ndim:
         spread = pt.broadcast_to(rate, rv.shape).flatten()
@@ -186,10 +192,16 @@ def read_model(model: pm.Model, value: Any) -> Reading:
         The value variable of a `ConfidentialCounts`.
     """
     x = model.values_to_rvs[value]
-    exact = [rv for rv in model.observed_RVs if isinstance(rv.owner.op, ExactAnswersRV) and _source(rv.owner.inputs[0]) is x]
+    exact = [
+        rv for rv in model.observed_RVs if isinstance(rv.owner.op, ExactAnswersRV) and _source(rv.owner.inputs[0]) is x
+    ]
     frame = _frame(model, x, exact)
     parts = [
-        _Exact(rv.owner.op.query, np.rint(_value_of(model.rvs_to_values[rv])).astype(np.int64).reshape(rv.owner.op.query.shape), rv.owner.op.sign)
+        _Exact(
+            rv.owner.op.query,
+            np.rint(_value_of(model.rvs_to_values[rv])).astype(np.int64).reshape(rv.owner.op.query.shape),
+            rv.owner.op.sign,
+        )
         for rv in exact
     ]
     fiber = Fiber.of(parts, frame)
@@ -228,15 +240,18 @@ def read_model(model: pm.Model, value: Any) -> Reading:
 def _frame(model: pm.Model, x: Any, exact: Sequence[Any]) -> Frame:
     """The labels of the table: from an exact part, else from a query, else from the model's dimensions."""
     if exact:
-        return exact[0].owner.op.query.frame
+        frame: Frame = exact[0].owner.op.query.frame
+        return frame
     for rv in model.observed_RVs:
         for variable in rv.owner.inputs:
             source = _source(variable)
             if source.owner is not None and isinstance(source.owner.op, AnswersOp):
-                return source.owner.op.query.frame
+                frame = source.owner.op.query.frame
+                return frame
     shape = tuple(int(n) for n in pytensor.function([], x.shape, mode="FAST_COMPILE", on_unused_input="ignore")())
     dims = model.named_vars_to_dims.get(x.name) or tuple(f"{x.name}_dim_{i}" for i in range(len(shape)))
     labels = tuple(
-        tuple(model.coords[dim]) if model.coords.get(dim) is not None else tuple(range(n)) for dim, n in zip(dims, shape, strict=True)
+        tuple(model.coords[dim]) if model.coords.get(dim) is not None else tuple(range(n))
+        for dim, n in zip(dims, shape, strict=True)
     )
     return Frame(tuple(dims), labels)

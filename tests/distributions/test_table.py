@@ -74,8 +74,7 @@ def test_log_mass_and_gradient_with_an_unknown_scale(case: str, invariants: Inva
         expected = law(value).logp(other, table, invariants)
         step = 1e-6 * value
         slope = (
-            law(value + step).logp(other, table, invariants)
-            - law(value - step).logp(other, table, invariants)
+            law(value + step).logp(other, table, invariants) - law(value - step).logp(other, table, invariants)
         ) / (2 * step)
         found, gradient = evaluate(value)
         assert found == pytest.approx(expected, rel=1e-12, abs=1e-12)
@@ -138,9 +137,7 @@ def test_projected_draws_keep_the_invariants_and_differ() -> None:
     rng = pytensor.shared(np.random.default_rng(1))
     location = np.arange(6.0).reshape(2, 3)
     mu = np.stack([location, location + 5])
-    variable = ProjectedGaussian.dist(
-        mu, np.array([1.0, 100.0]), invariants=SUM, shape=(300, 2, 2, 3), rng=rng
-    )
+    variable = ProjectedGaussian.dist(mu, np.array([1.0, 100.0]), invariants=SUM, shape=(300, 2, 2, 3), rng=rng)
     draws = pytensor.function([], variable)()
     assert draws.shape == (300, 2, 2, 3)
     noise_only = (draws - mu).reshape(-1, 6)

@@ -40,9 +40,7 @@ class DecimalLaw:
             self.log_sf = self._logs([*upwards[1:], Decimal(0)])
             mean = sum(int(k) * mass for k, mass in zip(self.k, masses, strict=True))
             self.mean = float(mean)
-            self.variance = float(
-                sum((int(k) - mean) ** 2 * mass for k, mass in zip(self.k, masses, strict=True))
-            )
+            self.variance = float(sum((int(k) - mean) ** 2 * mass for k, mass in zip(self.k, masses, strict=True)))
 
     @staticmethod
     def _logs(values: list[Decimal]) -> Floats:
@@ -56,7 +54,9 @@ def chi_square_pvalue(draws: Ints, values: Ints, probabilities: Floats) -> float
         return 0.0  # something that has no business to be there
     expected = draws.size * probabilities
     common = expected >= 10
-    observed = np.array([np.count_nonzero(draws == value) for value in values[common]])
+    drawn, counts = np.unique(draws, return_counts=True)
+    count_of = dict(zip(drawn.tolist(), counts.tolist(), strict=True))
+    observed = np.array([count_of.get(value, 0) for value in values[common].tolist()])
     observed = np.append(observed, draws.size - observed.sum())
     wanted = np.append(expected[common], draws.size - expected[common].sum())
     if wanted[-1] < 10:  # a class of its own would be too small: join it to the last

@@ -81,8 +81,6 @@ def test_dimensions_add_up() -> None:
     ]:
         found = parts(invariants)
         assert found is not None
-        assert (
-            sum(part.count - 1 if isinstance(part, ZeroSum) else 1 for part in found) == invariants.dimension
-        )
+        assert sum(part.count - 1 if isinstance(part, ZeroSum) else 1 for part in found) == invariants.dimension
         cells = np.concatenate([part.cells for part in found])
         assert len(np.unique(cells)) == len(cells)

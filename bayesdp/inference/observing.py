@@ -8,10 +8,10 @@ import numpy as np
 import pymc as pm
 
 from bayesdp import distributions, noise
-from bayesdp.fibers import Fiber
 from bayesdp.distributions.answers import answers
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.distributions.exact_answers import ExactAnswers
+from bayesdp.fibers import Fiber
 from bayesdp.inference.registry import remember
 from bayesdp.measurements import Exact, Measured
 from bayesdp.release import Release

@@ -1,0 +1,249 @@
+"""What every mechanism offers, and the registry of their names."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp import _validate
+from bayesdp.fibers import Fiber
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms._differences import kept_differences
+from bayesdp.noise import NoiseLaw
+from bayesdp.privacy import Difference, Guarantee
+from bayesdp.queries import Identity, Query
+from bayesdp.release import Exact, Measured, Release
+
+__all__ = ["Mechanism", "mechanism_names"]
+
+_REGISTRY: dict[str, type[Mechanism]] = {}
+
+_GENERATOR = (
+    "The random numbers come from a generator that the operating system seeds, but that is not a "
+    "cryptographic one; secure sampling is planned."
+)
+_DETERMINED = (
+    "Cells that the published invariants and nonnegativity determine are not protected. Which cells these "
+    "are depends on the table; a release lists them."
+)
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """Adds noise of a known law to a table, and publishes the invariants exactly.
+
+    A mechanism is a frozen dataclass of labels and privacy parameters; it never holds a count. Defining a
+    subclass with a `name` registers it, so that descriptions in files can be read back.
+
+    Parameters
+    ----------
+    invariants : Query, iterable of Query, or Invariants
+        What is published exactly.
+
+    Attributes
+    ----------
+    name : str
+        Name in files and on the command line.
+    """
+
+    invariants: Invariants
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:
+            _REGISTRY[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        given: Any = self.invariants
+        if not isinstance(given, Invariants):
+            if not isinstance(given, (Query, Iterable)) or isinstance(given, (str, Mapping)):
+                raise TypeError(
+                    "invariants must be a query such as Margins(table, ['county']) or Totals(table), or an "
+                    f"Invariants, got {type(given).__name__}"
+                )
+            given = Invariants(given)
+            object.__setattr__(self, "invariants", given)
+        if not given.dimension:
+            raise ValueError(
+                "invariants determine every cell of the table, so that there is nothing left to protect: "
+                f"{given!r}"
+            )
+
+    @property
+    @abstractmethod
+    def law(self) -> NoiseLaw:
+        """The law of the noise."""
+
+    @abstractmethod
+    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[Any]:
+        """Noise of shape ``(size, *table)``."""
+
+    @abstractmethod
+    def _guarantee(self, method: str) -> Guarantee:
+        """What is protected when the noise is drawn by the given method."""
+
+    @property
+    def frame(self) -> Frame:
+        """Labels of the table."""
+        return self.invariants.frame
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """The smallest kinds of difference between two tables that the invariants do not tell apart."""
+        return kept_differences(self.invariants)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the mechanism protects, for which pairs of tables, and with what reservations."""
+        stated = self._guarantee("auto")
+        return replace(stated, caveats=(*stated.caveats, _GENERATOR, _DETERMINED))
+
+    def noise(
+        self, rng: np.random.Generator | None = None, size: int = 1, method: str = "auto"
+    ) -> npt.NDArray[Any]:
+        """Draw noise, as a release adds it.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator, optional
+            Without one, entropy of the operating system.
+        size : int
+            Number of independent draws.
+        method : {"auto", "exact", "mcmc"}
+            ``auto`` is exact where an exact sampler is known.
+
+        Returns
+        -------
+        numpy.ndarray, shape (size, *table)
+
+        Raises
+        ------
+        NotImplementedError
+            If exact draws are asked for and no exact sampler is known.
+        """
+        return self._draw(rng, size, method)
+
+    def logp(self, values: Any, table: Any) -> float:
+        """Log-mass, or log-density in orthonormal coordinates, of noisy values given a table of counts.
+
+        Parameters
+        ----------
+        values : xarray.DataArray, pandas object or array_like
+            Noisy table. Labelled values are matched by label.
+        table : xarray.DataArray, pandas object or array_like
+            Table of counts.
+
+        Returns
+        -------
+        float
+            ``-inf`` for values that the noise cannot lead to. See `law` for when a lattice law is normalised.
+        """
+        noisy = self.frame.align(values, "values")
+        return self.law.logp(noisy, self._counts(table), self.invariants)
+
+    def release(self, table: Any, rng: np.random.Generator | None = None, method: str = "auto") -> Release:
+        """Publish a table: noisy counts, exact invariants, the law of the noise and the guarantee.
+
+        Parameters
+        ----------
+        table : xarray.DataArray, pandas object or array_like
+            Confidential counts. Labelled values are matched by label.
+        rng : numpy.random.Generator, optional
+            Without one the noise comes from the entropy of the operating system: do that to publish. With one
+            the release is marked as simulated, because whoever knows the seed can subtract the noise.
+        method : {"auto", "exact", "mcmc"}
+            How the noise is drawn, see `noise`.
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        ValueError
+            If labels do not match, or a count is missing, negative, fractional or too large; the message
+            names the cell.
+        """
+        counts = self._counts(table)
+        noisy = counts + self._draw(rng, 1, method)[0]
+        parts = [Query(self.frame, (part,)) for part in self.invariants.query.parts]
+        exact = tuple(Exact(query, query.apply(counts)) for query in parts)
+        determined = np.flatnonzero(Fiber.of(exact, self.frame).determined())
+        stated = self._guarantee(method)
+        guarantee = replace(
+            stated,
+            caveats=stated.caveats if rng is not None else (*stated.caveats, _GENERATOR),
+            determined_cells=tuple(self.frame.cell_name(int(cell)) for cell in determined),
+            simulated=rng is not None,
+        )
+        return Release(
+            self.frame,
+            (Measured(Identity(self.frame), noisy, self.law, self.invariants),),
+            exact,
+            mechanism=self.describe(),
+            guarantee=guarantee,
+            simulated=rng is not None,
+        )
+
+    def _counts(self, table: Any) -> npt.NDArray[np.int64]:
+        values = self.frame.align(table, "table")
+        return _validate.integer_array(values, "table", self.frame.cell_name, minimum=0)
+
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data, without its frame: ``{"mechanism": name, "invariants": ..., ...}``."""
+        description: dict[str, Any] = {"mechanism": self.name, "invariants": self.invariants.describe()}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name != "invariants" and value is not None:
+                description[item.name] = value
+        return description
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any], frame: Any) -> Self:
+        """Rebuild a mechanism from `describe`.
+
+        Parameters
+        ----------
+        description : mapping
+            ``mechanism``, a registered name, ``invariants``, and parameters of that mechanism.
+        frame : object
+            Labels of the table, as for queries.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the name is not registered or is that of another mechanism, a key is unknown or missing, or a
+            value is not valid.
+        """
+        given: Any = description
+        if not isinstance(given, Mapping) or not {"mechanism", "invariants"} <= set(given):
+            raise ValueError(
+                f"a mechanism is described by a mapping with 'mechanism', 'invariants', got {description!r}"
+            )
+        name: Any = description["mechanism"]
+        if not isinstance(name, str) or name not in _REGISTRY:
+            raise ValueError(f"unknown mechanism {name!r}; known mechanisms are {mechanism_names()}")
+        found = _REGISTRY[name]
+        if not issubclass(found, cls):
+            raise ValueError(f"the description is of the mechanism {name!r}, not of {cls.name!r}")
+        known = [item.name for item in fields(found) if item.name != "invariants"]
+        parameters = {k: v for k, v in description.items() if k not in ("mechanism", "invariants")}
+        unknown = [key for key in parameters if key not in known]
+        if unknown:
+            shown = _validate.shown(unknown)
+            raise ValueError(f"mechanism {name!r} has no parameter {shown}; it has {', '.join(known)}")
+        return found(Invariants.from_description(description["invariants"], Frame.of(frame)), **parameters)
+
+
+def mechanism_names() -> str:
+    """List the registered names for a message."""
+    return ", ".join(sorted(_REGISTRY))

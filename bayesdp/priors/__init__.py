@@ -1,0 +1,72 @@
+"""Default priors for the counts of a release: three documented models, built from published numbers only.
+
+==============  ===========================================================================================
+``independent``  every cell has a rate of its own, nothing is shared
+``log-linear``   main effects of each dimension, with cells that scatter around them
+``hierarchical`` rates of a one-way table, partially pooled within groups
+==============  ===========================================================================================
+
+They are a start. A model of one's own is a function ``build_model(release)`` in a file (see ``models/``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bayesdp.priors.hierarchical import HIERARCHICAL
+from bayesdp.priors.independent import INDEPENDENT
+from bayesdp.priors.log_linear import LOG_LINEAR
+from bayesdp.priors.prior import Hyperparameter, Prior
+from bayesdp.priors.published import published_mean
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+    from bayesdp.release import Release
+
+__all__ = ["PRIORS", "Hyperparameter", "Prior", "build_model", "published_mean"]
+
+PRIORS: dict[str, Prior] = {prior.name: prior for prior in (INDEPENDENT, LOG_LINEAR, HIERARCHICAL)}
+"""The default priors by name."""
+
+
+def build_model(release: Release, prior: str = "independent", **hyper: Any) -> pm.Model:
+    """A PyMC model of a release under one of the default priors; the counts are its variable ``x``.
+
+    Parameters
+    ----------
+    release : Release
+        What was published.
+    prior : {"independent", "log-linear", "hierarchical"}
+        Which prior.
+    **hyper
+        Its hyperparameters; ``PRIORS[prior].hyperparameters`` lists them with their defaults, and
+        ``PRIORS[prior].formula`` is the model.
+
+    Returns
+    -------
+    pymc.Model
+        Sample it with `bayesdp.sample` or ``pm.sample``.
+
+    Raises
+    ------
+    ValueError
+        If a name or a value is not valid, or the prior is not for such a table.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    >>> release = bdp.Release.from_published(
+    ...     table,
+    ...     measured=[bdp.Measured(bdp.Identity(table), [[9, 1], [12, -2]], bdp.noise.DiscreteGaussian(3.0))],
+    ...     exact=[bdp.Exact(bdp.Totals(table), 20)],
+    ... )
+    >>> model = build_model(release, "log-linear", overdispersion=0.3)
+    >>> [rv.name for rv in model.free_RVs]
+    ['intercept', 'county_effect', 'education_effect', 'cell_cv', 'x']
+    """
+    if prior not in PRIORS:
+        raise ValueError(f"prior must be one of {', '.join(map(repr, PRIORS))}, got {prior!r}")
+    chosen = PRIORS[prior]
+    return chosen.build(release, chosen.checked(hyper))
