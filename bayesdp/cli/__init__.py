@@ -7,6 +7,7 @@ imported in ``run``, so that ``bayesdp --help`` answers at once.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 import bayesdp
@@ -55,5 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         Exit status: 0 done, 2 bad input, 3 not converged, 130 interrupted.
     """
-    args = parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
+    args = parser().parse_args(given)
+    args.argv = given
     return run_safely(args.run, args)

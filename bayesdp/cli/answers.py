@@ -133,9 +133,7 @@ def _published(query: Query, release: Release) -> Floats:
     return np.asarray(found[0].published, dtype=np.float64).reshape(-1)
 
 
-def _diagnostics(
-    chains: npt.NDArray[Any], determined: npt.NDArray[np.bool_]
-) -> tuple[Floats, Floats, Floats]:
+def _diagnostics(chains: npt.NDArray[Any], determined: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
     """Bulk and tail ESS and split R-hat of the free answers, NaN elsewhere and where they do not exist."""
     # Through import_module, because the package has no types and does not export the name to type checkers.
     array_stats = import_module("arviz_stats.base").array_stats

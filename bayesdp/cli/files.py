@@ -18,9 +18,7 @@ def check_release_path(path: str, *, force: bool) -> None:
     from bayesdp.storage import check_output
 
     if Path(path).suffix.lower() not in ("", ".nc"):
-        raise ValueError(
-            f"a release is written to a .nc file or to a folder (a name without a suffix), got {path!r}"
-        )
+        raise ValueError(f"a release is written to a .nc file or to a folder (a name without a suffix), got {path!r}")
     check_output(path, overwrite=force)
 
 

@@ -3,18 +3,158 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import shlex
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from bayesdp.cli.arguments import add_command
+from bayesdp.cli.arguments import add_command, add_output, pairs
+from bayesdp.cli.errors import INTERRUPTED, NOT_CONVERGED, banner, say
+
+if TYPE_CHECKING:
+    import pymc as pm
+    import xarray as xr
+
+    from bayesdp.release import Release
 
 __all__ = ["add", "run"]
+
+_TEXT = """\
+The prior of the counts x is one of three, with hyperparameters given as --hyper NAME=VALUE; or a model of your
+own: a Python file (it is run!) with a function build_model(release) that returns a pymc.Model.
+
+Ctrl-C stops sampling, and what was drawn is saved.
+
+"""
 
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
-    add_command(commands, "fit", run, title="draw from the posterior", text="", example="")
+    from bayesdp.priors import PRIORS
+
+    own = add_command(
+        commands,
+        "fit",
+        run,
+        title="draw from the posterior of a release",
+        text=_TEXT + "\n\n".join(prior.help() for prior in PRIORS.values()),
+        example="bayesdp fit release.nc --prior log-linear --hyper effect_scale=1 --seed 1 -o posterior.nc",
+    )
+    own.add_argument("release", metavar="RELEASE", help="the release: a .nc file or a folder")
+    model = own.add_mutually_exclusive_group()
+    model.add_argument("--prior", choices=tuple(PRIORS), help="prior of the counts (default: independent)")
+    model.add_argument("--model", metavar="FILE.py", help="file with your own build_model(release)")
+    own.add_argument(
+        "--hyper", action="append", default=[], metavar="NAME=VALUE", help="a hyperparameter; may be repeated"
+    )
+    own.add_argument("--chains", type=int, default=4, help="number of chains (default: 4)")
+    own.add_argument("--draws", type=int, default=1000, help="draws kept from each chain (default: 1000)")
+    own.add_argument("--tune", type=int, default=1000, help="draws before them, for tuning (default: 1000)")
+    own.add_argument("--seed", type=int, help="seed of the sampler, to repeat a run")
+    own.add_argument("--cores", type=int, help="processes (default: one a chain, as many as there are cores)")
+    own.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_output(own, "the posterior, a .nc file (an ArviZ DataTree)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
+    from bayesdp._validate import positive_integer
+    from bayesdp.cli.files import read_release
+    from bayesdp.storage import check_output
+
+    if Path(args.output).suffix.lower() != ".nc":
+        raise ValueError(f"a posterior is written to a .nc file, got {args.output!r}")
+    check_output(args.output, overwrite=args.force)
+    for option in ("chains", "draws", "tune"):
+        positive_integer(getattr(args, option), f"--{option}")
+    if args.cores is not None:
+        positive_integer(args.cores, "--cores")
+    model = _model(read_release(args.release), args)
+    tree, interrupted = _sampled(model, args)
+    tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])
+    _save(tree, args)
+    posterior = tree["posterior"].to_dataset()
+    attrs = tree["diagnostics"].attrs
+    print(
+        f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{attrs['message']}"
+    )
+    if interrupted:
+        say("interrupted: only the draws so far were saved")
+        return INTERRUPTED
+    if not attrs["converged"]:
+        banner("NOT CONVERGED. Do not report these results; run longer (--draws, --tune) or look at the model.")
+        return NOT_CONVERGED
     return 0
+
+
+def _model(release: Release, args: argparse.Namespace) -> pm.Model:
+    """The model that was asked for."""
+    if args.model is not None:
+        if args.hyper:
+            raise ValueError("--hyper is for the default priors; a model of your own has its numbers in its file")
+        return _own_model(args.model, release)
+    from bayesdp.priors import PRIORS, build_model
+
+    prior = args.prior or "independent"
+    return build_model(release, prior, **PRIORS[prior].parsed(pairs(args.hyper, "--hyper")))
+
+
+def _own_model(path: str, release: Release) -> pm.Model:
+    """Run a user's file and build the model with it."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    import pymc as pm
+
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path!r}")
+    spec = spec_from_file_location("bayesdp_users_model", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path}: a model is a Python file, with a name that ends in .py")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # processes that are started afresh have to find what the file defines
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from None
+    build = getattr(module, "build_model", None)
+    if not callable(build):
+        raise ValueError(f"{path}: it defines no function build_model(release)")
+    model = build(release)
+    if not isinstance(model, pm.Model):
+        raise TypeError(f"{path}: build_model must return a pymc.Model, got {type(model).__name__}")
+    return model
+
+
+def _sampled(model: pm.Model, args: argparse.Namespace) -> tuple[xr.DataTree, bool]:
+    """Draw; the result, and whether Ctrl-C ended it early."""
+    from bayesdp.cli.interrupt import StopOnCtrlC
+    from bayesdp.inference import sample
+
+    options = {"cores": args.cores} if args.cores is not None else {}
+    with StopOnCtrlC() as stop, model, warnings.catch_warnings():
+        # NUTS overflows on its first trial steps from a distant start, and rejects them.
+        warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
+        try:
+            tree = sample(
+                draws=args.draws,
+                tune=args.tune,
+                chains=args.chains,
+                random_seed=args.seed,
+                progressbar=not args.quiet and sys.stderr.isatty(),
+                callback=stop,
+                **options,
+            )
+        except ValueError:
+            # What PyMC says when no chain got past its tuning.
+            if stop.interrupted:
+                raise KeyboardInterrupt from None
+            raise
+    return tree, stop.interrupted
+
+
+def _save(tree: xr.DataTree, args: argparse.Namespace) -> None:
+    from bayesdp.storage import replacing
+
+    with replacing(args.output, overwrite=args.force) as temporary:
+        tree.to_netcdf(temporary, engine="h5netcdf")

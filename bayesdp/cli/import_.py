@@ -28,8 +28,7 @@ def add(commands: Any) -> None:
         run,
         title="make a release from published files",
         text=_TEXT,
-        example="bayesdp import noisy.csv --exact margins.csv "
-        "--law 'discrete-gaussian sigma=5' -o release.nc",
+        example="bayesdp import noisy.csv --exact margins.csv --law 'discrete-gaussian sigma=5' -o release.nc",
     )
     own.add_argument("table", metavar="NOISY", help="the noisy table, .csv or .nc")
     own.add_argument(
@@ -54,8 +53,7 @@ def add(commands: Any) -> None:
         "--postprocessing",
         default="none",
         metavar="WHAT",
-        help="what was done to the table after the noise was added; anything but 'none' is refused, with "
-        "the reason",
+        help="what was done to the table after the noise was added; anything but 'none' is refused, with the reason",
     )
     own.add_argument(
         "--simulated",

@@ -71,16 +71,10 @@ def run(args: argparse.Namespace) -> int:
     frame = Frame.of(table)
     invariants = Invariants([parse_query(text, frame) for text in args.invariant]).query
     name, known, needed = _MECHANISMS[args.mechanism]
-    given = {
-        key: getattr(args, key)
-        for key in ("epsilon", "delta", "rho", "norm")
-        if getattr(args, key) is not None
-    }
+    given = {key: getattr(args, key) for key in ("epsilon", "delta", "rho", "norm") if getattr(args, key) is not None}
     for key in given:
         if key not in known:
-            raise ValueError(
-                f"--{key} is no parameter of {args.mechanism}; it takes --{', --'.join(sorted(known))}"
-            )
+            raise ValueError(f"--{key} is no parameter of {args.mechanism}; it takes --{', --'.join(sorted(known))}")
     for key in sorted(needed - set(given)):
         raise ValueError(f"{args.mechanism} needs --{key}")
     mechanism = getattr(mechanisms, name)(invariants, **given)

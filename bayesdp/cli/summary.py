@@ -42,12 +42,8 @@ def add(commands: Any) -> None:
         "--prob", type=float, default=0.95, help="probability of the equal-tailed intervals (default: 0.95)"
     )
     own.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
-    own.add_argument(
-        "--query", default="cells", metavar="QUERY", help=f"what to summarise: {FORMS} (default: cells)"
-    )
-    own.add_argument(
-        "--var", metavar="NAME", help="the counts in the model (default: x, or the only counts there are)"
-    )
+    own.add_argument("--query", default="cells", metavar="QUERY", help=f"what to summarise: {FORMS} (default: cells)")
+    own.add_argument("--var", metavar="NAME", help="the counts in the model (default: x, or the only counts there are)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,9 +90,7 @@ def _counts(tree: xr.DataTree, release: Release, name: str | None) -> xr.DataArr
         name = "x" if "x" in found else next(iter(found))
     if name is None or name not in found:
         told = f"there is no {name!r} among them" if name else "name one with --var"
-        raise ValueError(
-            f"counts with the dimensions of the table are {', '.join(found) or 'missing'}; {told}"
-        )
+        raise ValueError(f"counts with the dimensions of the table are {', '.join(found) or 'missing'}; {told}")
     return found[name]
 
 
@@ -124,9 +118,7 @@ def _rows(answers: Answers) -> list[dict[str, Any]]:
     for i in range(len(answers.mean)):
         labels = {dim: own[i] for dim, own in answers.labels.items()}
         numbers = {name: float(getattr(answers, name)[i]) for name in _COLUMNS}
-        shown = {
-            name: None if value != value else value for name, value in numbers.items()
-        }  # NaN differs from itself
+        shown = {name: None if value != value else value for name, value in numbers.items()}  # NaN differs from itself
         rows.append({**labels, **shown, "determined": bool(answers.determined[i])})
     return rows
 
@@ -164,10 +156,7 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
     lines = []
     for row in _rows(answers):
         own = [str(row[dim]) for dim in answers.labels] or ["total"]
-        shown = {
-            name: "-" if row[name] is None else format(row[name], _FORMATS.get(name, ".0f"))
-            for name in _COLUMNS
-        }
+        shown = {name: "-" if row[name] is None else format(row[name], _FORMATS.get(name, ".0f")) for name in _COLUMNS}
         mark = "determined" if row["determined"] else ""
         lines.append([*own, *(shown[name] for name in _COLUMNS if name != "ess_tail"), mark])
     widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
@@ -178,9 +167,7 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
     ]
     for line in [header, *lines]:
         left = [item.ljust(w) for item, w in zip(line[: len(labels)], widths, strict=False)]
-        right = [
-            item.rjust(w) for item, w in zip(line[len(labels) : -1], widths[len(labels) :], strict=False)
-        ]
+        right = [item.rjust(w) for item, w in zip(line[len(labels) : -1], widths[len(labels) :], strict=False)]
         text.append("  ".join([*left, *right, line[-1]]).rstrip())
     text += ["", message]
     if answers.determined.any():

@@ -64,9 +64,7 @@ def checked_location(value: Any, invariants: Any) -> Any:
     variable = location(value)
     table = invariants.frame.shape
     known = variable.type.shape[max(variable.ndim - len(table), 0) :]
-    fits = len(known) == len(table) and all(
-        own is None or own == size for own, size in zip(known, table, strict=True)
-    )
+    fits = len(known) == len(table) and all(own is None or own == size for own, size in zip(known, table, strict=True))
     if not fits:
         raise ValueError(f"mu must have the shape of the table, {table}, got {variable.type.shape}")
     return variable

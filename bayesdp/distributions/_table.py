@@ -47,9 +47,7 @@ class TableNoiseRV(RandomVariable):
     def law(self, scale: float) -> NoiseLaw:
         """Give the noise law at one scale."""
 
-    def rng_fn(
-        self, rng: np.random.Generator, mu: Any, scale: Any, size: Sequence[int] | None = None
-    ) -> Floats | Ints:
+    def rng_fn(self, rng: np.random.Generator, mu: Any, scale: Any, size: Sequence[int] | None = None) -> Floats | Ints:
         """Draw one table for each location and scale of the batch."""
         mu, scale = np.asarray(mu), np.asarray(scale, dtype=np.float64)
         table = self.invariants.frame.shape

@@ -78,7 +78,5 @@ def values_and_location(values: npt.ArrayLike, location: npt.ArrayLike) -> tuple
     try:
         shape = np.broadcast_shapes(first.shape, second.shape)
     except ValueError:
-        raise ValueError(
-            f"values of shape {first.shape} do not fit location of shape {second.shape}"
-        ) from None
+        raise ValueError(f"values of shape {first.shape} do not fit location of shape {second.shape}") from None
     return np.broadcast_to(first, shape), np.broadcast_to(second, shape)

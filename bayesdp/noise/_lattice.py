@@ -20,18 +20,14 @@ def needed(invariants: Invariants | None, shape: tuple[int, ...] | None, law: st
     if not isinstance(invariants, Invariants):
         raise TypeError(f"the law {law!r} needs invariants (bayesdp.Invariants), got {invariants!r}")
     if shape is not None and tuple(shape) != invariants.frame.shape:
-        raise ValueError(
-            f"shape must be that of the table of the invariants, {invariants.frame.shape}, got {shape}"
-        )
+        raise ValueError(f"shape must be that of the table of the invariants, {invariants.frame.shape}, got {shape}")
     return invariants
 
 
 def _table(values: Any, argument: str, invariants: Invariants) -> Floats | Ints:
     array = _validate.finite_array(values, argument, invariants.frame.cell_name)
     if array.shape != invariants.frame.shape:
-        raise ValueError(
-            f"{argument} must have the shape of the table, {invariants.frame.shape}, got {array.shape}"
-        )
+        raise ValueError(f"{argument} must have the shape of the table, {invariants.frame.shape}, got {array.shape}")
     return array
 
 

@@ -48,9 +48,7 @@ class NoiseLaw(ABC):
             _REGISTRY[cls.name] = cls
 
     @abstractmethod
-    def logp(
-        self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None
-    ) -> float:
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Joint log-mass (log-density for a subspace) of noisy values around a location.
 
         Parameters
@@ -214,9 +212,7 @@ def parse_law(text: str) -> NoiseLaw:
     for word in words[1:]:
         key, separator, value = word.partition("=")
         if not (key and separator and value):
-            raise ValueError(
-                f"parameters of a noise law must be written as name=value, got {word!r} in {text!r}"
-            )
+            raise ValueError(f"parameters of a noise law must be written as name=value, got {word!r} in {text!r}")
         if key in description:
             raise ValueError(f"parameter {key!r} appears twice in {text!r}")
         try:

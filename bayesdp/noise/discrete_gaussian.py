@@ -67,9 +67,7 @@ class DiscreteGaussian(NoiseLaw):
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive_scale(self.sigma, "sigma"))
 
-    def logp(
-        self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None
-    ) -> float:
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Sum the log-masses of all cells; ``-inf`` if a value is not an integer. See `NoiseLaw.logp`."""
         return float(np.sum(self.log_mass(values, location)))
 

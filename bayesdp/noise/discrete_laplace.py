@@ -66,9 +66,7 @@ class DiscreteLaplace(NoiseLaw):
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", positive_scale(self.b, "b"))
 
-    def logp(
-        self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None
-    ) -> float:
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Sum the log-masses of all cells; ``-inf`` if a value is not an integer. See `NoiseLaw.logp`."""
         return float(np.sum(self.log_mass(values, location)))
 
@@ -153,9 +151,7 @@ def _moments(mu: Floats, b: Floats) -> tuple[Floats, Floats]:
     near = np.rint(mu)
     sign = np.where(mu >= near, 1.0, -1.0)
     f = np.abs(mu - near)  # by symmetry only 0 <= f <= 1/2 is needed; counting away from the nearest integer
-    geometric = 1.0 / np.expm1(
-        np.minimum(1.0 / b, 700.0)
-    )  # mean of the steps beyond the first integer of a side
+    geometric = 1.0 / np.expm1(np.minimum(1.0 / b, 700.0))  # mean of the steps beyond the first integer of a side
     above = 1.0 / (1.0 + np.exp(np.minimum((1.0 - 2.0 * f) / b, 700.0)))
     mean = above + geometric * np.tanh((2.0 * f - 1.0) / (2.0 * b))
     square = geometric * (2.0 * geometric + 1.0) + above * (1.0 + 2.0 * geometric)

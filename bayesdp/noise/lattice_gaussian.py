@@ -70,9 +70,7 @@ class LatticeGaussian(NoiseLaw):
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive_number(self.sigma, "sigma"))
 
-    def logp(
-        self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None
-    ) -> float:
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Log-mass of a noisy table; ``-inf`` if it is off the lattice. See `NoiseLaw.logp`.
 
         Where `log_normaliser` is not known it is taken as 0: the result is then right up to a constant that

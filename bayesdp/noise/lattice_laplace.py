@@ -75,9 +75,7 @@ class LatticeLaplace(NoiseLaw):
         object.__setattr__(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))
         _validate.choice(self.norm, _NORMS, "norm")
 
-    def logp(
-        self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None
-    ) -> float:
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Log-mass of a noisy table; ``-inf`` if it is off the lattice. See `NoiseLaw.logp`.
 
         Where `log_normaliser` is not known it is taken as 0: the result is then right up to a constant that

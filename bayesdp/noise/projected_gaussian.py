@@ -22,9 +22,7 @@ TOLERANCE = 1e-6
 Published tables are rounded: to a dyadic grid by our own mechanism, to a few decimals by others.
 """
 
-_PROJECTED_CELLS = (
-    2048  # variances of other invariants than totals: one projection a cell, so for small tables only
-)
+_PROJECTED_CELLS = 2048  # variances of other invariants than totals: one projection a cell, so for small tables only
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +76,7 @@ class ProjectedGaussian(NoiseLaw):
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive_number(self.sigma, "sigma"))
 
-    def logp(
-        self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None
-    ) -> float:
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Log-density in orthonormal coordinates; ``-inf`` off the subspace. See `NoiseLaw.logp`.
 
         A table counts as off the subspace if what it changes of the invariants exceeds `TOLERANCE` times the

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from bayesdp._validate import shown
 from bayesdp.priors.prior import Hyperparameter, Prior
-from bayesdp.priors.published import published_mean
-from bayesdp.queries import SumPart
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -36,6 +34,8 @@ def _build(release: Release, hyper: Mapping[str, Any]) -> pm.Model:
     import pymc as pm
 
     from bayesdp.inference import ConfidentialCounts, observe
+    from bayesdp.priors.published import published_mean
+    from bayesdp.queries import SumPart
 
     if len(release.dims) != 1:
         raise ValueError(
@@ -84,7 +84,7 @@ HIERARCHICAL = Prior(
         Hyperparameter("between_scale", 1.0, "scale of the differences between groups, on the log scale"),
         Hyperparameter("within_scale", 1.5, "scale of the differences within groups, on the log scale"),
         Hyperparameter("rates", "lognormal", "law of the rates within a group", ("lognormal", "gamma")),
-        Hyperparameter("group", None, "group label to pool within: the only one if there is one", "text"),
+        Hyperparameter("group", None, "group label to pool within", "text", "the only one"),
     ),
     build=_build,
 )

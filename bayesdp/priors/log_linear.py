@@ -7,7 +7,6 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.priors.prior import Hyperparameter, Prior
-from bayesdp.priors.published import published_mean
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -24,6 +23,7 @@ def _build(release: Release, hyper: Mapping[str, Any]) -> pm.Model:
     import pymc as pm
 
     from bayesdp.inference import ConfidentialCounts, observe
+    from bayesdp.priors.published import published_mean
 
     mean = published_mean(release) if hyper["mean"] is None else hyper["mean"]
     dims = release.dims

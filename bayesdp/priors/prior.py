@@ -30,12 +30,15 @@ class Hyperparameter:
         What it is.
     kind : {"positive", "nonnegative", "boolean", "text"} or tuple of str
         What values it takes; a tuple lists them.
+    default_text : str
+        What a default of None stands for, in a word or two.
     """
 
     name: str
     default: Any
     text: str
     kind: str | tuple[str, ...] = "positive"
+    default_text: str = "published"
 
     def checked(self, value: Any) -> Any:
         """Accept a value, or raise an error that names the hyperparameter."""
@@ -112,6 +115,6 @@ class Prior:
         lines = [f"{self.name}: {self.title}", *(f"    {line}" for line in self.formula.splitlines())]
         for own in self.hyperparameters:
             values = f" ({' or '.join(own.kind)})" if isinstance(own.kind, tuple) else ""
-            default = "from published numbers" if own.default is None else str(own.default).lower()
+            default = own.default_text if own.default is None else str(own.default).lower()
             lines.append(f"      {own.name:<16} {own.text}{values} [default: {default}]")
         return "\n".join(lines)

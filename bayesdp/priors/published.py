@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bayesdp.queries import Query, SumPart
-
 if TYPE_CHECKING:
+    from bayesdp.queries import Query, SumPart
     from bayesdp.release import Release
 
 __all__ = ["published_mean"]
@@ -52,5 +51,7 @@ def published_mean(release: Release) -> float:
 
 def _covering(query: Query) -> SumPart | None:
     """The first part of a query if it is a sum: its answers then add up to the total."""
+    from bayesdp.queries import SumPart
+
     first = query.parts[0]
     return first if isinstance(first, SumPart) else None

@@ -211,8 +211,7 @@ class Guarantee:
         for sentence, items in self.statements():
             text.append(textwrap.fill(sentence, _WIDTH, initial_indent="  ", subsequent_indent="    "))
             text.extend(
-                textwrap.fill(item, _WIDTH, initial_indent="    - ", subsequent_indent="      ")
-                for item in items
+                textwrap.fill(item, _WIDTH, initial_indent="    - ", subsequent_indent="      ") for item in items
             )
         return "\n".join(text)
 

@@ -101,12 +101,8 @@ def checked_parameters(parameters: Any, argument: str) -> FrozenMapping:
     known = ("epsilon", "delta", "rho", "mu", "sensitivity")
     unknown = [name for name in parameters if name not in known]
     if unknown:
-        raise ValueError(
-            f"{argument} has unknown names {_validate.shown(unknown)}; valid names are {', '.join(known)}"
-        )
-    checked = {
-        key: _validate.nonnegative_real(value, f"{argument}[{key!r}]") for key, value in parameters.items()
-    }
+        raise ValueError(f"{argument} has unknown names {_validate.shown(unknown)}; valid names are {', '.join(known)}")
+    checked = {key: _validate.nonnegative_real(value, f"{argument}[{key!r}]") for key, value in parameters.items()}
     return FrozenMapping(checked)
 
 

@@ -75,9 +75,7 @@ def test_epsilon_inverts_delta() -> None:
 def test_zcdp_conversion_is_an_upper_bound() -> None:
     for sigma in [0.5, 1.0, 3.0, 50.0]:
         for epsilon in [0.0, 0.1, 2.0]:
-            assert discrete_gaussian_delta(epsilon, sigma) <= rho_to_delta(0.5 / sigma**2, epsilon) * (
-                1 + 1e-12
-            )
+            assert discrete_gaussian_delta(epsilon, sigma) <= rho_to_delta(0.5 / sigma**2, epsilon) * (1 + 1e-12)
 
 
 def test_extremes_are_numbers() -> None:

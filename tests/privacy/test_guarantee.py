@@ -67,9 +67,7 @@ def test_the_text_has_all_that_matters() -> None:
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
 def test_uncertified_noise_never_shows_a_bare_loss(kind: str) -> None:
     if kind == "pure":
-        stated = Guarantee(
-            "pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", NAMED), sampler=gibbs_sampler(50)
-        )
+        stated = Guarantee("pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", NAMED), sampler=gibbs_sampler(50))
     else:
         stated = full()
     sweeps = 50 if kind == "pure" else 1000
@@ -80,9 +78,7 @@ def test_uncertified_noise_never_shows_a_bare_loss(kind: str) -> None:
         )
         assert numbers == [str(sweeps)] * 4
         # Every number stands inside one of these.
-        rest = re.sub(
-            r"target [^()]*\(approximate, \d+ sweeps of Gibbs, convergence not certified\)", "", flat
-        )
+        rest = re.sub(r"target [^()]*\(approximate, \d+ sweeps of Gibbs, convergence not certified\)", "", flat)
         assert not re.search(r"(epsilon|rho|delta) = \d", rest)
 
 

@@ -1,0 +1,76 @@
+"""Bases of the integer null space are bases of all of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flint import fmpz_mat
+
+from bayesdp.invariants import Invariants
+from bayesdp.lattices import integer_kernel, kernel_basis
+from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.lattices.oracles import BLOCKS, GENERAL, LOOSE, eliminated, labels, one_way, two_way_margins
+
+NESTED = {
+    "county": range(6),
+    "state": ("county", list("xxyyyx")),
+    "sex": ["m", "f", "n"],
+}
+INVARIANTS = [
+    one_way(2, 3),
+    one_way(4, 4),
+    one_way(2, 3, 2),
+    two_way_margins(3, 3, 3),
+    two_way_margins(2, 3, 4),
+    Invariants(Margins(labels(2, 3, 2), ["a", "b"], ["b", "c"])),
+    Invariants([Totals(NESTED, by=["state", "sex"]), Margins(NESTED, ["county"])]),
+    Invariants([Totals(NESTED, by="state"), Totals(NESTED)]),
+    Invariants(Totals(labels(7))),
+    Invariants(None, labels(3)),
+    BLOCKS,
+    GENERAL,
+    LOOSE,
+    Invariants(LinearQuery(labels(3), [[2, 4, 6]], ["even"])),
+]
+
+
+@pytest.mark.parametrize("invariants", INVARIANTS, ids=repr)
+def test_kernel_basis_generates_every_integer_vector_of_the_null_space(invariants):
+    basis = kernel_basis(invariants).toarray()
+    rank = len(eliminated(invariants.matrix.toarray())[1])
+    assert basis.shape == (invariants.frame.size - rank, invariants.frame.size)
+    assert not np.any(invariants.matrix @ basis.T)
+    # Invariant factors all one: the basis can be completed to a basis of all integer vectors, so that every integer
+    # vector in its span is an integer combination of it.
+    smith = fmpz_mat(basis.astype(int).tolist()).snf()
+    assert [smith[i, i] for i in range(len(basis))] == [1] * len(basis)
+
+
+@pytest.mark.parametrize("invariants", [one_way(3, 4), two_way_margins(2, 3, 2)], ids=repr)
+def test_closed_form_and_hermite_form_give_one_lattice(invariants):
+    forms = [
+        fmpz_mat(basis.astype(int).tolist()).hnf()
+        for basis in (kernel_basis(invariants).toarray(), integer_kernel(invariants.matrix.toarray()))
+    ]
+    assert forms[0] == forms[1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_integer_kernel_of_random_matrices(seed, make_rng):
+    rng = make_rng(seed)
+    matrix = rng.integers(-3, 4, size=(3, 7))
+    matrix[2] = matrix[0] - 2 * matrix[1]  # a redundant row
+    basis = integer_kernel(matrix)
+    assert len(basis) == 7 - len(eliminated(matrix)[1])
+    assert not np.any(matrix @ basis.T)
+    smith = fmpz_mat(basis.tolist()).snf()
+    assert [smith[i, i] for i in range(len(basis))] == [1] * len(basis)
+
+
+def test_integer_kernel_of_an_invertible_matrix_is_empty():
+    assert integer_kernel(np.eye(3, dtype=np.int64)).shape == (0, 3)
+
+
+def test_large_general_matrices_are_refused():
+    with pytest.raises(ValueError, match="2001 free cells are more than 2000"):
+        integer_kernel(np.ones((1, 2001), dtype=np.int64))
