@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import warnings
@@ -131,7 +132,8 @@ def _sampled(model: pm.Model, args: argparse.Namespace) -> tuple[xr.DataTree, bo
     from bayesdp.cli.interrupt import StopOnCtrlC
     from bayesdp.inference import sample
 
-    options = {"cores": args.cores} if args.cores is not None else {}
+    # PyMC's own default counts physical cores only, and runs one chain after the other on many machines.
+    cores = args.cores or min(args.chains, os.cpu_count() or 1)
     with StopOnCtrlC() as stop, model, warnings.catch_warnings():
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
@@ -143,7 +145,7 @@ def _sampled(model: pm.Model, args: argparse.Namespace) -> tuple[xr.DataTree, bo
                 random_seed=args.seed,
                 progressbar=not args.quiet and sys.stderr.isatty(),
                 callback=stop,
-                **options,
+                cores=cores,
             )
         except ValueError:
             # What PyMC says when no chain got past its tuning.

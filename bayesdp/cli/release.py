@@ -19,11 +19,13 @@ noise.
 Labels are published with the release: they must come from a public list."""
 
 _MECHANISMS = {
-    "lattice-laplace": ("LatticeLaplace", {"epsilon", "norm"}, {"epsilon"}),
-    "lattice-gaussian": ("LatticeGaussian", {"rho", "epsilon", "delta"}, set[str]()),
-    "projected-gaussian": ("ProjectedGaussian", {"rho", "epsilon", "delta"}, set[str]()),
+    "lattice-laplace": "LatticeLaplace",
+    "lattice-gaussian": "LatticeGaussian",
+    "projected-gaussian": "ProjectedGaussian",
 }
-"""Name -> class, parameters that it takes, parameters that it must have."""
+"""Name -> class; written down here so that --help does not import them."""
+
+_PARAMETERS = ("epsilon", "delta", "rho", "mu", "norm", "sensitivity")
 
 
 def add(commands: Any) -> None:
@@ -49,7 +51,11 @@ def add(commands: Any) -> None:
     own.add_argument("--epsilon", type=float, help="privacy loss; with --delta for the Gaussian mechanisms")
     own.add_argument("--delta", type=float, help="probability of a larger loss, with --epsilon")
     own.add_argument("--rho", type=float, help="zero-concentrated privacy loss of the Gaussian mechanisms")
+    own.add_argument("--mu", type=float, help="Gaussian privacy loss of projected-gaussian")
     own.add_argument("--norm", choices=("l1", "l2"), help="norm of the lattice Laplace noise (default: l1)")
+    own.add_argument(
+        "--sensitivity", type=float, help="size of the difference, in counts, that the loss refers to (default: 1)"
+    )
     own.add_argument("--seed", type=int, help="seed of a simulated release, which protects nobody")
     add_table_options(own)
     add_output(own, "the release: release.nc, or a folder of CSV files (a name without a suffix)")
@@ -57,6 +63,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
+    from dataclasses import MISSING, fields
+
     import numpy as np
 
     from bayesdp import mechanisms
@@ -70,14 +78,16 @@ def run(args: argparse.Namespace) -> int:
     table = read_table(args.table, **table_options(args))
     frame = Frame.of(table)
     invariants = Invariants([parse_query(text, frame) for text in args.invariant]).query
-    name, known, needed = _MECHANISMS[args.mechanism]
-    given = {key: getattr(args, key) for key in ("epsilon", "delta", "rho", "norm") if getattr(args, key) is not None}
+    kind = getattr(mechanisms, _MECHANISMS[args.mechanism])
+    known = [item.name for item in fields(kind) if item.name in _PARAMETERS]
+    given = {key: getattr(args, key) for key in _PARAMETERS if getattr(args, key) is not None}
     for key in given:
         if key not in known:
-            raise ValueError(f"--{key} is no parameter of {args.mechanism}; it takes --{', --'.join(sorted(known))}")
-    for key in sorted(needed - set(given)):
-        raise ValueError(f"{args.mechanism} needs --{key}")
-    mechanism = getattr(mechanisms, name)(invariants, **given)
+            raise ValueError(f"--{key} is no parameter of {args.mechanism}, which takes --{', --'.join(known)}")
+    for item in fields(kind):
+        if item.default is MISSING and item.name in _PARAMETERS and item.name not in given:
+            raise ValueError(f"{args.mechanism} needs --{item.name}")
+    mechanism = kind(invariants, **given)
     rng = None if args.seed is None else np.random.default_rng(args.seed)
     release = mechanism.release(table, rng=rng)
     write_release(release, args.output, force=args.force)

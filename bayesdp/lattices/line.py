@@ -57,7 +57,7 @@ from bayesdp.lattices.state import (
     X,
 )
 
-__all__ = ["IMPROPER", "draw_step", "log_gamma_difference"]
+__all__ = ["IMPROPER", "NEGLIGIBLE", "SHORT", "draw_step", "find_step", "log_gamma_difference", "tabulate_units"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -65,8 +65,8 @@ type Ints = npt.NDArray[np.int64]
 IMPROPER = -(2**62)
 """Returned by `draw_step` when the law along a direction has no finite mass (flat prior, no noise, no bound)."""
 
-_NEGLIGIBLE = 1e-17
-_SHORT = 1e-6
+NEGLIGIBLE = 1e-17
+SHORT = 1e-6
 _LARGE = 1e200
 _SCANNED = 1024
 """Laws that are not log-concave: longer intervals take a slice step instead of being tabulated."""
@@ -242,8 +242,8 @@ def _tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cell
     return (limit if limit <= WINDOW else -1), total, 0.0
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
-def _tabulate_units(sign: int, limit: int, at: int, family: int, count: int, rising: int, prior: float, curvature: float,
+@nb.njit(cache=True, error_model="numpy")
+def tabulate_units(sign: int, limit: int, at: int, family: int, count: int, rising: int, prior: float, curvature: float,
                     slope: float, near: Floats, weights: Floats, total: float,
                     negligible: float) -> tuple[int, float, float]:  # fmt: skip
     """`_tabulate` for the common case: entries of the direction are +1 and -1, and only single cells are noisy.
@@ -300,8 +300,8 @@ def _tabulate_units(sign: int, limit: int, at: int, family: int, count: int, ris
     return (k if limit <= WINDOW else -1), total, 0.0
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
-def _find(target: float, first_up: int, up: int, first_down: int, down: int, weights: Floats) -> tuple[int, float]:
+@nb.njit(cache=True, error_model="numpy")
+def find_step(target: float, first_up: int, up: int, first_down: int, down: int, weights: Floats) -> tuple[int, float]:
     """The step in whose share of the cumulated weights `target` falls, and the upper edge of that share.
 
     Order: 0, the first upward steps, the first downward steps, then the rest of both.
@@ -438,13 +438,13 @@ def draw_step(family: int, concave: bool, cells_int: Ints, cells_float: Floats, 
         # Twice at most: a short table usually settles the draw, because a bound on what it leaves out is known; if it
         # does not (once in thousands of moves), the table is written to the end and read in the same order.
         for attempt in range(2):
-            negligible = _SHORT if attempt == 0 else _NEGLIGIBLE
+            negligible = SHORT if attempt == 0 else NEGLIGIBLE
             down, rest, more = -1, 0.0, 0.0
             if units and rows_met == 0:
-                up, total, rest = _tabulate_units(1, high, WINDOW, family, count, rising, prior, curvature, slope, near,
+                up, total, rest = tabulate_units(1, high, WINDOW, family, count, rising, prior, curvature, slope, near,
                                                   weights, 1.0, negligible)  # fmt: skip
                 if up >= 0:
-                    down, total, more = _tabulate_units(-1, -low, 0, family, count, rising, prior, curvature, slope, near,
+                    down, total, more = tabulate_units(-1, -low, 0, family, count, rising, prior, curvature, slope, near,
                                                         weights, total, negligible)  # fmt: skip
             else:
                 up, total, rest = _tabulate(1, high, WINDOW, family, cells_int, cells_float, rows, groups, cells, steps,
@@ -458,7 +458,7 @@ def draw_step(family: int, concave: bool, cells_int: Ints, cells_float: Floats, 
                 break
             if attempt == 0:
                 first_up, first_down = up, down
-            k, edge = _find(u * total, first_up, up, first_down, down, weights)
+            k, edge = find_step(u * total, first_up, up, first_down, down, weights)
             # Certain if the draw falls in the same step whatever the weight that was left out.
             if attempt == 1 or u * (total + rest + more) < edge:
                 done = True

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from bayesdp.lattices.direction import draw_direction
 from bayesdp.lattices.line import IMPROPER, draw_step
-from bayesdp.lattices.moves import Moves
+from bayesdp.lattices.moves import PRODUCT, Moves
+from bayesdp.lattices.short import short_moves
 from bayesdp.lattices.state import ACROSS, ALONG, SQUARED, UNIT_CELLS, VALUE, WINDOW, State, X
 
 __all__ = ["move_once", "sweep", "sweep_arguments", "take_back"]
@@ -41,7 +42,27 @@ def sweep(moves: int, family: int, concave: bool, meta: Ints, cumulative: Floats
     weights = scratch_float[: 2 * WINDOW]
     near = scratch_float[2 * WINDOW : 2 * WINDOW + 5 * UNIT_CELLS]
     residuals = scratch_float[2 * WINDOW + 5 * UNIT_CELLS :]
-    for _ in range(moves):
+    done = 0
+    if (
+        concave
+        and len(rows) == 0
+        and len(meta) > 0
+        and np.all(meta[:, 0] == PRODUCT)
+        and 2 ** np.max(meta[:, 1]) <= UNIT_CELLS
+    ):
+        while done < moves:
+            taken, moved, count = short_moves(moves - done, family, meta, cumulative, pool, cells_int, cells_float, generator,
+                                              cells, steps, weights, near)  # fmt: skip
+            done += taken
+            changed += moved
+            if count > 0:
+                k = draw_step(family, concave, cells_int, cells_float, indptr, indices, entries, rows, groups, generator,
+                              cells, steps, count, moving, met, met_steps, mark, weights, near, residuals)  # fmt: skip
+                if k == IMPROPER:
+                    return -1
+                done += 1
+                changed += k != 0
+    for _ in range(done, moves):
         count = draw_direction(meta, cumulative, pool, generator, cells, steps, dense, touched)
         if count == 0:
             continue

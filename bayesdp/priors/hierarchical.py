@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HIERARCHICAL"]
 
+_SPREAD = 0.75
+"""With this spread on the log scale 95% of the prior of a scale lies within a factor 4.3 of its median.
+
+Log-normal rather than half-normal: a scale of few groups has no mode at zero then, where NUTS would meet a funnel."""
+
 
 def _group(release: Release, name: str | None) -> str | None:
     """The group label to pool within: the one named, the only one, or none.
@@ -50,17 +55,16 @@ def _build(release: Release, hyper: Mapping[str, Any]) -> pm.Model:
         if group is not None:
             part = SumPart(release.frame, (group,))
             model.add_coord(group, part.answer_labels[0])
-            between = pm.HalfNormal("between", hyper["between_scale"])
-            deviation = pm.Normal(f"{group}_deviation", 0.0, 1.0, dims=group)
-            centre = centre + between * deviation[part.codes[0]]
-        within = pm.HalfNormal("within", hyper["within_scale"])
+            between = pm.LogNormal("between_groups", log(hyper["between"]), _SPREAD)
+            # Deviations that add up to zero, so that log_mean and their level do not take each other's place.
+            deviation = pm.ZeroSumNormal(f"{group}_deviation", sigma=between, dims=group)
+            centre = centre + deviation[part.codes[0]]
+        within = pm.LogNormal("within_group", log(hyper["within"]), _SPREAD)
         if hyper["rates"] == "gamma":
-            base = pm.NegativeBinomial.dist(
-                mu=pm.math.exp(centre) * pm.math.ones(release.frame.shape), alpha=within**-2
-            )
+            mu = pm.math.exp(centre) * pm.math.ones(release.frame.shape)
+            base = pm.NegativeBinomial.dist(mu=mu, alpha=within**-2)
         else:
-            log_rate = pm.Normal("log_rate", centre, within, dims=dim)
-            base = pm.Poisson.dist(pm.math.exp(log_rate))
+            base = pm.Poisson.dist(pm.math.exp(pm.Normal("log_rate", centre, within, dims=dim)))
         x = ConfidentialCounts("x", base, dims=release.dims)
         observe(release, x)
     return model
@@ -70,20 +74,21 @@ HIERARCHICAL = Prior(
     name="hierarchical",
     title="rates of a one-way table, partially pooled within groups",
     formula=(
-        "log_rate[i] ~ Normal(log_mean + between * deviation[group of i], within)\n"
-        "log_mean ~ Normal(log(mean), centre_scale);  deviation[g] ~ Normal(0, 1)\n"
-        "between ~ HalfNormal(between_scale);  within ~ HalfNormal(within_scale)\n"
-        "x[i] ~ Poisson(exp(log_rate[i]))\n"
-        "rates=gamma: rate[i] ~ Gamma with mean exp(log_mean + ...) and coefficient of variation `within`, "
-        "integrated\nout (x[i] negative binomial); faster, and better where the noise is larger than the "
-        "counts.\nWithout group labels `between` and `deviation` are left out."
+        "log m[g] = log_mean + deviation[g],  log_mean ~ Normal(log(mean), centre_scale)\n"
+        "deviation ~ ZeroSumNormal(between_groups), adding up to zero over the groups\n"
+        "rate[i] ~ Gamma with mean m[group of i] and coefficient of variation within_group\n"
+        "x[i] ~ Poisson(rate[i]);  the rates are integrated out (x[i] negative binomial)\n"
+        f"between_groups ~ LogNormal(log(between), {_SPREAD}),  within_group ~ LogNormal(log(within), {_SPREAD})\n"
+        "rates=lognormal: log rate[i] ~ Normal(log m[group of i], within_group) instead, with the log rates as\n"
+        "parameters; slower, and much slower where the noise is larger than the root of the counts.\n"
+        "Without group labels the deviations are left out."
     ),
     hyperparameters=(
         Hyperparameter("mean", None, "centre of the rates: the exact total, else the noisy one, per cell"),
         Hyperparameter("centre_scale", 1.5, "standard deviation of log_mean"),
-        Hyperparameter("between_scale", 1.0, "scale of the differences between groups, on the log scale"),
-        Hyperparameter("within_scale", 1.5, "scale of the differences within groups, on the log scale"),
-        Hyperparameter("rates", "lognormal", "law of the rates within a group", ("lognormal", "gamma")),
+        Hyperparameter("between", 0.5, "median of the differences between groups, on the log scale"),
+        Hyperparameter("within", 1.0, "median of the differences within groups, relative"),
+        Hyperparameter("rates", "gamma", "law of the rates within a group", ("gamma", "lognormal")),
         Hyperparameter("group", None, "group label to pool within", "text", "the only one"),
     ),
     build=_build,

@@ -102,9 +102,7 @@ def replacing_folder(path: str | os.PathLike[str], *, overwrite: bool = False, m
         and (target / marker).is_file()
         and all(entry.suffix in {".csv", ".json"} and entry.is_file() for entry in target.iterdir())
     ):
-        raise FileExistsError(
-            f"{str(target)!r} is not a folder with a release ({marker}), so it is not replaced"
-        )
+        raise FileExistsError(f"{str(target)!r} is not a folder with a release ({marker}), so it is not replaced")
     temporary, old = _sibling(target), _sibling(target)
     try:
         temporary.mkdir()

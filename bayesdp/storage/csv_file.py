@@ -69,18 +69,14 @@ def read_csv(path: str | os.PathLike[str]) -> CsvFile:
         with target.open(encoding="utf-8-sig", newline="") as text:
             rows = list(_rows(text))
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{target}: it is not text in UTF-8 ({error.reason} at byte {error.start})"
-        ) from None
+        raise ValueError(f"{target}: it is not text in UTF-8 ({error.reason} at byte {error.start})") from None
     except csv.Error as error:
         raise ValueError(f"{target}: it is not a CSV file ({error})") from None
     if not rows:
         raise ValueError(f"{target}: the file is empty")
     file = CsvFile(target, rows[0][1], tuple(rows[1:]))
     if len(file.header) == 1 and re.search(r"[;\t|]", file.header[0]):
-        raise ValueError(
-            f"{target}: columns must be separated by commas, the first line is {file.header[0]!r}"
-        )
+        raise ValueError(f"{target}: columns must be separated by commas, the first line is {file.header[0]!r}")
     repeated = [name for i, name in enumerate(file.header) if name in file.header[:i]]
     if repeated:
         raise ValueError(f"{target}: the header names a column twice: {shown(repeated)}")
@@ -100,9 +96,7 @@ def _rows(text: Iterator[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
             yield reader.line_num, tuple(fields)
 
 
-def numbers(
-    file: CsvFile, cells: Sequence[tuple[int, str, str]]
-) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+def numbers(file: CsvFile, cells: Sequence[tuple[int, str, str]]) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
     """The numbers of some cells: int64 if all are written as integers, else float64; NaN where one is empty.
 
     Parameters
@@ -120,8 +114,7 @@ def numbers(
     for line, name, text in cells:
         if text and not _NUMBER.fullmatch(text):
             raise ValueError(
-                f"{file.at(line)}: {text!r} at {name} is not a number; leave the cell empty if it was not "
-                "published"
+                f"{file.at(line)}: {text!r} at {name} is not a number; leave the cell empty if it was not published"
             )
     if all(_INTEGER.fullmatch(text) for _, _, text in cells):
         return np.array([int(text) for _, _, text in cells], dtype=np.int64)

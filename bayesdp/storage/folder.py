@@ -53,9 +53,7 @@ def write_folder(release: Release, folder: str | os.PathLike[str], *, overwrite:
 def _check_writable(name: str, query: Query) -> None:
     """Labels that text would not tell apart, or not keep, go into netCDF only."""
     if "value" in query.dims:
-        raise ValueError(
-            f"{name} has a dimension called 'value', the name of the column of numbers; use to_netcdf"
-        )
+        raise ValueError(f"{name} has a dimension called 'value', the name of the column of numbers; use to_netcdf")
     for dim, labels in query.coords.items():
         texts = [str(label) for label in labels]
         if len(set(texts)) < len(texts) or any(text != text.strip() for text in texts):
@@ -66,12 +64,8 @@ def _check_writable(name: str, query: Query) -> None:
 
 
 def _rows(part: Measured | Exact) -> Iterator[list[object]]:
-    hidden = (
-        part.unmeasured.reshape(-1) if isinstance(part, Measured) else np.zeros(part.values.size, np.bool_)
-    )
-    for labels, value, blank in zip(
-        _cells(part.query), part.values.reshape(-1).tolist(), hidden, strict=True
-    ):
+    hidden = part.unmeasured.reshape(-1) if isinstance(part, Measured) else np.zeros(part.values.size, np.bool_)
+    for labels, value, blank in zip(_cells(part.query), part.values.reshape(-1).tolist(), hidden, strict=True):
         yield [*labels, "" if blank else value]
 
 

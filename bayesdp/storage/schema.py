@@ -122,9 +122,7 @@ def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | Non
         own = _entry(entry, _MEASURED_KEYS, f"measured_{i}")
         query = _query(own["query"], frame)
         values, unmeasured = numbers.values(own["variable"], query)
-        invariants = (
-            None if own["invariants"] is None else Invariants(_query(own["invariants"], frame), frame)
-        )
+        invariants = None if own["invariants"] is None else Invariants(_query(own["invariants"], frame), frame)
         law = NoiseLaw.from_description(own["law"])
         measurements.append(Measured(query, values, law, invariants, own["name"], unmeasured=unmeasured))
     exact = []
@@ -265,8 +263,7 @@ class _DatasetNumbers(Numbers):
         dims, _ = _layout(variable.removesuffix("_unmeasured"), query)
         if array.dims != dims or array.shape != query.shape:
             raise ValueError(
-                f"{variable} must have dimensions {dims} of sizes {query.shape}, got {array.dims} of "
-                f"{array.shape}"
+                f"{variable} must have dimensions {dims} of sizes {query.shape}, got {array.dims} of {array.shape}"
             )
         if array.dtype.kind not in "iufb":
             raise ValueError(f"{variable} must hold numbers, got dtype {array.dtype}")
@@ -275,9 +272,7 @@ class _DatasetNumbers(Numbers):
 
 def from_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> Release:
     """A release from its Dataset; see `bayesdp.Release.from_dataset`."""
-    attrs = {
-        key: value.item() if isinstance(value, np.generic) else value for key, value in dataset.attrs.items()
-    }
+    attrs = {key: value.item() if isinstance(value, np.generic) else value for key, value in dataset.attrs.items()}
     if "bayesdp_schema" not in attrs:
         raise ValueError("it holds no release: the attribute 'bayesdp_schema' is missing")
     version = attrs.pop("bayesdp_schema")
@@ -302,17 +297,11 @@ def _check_nothing_else(dataset: xr.Dataset, release: Release) -> None:
     unknown = sorted(map(str, set(dataset.variables) - set(expected.variables)))
     missing = sorted(map(str, set(expected.variables) - set(dataset.variables)))
     if unknown or missing:
-        told = [
-            f"{what}: {shown(which)}" for what, which in (("unknown", unknown), ("missing", missing)) if which
-        ]
+        told = [f"{what}: {shown(which)}" for what, which in (("unknown", unknown), ("missing", missing)) if which]
         raise ValueError(f"it holds other variables than a release has ({'; '.join(told)})")
     for name, array in expected.variables.items():
         found = dataset.variables[name]
         if set(found.attrs) - {"long_name"}:
-            raise ValueError(
-                f"{name} has unknown attributes: {shown(sorted(set(found.attrs) - {'long_name'}))}"
-            )
-        if name in expected.coords and (
-            found.dims != array.dims or found.values.tolist() != array.values.tolist()
-        ):
+            raise ValueError(f"{name} has unknown attributes: {shown(sorted(set(found.attrs) - {'long_name'}))}")
+        if name in expected.coords and (found.dims != array.dims or found.values.tolist() != array.values.tolist()):
             raise ValueError(f"the labels in the coordinate {name!r} differ from those of the frame")

@@ -84,9 +84,7 @@ def loads(text: Any, what: str) -> Any:
     if not isinstance(text, str):
         raise ValueError(f"{what} must be JSON text, got {type(text).__name__}")
     try:
-        value = json.loads(
-            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_distinct
-        )
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_distinct)
         # Half a surrogate pair, raw or escaped, is no character: nothing could write such a label again.
         json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
@@ -107,8 +105,6 @@ def expect(value: Any, kind: type, what: str, keys: set[str] | None = None) -> A
     if keys is not None and isinstance(value, dict):
         unknown, missing = sorted(set(value) - keys), sorted(keys - set(value))
         if unknown or missing:
-            told = [
-                f"{word}: {shown(own)}" for word, own in (("unknown", unknown), ("missing", missing)) if own
-            ]
+            told = [f"{word}: {shown(own)}" for word, own in (("unknown", unknown), ("missing", missing)) if own]
             raise ValueError(f"{what} has the wrong keys ({'; '.join(told)})")
     return value

@@ -115,6 +115,7 @@ def pvalue(draws: Ints, points: Ints, probability: Floats) -> float:
     if expected[-1] < 10:
         observed = np.append(observed[:-2], observed[-2:].sum())
         expected = np.append(expected[:-2], expected[-2:].sum())
+    assert len(expected) > 1, "too few draws to test anything"
     statistic = float(((observed - expected) ** 2 / expected).sum())
     return float(chi2.sf(statistic, len(expected) - 1))
 
