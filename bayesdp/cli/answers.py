@@ -145,7 +145,7 @@ def _diagnostics(chains: npt.NDArray[Any], determined: npt.NDArray[np.bool_]) ->
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             found[0, free] = array_stats.ess(own, chain_axis=0, draw_axis=1, method="bulk")
-            found[1, free] = array_stats.ess(own, chain_axis=0, draw_axis=1, method="tail")
+            found[1, free] = array_stats.ess(own, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95))
             if chains.shape[0] > 1:
                 found[2, free] = array_stats.rhat(own, chain_axis=0, draw_axis=1)
     return found[0], found[1], found[2]

@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
     )
     own.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
     own.add_argument("--query", default="cells", metavar="QUERY", help=f"what to summarise: {FORMS} (default: cells)")
-    own.add_argument("--var", metavar="NAME", help="the counts in the model (default: x, or the only counts there are)")
+    own.add_argument("--var", metavar="NAME", help="the counts in the model (default: those that the release is about)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -86,8 +86,10 @@ def _counts(tree: xr.DataTree, release: Release, name: str | None) -> xr.DataArr
         for own, array in posterior.data_vars.items()
         if set(array.dims) == {"chain", "draw", *release.dims} and array.dtype.kind in "iu"
     }
-    if name is None and ("x" in found or len(found) == 1):
-        name = "x" if "x" in found else next(iter(found))
+    if name is None and "fiber" in tree.children:
+        name = str(tree["fiber"].attrs.get("variable", "x"))
+    if name is None and len(found) == 1:
+        name = next(iter(found))
     if name is None or name not in found:
         told = f"there is no {name!r} among them" if name else "name one with --var"
         raise ValueError(f"counts with the dimensions of the table are {', '.join(found) or 'missing'}; {told}")

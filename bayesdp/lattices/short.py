@@ -11,7 +11,6 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.line import NEGLIGIBLE, SHORT, find_step, tabulate_units
 from bayesdp.lattices.random import below, uniform
 from bayesdp.lattices.state import (
     EXP_MINUS_RATE,
@@ -29,6 +28,7 @@ from bayesdp.lattices.state import (
     WINDOW,
     X,
 )
+from bayesdp.lattices.weights import NEGLIGIBLE, SHORT, find_step, tabulate_units
 
 __all__ = ["short_moves"]
 

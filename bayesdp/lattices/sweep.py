@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.lattices.direction import draw_direction
-from bayesdp.lattices.line import IMPROPER, draw_step
+from bayesdp.lattices.line import draw_step
 from bayesdp.lattices.moves import PRODUCT, Moves
 from bayesdp.lattices.short import short_moves
 from bayesdp.lattices.state import ACROSS, ALONG, SQUARED, UNIT_CELLS, VALUE, WINDOW, State, X
+from bayesdp.lattices.wide import IMPROPER
 
 __all__ = ["move_once", "sweep", "sweep_arguments", "take_back"]
 
