@@ -26,6 +26,7 @@ from tests.lattices.oracles import (
 from tests.lattices.test_basis import NESTED
 
 DECOMPOSABLE = Invariants(Margins(labels(2, 3, 2), ["a", "b"], ["b", "c"]))
+SUMMED_OUT = Invariants(Margins(labels(2, 3, 2), ["a"], ["b"]))
 CYCLE_OF_FOUR = Invariants(Margins(labels(2, 2, 2, 2), ["a", "b"], ["b", "c"], ["c", "d"], ["a", "d"]))
 
 INVARIANTS = [
@@ -36,6 +37,7 @@ INVARIANTS = [
     two_way_margins(3, 3, 3),
     two_way_margins(3, 4, 6),  # larger than what gets a list: product moves alone must generate the lattice
     DECOMPOSABLE,
+    SUMMED_OUT,
     CYCLE_OF_FOUR,
     Invariants(Margins(labels(2, 2, 3), ["a", "b"], ["c"])),
     Invariants(Margins(labels(3, 4), ["a"])),
@@ -109,9 +111,7 @@ def fiber(invariants: Invariants, table: np.ndarray, reach: int) -> np.ndarray:
     return points[np.all(points >= 0, axis=1)]
 
 
-@pytest.mark.parametrize(
-    "invariants", [one_way(3, 3), DECOMPOSABLE, one_way(2, 2, 2), BLOCKS, LOOSE], ids=repr
-)
+@pytest.mark.parametrize("invariants", [one_way(3, 3), DECOMPOSABLE, one_way(2, 2, 2), BLOCKS, LOOSE], ids=repr)
 def test_proved_moves_connect_enumerated_fibers(invariants, make_rng):
     moves = moves_for(invariants)
     assert moves.proved
@@ -197,9 +197,7 @@ def test_the_isolated_fiber_is_crossed_by_listed_moves_and_by_sums():
     # Random sums of the 27 basic moves, without the list: about one in 800 is the step.
     moves = moves_for(invariants)
     kinds = [0, 2]
-    alone = type(moves)(
-        moves.meta[kinds], np.array([0.1, 1.0]), moves.pool, moves.longest, moves.proved, moves.claim
-    )
+    alone = type(moves)(moves.meta[kinds], np.array([0.1, 1.0]), moves.pool, moves.longest, moves.proved, moves.claim)
     drawn = [tuple(v) for v in directions(alone, 27, 40000).tolist()]
     assert drawn.count(step) + drawn.count(tuple(-x for x in step)) > 10
 

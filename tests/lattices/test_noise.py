@@ -49,7 +49,9 @@ def test_noise_follows_its_law(case, law, scale, make_rng):
 
 
 # The exact samplers' cases by Markov chain, on the same enumeration.
-@pytest.mark.parametrize(("case", "law", "scale"), [("totals", "l1", 0.6), ("2x2", "l2", 1.1), ("2x2", "gaussian", 2.0)])
+@pytest.mark.parametrize(
+    ("case", "law", "scale"), [("totals", "l1", 0.6), ("2x2", "l2", 1.1), ("2x2", "gaussian", 2.0)]
+)
 def test_the_chain_agrees_where_there_is_an_exact_sampler(case, law, scale, make_rng):
     invariants, reach = CASES[case]
     points = lattice_points(invariants.matrix.toarray(), reach)

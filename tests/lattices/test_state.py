@@ -60,7 +60,10 @@ def test_laplace_noise_replaces_and_gaussian_noise_adds_up(packed):
     add_gaussian(packed, 0.25, [1.0, 2.0, 3.0, 4.0])
     add_gaussian(packed, [0.0, 1.0, 0.0, 0.5], [9.0, -1.0, 9.0, 2.0])
     x = 1.7  # the two terms at x, up to a constant in x
-    terms = -0.5 * 0.25 * (x - np.array([1, 2, 3, 4])) ** 2 - 0.5 * np.array([0, 1, 0, 0.5]) * (x - np.array([9, -1, 9, 2])) ** 2
+    terms = (
+        -0.5 * 0.25 * (x - np.array([1, 2, 3, 4])) ** 2
+        - 0.5 * np.array([0, 1, 0, 0.5]) * (x - np.array([9, -1, 9, 2])) ** 2
+    )
     terms += 0.5 * 0.25 * np.array([1, 2, 3, 4]) ** 2 + 0.5 * np.array([0, 1, 0, 0.5]) * np.array([9, -1, 9, 2]) ** 2
     np.testing.assert_allclose(-0.5 * cells[:, state.PRECISION] * x**2 + cells[:, state.LINEAR] * x, terms)
     clear_noise(packed)

@@ -1,0 +1,88 @@
+"""How large the noise of a measurement is: closed form where there is one, else by drawing from the law."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.invariants import Invariants
+from bayesdp.queries import SumPart
+from bayesdp.release import Measured
+
+__all__ = ["NoiseScale", "noise_scale"]
+
+type Floats = npt.NDArray[np.float64]
+
+_STEPS = 10_000_000
+"""Steps of the noise sampler that a picture is worth: a few seconds."""
+_SWEEPS = 1000
+_MOST, _FEWEST = 4000, 20
+_LARGEST_DIMENSION = 5000
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseScale:
+    """Standard deviation of the noise of each answer.
+
+    Parameters
+    ----------
+    sd : float array, shape (answers,)
+        In counts; NaN where it is not known.
+    draws : int array, shape (draws, answers), or None
+        Noise that `sd` was computed from; None if there is a closed form.
+    exchangeable : bool
+        Whether the invariants treat all cells alike, so that `sd` pools them.
+    """
+
+    sd: Floats
+    draws: npt.NDArray[np.int64] | None = None
+    exchangeable: bool = False
+
+    @property
+    def words(self) -> str:
+        """Where the numbers come from."""
+        if np.isnan(self.sd).all():
+            return "no closed form, and the table is too large to find it by simulation here"
+        if self.draws is None:
+            return "from the closed form of the law"
+        pooled = ", pooled over the cells because the invariants treat them alike" if self.exchangeable else ""
+        return f"no closed form: from {len(self.draws)} simulated draws of the law{pooled}"
+
+
+def noise_scale(measured: Measured) -> NoiseScale:
+    """Find the standard deviation of the noise of each answer of a measurement.
+
+    Examples
+    --------
+    >>> from bayesdp.noise import DiscreteGaussian
+    >>> from bayesdp.queries import Identity
+    >>> cells = Identity({"county": ["Alpha", "Beta"]})
+    >>> noise_scale(Measured(cells, [3, 4], DiscreteGaussian(sigma=5.0))).sd
+    array([5., 5.])
+    """
+    law, shape, invariants = measured.law, measured.query.shape, measured.invariants
+    variance = law.variance(shape, invariants)
+    if variance is not None:
+        return NoiseScale(np.sqrt(np.broadcast_to(variance, shape)).reshape(-1))
+    if invariants is None or invariants.dimension > _LARGEST_DIMENSION:
+        return NoiseScale(np.full(measured.query.rows, np.nan))
+    size = int(np.clip(_STEPS // (_SWEEPS * max(invariants.dimension, 1)), _FEWEST, _MOST))
+    # A fixed seed: the law is public, and a report that is written twice shall say the same.
+    drawn = law.draw(np.random.default_rng(0), shape, size=size, invariants=invariants).reshape(size, -1)
+    squares = (drawn.astype(np.float64) ** 2).mean(axis=0)  # the mean of the noise is zero
+    alike = _alike(invariants)
+    sd = np.sqrt(np.full_like(squares, squares.mean()) if alike else squares)
+    return NoiseScale(sd, drawn.astype(np.int64), alike)
+
+
+def _alike(invariants: Invariants) -> bool:
+    """Whether any cell can be brought to the place of any other by permuting labels within dimensions.
+
+    True if the invariants are margins: a permutation of the labels of a dimension changes none of their kernels.
+    """
+    return all(
+        isinstance(part, SumPart) and all(name in part.frame.dims for name in part.keep)
+        for part in invariants.query.parts
+    )

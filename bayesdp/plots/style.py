@@ -1,0 +1,90 @@
+"""Colours, sizes and labels that all pictures share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from bayesdp.frames import Frame
+
+__all__ = ["COLOURS", "WIDTH", "cell_labels", "figure", "percent", "plain", "style"]
+
+COLOURS = {
+    "posterior": "#0072B2",
+    "release": "#D55E00",
+    "truth": "#000000",
+    "determined": "#767676",
+    "prior": "#009E73",
+    "grid": "#DDDDDD",
+}
+"""The palette of Okabe and Ito, safe for colour-blind readers; every kind also has a shape of its own."""
+
+WIDTH = 6.0
+"""Inches: letters stay legible on a phone, where a picture is as wide as the screen."""
+
+_LONGEST_LABEL = 34
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Matplotlib's settings for these pictures; the user's own come back afterwards."""
+    settings = {
+        "font.size": 10.5,
+        "axes.titlesize": 11,
+        "axes.labelsize": 10.5,
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+        "figure.constrained_layout.use": True,
+    }
+    with mpl.rc_context(settings):
+        yield
+
+
+def figure(height: float) -> Figure:
+    """A figure without pyplot: nothing is left open, and no display is needed."""
+    return Figure(figsize=(WIDTH, height), layout="constrained")
+
+
+def percent(prob: float) -> str:
+    """A probability as it is written in front of an interval.
+
+    Examples
+    --------
+    >>> percent(0.95)
+    '95%'
+    """
+    return f"{100 * prob:.10g}%"
+
+
+def plain(text: Any) -> str:
+    """A label as Matplotlib shall draw it: no formulas, no line breaks, not too long.
+
+    Examples
+    --------
+    >>> print(plain("5$ or more"))
+    5\\$ or more
+    """
+    shown = "".join(character if character.isprintable() else "�" for character in str(text))
+    if len(shown) > _LONGEST_LABEL:
+        shown = shown[: _LONGEST_LABEL - 1] + "…"
+    return shown.replace("\\", "\\\\").replace("$", "\\$") if "$" in shown else shown
+
+
+def cell_labels(frame: Frame, cells: Sequence[int]) -> list[str]:
+    """Short labels of some cells: their labels along each dimension."""
+    sizes = frame.shape
+    labels = []
+    for cell in cells:
+        place, rest = [], int(cell)
+        for size in reversed(sizes):
+            rest, own = divmod(rest, size)
+            place.append(own)
+        shown = [str(labels_of[i]) for labels_of, i in zip(frame.labels, reversed(place), strict=True)]
+        labels.append(plain(" · ".join(shown)))
+    return labels

@@ -1,0 +1,79 @@
+"""A two-way table whose margins are exact: the 4 x 4 table of delinquent children.
+
+The table counts (fictitious) delinquent children by county and by education of the head of household. The agency
+publishes both margins exactly and every cell with noise that changes no margin. What can be said of the cells?
+
+Read from top to bottom: this is how a model with `bayesdp` is written. Run it with ``python models/delinquent_children.py``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+
+import bayesdp as bdp
+
+__all__ = ["build_model", "make_release"]
+
+
+def make_release(seed: int | None = 2023) -> bdp.Release:
+    """Play the agency: both margins exact, lattice Laplace noise on the cells.
+
+    Parameters
+    ----------
+    seed : int, optional
+        Seed of a simulated release; None publishes for real, with the operating system's entropy.
+    """
+    table = bdp.datasets.delinquent_children()
+    mechanism = bdp.LatticeLaplace(bdp.Margins(table, ["county"], ["education"]), epsilon=0.25, norm="l1")
+    return mechanism.release(table, rng=None if seed is None else np.random.default_rng(seed))
+
+
+def build_model(release: bdp.Release) -> pm.Model:
+    """Log-linear Poisson counts with overdispersion, given a release.
+
+    Parameters
+    ----------
+    release : Release
+        Of a two-way table with exact margins.
+
+    Returns
+    -------
+    pymc.Model
+
+    Notes
+    -----
+    ``log rate = intercept + row + column``, independence of rows and columns, is where a statistician starts with a
+    two-way table; the gamma factor of each cell (a negative binomial, once it is integrated out) lets cells depart
+    from it. The exact margins are part of the likelihood: they inform the effects, and hold the counts on their fiber.
+    """
+    rows, columns = release.dims
+    # Public knowledge sets the scale: the grand total is exact, so the mean cell is known.
+    grand_total = sum(int(part.values.sum()) for part in release.exact[:1])
+    mean_cell = grand_total / release.frame.size
+
+    with pm.Model(coords=release.coords) as model:
+        intercept = pm.Normal("intercept", np.log(mean_cell), 1.0)
+        row_effect = pm.ZeroSumNormal("row_effect", 1.0, dims=rows)
+        column_effect = pm.ZeroSumNormal("column_effect", 1.0, dims=columns)
+        mean = pm.math.exp(intercept + row_effect[:, None] + column_effect[None, :])
+
+        # How far cells stray from independence: the coefficient of variation of the gamma factor is 1 / sqrt(shape).
+        variation = pm.HalfNormal("variation", 0.5)
+        shape = 1.0 / (variation**2 + 1e-6)
+
+        # The counts that nobody outside the agency has seen. PyMC gives them to the step method that knows fibers.
+        x = bdp.ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=mean, alpha=shape), dims=release.dims)
+
+        # Noisy cells and exact margins, each as what it is: a likelihood.
+        bdp.observe(release, x)
+    return model
+
+
+if __name__ == "__main__":
+    published = make_release()
+    print(published)
+    with build_model(published):
+        posterior = bdp.sample(chains=4, random_seed=1, nuts_sampler="pymc", target_accept=0.95)
+    print(posterior["diagnostics"].attrs["message"])
+    print(posterior["posterior"]["x"].mean(("chain", "draw")).round(1).to_pandas())
