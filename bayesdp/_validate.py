@@ -149,11 +149,11 @@ def finite_array(
     if array.dtype.kind == "f":
         bad = np.flatnonzero(~np.isfinite(flat))
         if bad.size:
-            raise ValueError(f"{argument} must be finite, but {name_of(int(bad[0]))} is {flat[bad[0]]!r}")
+            raise ValueError(f"{argument} must be finite, but {name_of(int(bad[0]))} is {flat[bad[0]]}")
     big = np.flatnonzero((flat >= MAX_COUNT) | (flat <= -MAX_COUNT))
     if big.size:
         raise ValueError(
-            f"{argument} must be smaller than 2**53 in absolute value, but {name_of(int(big[0]))} is {flat[big[0]]!r}"
+            f"{argument} must be smaller than 2**53 in absolute value, but {name_of(int(big[0]))} is {flat[big[0]]}"
         )
     if array.dtype.kind in "iu":
         return array.astype(np.int64)
@@ -192,10 +192,10 @@ def integer_array(
         fractional = np.flatnonzero(flat != np.rint(flat))
         if fractional.size:
             where = int(fractional[0])
-            raise ValueError(f"{argument} must hold whole numbers, but {name_of(where)} is {flat[where]!r}")
+            raise ValueError(f"{argument} must hold whole numbers, but {name_of(where)} is {flat[where]}")
     if minimum is not None:
         low = np.flatnonzero(flat < minimum)
         if low.size:
             where = int(low[0])
-            raise ValueError(f"{argument} must be at least {minimum}, but {name_of(where)} is {flat[where]!r}")
+            raise ValueError(f"{argument} must be at least {minimum}, but {name_of(where)} is {flat[where]}")
     return array.astype(np.int64)

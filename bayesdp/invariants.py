@@ -77,6 +77,10 @@ class Invariants:
     def __hash__(self) -> int:
         return hash(("invariants", self.query))
 
+    def __getstate__(self) -> dict[str, Query]:
+        # Without what was computed from it: a sparse factor cannot be pickled.
+        return {"query": self.query}
+
     @property
     def frame(self) -> Frame:
         """Labels of the table."""

@@ -73,7 +73,7 @@ def plain(text: Any) -> str:
     shown = "".join(character if character.isprintable() else "�" for character in str(text))
     if len(shown) > _LONGEST_LABEL:
         shown = shown[: _LONGEST_LABEL - 1] + "…"
-    return shown.replace("\\", "\\\\").replace("$", "\\$") if "$" in shown else shown
+    return shown.replace("$", "\\$")
 
 
 def cell_labels(frame: Frame, cells: Sequence[int]) -> list[str]:

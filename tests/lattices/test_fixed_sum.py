@@ -12,7 +12,7 @@ from scipy.special import eval_legendre
 from bayesdp.lattices import fixed_sum
 from bayesdp.lattices.fixed_sum import draw_fixed_sums, log_normaliser
 from bayesdp.lattices.random import seed_state
-from tests.lattices.oracles import LEVEL, law_on, lattice_points, pvalue
+from tests.lattices.oracles import LEVEL, lattice_points, law_on, pvalue
 
 
 def test_log_normaliser_is_the_legendre_polynomial():

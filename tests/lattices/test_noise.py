@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesdp.lattices import choose_sampler, sample_noise
-from tests.lattices.oracles import CASES, LEVEL, law_on, lattice_points, one_way, pvalue
+from tests.lattices.oracles import CASES, LEVEL, lattice_points, law_on, one_way, pvalue
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,160 @@
+"""Intervals of every cell: what was published, the posterior, and the truth where it is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from matplotlib.figure import Figure
+
+from bayesdp._validate import choice, positive_integer
+from bayesdp.plots.fit import Fit, Summary
+from bayesdp.plots.style import COLOURS, cell_labels, figure, percent, style
+
+__all__ = ["intervals", "number_of_pages"]
+
+type Floats = npt.NDArray[np.float64]
+
+_INVISIBLE = 25.0
+"""If the counts spread over this many times the typical interval, intervals around counts are too short to see."""
+
+
+def number_of_pages(cells: int, limit: int) -> int:
+    """How many pages of `limit` cells a table has."""
+    return -(-cells // limit)
+
+
+def intervals(
+    posterior: xr.DataTree,
+    *,
+    prob: float = 0.95,
+    truth: Any = None,
+    limit: int = 40,
+    page: int | None = None,
+    scale: str = "auto",
+) -> Figure:
+    """Draw the posterior interval of each cell beside what was published.
+
+    Parameters
+    ----------
+    posterior : xarray.DataTree
+        As `bayesdp.sample` returns it.
+    prob : float, default 0.95
+        Probability of the equal-tailed intervals.
+    truth : xarray.DataArray or array_like, shape (*table), optional
+        The confidential table, in a simulation.
+    limit : int, default 40
+        Most cells on one picture.
+    page : int, optional
+        Which `limit` cells of the table, in its order, from 1. Without it a larger table shows the cells with the widest
+        intervals; the title says which are shown.
+    scale : {"auto", "count", "difference"}
+        Counts, or counts minus the published value. ``auto`` takes the difference where intervals around the counts
+        would be too short to see.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the DataTree is not a posterior of a release, or an argument is not valid.
+
+    Examples
+    --------
+    >>> posterior = getfixture("posterior")
+    >>> intervals(posterior, prob=0.9).axes[0].get_xlabel()
+    'count'
+    """
+    fit = Fit.of(posterior)
+    positive_integer(limit, "limit")
+    choice(scale, ("auto", "count", "difference"), "scale")
+    own = fit.summary(fit.cells, prob)
+    cells, which = _chosen(own, limit, page)
+    shift = np.zeros(len(own.mean))
+    if scale == "difference" or (scale == "auto" and _too_short(own, fit, cells)):
+        if not np.isfinite(fit.published[cells]).all():
+            raise ValueError("scale='difference' needs a published value of every cell shown; use scale='count'")
+        shift = fit.published
+    return _draw(fit, own, cells, which, shift, fit.truth(truth))
+
+
+def _chosen(own: Summary, limit: int, page: int | None) -> tuple[npt.NDArray[np.int64], str]:
+    """Which cells are shown, and how the title says so."""
+    total = len(own.mean)
+    if page is not None:
+        pages = number_of_pages(total, limit)
+        if positive_integer(page, "page") > pages:
+            raise ValueError(f"page must be at most {pages}, the number of pages of {limit} cells, got {page}")
+        start, stop = (page - 1) * limit, min(page * limit, total)
+        told = f"cells {start + 1} to {stop} of {total}" if total > limit else f"all {total} cells"
+        return np.arange(start, stop), told
+    if total <= limit:
+        return np.arange(total), f"all {total} cells"
+    widest = np.argsort(-(own.upper - own.lower), kind="stable")[:limit]
+    return widest, f"the {limit} of {total} cells with the widest intervals"
+
+
+def _too_short(own: Summary, fit: Fit, cells: npt.NDArray[np.int64]) -> bool:
+    """Whether intervals would be mere dots on the scale of the counts."""
+    free = cells[~fit.determined[cells]]
+    if not free.size or not np.isfinite(fit.published[cells]).all():
+        return False
+    typical = float(np.median(own.upper[free] - own.lower[free]))
+    return bool(np.ptp(own.mean[cells]) > _INVISIBLE * max(typical, 1.0))
+
+
+def _draw(
+    fit: Fit, own: Summary, cells: npt.NDArray[np.int64], which: str, shift: Floats, truth: Floats | None
+) -> Figure:
+    rows = np.arange(len(cells))
+    fixed = fit.determined[cells]
+    free = ~fixed
+    centred = bool(shift.any())
+    labels = cell_labels(fit.release.frame, cells)
+    if centred:
+        labels = [f"{label} ({shift[cell]:,.0f})" for label, cell in zip(labels, cells, strict=True)]
+    low, high, mean = (array[cells] - shift[cells] for array in (own.lower, own.upper, own.mean))
+    with style():
+        drawn = figure(1.45 + 0.24 * max(len(cells), 3))
+        axes = drawn.add_subplot()
+        axes.hlines(
+            rows[free],
+            low[free],
+            high[free],
+            color=COLOURS["posterior"],
+            linewidth=3,
+            alpha=0.55,
+            label=f"posterior: {percent(own.prob)} equal-tailed interval",
+        )
+        axes.plot(mean[free], rows[free], "o", color=COLOURS["posterior"], markersize=5, label="posterior mean")
+        if fixed.any():
+            label = "determined by the exact values"
+            axes.plot(mean[fixed], rows[fixed], "s", color=COLOURS["determined"], markersize=6, label=label)
+        published = fit.published[cells] - shift[cells]
+        if np.isfinite(published).any():
+            look = {"color": COLOURS["release"], "markersize": 6, "markerfacecolor": "none", "markeredgewidth": 1.4}
+            axes.plot(published, rows, "D", label="published (noisy)", **look)
+        if truth is not None:
+            axes.plot(
+                truth[cells] - shift[cells],
+                rows,
+                "x",
+                color=COLOURS["truth"],
+                markersize=6,
+                markeredgewidth=1.6,
+                label="truth",
+            )
+        axes.set_yticks(rows, labels)
+        axes.set_ylim(len(cells) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", color=COLOURS["grid"])
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.locator_params(axis="x", nbins=6)
+        axes.set_xlabel("count minus published value (in brackets)" if centred else "count")
+        drawn.suptitle(f"Counts: {which}", x=0.01, ha="left", fontsize=11)
+        drawn.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=9.5)
+    return drawn

@@ -1,0 +1,124 @@
+"""The noise law of a measurement: its mass or density, with its standard deviation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
+from bayesdp.plots.fit import Fit
+from bayesdp.plots.noise_scale import NoiseScale, noise_scale
+from bayesdp.plots.style import COLOURS, figure, plain, style
+from bayesdp.release import Measured
+
+__all__ = ["noise_law"]
+
+_REACH = 4.0
+"""Standard deviations to each side."""
+_MOST_BARS = 121
+
+
+def noise_law(posterior: xr.DataTree, *, measurement: int = 0) -> Figure:
+    """Draw the law of the noise that was added to one answer of a measurement.
+
+    Parameters
+    ----------
+    posterior : xarray.DataTree
+        As `bayesdp.sample` returns it.
+    measurement : int, default 0
+        Which measurement of the release.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Mass (integer noise) or density of the noise of one answer, with dashed lines at one standard deviation. Where
+        scales differ between answers: that with the median scale. Where the marginal law of a cell has no formula:
+        relative frequencies of simulated noise.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the DataTree is not a posterior of a release, or there is no such measurement.
+
+    Examples
+    --------
+    >>> posterior = getfixture("posterior")
+    >>> noise_law(posterior).axes[0].get_xlabel()
+    'noise (count)'
+    """
+    own = Fit.of(posterior).release.measurements
+    if not 0 <= measurement < len(own):
+        raise ValueError(f"measurement must be from 0 to {len(own) - 1}, got {measurement!r}")
+    return draw_noise_law(own[measurement], noise_scale(own[measurement]))
+
+
+def draw_noise_law(measured: Measured, scale: NoiseScale) -> Figure:
+    """Draw the law of a measurement whose scale is known already."""
+    known = scale.sd[np.isfinite(scale.sd)]
+    # The answer in the middle, not the mean of two: its noise can be looked up.
+    answer = int(np.argsort(scale.sd, kind="stable")[len(known) // 2]) if known.size else 0
+    sd = float(scale.sd[answer]) if known.size else np.nan
+    with style():
+        drawn = figure(3.0)
+        axes = drawn.add_subplot()
+        if not np.isfinite(sd) or sd == 0:
+            told = "the noise is always 0 here" if sd == 0 else "the size of the noise is not known here"
+            axes.text(0.5, 0.5, told, transform=axes.transAxes, ha="center")
+            axes.set_axis_off()
+            return drawn
+        which = _curve(axes, measured, scale, answer, sd)
+        for side in (-1, 1):
+            label = f"± 1 standard deviation = {sd:,.3g} counts" if side > 0 else None
+            axes.axvline(side * sd, color=COLOURS["truth"], linestyle="--", linewidth=1.2, label=label)
+        axes.set_title(f"Noise: {plain(measured.law.name)}{which}")
+        axes.set_xlabel("noise (count)")
+        axes.set_ylim(bottom=0)
+        axes.legend(frameon=False, fontsize=9.5, loc="upper right")
+    return drawn
+
+
+def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: float) -> str:
+    """Draw mass, density or frequencies; say which answer they are of."""
+    varies = bool(np.ptp(scale.sd[np.isfinite(scale.sd)]) > 1e-9)
+    which = f", {plain(measured.query.names[answer])}" if varies else ""
+    law = measured.law
+    reach = int(np.ceil(_REACH * sd))
+    if isinstance(law, DiscreteGaussian | DiscreteLaplace):
+        name = "sigma" if isinstance(law, DiscreteGaussian) else "b"
+        own = np.broadcast_to(getattr(law, name), measured.query.shape).reshape(-1)[answer]
+        values = np.arange(-reach, reach + 1)
+        _bars(axes, values, np.exp(replace(law, **{name: float(own)}).log_mass(values)))
+        axes.set_ylabel("probability")
+        return which
+    if not law.integer:
+        grid = np.linspace(-reach, reach, 400)
+        density = np.exp(-0.5 * (grid / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
+        axes.fill_between(grid, density, color=COLOURS["release"], alpha=0.35)
+        axes.plot(grid, density, color=COLOURS["release"])
+        axes.set_ylabel("density (per count)")
+        return which
+    drawn = scale.draws
+    if drawn is None:
+        size = 4000
+        drawn = law.draw(np.random.default_rng(0), measured.query.shape, size=size, invariants=measured.invariants)
+        drawn = np.asarray(drawn).reshape(size, -1)
+    sample = drawn.reshape(-1) if scale.exchangeable else drawn[:, answer]
+    values, counts = np.unique(sample, return_counts=True)
+    _bars(axes, values, counts / counts.sum())
+    axes.set_xlim(-reach - 0.5, reach + 0.5)
+    axes.set_ylabel("frequency (simulated)")
+    return which or ", one cell"
+
+
+def _bars(axes: Axes, values: npt.NDArray[np.int64], heights: npt.NDArray[np.float64]) -> None:
+    """Draw a bar at each integer, or a line where bars would touch."""
+    if len(values) <= _MOST_BARS:
+        axes.bar(values, heights, width=0.7, color=COLOURS["release"], alpha=0.75)
+    else:
+        axes.plot(values, heights, color=COLOURS["release"])
+        axes.fill_between(values, heights, color=COLOURS["release"], alpha=0.35)

@@ -1,0 +1,127 @@
+"""What the prior expected, against what was published."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from matplotlib.figure import Figure
+
+from bayesdp._validate import positive_integer
+from bayesdp.plots.fit import Fit, summarise
+from bayesdp.plots.style import COLOURS, figure, percent, plain, style
+from bayesdp.release import Release
+
+__all__ = ["prior_predictive", "prior_predictive_draws"]
+
+
+def prior_predictive_draws(fit: Fit, measurement: int = 0) -> tuple[npt.NDArray[np.float64], str] | None:
+    """Draws of published values (or of the counts alone) under the prior, shape ``(draws, answers)``, and what they are.
+
+    None where the DataTree has neither.
+    """
+    measured = fit.release.measurements[measurement]
+    shown = ~measured.unmeasured.reshape(-1)
+    name = _names(fit.release)[measurement]
+    if "prior_predictive" in fit.tree.children and name in fit.tree["prior_predictive"].data_vars:
+        own = fit.tree["prior_predictive"].to_dataset()[name]
+        dims = [dim for dim in own.dims if dim not in ("chain", "draw")]
+        draws = own.transpose("chain", "draw", *dims).values.reshape(own.sizes["chain"] * own.sizes["draw"], -1)
+        if draws.shape[1] == int(shown.sum()):
+            full = np.full((len(draws), len(shown)), np.nan)
+            full[:, shown] = draws
+            return full, "noisy value expected under the prior"
+    if fit.prior_draws is None:
+        return None
+    shape = fit.release.frame.shape
+    answers = measured.query.apply(fit.prior_draws.reshape(-1, *shape)).reshape(len(fit.prior_draws), -1)
+    return np.asarray(answers, dtype=np.float64), "count expected under the prior, without noise"
+
+
+def _names(release: Release) -> list[str]:
+    """What `bayesdp.observe` calls the measurements in a model of one release."""
+    names: list[str] = []
+    for own in release.measurements:
+        base = own.name or "noisy"
+        name, count = base, 1
+        while name in names:
+            count += 1
+            name = f"{base}_{count}"
+        names.append(name)
+    return names
+
+
+def prior_predictive(
+    posterior: xr.DataTree, *, prob: float = 0.95, measurement: int = 0, limit: int = 40
+) -> Figure | None:
+    """Draw what the prior expected of each published number, and that number.
+
+    Parameters
+    ----------
+    posterior : xarray.DataTree
+        As `bayesdp.sample` returns it, with the groups of ``pm.sample_prior_predictive`` added.
+    prob : float, default 0.95
+        Probability of the equal-tailed intervals.
+    measurement : int, default 0
+        Which measurement of the release.
+    limit : int, default 40
+        Most answers on the picture; of more, those farthest from the prior's median in units of its interval.
+
+    Returns
+    -------
+    matplotlib.figure.Figure or None
+        None where the DataTree has no prior draws.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the DataTree is not a posterior of a release, or an argument is not valid.
+
+    Examples
+    --------
+    >>> posterior = getfixture("posterior")
+    >>> prior_predictive(posterior).axes[0].get_xlabel()
+    'count'
+    """
+    fit = Fit.of(posterior)
+    positive_integer(limit, "limit")
+    found = prior_predictive_draws(fit, measurement)
+    if found is None:
+        return None
+    draws, what = found
+    measured = fit.release.measurements[measurement]
+    published = np.asarray(measured.published, dtype=np.float64).reshape(-1)
+    shown = np.flatnonzero(np.isfinite(published))
+    own = summarise(draws[:, shown], prob)
+    median = np.median(draws[:, shown], axis=0)
+    told = f"all {len(shown)} published values" if len(shown) == len(published) else f"{len(shown)} published values"
+    if len(shown) > limit:
+        distance = np.abs(published[shown] - median) / np.maximum(own.upper - own.lower, 1.0)
+        kept = np.sort(np.argsort(-distance, kind="stable")[:limit])
+        told = f"the {limit} of {len(shown)} values that are farthest out"
+    else:
+        kept = np.arange(len(shown))
+    rows = np.arange(len(kept))
+    with style():
+        drawn = figure(1.45 + 0.24 * max(len(kept), 3))
+        axes = drawn.add_subplot()
+        look = {"color": COLOURS["prior"], "linewidth": 3, "alpha": 0.55}
+        axes.hlines(rows, own.lower[kept], own.upper[kept], label=f"{percent(prob)} equal-tailed, {what}", **look)
+        axes.plot(median[kept], rows, "|", color=COLOURS["prior"], markersize=9, label="prior median")
+        marks = {"color": COLOURS["release"], "markersize": 6, "markerfacecolor": "none", "markeredgewidth": 1.4}
+        axes.plot(published[shown][kept], rows, "D", label="published (noisy)", **marks)
+        axes.set_yticks(rows, [plain(_short(measured.query.names[shown[i]])) for i in kept])
+        axes.set_ylim(len(kept) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", color=COLOURS["grid"])
+        if float(np.max(np.abs(own.upper[kept]), initial=0.0)) > 200:
+            axes.set_xscale("symlog", linthresh=10)
+        axes.set_xlabel("count")
+        drawn.suptitle(f"Prior against published: {told}", x=0.01, ha="left", fontsize=11)
+        drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
+    return drawn
+
+
+def _short(name: str) -> str:
+    """The labels of an answer without the names of their dimensions."""
+    return " · ".join(part.partition("=")[2] or part for part in name.split(", "))

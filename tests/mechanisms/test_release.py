@@ -1,0 +1,229 @@
+"""What a mechanism publishes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.lattices import sample_noise
+from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace, Mechanism, ProjectedGaussian
+from bayesdp.privacy import gibbs_sampler
+from bayesdp.queries import LinearQuery, Margins, Totals
+from bayesdp.release import Release
+
+LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
+TABLE = xr.DataArray([[15, 1], [20, 10], [3, 0]], dims=list(LABELS), coords=LABELS)
+BOTH = Margins(TABLE, ["county"], ["education"])
+COUNTY = Margins(TABLE, ["county"])
+
+MECHANISMS = [
+    LatticeLaplace(BOTH, epsilon=0.5, sweeps=20),
+    LatticeLaplace(BOTH, epsilon=0.5, norm="l2", sweeps=20),
+    LatticeLaplace(COUNTY, epsilon=0.5),
+    LatticeGaussian(BOTH, rho=0.1, sweeps=20),
+    LatticeGaussian(COUNTY, epsilon=1.0, delta=1e-6, sweeps=20),
+    ProjectedGaussian(BOTH, epsilon=1.0, delta=1e-6),
+    ProjectedGaussian(COUNTY, mu=0.5),
+    ProjectedGaussian(LinearQuery(TABLE, [[1, 1, 2, 0, 0, 1]], ["weighted"]), rho=0.02),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_a_release_publishes_noisy_counts_and_exact_invariants(mechanism, make_rng):
+    release = mechanism.release(TABLE, rng=make_rng(1))
+    query = mechanism.invariants.query
+    assert release.simulated
+    assert release.invariants == mechanism.invariants
+    np.testing.assert_array_equal(query.apply(release.values.values), query.apply(TABLE.values))
+    np.testing.assert_array_equal(
+        np.concatenate([e.values.ravel() for e in release.exact]), query.apply(TABLE.values).ravel()
+    )
+    (measured,) = release.measurements
+    assert measured.law == mechanism.law
+    assert measured.invariants == mechanism.invariants
+    assert measured.query.is_identity
+    assert release.values.dtype == (np.int64 if mechanism.law.integer else np.float64)
+    noise = mechanism.noise(make_rng(1), size=1)[0]
+    np.testing.assert_allclose(release.values.values, TABLE.values + noise, rtol=1e-15)
+    assert np.isfinite(mechanism.logp(release.values, TABLE))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_mechanisms_come_back_from_their_description_and_from_pickle(mechanism):
+    description = json.loads(json.dumps(mechanism.describe()))
+    again = Mechanism.from_description(description, LABELS)
+    assert again == mechanism
+    assert type(again) is type(mechanism)
+    assert type(mechanism).from_description(description, LABELS) == mechanism
+    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
+    assert again.guarantee == mechanism.guarantee
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_a_release_comes_back_from_its_dataset(mechanism, make_rng):
+    release = mechanism.release(TABLE, rng=make_rng(2))
+    again = Release.from_dataset(release.to_dataset())
+    assert again == release
+    assert Mechanism.from_description(again.mechanism, again.frame) == mechanism
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_no_confidential_count_is_kept(mechanism):
+    # The table has large odd counts, of which no digit may be found in anything that is published or kept.
+    secret = TABLE + xr.DataArray([[7654321, 0], [0, 8765432], [0, 0]], dims=TABLE.dims, coords=TABLE.coords)
+    release = mechanism.release(secret)
+    kept = [
+        str(mechanism.describe()),
+        repr(mechanism),
+        str(release.guarantee),
+        pickle.dumps(mechanism, 0).decode("latin-1"),
+    ]
+    assert not any(digits in text for digits in ("7654336", "8765442") for text in kept)
+    assert not release.simulated
+
+
+def test_without_a_generator_no_two_releases_are_alike():
+    mechanism = LatticeLaplace(COUNTY, epsilon=0.01)
+    assert not np.array_equal(mechanism.release(TABLE).values, mechanism.release(TABLE).values)
+
+
+def test_labelled_tables_are_matched_by_label(make_rng):
+    mechanism = LatticeLaplace(COUNTY, epsilon=0.5)
+    turned = TABLE.transpose("education", "county").sel(county=["Gamma", "Alpha", "Beta"])
+    frame = pd.DataFrame(
+        TABLE.values,
+        index=pd.Index(LABELS["county"], name="county"),
+        columns=pd.Index(LABELS["education"], name="education"),
+    )
+    expected = mechanism.release(TABLE, make_rng(1))
+    for table in (turned, frame, TABLE.values, TABLE.astype(float)):
+        assert mechanism.release(table, make_rng(1)) == expected
+    value = mechanism.logp(expected.values.transpose("education", "county"), turned)
+    assert value == mechanism.logp(expected.values, TABLE)
+
+
+def test_determined_cells_are_listed_in_the_release_and_only_there(make_rng):
+    table = xr.DataArray([[15, 1], [20, 10], [0, 0]], dims=list(LABELS), coords=LABELS)
+    mechanism = LatticeLaplace(BOTH, epsilon=0.5, sweeps=20)
+    told = mechanism.release(table, make_rng(1)).guarantee.determined_cells
+    assert told == ("county=Gamma, education=Low", "county=Gamma, education=High")
+    assert mechanism.guarantee.determined_cells == ()
+    assert "nonnegativity determine" in str(mechanism.guarantee)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([[1, 2], [3, -4], [5, 6]], "table must be at least 0, but county=Beta, education=High is -4"),
+        ([[1, 2], [3, 4.5], [5, 6]], "whole numbers, but county=Beta, education=High is .*4.5"),
+        ([[1, np.nan], [3, 4], [5, 6]], "finite, but county=Alpha, education=High is .*nan"),
+        ([[1, 2], [3, 4], [2**53, 6]], "smaller than 2[*][*]53 in absolute value, but county=Gamma, education=Low"),
+        ([[1, 2], [3, 4]], r"table must have shape \(3, 2\)"),
+        (TABLE.rename(county="state"), "table must have the dimensions"),
+        (TABLE.sel(county=["Alpha", "Beta"]), "labels of 'county' in table do not match the frame .missing: 'Gamma'"),
+    ],
+)
+def test_bad_tables_are_refused_and_the_cell_is_named(table, message):
+    with pytest.raises(ValueError, match=message):
+        LatticeLaplace(COUNTY, epsilon=0.5).release(table)
+
+
+@pytest.mark.parametrize("table", [[["a", "b"]] * 3, [[True, False]] * 3])
+def test_tables_that_are_not_numbers_are_refused(table):
+    with pytest.raises(TypeError, match="table must hold integers or real numbers"):
+        LatticeLaplace(COUNTY, epsilon=0.5).release(table)
+
+
+def test_how_the_noise_is_drawn_can_be_asked_for_and_is_told(make_rng):
+    mechanism = LatticeLaplace(COUNTY, epsilon=0.5, sweeps=30)
+    assert mechanism.guarantee.sampler == "exact"
+    release = mechanism.release(TABLE, make_rng(1), method="mcmc")
+    assert release.guarantee.sampler == gibbs_sampler(30)
+    assert not release.guarantee.certified
+    expected = sample_noise(mechanism.invariants, "l1", 0.5, make_rng(3), 2, "mcmc", 30)
+    np.testing.assert_array_equal(mechanism.noise(make_rng(3), 2, "mcmc"), expected)
+    with pytest.raises(NotImplementedError, match="no exact sampler"):
+        LatticeLaplace(BOTH, epsilon=0.5).release(TABLE, make_rng(1), method="exact")
+    projected = ProjectedGaussian(COUNTY, mu=1.0)
+    with pytest.raises(ValueError, match="projected Gaussian noise is always drawn exactly"):
+        projected.noise(make_rng(1), method="mcmc")
+    np.testing.assert_array_equal(projected.noise(make_rng(1)), projected.noise(make_rng(1), method="exact"))
+
+
+@pytest.mark.parametrize(("mu", "exponent"), [(0.5, -19), (1.5, -21), (1e-9, 0), (1e6, -40)])
+def test_projected_values_stand_on_the_grid(mu, exponent, make_rng):
+    mechanism = ProjectedGaussian(BOTH, mu=mu)
+    assert mechanism.grid == 2.0**exponent
+    release = mechanism.release(TABLE, make_rng(1))
+    units = release.values.values / mechanism.grid
+    np.testing.assert_array_equal(units, np.rint(units))
+    assert f"multiples of 2**{exponent}" in str(mechanism.guarantee)
+
+
+# The variance over cells and 2000 draws, within four standard errors (one false alarm in 16,000).
+def test_projected_noise_has_the_variance_of_its_law(make_rng):
+    mechanism = ProjectedGaussian(BOTH, rho=0.02)
+    noise = mechanism.noise(make_rng(1), 2000)
+    coordinates = mechanism.invariants.coordinates(noise)
+    statistic = (coordinates**2).sum() / mechanism.sigma**2
+    freedom = 2000 * mechanism.invariants.dimension
+    assert abs(statistic - freedom) < 4 * np.sqrt(2 * freedom)
+
+
+def test_no_invariants_at_all(make_rng):
+    mechanism = LatticeLaplace(Invariants(None, LABELS), epsilon=0.5)
+    release = mechanism.release(TABLE, make_rng(1))
+    assert release.exact == ()
+    assert [row.size for row in mechanism.guarantee.pairs] == [1.0, 2.0]
+    assert mechanism.frame == Frame.of(LABELS)
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        (
+            {"mechanism": "laplace", "invariants": {"parts": []}},
+            "unknown mechanism 'laplace'; known mechanisms are lattice-gaussian, ",
+        ),
+        ({"mechanism": ["lattice-laplace"], "invariants": {"parts": []}}, "unknown mechanism"),
+        ({"invariants": {"parts": []}}, "described by a mapping with 'mechanism'"),
+        ("lattice-laplace", "described by a mapping"),
+        ({**MECHANISMS[0].describe(), "seed": 3}, "'lattice-laplace' has no parameter 'seed'; it has epsilon"),
+        ({**MECHANISMS[0].describe(), "epsilon": -1.0}, "epsilon must be a finite number greater than 0"),
+        ({**MECHANISMS[5].describe()}, "is of the mechanism 'projected-gaussian', not of 'lattice-laplace'"),
+    ],
+)
+def test_bad_descriptions_are_refused(description, message):
+    with pytest.raises(ValueError, match=message):
+        LatticeLaplace.from_description(description, LABELS)
+
+
+def test_a_description_without_a_needed_parameter_is_refused():
+    description = MECHANISMS[0].describe()
+    del description["epsilon"]
+    with pytest.raises(TypeError, match="epsilon"):
+        Mechanism.from_description(description, LABELS)
+
+
+@pytest.mark.parametrize("invariants", [None, "county", 3, {"county": ["Alpha"]}])
+def test_invariants_must_be_queries(invariants):
+    with pytest.raises(TypeError, match="invariants must be a query such as Margins"):
+        LatticeLaplace(invariants, epsilon=0.5)
+
+
+def test_invariants_that_leave_nothing_free_are_refused():
+    with pytest.raises(ValueError, match="invariants determine every cell"):
+        LatticeLaplace(Margins(TABLE, ["county", "education"]), epsilon=0.5)
+
+
+def test_several_queries_make_one_mechanism(make_rng):
+    listed = LatticeLaplace([COUNTY, Totals(TABLE)], epsilon=0.5)
+    release = listed.release(TABLE, make_rng(1))
+    assert [part.values.tolist() for part in release.exact] == [[16, 30, 3], 49]
