@@ -10,7 +10,19 @@ import numpy.typing as npt
 
 from bayesdp.lattices.random import below, exponential, uniform
 from bayesdp.lattices.ratios import advance, log_ratio, rewind
-from bayesdp.lattices.state import LINEAR, LOCATION, NOISY, PRECISION, RATE, UNBOUNDED, VALUE, X
+from bayesdp.lattices.state import (
+    EXP_THETA,
+    LINEAR,
+    LOCATION,
+    NEGBIN,
+    NOISY,
+    PRECISION,
+    RATE,
+    SHAPE,
+    UNBOUNDED,
+    VALUE,
+    X,
+)
 
 __all__ = ["IMPROPER", "draw_unrestricted", "draw_wide"]
 
@@ -146,8 +158,8 @@ def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_f
                 return low + i
         return 0
     level = -exponential(generator)
-    # A side without a bound: priors with shape below 1 decrease, and noise does beyond its last knot, so the first
-    # point below the level that is also past the knots ends the slice.
+    # A side without a bound, where all cells grow: priors with shape below 1 decrease, others do beyond their mode, and
+    # noise does beyond its last knot. So the first point below the level that is past all of these ends the slice.
     for side in range(2):
         sign = 1 if side == 1 else -1
         if (high if side == 1 else -low) < UNBOUNDED // 2:
@@ -159,6 +171,9 @@ def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_f
                 if cells_float[cells[i], PRECISION] > 0.0:
                     centre = max(abs(centre), abs(cells_float[cells[i], LINEAR] / cells_float[cells[i], PRECISION]))
                 knot = max(knot, abs(centre - cells_int[cells[i], X]))
+            weight, shape = cells_float[cells[i], EXP_THETA], cells_float[cells[i], SHAPE]
+            if family == NEGBIN and shape > 1.0 and weight < 1.0:
+                knot = max(knot, (shape * weight - 1.0) / (1.0 - weight) - cells_int[cells[i], X])
         for i in range(rows_met):
             knot = max(knot, abs(rows[met[i], NOISY] - rows[met[i], VALUE]))
         far = int(knot) + 1

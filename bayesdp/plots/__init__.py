@@ -10,6 +10,23 @@
 
 Titles and axes name the probability and the kind of every interval. Colours are those of Okabe and Ito, which colour-blind
 readers can tell apart, and shapes differ as well.
+
+Examples
+--------
+>>> import bayesdp as bdp
+>>> import pymc as pm
+>>> county = {"county": ["Alpha", "Beta"]}
+>>> measured = bdp.Measured(bdp.Identity(county), [30, 80], bdp.noise.DiscreteGaussian(sigma=5.0))
+>>> release = bdp.Release.from_published(county, measured=[measured], exact=[bdp.Exact(bdp.Totals(county), 100)])
+>>> with pm.Model(coords=release.coords):
+...     bdp.observe(release, bdp.FlatCounts("x", dims="county"))
+...     posterior = bdp.sample(draws=200, tune=50, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+>>> bdp.plots.intervals(posterior, prob=0.9).axes[0].get_xlabel()
+'count'
+>>> bdp.plots.noise_law(posterior).axes[0].get_xlabel()
+'noise (count)'
+>>> len(bdp.plots.ranks(posterior, quantities=2).axes)
+2
 """
 
 from __future__ import annotations

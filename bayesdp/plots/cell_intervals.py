@@ -63,11 +63,6 @@ def intervals(
     TypeError, ValueError
         If the DataTree is not a posterior of a release, or an argument is not valid.
 
-    Examples
-    --------
-    >>> posterior = getfixture("posterior")
-    >>> intervals(posterior, prob=0.9).axes[0].get_xlabel()
-    'count'
     """
     fit = Fit.of(posterior)
     positive_integer(limit, "limit")

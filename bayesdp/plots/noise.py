@@ -45,11 +45,6 @@ def noise_law(posterior: xr.DataTree, *, measurement: int = 0) -> Figure:
     TypeError, ValueError
         If the DataTree is not a posterior of a release, or there is no such measurement.
 
-    Examples
-    --------
-    >>> posterior = getfixture("posterior")
-    >>> noise_law(posterior).axes[0].get_xlabel()
-    'noise (count)'
     """
     own = Fit.of(posterior).release.measurements
     if not 0 <= measurement < len(own):
@@ -78,7 +73,7 @@ def draw_noise_law(measured: Measured, scale: NoiseScale) -> Figure:
         axes.set_title(f"Noise: {plain(measured.law.name)}{which}")
         axes.set_xlabel("noise (count)")
         axes.set_ylim(bottom=0)
-        axes.legend(frameon=False, fontsize=9.5, loc="upper right")
+        drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
     return drawn
 
 
@@ -108,17 +103,20 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
         drawn = law.draw(np.random.default_rng(0), measured.query.shape, size=size, invariants=measured.invariants)
         drawn = np.asarray(drawn).reshape(size, -1)
     sample = drawn.reshape(-1) if scale.exchangeable else drawn[:, answer]
-    values, counts = np.unique(sample, return_counts=True)
-    _bars(axes, values, counts / counts.sum())
+    # Bins of an odd number of integers, so that one of them is centred at zero.
+    width = 2 * (2 * reach // (2 * _MOST_BARS)) + 1
+    inside = np.rint(sample / width).astype(np.int64)
+    values, counts = np.unique(inside, return_counts=True)
+    _bars(axes, values * width, counts / (counts.sum() * width), width)
     axes.set_xlim(-reach - 0.5, reach + 0.5)
     axes.set_ylabel("frequency (simulated)")
     return which or ", one cell"
 
 
-def _bars(axes: Axes, values: npt.NDArray[np.int64], heights: npt.NDArray[np.float64]) -> None:
-    """Draw a bar at each integer, or a line where bars would touch."""
+def _bars(axes: Axes, values: npt.NDArray[np.int64], heights: npt.NDArray[np.float64], width: int = 1) -> None:
+    """Draw a bar at each integer (or bin of integers), or a line where bars would touch."""
     if len(values) <= _MOST_BARS:
-        axes.bar(values, heights, width=0.7, color=COLOURS["release"], alpha=0.75)
+        axes.bar(values, heights, width=(0.7 if width == 1 else 1.0) * width, color=COLOURS["release"], alpha=0.75)
     else:
         axes.plot(values, heights, color=COLOURS["release"])
         axes.fill_between(values, heights, color=COLOURS["release"], alpha=0.35)

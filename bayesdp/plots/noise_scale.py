@@ -15,8 +15,8 @@ __all__ = ["NoiseScale", "noise_scale"]
 
 type Floats = npt.NDArray[np.float64]
 
-_STEPS = 10_000_000
-"""Steps of the noise sampler that a picture is worth: a few seconds."""
+_STEPS = 3_000_000
+"""Steps of the noise sampler that a picture is worth: about a second."""
 _SWEEPS = 1000
 _MOST, _FEWEST = 4000, 20
 _LARGEST_DIMENSION = 5000
@@ -33,7 +33,7 @@ class NoiseScale:
     draws : int array, shape (draws, answers), or None
         Noise that `sd` was computed from; None if there is a closed form.
     exchangeable : bool
-        Whether the invariants treat all cells alike, so that `sd` pools them.
+        Whether the noise has invariants and these treat all cells alike, so that `sd` pools them.
     """
 
     sd: Floats
@@ -65,7 +65,8 @@ def noise_scale(measured: Measured) -> NoiseScale:
     law, shape, invariants = measured.law, measured.query.shape, measured.invariants
     variance = law.variance(shape, invariants)
     if variance is not None:
-        return NoiseScale(np.sqrt(np.broadcast_to(variance, shape)).reshape(-1))
+        alike = invariants is not None and _alike(invariants)
+        return NoiseScale(np.sqrt(np.broadcast_to(variance, shape)).reshape(-1), exchangeable=alike)
     if invariants is None or invariants.dimension > _LARGEST_DIMENSION:
         return NoiseScale(np.full(measured.query.rows, np.nan))
     size = int(np.clip(_STEPS // (_SWEEPS * max(invariants.dimension, 1)), _FEWEST, _MOST))

@@ -14,6 +14,9 @@ from bayesdp.release import Release
 
 __all__ = ["prior_predictive", "prior_predictive_draws"]
 
+_LINEAR_UP_TO = 200.0
+"""Counts beyond this are drawn on a logarithmic scale: priors have long tails."""
+
 
 def prior_predictive_draws(fit: Fit, measurement: int = 0) -> tuple[npt.NDArray[np.float64], str] | None:
     """Draws of published values (or of the counts alone) under the prior, shape ``(draws, answers)``, and what they are.
@@ -77,11 +80,6 @@ def prior_predictive(
     TypeError, ValueError
         If the DataTree is not a posterior of a release, or an argument is not valid.
 
-    Examples
-    --------
-    >>> posterior = getfixture("posterior")
-    >>> prior_predictive(posterior).axes[0].get_xlabel()
-    'count'
     """
     fit = Fit.of(posterior)
     positive_integer(limit, "limit")
@@ -114,8 +112,12 @@ def prior_predictive(
         axes.set_ylim(len(kept) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color=COLOURS["grid"])
-        if float(np.max(np.abs(own.upper[kept]), initial=0.0)) > 200:
-            axes.set_xscale("symlog", linthresh=10)
+        ends = np.concatenate([own.lower[kept], own.upper[kept], published[shown][kept]])
+        if float(np.abs(ends).max()) > _LINEAR_UP_TO:
+            # Positive powers of ten, and a linear piece around zero that holds the negative noisy values.
+            axes.set_xscale("symlog", linthresh=max(10.0, -2.0 * float(ends.min())))
+            axes.set_xlim(min(1.3 * float(ends.min()), 0.0), 2.0 * float(ends.max()))
+            axes.xaxis.get_major_locator().set_params(numticks=7)
         axes.set_xlabel("count")
         drawn.suptitle(f"Prior against published: {told}", x=0.01, ha="left", fontsize=11)
         drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)

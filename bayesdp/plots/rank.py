@@ -83,11 +83,6 @@ def ranks(posterior: xr.DataTree, *, quantities: int = 4) -> Figure | None:
     Counts are integers, so that draws tie; ties are broken at random (with a fixed seed), or the ranks of chains that
     agree perfectly would not be uniform.
 
-    Examples
-    --------
-    >>> posterior = getfixture("posterior")
-    >>> len(ranks(posterior, quantities=2).axes)
-    2
     """
     fit = Fit.of(posterior)
     positive_integer(quantities, "quantities")
@@ -129,6 +124,7 @@ def _drawn(tree: Any, titles: list[str]) -> Figure:
         drawn: Figure = collection.viz["figure"].item()
         for axes, title in zip(drawn.axes, titles, strict=False):
             axes.set_title(title, fontsize=10)
+            axes.set_xlabel("")
         label = f"fractional rank (band: simultaneous {percent(_ENVELOPE)} envelope of chains that agree)"
         drawn.supxlabel(label, fontsize=10)
         plt.close(drawn)

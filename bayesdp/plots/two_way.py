@@ -40,11 +40,6 @@ def heatmaps(posterior: xr.DataTree, *, dims: tuple[str, str] | None = None) -> 
     TypeError, ValueError
         If the DataTree is not a posterior of a release, or `dims` are not two dimensions of its table.
 
-    Examples
-    --------
-    >>> posterior = getfixture("posterior")
-    >>> [axes.get_title() for axes in heatmaps(posterior).axes[:2]]
-    ['Posterior mean (count)', 'Posterior standard deviation (count)']
     """
     fit = Fit.of(posterior)
     names = fit.release.dims if dims is None else tuple(dims)

@@ -1,0 +1,133 @@
+"""``make demo``: two real tables from release to posterior, with an HTML report for each.
+
+The first goes the way of the main user, from published files on the command line. The second plays the agency and the
+analyst in Python, with the models of the folder ``models/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+__all__ = ["main"]
+
+_MODELS = Path(__file__).resolve().parents[2] / "models"
+
+_NOTE = """\
+Methods note (example; the noise is simulated and protects nobody)
+Counts of applicants to graduate school by sex, admission and department. Independent discrete Gaussian noise with
+sigma = 5 was added to every count. The table of sex by department is published as enumerated, and so is the total of
+those admitted and rejected. Nothing was clipped or rounded.
+"""
+
+
+def _publish(folder: Path) -> None:
+    """Write what an agency would publish of the Berkeley table: noisy counts, exact margins, a methods note."""
+    import numpy as np
+
+    import bayesdp as bdp
+
+    table = bdp.datasets.berkeley_admissions()
+    noise = bdp.noise.DiscreteGaussian(5.0).draw(np.random.default_rng(1973), table.shape)
+    frame = bdp.Frame.of(table)
+    lines = [",".join([*frame.dims, "count"])]
+    for index, value in np.ndenumerate(table.values + noise):
+        labels = [str(own[i]) for own, i in zip(frame.labels, index, strict=True)]
+        lines.append(",".join([*labels, str(value)]))
+    (folder / "noisy.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    sex, admission, department = frame.dims
+    rows = [",".join([*frame.dims, "total"])]
+    for kept in ([sex, department], [admission]):
+        margin = bdp.Margins(table, kept)
+        for labels, value in zip(margin.names, np.asarray(margin.apply(table)).reshape(-1), strict=True):
+            named = dict(pair.split("=", 1) for pair in labels.split(", "))
+            rows.append(",".join([*(named.get(dim, "") for dim in frame.dims), str(int(value))]))
+    (folder / "margins.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (folder / "methods-note.txt").write_text(_NOTE, encoding="utf-8")
+
+
+def _command(*arguments: str) -> None:
+    """Show a command as a user would type it, and run it."""
+    from bayesdp.cli import main as run
+
+    print("\n$ bayesdp " + " ".join(f"'{a}'" if " " in a else a for a in arguments), flush=True)
+    status = run(arguments)
+    if status:
+        raise SystemExit(status)
+
+
+def _published_files(folder: Path, draws: int) -> Path:
+    print("=== 1. From published files: UC Berkeley admissions, sex by admission by department ===")
+    _publish(folder)
+    print(f"The agency's files are in {folder}: noisy.csv, margins.csv, methods-note.txt")
+    release, posterior, report = (str(folder / name) for name in ("release.nc", "posterior.nc", "report.html"))
+    law = "discrete-gaussian sigma=5"
+    files = [str(folder / "noisy.csv"), "--exact", str(folder / "margins.csv")]
+    _command("import", *files, "--law", law, "--simulated", "-o", release, "--force")
+    _command("fit", release, "--draws", str(draws), "--seed", "1", "-o", posterior, "--force")
+    _command("summary", posterior)
+    _command("report", posterior, "-o", report, "--force")
+    return folder / "report.html"
+
+
+def _model(name: str) -> ModuleType:
+    """A worked model of the folder ``models/``."""
+    spec = importlib.util.spec_from_file_location(name, _MODELS / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(f"there is no model {name!r} in {_MODELS}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _in_python(folder: Path, draws: int) -> Path:
+    import bayesdp as bdp
+    from bayesdp.report import report
+
+    print("\n=== 2. In Python: the 102 counties of Illinois, their total exact ===")
+    lesson: Any = _model("county_populations")
+    release = lesson.make_release()
+    print(release)
+    with lesson.build_model(release):
+        posterior = bdp.sample(draws=draws, chains=4, random_seed=1, nuts_sampler="pymc", progressbar=False, quiet=True)
+    print(posterior["diagnostics"].attrs["message"])
+    page = folder / "report.html"
+    report(posterior, page, truth=bdp.datasets.illinois_counties(), overwrite=True)
+    return page
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the demonstration.
+
+    Parameters
+    ----------
+    argv : list of str, optional
+        ``--output FOLDER`` (default: demo-output) and ``--draws N`` a chain (default: 1000).
+
+    Returns
+    -------
+    int
+        0.
+    """
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder for files and reports")
+    parser.add_argument("--draws", type=int, default=1000, help="draws a chain (default: 1000)")
+    args = parser.parse_args(argv)
+    began = time.monotonic()
+    pages = []
+    for name, part in (("berkeley", _published_files), ("illinois", _in_python)):
+        folder = args.output / name
+        folder.mkdir(parents=True, exist_ok=True)
+        pages.append(part(folder, args.draws))
+    print(f"\nDone in {time.monotonic() - began:.0f} s. Open these in a browser:")
+    for page in pages:
+        print(f"  {page.resolve()}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

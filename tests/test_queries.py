@@ -1,0 +1,192 @@
+"""Queries against plain sums and dense matrices."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import xarray as xr
+
+from bayesdp.frames import Frame
+from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
+
+LABELS = {
+    "county": ["Alpha", "Beta", "Gamma", "Delta"],
+    "education": ["Low", "High"],
+    "year": [1990, 2000, 2010],
+    "state": ("county", ["x", "y", "x", "y"]),
+    "decade": ("year", ["old", "new", "new"]),
+}
+FRAME = Frame.of(LABELS)
+WEIGHTS = np.random.default_rng(5).integers(-2, 3, size=(3, 24))
+
+QUERIES = {
+    "identity": Identity(FRAME),
+    "one margin": Margins(FRAME, ["county"]),
+    "order given": Margins(FRAME, ["year", "county"]),
+    "two margins": Margins(FRAME, ["county"], ["education", "year"]),
+    "group in a margin": Margins(FRAME, ["state", "year"]),
+    "grand total": Totals(FRAME),
+    "group": Totals(FRAME, by="state"),
+    "crossed groups": Totals(FRAME, by=["decade", "state"]),
+    "linear": LinearQuery(FRAME, WEIGHTS, ["a", "b", "c"]),
+    "stack": Totals(FRAME) + LinearQuery(FRAME, WEIGHTS, ["a", "b", "c"]) + Margins(FRAME, ["education"]),
+}
+
+
+def test_margins_and_totals_are_the_sums_that_they_say(rng):
+    x = rng.integers(0, 50, size=FRAME.shape)
+    np.testing.assert_array_equal(Identity(FRAME).apply(x), x)
+    np.testing.assert_array_equal(Margins(FRAME, ["year", "county"]).apply(x), x.sum(axis=1))
+    np.testing.assert_array_equal(Totals(FRAME).apply(x), x.sum())
+    np.testing.assert_array_equal(Totals(FRAME, by="state").apply(x), [x[[0, 2]].sum(), x[[1, 3]].sum()])
+    by_state = np.stack([x[[0, 2]].sum(axis=(0, 1)), x[[1, 3]].sum(axis=(0, 1))])
+    crossed = np.stack([by_state[:, 0], by_state[:, 1:].sum(axis=1)], axis=1)
+    np.testing.assert_array_equal(Totals(FRAME, by=["decade", "state"]).apply(x), crossed)
+    both = Margins(FRAME, ["county"], ["education", "year"]).apply(x)
+    np.testing.assert_array_equal(both, np.concatenate([x.sum(axis=(1, 2)), x.sum(axis=0).ravel()]))
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_apply_and_adjoint_agree_with_the_matrix(query, rng):
+    matrix = query.matrix.toarray()
+    assert matrix.shape == (query.rows, FRAME.size) == (len(query.names), 24)
+    assert query.rows == int(np.prod(query.shape))
+    x, y = rng.normal(size=(2, 5, *FRAME.shape)), rng.normal(size=(5, *query.shape))
+    np.testing.assert_allclose(query.apply(x).reshape(2, 5, -1), x.reshape(2, 5, -1) @ matrix.T, atol=1e-12)
+    np.testing.assert_allclose(query.adjoint(y).reshape(5, -1), y.reshape(5, -1) @ matrix, atol=1e-12)
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_labelled_tables_pass_chain_and_draw_through(query, rng):
+    x = xr.DataArray(
+        rng.integers(0, 9, size=(2, 4, 2, 3, 3)),
+        dims=["chain", "county", "education", "draw", "year"],
+        coords={"chain": [0, 1], "county": LABELS["county"], "education": LABELS["education"], "year": LABELS["year"]},
+        name="x",
+    )
+    answers = query.apply(x.sel(county=["Delta", "Alpha", "Gamma", "Beta"]))
+    assert answers.dims == ("chain", "draw", *query.dims)
+    assert answers.name == "x"
+    expected = query.apply(x.transpose("chain", "draw", "county", "education", "year").values)
+    np.testing.assert_array_equal(answers.values, expected)
+    for dim, own in query.coords.items():
+        assert answers.coords[dim].values.tolist() == own
+
+
+def test_names_and_coordinates_of_answers():
+    assert QUERIES["order given"].dims == ("county", "year")
+    assert QUERIES["order given"].names[1] == "county=Alpha, year=2000"
+    assert QUERIES["grand total"].names == ["total"]
+    assert QUERIES["grand total"].answer_frame is None
+    assert QUERIES["crossed groups"].coords == {"state": ["x", "y"], "decade": ["old", "new"]}
+    assert QUERIES["stack"].coords == {"answer": ["total", "a", "b", "c", "education=Low", "education=High"]}
+    assert QUERIES["stack"].answer_name(3) == "c"
+    assert [query.is_identity for query in QUERIES.values()] == [True] + [False] * 9
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_a_description_is_plain_data_and_comes_back(query):
+    again = Query.from_description(json.loads(json.dumps(query.describe())), FRAME)
+    assert again == query
+    assert hash(again) == hash(query)
+    assert again.names == query.names
+    assert pickle.loads(pickle.dumps(query)) == query
+    assert (again.matrix != query.matrix).nnz == 0
+
+
+def test_different_queries_are_not_equal():
+    listed = list(QUERIES.values())
+    assert all(a != b for i, a in enumerate(listed) for b in listed[:i])
+    assert Identity(FRAME) != 3
+
+
+def test_no_count_is_kept():
+    table = xr.DataArray(np.full(FRAME.shape, 7654321), dims=FRAME.dims, coords=FRAME.xarray_coords)
+    for query in (Identity(table), Margins(table, ["county"]), Totals(table, by="state")):
+        assert b"7654321" not in pickle.dumps(query)
+        assert "7654321" not in str(query.describe())
+
+
+def test_a_linear_query_takes_sparse_matrices_adds_duplicates_and_drops_zeros():
+    doubled = sp.coo_array(([1, 2, 0], ([0, 0, 1], [3, 3, 5])), shape=(2, 24))
+    query = LinearQuery(FRAME, doubled, ["a", "b"])
+    assert query.matrix.toarray()[0, 3] == 3
+    assert query.matrix.nnz == 1
+    assert LinearQuery(FRAME, np.ones(24), ["all"]).apply(np.ones(FRAME.shape)) == 24
+
+
+def test_answers_are_aligned_by_label():
+    query = Margins(FRAME, ["county"])
+    answers = xr.DataArray([4, 3, 2, 1], dims=["county"], coords={"county": ["Delta", "Gamma", "Beta", "Alpha"]})
+    assert query.align(answers, "values").tolist() == [1, 2, 3, 4]
+    assert Totals(FRAME).align(135, "values") == 135
+    with pytest.raises(ValueError, match=r"values must be a single number \(a grand total\), got shape \(2,\)"):
+        Totals(FRAME).align([1, 2], "values")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Margins(FRAME), ValueError, "at least one list of dimensions"),
+        (lambda: Margins(FRAME, ["place"]), ValueError, "'place' is neither a dimension"),
+        (lambda: Margins(FRAME, ["county", "county"]), ValueError, "dims names a dimension twice: 'county', 'county'"),
+        (
+            lambda: Margins(FRAME, ["county", "state"]),
+            ValueError,
+            "'county' and 'state' both belong to dimension 'county'",
+        ),
+        (lambda: Margins(FRAME, ["county"], ["county"]), ValueError, "the same margin is asked for twice"),
+        (lambda: Margins(FRAME, [3]), TypeError, "dims must be names of dimensions or group labels, got 3"),
+        (lambda: Totals(FRAME, by="region"), ValueError, "'region' is neither a dimension"),
+        (lambda: LinearQuery(FRAME, np.ones((1, 3)), ["a"]), ValueError, r"shape \(1, 24\): .* got \(1, 3\)"),
+        (lambda: LinearQuery(FRAME, np.ones((2, 24)), ["a", "a"]), ValueError, "names of the rows must be distinct"),
+        (lambda: LinearQuery(FRAME, np.ones((1, 24)), "a"), TypeError, "names must be a sequence of strings"),
+        (lambda: LinearQuery(FRAME, np.ones((1, 24)), [1]), TypeError, "names must be strings, got 1"),
+        (
+            lambda: LinearQuery(FRAME, np.full((1, 24), 0.5), ["a"]),
+            ValueError,
+            r"whole numbers, but entry \(0, 0\) is 0.5",
+        ),
+        (lambda: LinearQuery(FRAME, np.full((1, 24), np.nan), ["a"]), ValueError, "must be finite"),
+        (lambda: Identity(FRAME) + Identity({"a": [1]}), ValueError, "when they are about the same table"),
+        (lambda: Identity(FRAME) + 3, TypeError, "unsupported operand"),
+        (lambda: Query(FRAME, Identity({"a": [1]}).parts), ValueError, "about the same table"),
+    ],
+)
+def test_bad_queries_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({"parts": 3}, "one key 'parts'"),
+        ({"parts": [], "code": "x"}, "one key 'parts', a list; got 'code', 'parts'"),
+        ({"parts": [{"mean": ["county"]}]}, "unknown kind of query part with the keys 'mean'"),
+        ({"parts": [{"sum": ["place"]}]}, "'place' is neither"),
+        ({"parts": [{"rows": [0], "cells": [24], "entries": [1], "names": ["a"]}]}, "1 rows and 24 cells"),
+        ({"parts": [{"rows": [0, 0], "cells": [1], "entries": [1], "names": ["a"]}]}, "lists of one length"),
+        ({"parts": [{"rows": [0], "cells": [1], "entries": [1.5], "names": ["a"]}]}, "entries must hold whole numbers"),
+    ],
+)
+def test_bad_descriptions_are_refused(description, message):
+    with pytest.raises(ValueError, match=message):
+        Query.from_description(description, FRAME)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.zeros((4, 2)), r"values must have shape \(..., \(4, 2, 3\)\), got \(4, 2\)"),
+        (xr.DataArray(np.zeros((4, 2)), dims=["county", "education"]), "values lack the dimensions 'year'"),
+        (xr.DataArray(np.zeros((4, 2, 3)), dims=["county", "education", "year"]), "labels of 'county' do not match"),
+    ],
+)
+def test_tables_of_another_shape_are_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        Margins(FRAME, ["county"]).apply(values)
