@@ -19,7 +19,16 @@ from bayesdp.fibers.fiber import Fiber
 from bayesdp.lattices import state as columns
 from bayesdp.lattices.moves import Moves
 from bayesdp.lattices.random import seed_state
-from bayesdp.lattices.state import FAMILIES, State, new_state
+from bayesdp.lattices.state import (
+    FAMILIES,
+    State,
+    add_gaussian,
+    clear_noise,
+    new_state,
+    set_counts,
+    set_laplace,
+    set_prior,
+)
 from bayesdp.lattices.sweep import move_once, sweep, sweep_arguments, take_back
 from bayesdp.queries import Query
 
@@ -123,9 +132,7 @@ class Target:
 
     def set_noise(self, state: State, scales: Sequence[Floats], temper: float = 1.0) -> None:
         """Write the noise of every term with the given scales; ``temper`` below 1 flattens it."""
-        cells = state.cells_float
-        cells[:, [columns.RATE, columns.PRECISION, columns.LINEAR, columns.LOCATION, columns.FRACTIONAL]] = 0.0
-        cells[:, [columns.EXP_RATE, columns.EXP_MINUS_RATE]] = 1.0
+        clear_noise(state)
         group = 0
         for simple, start, term, scale in zip(self._cell_terms, self._row_starts[:-1], self.terms, scales, strict=True):
             measured = term.measured
@@ -133,13 +140,9 @@ class Target:
             weight = np.where(measured, 1.0 / np.square(weight) if term.kind == "gaussian" else weight, 0.0) * temper
             values = np.where(measured, term.values, 0.0)
             if simple and term.kind == "l1":
-                cells[:, columns.RATE] = weight
-                cells[:, columns.EXP_RATE], cells[:, columns.EXP_MINUS_RATE] = np.exp(weight), np.exp(-weight)
-                cells[:, columns.LOCATION] = values
-                cells[:, columns.FRACTIONAL] = values != np.rint(values)
+                set_laplace(state, weight, values)
             elif simple:
-                cells[:, columns.PRECISION] += weight
-                cells[:, columns.LINEAR] += weight * values
+                add_gaussian(state, weight, values)
             else:
                 rows = state.rows[start : start + len(values)]
                 rows[:, columns.NOISY] = values
@@ -152,29 +155,20 @@ class Target:
 
     def set_prior(self, state: State, theta: Floats, shape: Floats) -> bool:
         """Write prior weights (log scale) and shapes, one a cell; returns whether the target is log-concave."""
-        cells = state.cells_float
         upper = self.fiber.system.upper
         if self.family == "binomial":
             upper = np.minimum(upper, np.floor(shape).astype(np.int64))
         # A weight of zero means that the cell is empty; a bound says so without infinities in the arithmetic.
         empty = np.isneginf(theta)
-        theta = np.where(empty, 0.0, theta)
-        cells[:, columns.THETA] = theta
-        cells[:, columns.EXP_THETA], cells[:, columns.EXP_MINUS_THETA] = np.exp(theta), np.exp(-theta)
-        cells[:, columns.SHAPE] = shape
         state.cells_int[:, columns.UPPER] = np.where(empty, 0, upper)
-        return self.family != "negbin" or bool(np.min(shape, initial=np.inf) >= 1.0)
+        return set_prior(state, self.family, np.where(empty, 0.0, theta), shape)
 
     def load(self, state: State, counts: Ints) -> None:
         """Put a table into the state, and bring the rows and l2 residuals up to date."""
-        state.cells_int[:, columns.X] = counts
         if self.matrix is None:
-            return
-        state.rows[:, columns.VALUE] = self.matrix @ counts
-        residual = state.rows[:, columns.NOISY] - state.rows[:, columns.VALUE]
-        for group in range(len(state.groups)):
-            own = state.rows[:, columns.GROUP] == group
-            state.groups[group, columns.SQUARED] = float(np.square(residual[own]).sum())
+            state.counts[:] = counts
+        else:
+            set_counts(state, counts)
 
     def unsupported_cells(self) -> npt.NDArray[np.bool_]:
         """Cells that nothing bounds: no exact answer, no noise, and a flat prior. Their posterior would be improper."""

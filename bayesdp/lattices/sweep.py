@@ -12,13 +12,29 @@ from bayesdp.lattices.direction import draw_direction
 from bayesdp.lattices.line import draw_step
 from bayesdp.lattices.moves import PRODUCT, Moves
 from bayesdp.lattices.short import short_moves
-from bayesdp.lattices.state import ACROSS, ALONG, SQUARED, UNIT_CELLS, VALUE, WINDOW, State, X
+from bayesdp.lattices.state import ACROSS, ALONG, GROUP, NOISY, SQUARED, UNIT_CELLS, VALUE, WINDOW, State, X
 from bayesdp.lattices.wide import IMPROPER
 
-__all__ = ["move_once", "sweep", "sweep_arguments", "take_back"]
+__all__ = ["add_up_squares", "move_once", "sweep", "sweep_arguments", "take_back"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def add_up_squares(rows: Floats, groups: Floats) -> None:
+    """Squared lengths of the residuals of l2 laws, from scratch.
+
+    Steps update them by differences. That loses digits for good when a chain comes in from far away, so every sweep
+    begins with this.
+    """
+    if len(groups) == 0:
+        return
+    groups[:, SQUARED] = 0.0
+    for j in range(len(rows)):
+        g = int(rows[j, GROUP])
+        if g >= 0:
+            groups[g, SQUARED] += (rows[j, NOISY] - rows[j, VALUE]) ** 2
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
@@ -33,6 +49,7 @@ def sweep(moves: int, family: int, concave: bool, meta: Ints, cumulative: Floats
         How many steps changed the table; -1 if the law has no finite mass along a direction.
     """
     changed = 0
+    add_up_squares(rows, groups)
     # The work space, cut up once: making a view costs as much as drawing a number.
     cells, steps = scratch_int[:support], scratch_int[support : 2 * support]
     touched, moving = scratch_int[2 * support : 3 * support], scratch_int[3 * support : 4 * support]

@@ -81,7 +81,7 @@ def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Fl
             near = far
             far = min(bound, far + step)
             step *= 2
-            if far >= UNBOUNDED:
+            if far >= UNBOUNDED // 2:  # it never fell: `UNBOUNDED` stands for no bound at all
                 return IMPROPER
         while far - near > 1:
             middle = near + (far - near) // 2

@@ -131,7 +131,12 @@ def _draw(
             axes.plot(mean[fixed], rows[fixed], "s", color=COLOURS["determined"], markersize=6, label=label)
         published = fit.published[cells] - shift[cells]
         if np.isfinite(published).any():
-            look = {"color": COLOURS["release"], "markersize": 6, "markerfacecolor": "none", "markeredgewidth": 1.4}
+            look: dict[str, Any] = {
+                "color": COLOURS["release"],
+                "markersize": 6,
+                "markerfacecolor": "none",
+                "markeredgewidth": 1.4,
+            }
             axes.plot(published, rows, "D", label="published (noisy)", **look)
         if truth is not None:
             axes.plot(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
@@ -84,10 +82,10 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
     law = measured.law
     reach = int(np.ceil(_REACH * sd))
     if isinstance(law, DiscreteGaussian | DiscreteLaplace):
-        name = "sigma" if isinstance(law, DiscreteGaussian) else "b"
-        own = np.broadcast_to(getattr(law, name), measured.query.shape).reshape(-1)[answer]
+        own = law.sigma if isinstance(law, DiscreteGaussian) else law.b
+        median = float(np.broadcast_to(own, measured.query.shape).reshape(-1)[answer])
         values = np.arange(-reach, reach + 1)
-        _bars(axes, values, np.exp(replace(law, **{name: float(own)}).log_mass(values)))
+        _bars(axes, values, np.exp(type(law)(median).log_mass(values)))
         axes.set_ylabel("probability")
         return which
     if not law.integer:
@@ -100,8 +98,8 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
     drawn = scale.draws
     if drawn is None:
         size = 4000
-        drawn = law.draw(np.random.default_rng(0), measured.query.shape, size=size, invariants=measured.invariants)
-        drawn = np.asarray(drawn).reshape(size, -1)
+        noise = law.draw(np.random.default_rng(0), measured.query.shape, size=size, invariants=measured.invariants)
+        drawn = noise.astype(np.int64).reshape(size, -1)
     sample = drawn.reshape(-1) if scale.exchangeable else drawn[:, answer]
     # Bins of an odd number of integers, so that one of them is centred at zero.
     width = 2 * (2 * reach // (2 * _MOST_BARS)) + 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.ticker import SymmetricalLogLocator
 
 from bayesdp._validate import positive_integer
 from bayesdp.plots.fit import Fit, summarise
@@ -103,10 +106,15 @@ def prior_predictive(
     with style():
         drawn = figure(1.45 + 0.24 * max(len(kept), 3))
         axes = drawn.add_subplot()
-        look = {"color": COLOURS["prior"], "linewidth": 3, "alpha": 0.55}
+        look: dict[str, Any] = {"color": COLOURS["prior"], "linewidth": 3, "alpha": 0.55}
         axes.hlines(rows, own.lower[kept], own.upper[kept], label=f"{percent(prob)} equal-tailed, {what}", **look)
         axes.plot(median[kept], rows, "|", color=COLOURS["prior"], markersize=9, label="prior median")
-        marks = {"color": COLOURS["release"], "markersize": 6, "markerfacecolor": "none", "markeredgewidth": 1.4}
+        marks: dict[str, Any] = {
+            "color": COLOURS["release"],
+            "markersize": 6,
+            "markerfacecolor": "none",
+            "markeredgewidth": 1.4,
+        }
         axes.plot(published[shown][kept], rows, "D", label="published (noisy)", **marks)
         axes.set_yticks(rows, [plain(_short(measured.query.names[shown[i]])) for i in kept])
         axes.set_ylim(len(kept) - 0.4, -0.6)
@@ -115,9 +123,12 @@ def prior_predictive(
         ends = np.concatenate([own.lower[kept], own.upper[kept], published[shown][kept]])
         if float(np.abs(ends).max()) > _LINEAR_UP_TO:
             # Positive powers of ten, and a linear piece around zero that holds the negative noisy values.
-            axes.set_xscale("symlog", linthresh=max(10.0, -2.0 * float(ends.min())))
+            linear = max(10.0, -2.0 * float(ends.min()))
+            axes.set_xscale("symlog", linthresh=linear)
             axes.set_xlim(min(1.3 * float(ends.min()), 0.0), 2.0 * float(ends.max()))
-            axes.xaxis.get_major_locator().set_params(numticks=7)
+            ticks = SymmetricalLogLocator(base=10, linthresh=linear)
+            ticks.numticks = 7
+            axes.xaxis.set_major_locator(ticks)
         axes.set_xlabel("count")
         drawn.suptitle(f"Prior against published: {told}", x=0.01, ha="left", fontsize=11)
         drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)

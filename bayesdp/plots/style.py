@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import matplotlib as mpl
-from cycler import cycler
 from matplotlib.figure import Figure
 
 from bayesdp.frames import Frame
@@ -33,7 +32,7 @@ _LONGEST_LABEL = 34
 @contextmanager
 def style() -> Iterator[None]:
     """Matplotlib's settings for these pictures; the user's own come back afterwards."""
-    settings = {
+    settings: dict[Any, Any] = {
         "font.size": 10.5,
         "axes.titlesize": 11,
         "axes.labelsize": 10.5,
@@ -41,7 +40,9 @@ def style() -> Iterator[None]:
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.axisbelow": True,
-        "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"]),
+        "axes.prop_cycle": mpl.cycler(
+            color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"]
+        ),
         "figure.constrained_layout.use": True,
     }
     with mpl.rc_context(settings):
@@ -65,12 +66,12 @@ def percent(prob: float) -> str:
 
 
 def plain(text: Any) -> str:
-    """A label as Matplotlib shall draw it: no formulas, no line breaks, not too long.
+    r"""A label as Matplotlib shall draw it: no formulas, no line breaks, not too long.
 
     Examples
     --------
     >>> print(plain("5$ or more"))
-    5\\$ or more
+    5\$ or more
     """
     shown = "".join(character if character.isprintable() else "�" for character in str(text))
     if len(shown) > _LONGEST_LABEL:
@@ -78,7 +79,7 @@ def plain(text: Any) -> str:
     return shown.replace("$", "\\$")
 
 
-def cell_labels(frame: Frame, cells: Sequence[int]) -> list[str]:
+def cell_labels(frame: Frame, cells: Iterable[int]) -> list[str]:
     """Short labels of some cells: their labels along each dimension."""
     sizes = frame.shape
     labels = []

@@ -1,0 +1,46 @@
+"""Files for the command line, and a way to run it in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from bayesdp.cli import main
+
+NOISY = "county,education,count\nAlpha,Low,14\nAlpha,High,-2\nBeta,Low,23\nBeta,High,9\nGamma,Low,2\nGamma,High,6\n"
+MARGINS = "county,education,total\nAlpha,,16\nBeta,,30\nGamma,,10\n,Low,38\n,High,18\n"
+TABLE = "county,education,count\nAlpha,Low,15\nAlpha,High,1\nBeta,Low,20\nBeta,High,10\nGamma,Low,3\nGamma,High,7\n"
+
+
+class Result(NamedTuple):
+    """What a run of the command line left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+type Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys) -> Run:
+    """Run the command line in a folder with example files; ``run("import", "noisy.csv", ...)``."""
+    monkeypatch.chdir(tmp_path)
+    Path("noisy.csv").write_text(NOISY)
+    Path("margins.csv").write_text(MARGINS)
+    Path("table.csv").write_text(TABLE)
+
+    def call(*arguments: str) -> Result:
+        capsys.readouterr()
+        try:
+            status = main(list(arguments))
+        except SystemExit as stop:  # argparse leaves this way
+            status = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return Result(status, out, err)
+
+    return call

@@ -1,0 +1,177 @@
+"""``bayesdp fit``: from a release to a saved posterior, and what happens on Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesdp.cli.interrupt import StopOnCtrlC
+from bayesdp.release import Release
+
+IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "release.nc")
+QUICK = ("--chains", "2", "--draws", "400", "--tune", "100", "--seed", "1", "--cores", "1", "--quiet")
+
+MODEL = '''
+"""A model of one's own."""
+import pymc as pm
+import bayesdp as bdp
+
+def build_model(release):
+    with pm.Model(coords=release.coords) as model:
+        counts = bdp.ConfidentialCounts("people", pm.NegativeBinomial.dist(mu=9.0, alpha=1.0), dims=release.dims)
+        bdp.observe(release, counts)
+    return model
+'''
+
+
+@pytest.fixture
+def released(run):
+    assert run(*IMPORT).status == 0
+    return run
+
+
+def posterior(path: str) -> xr.DataTree:
+    with xr.open_datatree(path, engine="h5netcdf") as tree:
+        return tree.load()
+
+
+def test_from_a_release_to_a_summary(released):
+    result = released("fit", "release.nc", *QUICK, "-o", "posterior.nc")
+    assert result.status == 0, result.err
+    assert "2 chains of 400 draws written to posterior.nc" in result.out
+    tree = posterior("posterior.nc")
+    x = tree["posterior"]["x"]
+    np.testing.assert_array_equal(x.sum("education").values[0, 0], [16, 30, 10])
+    assert (x >= 0).all()
+    assert Release.from_dataset(tree["release"].to_dataset()) == Release.from_netcdf("release.nc")
+    assert tree.attrs["command"] == "bayesdp fit release.nc " + " ".join(QUICK) + " -o posterior.nc"
+    assert tree.attrs["seed"] == "1"
+    summary = released("summary", "posterior.nc", "--query", "margins:county")
+    assert summary.status == 0, summary.err
+    assert summary.out.count("determined") == 4  # three rows and the note
+
+
+def test_the_same_seed_gives_the_same_draws_and_force_replaces(released):
+    assert released("fit", "release.nc", *QUICK, "-o", "a.nc").status == 0
+    first = posterior("a.nc")["posterior"]["x"]
+    again = released("fit", "release.nc", *QUICK, "-o", "a.nc")
+    assert again.status == 2
+    assert "'a.nc' exists already" in again.err
+    assert released("fit", "release.nc", *QUICK, "-o", "a.nc", "--force", "--hyper", "shape=1").status == 0
+    xr.testing.assert_equal(first, posterior("a.nc")["posterior"]["x"])
+
+
+def test_a_model_of_ones_own(released):
+    Path("own.py").write_text(MODEL)
+    result = released("fit", "release.nc", "--model", "own.py", *QUICK, "-o", "posterior.nc")
+    assert result.status == 0, result.err
+    summary = released("summary", "posterior.nc")
+    assert summary.status == 0, summary.err
+    assert "posterior of people" in summary.out
+
+
+def test_chains_that_have_not_converged_give_a_banner_and_status_3(released):
+    few = ("--chains", "2", "--draws", "20", "--tune", "1", "--seed", "1", "--cores", "1", "--quiet")
+    result = released("fit", "release.nc", *few, "-o", "posterior.nc")
+    assert result.status == 3
+    assert "NOT CONVERGED" in result.err
+    assert Path("posterior.nc").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fit", "missing.nc", "-o", "p.nc"], ["there is no file 'missing.nc'"]),
+        (["fit", "noisy.csv", "-o", "p.nc"], ["noisy.csv", "no netCDF-4 file"]),
+        (["fit", "release.nc", "-o", "p.h5"], ["to a .nc file, got 'p.h5'"]),
+        (["fit", "release.nc", "-o", "release.nc"], ["exists already", "--force"]),
+        (["fit", "release.nc", "--hyper", "shape=0", "-o", "p.nc"], ["shape", "greater than 0"]),
+        (["fit", "release.nc", "--hyper", "shape=round", "-o", "p.nc"], ["shape must be a number, got 'round'"]),
+        (["fit", "release.nc", "--hyper", "size=1", "-o", "p.nc"], ["no hyperparameter 'size'; it has shape, mean"]),
+        (["fit", "release.nc", "--hyper", "shape", "-o", "p.nc"], ["written as NAME=VALUE"]),
+        (["fit", "release.nc", "--hyper", "collapsed=maybe", "-o", "p.nc"], ["collapsed must be true or false"]),
+        (["fit", "release.nc", "--prior", "flat", "-o", "p.nc"], ["invalid choice: 'flat'"]),
+        (["fit", "release.nc", "--prior", "hierarchical", "-o", "p.nc"], ["tables of one dimension"]),
+        (["fit", "release.nc", "--chains", "0", "-o", "p.nc"], ["--chains"]),
+        (["fit", "release.nc", "--cores", "-1", "-o", "p.nc"], ["--cores"]),
+        (["fit", "release.nc", "--model", "missing.py", "-o", "p.nc"], ["there is no file 'missing.py'"]),
+        (["fit", "release.nc", "--model", "noisy.csv", "-o", "p.nc"], ["noisy.csv: a model is a Python file"]),
+        (["fit", "release.nc", "--model", "broken.py", "-o", "p.nc"], ["broken.py, line 1"]),
+        (["fit", "release.nc", "--model", "empty.py", "-o", "p.nc"], ["no function build_model(release)"]),
+        (["fit", "release.nc", "--model", "none.py", "-o", "p.nc"], ["must return a pymc.Model, got int"]),
+        (["fit", "release.nc", "--model", "none.py", "--hyper", "a=1", "-o", "p.nc"], ["--hyper is for the default"]),
+        (["fit", "release.nc", "--model", "none.py", "--prior", "independent", "-o", "p.nc"], ["not allowed with"]),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_status_2(arguments, words, released):
+    Path("broken.py").write_text("def build_model(release:\n")
+    Path("empty.py").write_text("")
+    Path("none.py").write_text("def build_model(release):\n    return 1\n")
+    result = released(*arguments)
+    assert result.status == 2
+    assert len(result.err.splitlines()) == 1, result.err
+    for word in words:
+        assert word in result.err
+    assert not Path("p.nc").exists()
+
+
+def test_ctrl_c_is_noted_and_raised_between_draws():
+    with StopOnCtrlC() as stop:
+        stop()
+        signal.raise_signal(signal.SIGINT)  # no exception here, in the middle of a draw
+        assert stop.interrupted
+        with pytest.raises(KeyboardInterrupt):
+            stop()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)  # the second time, at once
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_before_the_first_draw_is_an_interrupt_like_any_other():
+    with StopOnCtrlC() as stop:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert not stop.interrupted
+
+
+def test_ctrl_c_in_another_process_is_left_to_the_main_one(monkeypatch):
+    with StopOnCtrlC() as stop:
+        stop()
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        signal.raise_signal(signal.SIGINT)
+        assert not stop.interrupted
+
+
+def test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn(released):
+    """As a terminal does it: the signal goes to the main process and to both chains."""
+    endless = ("--chains", "2", "--draws", "10000000", "--tune", "10", "--seed", "1", "--cores", "2", "--quiet")
+    command = [sys.executable, "-m", "bayesdp.cli", "fit", "release.nc", *endless, "-o", "posterior.nc"]
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+    )
+    assert process.stderr is not None
+    while "sampling (2 chains in 2 jobs)" not in (line := process.stderr.readline()):
+        assert line, "it ended before it began"
+    time.sleep(3)  # the first draws follow in milliseconds
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "only the draws so far were saved" in err
+    x = posterior("posterior.nc")["posterior"]["x"]
+    assert x.sizes["chain"] == 2
+    assert 10 < x.sizes["draw"] < 10_000_000
+    assert f"2 chains of {x.sizes['draw']} draws written" in out

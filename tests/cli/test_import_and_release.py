@@ -1,0 +1,216 @@
+"""``bayesdp import`` and ``bayesdp release``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bayesdp.measurements import Exact
+from bayesdp.noise import DiscreteGaussian, LatticeLaplace
+from bayesdp.queries import Margins
+from bayesdp.release import Release
+
+IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "release.nc")
+RELEASE = (
+    "release", "table.csv", "--invariant", "margins:county", "--invariant", "margins:education",
+    "--mechanism", "lattice-laplace", "--epsilon", "0.25", "--norm", "l1", "-o", "release.nc",
+)  # fmt: skip
+
+
+def failed(result, *words: str) -> None:
+    """Status 2, nothing on standard output, one line on standard error with these words, no traceback."""
+    assert result.status == 2
+    assert result.out == ""
+    assert len(result.err.splitlines()) == 1, result.err
+    assert "Traceback" not in result.err
+    for word in words:
+        assert word in result.err
+
+
+def test_from_published_files_to_a_release(run):
+    result = run(*IMPORT)
+    assert result.status == 0, result.err
+    assert "law discrete-gaussian sigma=5" in result.out
+    assert "written to release.nc" in result.out
+    release = Release.from_netcdf("release.nc")
+    assert release.measurements[0].law == DiscreteGaussian(sigma=5.0)
+    assert release.exact == (
+        Exact(Margins(release.frame, ["county"]), [16, 30, 10]),
+        Exact(Margins(release.frame, ["education"]), [38, 18]),
+    )
+    assert not release.simulated
+
+
+def test_a_folder_and_a_simulated_release(run):
+    assert run(*IMPORT[:-1], "folder", "--simulated").status == 0
+    assert Release.from_csv("folder").simulated
+
+
+def test_lattice_noise_takes_the_margins_as_its_invariants(run):
+    noisy = (
+        "county,education,count\nAlpha,Low,18\nAlpha,High,-2\nBeta,Low,20\nBeta,High,10\nGamma,Low,0\nGamma,High,10\n"
+    )
+    Path("noisy.csv").write_text(noisy)
+    result = run(*IMPORT[:-4], "--law", "lattice-laplace epsilon=0.25", "-o", "release.nc")
+    assert result.status == 0, result.err
+    assert Release.from_netcdf("release.nc").measurements[0].law == LatticeLaplace(0.25)
+    Path("noisy.csv").write_text(noisy.replace("-2", "-1"))
+    failed(
+        run(*IMPORT[:-4], "--law", "lattice-laplace epsilon=0.25", "-o", "b.nc"),
+        "keeps its invariants", "county=Alpha the published exact total is 16 and the noisy total is 17",
+    )  # fmt: skip
+
+
+def test_unmeasured_cells_must_be_stated(run):
+    Path("noisy.csv").write_text("county,count\nAlpha,14\nBeta,\nGamma,\n")
+    Path("margins.csv").write_text("total\n56\n")
+    failed(run(*IMPORT), "noisy.csv", "no number for county=Beta")
+    assert run(*IMPORT, "--unmeasured", "blank").status == 0
+    assert Release.from_netcdf("release.nc").measurements[0].unmeasured.tolist() == [False, True, True]
+    failed(run(*IMPORT[:-1], "b.nc", "--unmeasured", "county=Beta"), "no number for county=Gamma")
+    assert run(*IMPORT[:-1], "b.nc", "--unmeasured", "county=Beta", "--unmeasured", "county=Gamma").status == 0
+    assert Release.from_netcdf("b.nc") == Release.from_netcdf("release.nc")
+
+
+def test_groups_and_wide_files(run):
+    Path("noisy.csv").write_text("state,county,count\nIL,Adams,14\nIL,Cook,20\nIN,Lake,-3\n")
+    Path("margins.csv").write_text("state,total\nIL,30\nIN,5\n")
+    assert run(*IMPORT, "--group", "state=county").status == 0
+    assert Release.from_netcdf("release.nc").invariants.rank == 2
+    failed(run(*IMPORT[:-1], "b.nc", "--group", "state"), "--group must be written as NAME=VALUE, got 'state'")
+    Path("noisy.csv").write_text("county,Low,High\nAlpha,15,1\nBeta,20,10\n")
+    Path("margins.csv").write_text("total\n46\n")
+    assert run(*IMPORT[:-1], "c.nc", "--dims", "county,education").status == 0
+    assert Release.from_netcdf("c.nc").dims == ("county", "education")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"law": "gaussian sigma=5"}, ["unknown noise law 'gaussian'", "discrete-gaussian"]),
+        ({"law": "discrete-gaussian sigma=0"}, ["sigma"]),
+        ({"law": "discrete-gaussian sigma=nan"}, ["sigma"]),
+        ({"law": "discrete-gaussian sigma=five"}, ["sigma"]),
+        ({"law": "discrete-gaussian"}, ["lacks parameter 'sigma'"]),
+        ({"noisy.csv": ("-2", "-2.5")}, ["noisy.csv", "county=Alpha, education=High is -2.5", "post-processed"]),
+        ({"noisy.csv": ("-2", "few")}, ["noisy.csv, line 3: 'few' at county=Alpha, education=High"]),
+        ({"noisy.csv": ("-2", "1e300")}, ["2**53", "county=Alpha, education=High"]),
+        ({"noisy.csv": ("Gamma,High,6\n", "")}, ["1 of the 6 cells are missing", "county=Gamma, education=High"]),
+        ({"noisy.csv": ("Gamma,High", "Gamma,Low")}, ["line 7", "is there already, in line 6"]),
+        ({"margins.csv": ("Beta,,30", "Beta,,31")}, ["contradict one another at total", "57", "56"]),
+        ({"margins.csv": ("Beta,,30", "Beta,,-30")}, ["margins.csv", "county=Beta = -30"]),
+        ({"margins.csv": ("Beta,,30", "Betta,,30")}, ["margins.csv, line 3", "'Betta' is no label of 'county'"]),
+        ({"margins.csv": ("Beta,,30\n", "")}, ["margin by 'county' is not complete", "county=Beta"]),
+        ({"options": ["--postprocessing", "topdown"]}, ["postprocessing is 'topdown'", "noisy measurement files"]),
+        ({"options": ["--value", "people"]}, ["no column 'people'"]),
+        ({"output": "release.h5"}, ["a .nc file or to a folder"]),
+        ({"output": "missing/release.nc"}, ["'missing' does not exist"]),
+        ({"table": "missing.csv"}, ["there is no file 'missing.csv'"]),
+        ({"table": "."}, ["must be a .csv or .nc file"]),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(change, words, run):
+    for name in ("noisy.csv", "margins.csv"):
+        if name in change:
+            old, new = change[name]
+            assert old in Path(name).read_text()
+            Path(name).write_text(Path(name).read_text().replace(old, new))
+    result = run(
+        "import", change.get("table", "noisy.csv"), "--exact", "margins.csv",
+        "--law", change.get("law", "discrete-gaussian sigma=5"), *change.get("options", []),
+        "-o", change.get("output", "release.nc"),
+    )  # fmt: skip
+    failed(result, *words)
+    assert not Path("release.nc").exists()
+
+
+def test_an_existing_output_needs_force(run):
+    assert run(*IMPORT).status == 0
+    before = Path("release.nc").read_bytes()
+    failed(run(*IMPORT), "'release.nc' exists already", "--force")
+    assert Path("release.nc").read_bytes() == before
+    assert run(*IMPORT, "--force", "--simulated").status == 0
+    assert Release.from_netcdf("release.nc").simulated
+
+
+def test_a_confidential_table_is_released(run):
+    result = run(*RELEASE)
+    assert result.status == 0, result.err
+    assert "Privacy guarantee: pure differential privacy" in result.out
+    assert "SIMULATED" not in result.out
+    release = Release.from_netcdf("release.nc")
+    assert release.mechanism["mechanism"] == "lattice-laplace"
+    assert not release.simulated
+    np.testing.assert_array_equal(release.values.sum("education"), [16, 30, 10])
+
+
+def test_a_seed_makes_a_simulated_release_that_can_be_repeated(run):
+    assert run(*RELEASE, "--seed", "3").status == 0
+    assert run(*RELEASE[:-1], "again.nc", "--seed", "3").status == 0
+    one, two = Release.from_netcdf("release.nc"), Release.from_netcdf("again.nc")
+    assert one == two
+    assert one.simulated
+    assert one.guarantee.simulated
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options"),
+    [("lattice-gaussian", ["--rho", "0.1"]), ("projected-gaussian", ["--epsilon", "1", "--delta", "1e-6"])],
+)
+def test_other_mechanisms(mechanism, options, run):
+    result = run("release", "table.csv", "--invariant", "total", "--mechanism", mechanism, *options, "-o", "r.nc")
+    assert result.status == 0, result.err
+    assert Release.from_netcdf("r.nc").measurements[0].law.name == mechanism
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--epsilon", "0"], ["epsilon"]),
+        (["--epsilon", "nan"], ["epsilon", "nan"]),
+        (["--epsilon", "small"], ["--epsilon", "'small'"]),
+        ([], ["lattice-laplace needs --epsilon"]),
+        (["--epsilon", "1", "--rho", "1"], ["--rho is no parameter of lattice-laplace"]),
+        (["--epsilon", "1", "--invariant", "margins:age"], ["age"]),
+        (["--epsilon", "1", "--invariant", "rows"], ["a query is written as one of margins:DIM", "'rows'"]),
+        (["--epsilon", "1", "--invariant", "cells"], ["determine every cell"]),
+    ],
+)
+def test_bad_releases(options, words, run):
+    result = run(
+        "release",
+        "table.csv",
+        "--invariant",
+        "margins:county",
+        "--mechanism",
+        "lattice-laplace",
+        *options,
+        "-o",
+        "r.nc",
+    )
+    failed(result, *words)
+
+
+@pytest.mark.parametrize(("old", "new"), [("15", "-15"), ("15", "1.5"), ("15", ""), ("15", "1e300")])
+def test_a_table_must_hold_counts(old, new, run):
+    Path("table.csv").write_text(Path("table.csv").read_text().replace(old, new))
+    failed(run(*RELEASE), "county=Alpha, education=Low")
+
+
+def test_usage_errors_are_one_line_too(run):
+    failed(
+        run("import", "noisy.csv"), "bayesdp import: error: the following arguments are required: --law, -o/--output"
+    )
+    failed(run("frobnicate"), "invalid choice: 'frobnicate'")
+    failed(run(), "required: COMMAND")
+
+
+@pytest.mark.parametrize("command", ["import", "release", "fit", "summary", "report"])
+def test_help_has_an_example(command, run):
+    result = run(command, "--help")
+    assert result.status == 0
+    assert f"example:\n  bayesdp {command} " in result.out
+    assert run("--help").status == 0
+    assert run("--version").out.startswith("bayesdp ")

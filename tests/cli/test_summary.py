@@ -1,0 +1,195 @@
+"""``bayesdp summary``, on posteriors that were made up, so that every number is known."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesdp.cli.answers import summarise
+from bayesdp.measurements import Exact, Measured
+from bayesdp.noise import DiscreteGaussian
+from bayesdp.queries import Identity, Margins, Totals
+from bayesdp.release import Release
+
+TABLE = {"county": ["Adams", "Cook", "Lake"], "state": ("county", ["IL", "IL", "IN"])}
+
+
+def release() -> Release:
+    return Release.from_published(
+        TABLE,
+        [Measured(Identity(TABLE), [11, np.nan, 5], DiscreteGaussian(2.0), unmeasured=["Cook"])],
+        [Exact(Totals(TABLE, "state"), [30, 5])],
+        simulated=True,
+    )
+
+
+def draws(chains=4, length=250) -> xr.DataArray:
+    """Adams takes the values 0 to 19 equally often, Cook the rest of 30, Lake is always 5."""
+    adams = np.tile(np.arange(20), chains * length // 20 + 1)[: chains * length]
+    adams = np.random.default_rng(5).permutation(adams).reshape(chains, length)
+    values = np.stack([adams, 30 - adams, np.full_like(adams, 5)], axis=-1)
+    return xr.DataArray(values, dims=("chain", "draw", "county"), coords={"county": TABLE["county"]}, name="x")
+
+
+def tree(x=None, converged=1, **variables) -> xr.DataTree:
+    x = draws() if x is None else x
+    determined = xr.DataArray([False, False, True], dims="county", coords={"county": TABLE["county"]})
+    diagnostics = xr.Dataset(attrs={"converged": converged, "message": "R-hat up to 1.2" if not converged else "fine"})
+    return xr.DataTree.from_dict({
+        "/posterior": xr.Dataset({"x": x, **variables}),
+        "/release": release().to_dataset(),
+        "/fiber": xr.Dataset({"determined": determined}, attrs={"variable": "x"}),
+        "/diagnostics": diagnostics,
+    })  # fmt: skip
+
+
+@pytest.fixture
+def saved(run):
+    def save(**kwargs):
+        tree(**kwargs).to_netcdf("posterior.nc", engine="h5netcdf")
+        return lambda *options: run("summary", "posterior.nc", *options)
+
+    return save
+
+
+def test_the_numbers_of_each_cell():
+    answers = summarise(draws(), Identity(TABLE), release(), 0.9)
+    np.testing.assert_allclose(answers.mean, [9.5, 20.5, 5.0])
+    sd = np.sqrt((20**2 - 1) / 12)
+    np.testing.assert_allclose(answers.sd, [sd, sd, 0.0])
+    # 0 to 19, 50 times each: the 5% quantile is the first value with at least 50 of 1000 draws at or below it.
+    np.testing.assert_array_equal(answers.lower, [0, 11, 5])
+    np.testing.assert_array_equal(answers.upper, [18, 29, 5])
+    np.testing.assert_array_equal(answers.published, [11, np.nan, 5])
+    np.testing.assert_array_equal(answers.determined, [False, False, True])
+    assert 500 < answers.ess_bulk[0] < 2000
+    assert answers.rhat[0] == pytest.approx(1, abs=0.02)
+    assert np.isnan([answers.ess_bulk[2], answers.ess_tail[2], answers.rhat[2]]).all()
+
+
+def test_an_interval_holds_at_least_its_probability(make_rng):
+    x = draws().copy(data=make_rng(2).poisson(3.0, draws().shape))
+    for prob in (0.5, 0.8, 0.95):
+        own = summarise(x, Identity(TABLE), release(), prob)
+        inside = ((x >= own.lower) & (x <= own.upper)).mean(("chain", "draw"))
+        assert (inside >= prob).all()
+
+
+def test_exact_totals_are_marked_as_determined():
+    state = summarise(draws(), Totals(TABLE, "state"), release(), 0.95)
+    assert state.determined.tolist() == [True, True]
+    assert state.mean.tolist() == [30.0, 5.0]
+    total = summarise(draws(), Totals(TABLE), release(), 0.95)
+    assert total.determined.tolist() == [True]  # a sum of exact values
+    assert total.labels == {}
+
+
+def test_labels_are_matched_not_positions():
+    shuffled = draws().isel(county=[2, 0, 1])
+    np.testing.assert_allclose(summarise(shuffled, Margins(TABLE, ["county"]), release(), 0.9).mean, [9.5, 20.5, 5.0])
+
+
+def test_few_draws_have_no_diagnostics():
+    one = summarise(draws(1, 3), Identity(TABLE), release(), 0.9)
+    assert np.isnan(one.ess_bulk).all()
+    assert np.isnan(summarise(draws(1, 250), Identity(TABLE), release(), 0.9).rhat).all()
+
+
+def test_a_free_cell_that_never_moved_has_no_rhat():
+    still = draws().copy(data=np.broadcast_to([10, 20, 5], draws().shape))
+    assert np.isnan(summarise(still, Identity(TABLE), release(), 0.9).rhat).all()
+
+
+def test_table(saved):
+    result = saved()("--prob", "0.9")
+    assert result.status == 0, result.err
+    lines = result.out.splitlines()
+    assert lines[0] == (
+        "posterior of x (cells), 4 chains of 250 draws: mean, standard deviation, 90% equal-tailed interval"
+    )
+    assert lines[2].split() == ["county", "published", "mean", "sd", "[90%", "90%]", "ess", "rhat"]
+    assert lines[3].split()[:6] == ["Adams", "11", "9.50", "5.77", "0", "18"]
+    assert lines[4].split()[1] == "-"
+    assert lines[5].split() == ["Lake", "5", "5.00", "0.00", "5", "5", "-", "-", "determined"]
+    assert "ess and rhat mean nothing there" in result.out
+    assert "simulated release" in result.out
+
+
+def test_csv(saved):
+    rows = list(csv.DictReader(io.StringIO(saved()("--format", "csv", "--prob", "0.975").out)))
+    assert list(rows[0]) == [
+        "county", "published", "mean", "sd", "eti97.5_lower", "eti97.5_upper", "ess_bulk", "ess_tail", "rhat", "determined",
+    ]  # fmt: skip
+    assert rows[0]["eti97.5_upper"] == "19.0"
+    assert rows[2]["rhat"] == ""
+    assert rows[2]["determined"] == "True"
+
+
+def test_json_is_strict_and_says_what_the_interval_is(saved):
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    found = json.loads(saved()("--format", "json").out, parse_constant=refuse)
+    assert (found["prob"], found["interval"], found["converged"], found["simulated"]) == (
+        0.95,
+        "equal-tailed",
+        True,
+        True,
+    )
+    assert found["rows"][2] == {
+        "county": "Lake", "published": 5.0, "mean": 5.0, "sd": 0.0, "lower": 5.0, "upper": 5.0,
+        "ess_bulk": None, "ess_tail": None, "rhat": None, "determined": True,
+    }  # fmt: skip
+
+
+def test_queries(saved):
+    summary = saved()
+    assert "totals:state" in summary("--query", "totals:state").out
+    assert "total  " in summary("--query", "total").out
+    bad = summary("--query", "totals:region")
+    assert bad.status == 2
+    assert "region" in bad.err
+    assert summary("--query", "medians:county").status == 2
+
+
+@pytest.mark.parametrize("prob", ["0", "1", "95", "nan", "-0.5"])
+def test_probabilities_lie_between_0_and_1(prob, saved):
+    result = saved()("--prob", prob)
+    assert result.status == 2
+    assert "--prob" in result.err
+
+
+def test_chains_that_have_not_converged_give_a_banner_and_status_3(saved):
+    result = saved(converged=0)()
+    assert result.status == 3
+    assert "NOT CONVERGED" in result.err
+    assert "R-hat up to 1.2" in result.err
+    assert "Adams" in result.out
+
+
+def test_the_counts_can_be_named(saved):
+    x = draws()
+    summary = saved(x=x, y=x + 1, rate=x * 0.5)
+    assert summary().out == summary("--var", "x").out
+    assert "posterior of y" in summary("--var", "y").out
+    missing = summary("--var", "rate")
+    assert missing.status == 2
+    assert "there is no 'rate' among them" in missing.err
+
+
+def test_files_that_are_no_posterior(run):
+    release().to_netcdf("release.nc")
+    result = run("summary", "release.nc")
+    assert result.status == 2
+    assert "no posterior of bayesdp: the group 'posterior' is missing" in result.err
+    result = run("summary", "noisy.csv")
+    assert result.status == 2
+    assert "no netCDF-4 file" in result.err
+    result = run("summary", "nothing.nc")
+    assert result.status == 2
+    assert "there is no file 'nothing.nc'" in result.err

@@ -1,0 +1,236 @@
+"""Fibers against brute force over boxes: members, limits of cells, first points, and what is said of empty ones."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from bayesdp.fibers import Fiber, enumerate_fiber
+from bayesdp.frames import Frame
+from bayesdp.measurements import Exact
+from bayesdp.queries import Identity, LinearQuery, Margins, Totals
+from tests.fibers.cases import CASES, frame_of, with_margins, zeros_at
+
+
+def brute_force(exact, frame: Frame, most: int) -> np.ndarray:
+    """All tables with counts up to `most`, kept or not by applying the queries to each."""
+    kept = []
+    for cells in product(range(most + 1), repeat=frame.size):
+        table = np.array(cells).reshape(frame.shape)
+        answers = [(part.query.apply(table), part) for part in exact]
+        if all(
+            np.all((got == part.values) if part.sign == "=" else (got >= part.values) if part.sign == ">=" else (got <= part.values))
+            for got, part in answers
+        ):
+            kept.append(table)
+    return np.array(kept).reshape(-1, *frame.shape)
+
+
+def random_exact(seed: int) -> tuple[list[Exact], Frame]:
+    """Exact answers of a random table: totals, margins, weighted sums, limits, some of single cells, some redundant."""
+    rng = np.random.default_rng(seed)
+    frame = frame_of(*[(2, 3), (2, 2), (3,), (4,)][seed % 4])
+    table = rng.integers(0, 4, frame.shape)
+    exact = [Exact(Totals(frame), Totals(frame).apply(table))]
+    for sign in ("=", ">=", "<="):
+        rows = rng.integers(-1, 3, (rng.integers(0, 3), frame.size))
+        if len(rows):
+            query = LinearQuery(frame, rows, [f"{sign}{i}" for i in range(len(rows))])
+            slack = 0 if sign == "=" else rng.integers(0, 3, len(rows)) * (1 if sign == "<=" else -1)
+            exact.append(Exact(query, query.apply(table) + slack, sign))
+    if rng.random() < 0.5:
+        query = Margins(frame, [frame.dims[0]])
+        exact.append(Exact(query, query.apply(table)))
+    if rng.random() < 0.3:
+        rows = np.eye(frame.size, dtype=np.int64)[rng.integers(frame.size, size=1)] * 2
+        query = LinearQuery(frame, rows, ["one cell, doubled"])
+        exact.append(Exact(query, query.apply(table)))
+    return exact, frame
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_fibers(seed):
+    exact, frame = random_exact(seed)
+    fiber = Fiber.of(exact, frame)
+    # The grand total bounds every cell.
+    tables = brute_force(exact, frame, min(int(exact[0].values), 9)) if frame.size < 5 else None
+    listed = enumerate_fiber(fiber)
+    if tables is not None and int(exact[0].values) <= 9:
+        np.testing.assert_array_equal(sorted(listed.tolist()), sorted(tables.tolist()))
+    assert len({tuple(t.reshape(-1)) for t in listed}) == len(listed)
+    assert all(fiber.contains(t) for t in listed)
+    lower, upper = fiber.bounds()
+    assert fiber.bounds_are_exact
+    np.testing.assert_array_equal(lower, listed.min(axis=0))
+    np.testing.assert_array_equal(upper, listed.max(axis=0))
+    np.testing.assert_array_equal(fiber.determined(), listed.min(axis=0) == listed.max(axis=0))
+    for guide in (None, np.full(frame.shape, 2.7), np.random.default_rng(seed).normal(2, 30, frame.shape)):
+        assert fiber.contains(fiber.find_point(guide))
+
+
+@pytest.mark.parametrize("name", ["2x2", "2x3", "disjoint totals", "general matrix", "inequalities"])
+def test_enumeration_of_the_kernel_cases(name):
+    case = CASES[name]
+    most = int(case.fiber.bounds()[1].max())
+    np.testing.assert_array_equal(
+        sorted(enumerate_fiber(case.fiber).tolist()), sorted(brute_force(case.exact, case.frame, most).tolist())
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernel_cases_contain_their_table_and_have_exact_bounds(name):
+    case = CASES[name]
+    assert case.fiber.contains(case.table)
+    tables = enumerate_fiber(case.finite_part)
+    lower, upper = case.fiber.bounds()
+    np.testing.assert_array_equal(lower, tables.min(axis=0))
+    if not case.window:
+        np.testing.assert_array_equal(upper, tables.max(axis=0))
+
+
+def test_frechet_bounds_and_determined_cells():
+    case = with_margins([[3, 0], [0, 4]], "a", "b")
+    lower, upper = case.fiber.bounds()
+    np.testing.assert_array_equal(lower, [[0, 0], [0, 1]])
+    np.testing.assert_array_equal(upper, [[3, 3], [3, 4]])
+    empty_row = with_margins([[0, 0, 0], [1, 2, 3]], "a", "b")
+    assert empty_row.fiber.determined().all()
+    assert not case.fiber.determined().any()
+
+
+def test_cells_that_nothing_bounds():
+    frame = frame_of(2, 2)
+    fiber = Fiber.of([Exact(LinearQuery(frame, [[1, 1, 0, 0]], ["first row"]), [5])], frame)
+    lower, upper = fiber.bounds()
+    np.testing.assert_array_equal(lower, 0)
+    np.testing.assert_array_equal(upper, [[5, 5], [-1, -1]])
+    with pytest.raises(ValueError, match="a=a1, b=b0 is unbounded"):
+        enumerate_fiber(fiber)
+
+
+def test_enumeration_has_a_limit():
+    with pytest.raises(ValueError, match="more than 10 tables"):
+        enumerate_fiber(CASES["3x3"].fiber, limit=10)
+
+
+def test_a_fiber_without_exact_answers_is_every_table():
+    frame = frame_of(2, 3)
+    fiber = Fiber.of([], frame)
+    assert fiber.proved
+    assert fiber.contains(np.arange(6).reshape(2, 3))
+    assert not fiber.contains(-np.ones((2, 3), dtype=np.int64))
+    assert not fiber.contains(np.ones((2, 3)))  # real numbers
+    assert not fiber.contains(np.ones(6, dtype=np.int64))
+    np.testing.assert_array_equal(fiber.find_point(np.full((2, 3), 3.4)), 3)
+    with pytest.raises(ValueError, match="needs the frame"):
+        Fiber.of([])
+
+
+def test_all_parts_must_be_about_one_table():
+    with pytest.raises(ValueError, match="about the same table"):
+        Fiber.of([Exact(Totals(frame_of(2, 2)), 3), Exact(Totals(frame_of(2, 3)), 3)])
+
+
+class TestEmptyFibers:
+    """Each says so, and names what cannot hold."""
+
+    def test_different_grand_totals(self):
+        frame = frame_of(2, 2)
+        parts = [Exact(Margins(frame, ["a"]), [3, 4]), Exact(Margins(frame, ["b"]), [2, 6])]
+        with pytest.raises(ValueError, match="fiber is empty"):
+            Fiber.of(parts).find_point()
+
+    def test_a_part_larger_than_the_whole(self):
+        frame = frame_of(3)
+        parts = [Exact(Totals(frame), 5), Exact(LinearQuery(frame, [[1, 1, 0]], ["the first two"]), [6])]
+        with pytest.raises(ValueError, match="the first two"):
+            Fiber.of(parts).find_point()
+
+    def test_no_whole_number(self):
+        frame = frame_of(2)
+        with pytest.raises(ValueError, match="twice the sum"):
+            Fiber.of([Exact(LinearQuery(frame, [[2, 2]], ["twice the sum"]), [5])]).find_point()
+        with pytest.raises(ValueError, match="no whole number fits"):
+            Fiber.of([Exact(LinearQuery(frame, [[2, 0]], ["twice p"]), [5])]).find_point()
+
+    def test_no_whole_table_although_real_ones_exist(self):
+        # 3x3x3 with all two-way sums 1/2 + 1/2 scaled: x + y = 1, y + z = 1, x + z = 1 has only (1/2, 1/2, 1/2).
+        frame = frame_of(3)
+        query = LinearQuery(frame, [[1, 1, 0], [0, 1, 1], [1, 0, 1]], ["xy", "yz", "xz"])
+        with pytest.raises(ValueError, match="fiber is empty"):
+            Fiber.of([Exact(query, [1, 1, 1])]).find_point()
+
+    def test_limits_that_exclude_each_other(self):
+        frame = frame_of(2, 2)
+        parts = [
+            Exact(Margins(frame, ["a"]), [3, 4]),
+            Exact(Margins(frame, ["b"]), [5, 5], ">="),
+        ]
+        with pytest.raises(ValueError, match="fiber is empty"):
+            Fiber.of(parts).find_point()
+
+    def test_one_cell_with_two_values(self):
+        frame = frame_of(2)
+        one = LinearQuery(frame, [[1, 0]], ["p"])
+        with pytest.raises(ValueError, match=r"the cell a=a0.*leaves nothing between"):
+            Fiber.of([Exact(one, [3]), Exact(one, [4], ">=")]).find_point()
+
+    def test_a_negative_count(self):
+        frame = frame_of(2)
+        query = LinearQuery(frame, [[1, -1], [1, 1]], ["difference", "sum"])
+        with pytest.raises(ValueError, match="fiber is empty"):
+            Fiber.of([Exact(query, [6, 4])]).find_point()
+
+    def test_an_empty_sum_that_is_not_zero(self):
+        frame = frame_of(2)
+        with pytest.raises(ValueError, match="adds up no cell"):
+            Fiber.of([Exact(LinearQuery(frame, [[0, 0]], ["nothing"]), [1])]).find_point()
+
+    def test_structural_zeros_that_leave_no_room(self):
+        frame = frame_of(2, 2)
+        parts = [Exact(Margins(frame, ["a"]), [3, 4]), Exact(Margins(frame, ["b"]), [3, 4]), zeros_at(frame, [0, 1])]
+        with pytest.raises(ValueError, match="fiber is empty"):
+            Fiber.of(parts).find_point()
+
+    def test_group_totals_without_cells_left(self):
+        frame = Frame.of({"c": list("pqr"), "s": ("c", list("xxy"))})
+        parts = [Exact(Totals(frame, "s"), [3, 4]), Exact(LinearQuery(frame, [[1, 0, 0], [0, 1, 0]], ["p", "q"]), [1, 1])]
+        with pytest.raises(ValueError, match="fiber is empty"):
+            Fiber.of(parts).find_point()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_first_points_are_close_to_the_guide(seed):
+    rng = np.random.default_rng(seed)
+    table = rng.poisson(30, (6, 7))
+    frame = frame_of(6, 7)
+    margins = [Exact(Margins(frame, [d]), Margins(frame, [d]).apply(table)) for d in frame.dims]
+    for parts, far in (([*margins], 4 * 42), ([Exact(Margins(frame, ["a"]), margins[0].values)], 42), ([*margins, zeros_at(frame, [])] if False else margins, 4 * 42)):
+        point = Fiber.of(parts).find_point(table + rng.normal(0, 0.4, table.shape))
+        assert np.abs(point - table).sum() <= far
+
+
+def test_first_points_of_sparse_and_of_huge_two_way_tables():
+    rng = np.random.default_rng(1)
+    for table in (rng.poisson(0.05, (40, 30)), rng.integers(0, 2**47, (8, 9)), np.eye(20, dtype=np.int64) * 10**12):
+        frame = frame_of(*table.shape)
+        fiber = Fiber.of([Exact(Margins(frame, [d]), Margins(frame, [d]).apply(table)) for d in frame.dims])
+        for guide in (None, table.astype(float), np.zeros(table.shape), -table.astype(float)):
+            assert fiber.contains(fiber.find_point(guide))
+
+
+def test_first_points_of_huge_blocks_are_exact():
+    frame = Frame.of({"c": range(300), "s": ("c", [i % 3 for i in range(300)])})
+    totals = [2**52 + 1, 0, 11_430_602]
+    fiber = Fiber.of([Exact(Totals(frame, "s"), totals)])
+    for guide in (None, np.random.default_rng(1).gamma(0.1, 1e12, 300), np.full(300, -5.0)):
+        assert fiber.contains(fiber.find_point(guide))
+
+
+def test_equalities_of_identity_determine_everything():
+    frame = frame_of(2, 2)
+    fiber = Fiber.of([Exact(Identity(frame), [[1, 2], [3, 4]])])
+    assert fiber.determined().all()
+    np.testing.assert_array_equal(fiber.find_point(np.zeros((2, 2))), [[1, 2], [3, 4]])
