@@ -165,7 +165,7 @@ def test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn(released):
     assert process.stderr is not None
     while "sampling (2 chains in 2 jobs)" not in (line := process.stderr.readline()):
         assert line, "it ended before it began"
-    time.sleep(3)  # the first draws follow in milliseconds
+    time.sleep(1.5)  # the first draws follow in milliseconds
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

@@ -21,7 +21,13 @@ def brute_force(exact, frame: Frame, most: int) -> np.ndarray:
         table = np.array(cells).reshape(frame.shape)
         answers = [(part.query.apply(table), part) for part in exact]
         if all(
-            np.all((got == part.values) if part.sign == "=" else (got >= part.values) if part.sign == ">=" else (got <= part.values))
+            np.all(
+                (got == part.values)
+                if part.sign == "="
+                else (got >= part.values)
+                if part.sign == ">="
+                else (got <= part.values)
+            )
             for got, part in answers
         ):
             kept.append(table)
@@ -196,7 +202,10 @@ class TestEmptyFibers:
 
     def test_group_totals_without_cells_left(self):
         frame = Frame.of({"c": list("pqr"), "s": ("c", list("xxy"))})
-        parts = [Exact(Totals(frame, "s"), [3, 4]), Exact(LinearQuery(frame, [[1, 0, 0], [0, 1, 0]], ["p", "q"]), [1, 1])]
+        parts = [
+            Exact(Totals(frame, "s"), [3, 4]),
+            Exact(LinearQuery(frame, [[1, 0, 0], [0, 1, 0]], ["p", "q"]), [1, 1]),
+        ]
         with pytest.raises(ValueError, match="fiber is empty"):
             Fiber.of(parts).find_point()
 
@@ -207,7 +216,7 @@ def test_first_points_are_close_to_the_guide(seed):
     table = rng.poisson(30, (6, 7))
     frame = frame_of(6, 7)
     margins = [Exact(Margins(frame, [d]), Margins(frame, [d]).apply(table)) for d in frame.dims]
-    for parts, far in (([*margins], 4 * 42), ([Exact(Margins(frame, ["a"]), margins[0].values)], 42), ([*margins, zeros_at(frame, [])] if False else margins, 4 * 42)):
+    for parts, far in ((margins, 4 * table.size), (margins[:1], table.size)):
         point = Fiber.of(parts).find_point(table + rng.normal(0, 0.4, table.shape))
         assert np.abs(point - table).sum() <= far
 

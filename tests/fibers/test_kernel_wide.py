@@ -71,7 +71,9 @@ PRIORS = {
 LAWS = {"l1": 1e-4, "l2": 1e-4, "gaussian": 1e4}
 
 
-@pytest.mark.parametrize("start", [[1_100_000, 900_000], [200_000, 1_800_000], [1_799_999, 200_001]], ids=["near", "low", "high"])
+@pytest.mark.parametrize(
+    "start", [[1_100_000, 900_000], [200_000, 1_800_000], [1_799_999, 200_001]], ids=["near", "low", "high"]
+)
 @pytest.mark.parametrize("kind", LAWS)
 @pytest.mark.parametrize("family", PRIORS)
 def test_millions_of_counts_from_near_and_from_far_tails(family, kind, start):
