@@ -80,7 +80,7 @@ def test_against_metropolis(benchmark, four_by_four):
         kept = np.empty((1, draws, 16))
         began = time.perf_counter()
         for i in range(draws):
-            chain.sweep(60)
+            chain.sweep(30)
             kept[0, i] = chain.counts
         return kept, time.perf_counter() - began
 

@@ -59,9 +59,7 @@ def printed(notebook: nbformat.NotebookNode) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return its exit status."""
     parser = argparse.ArgumentParser(description="Run notebooks from top to bottom.")
-    parser.add_argument(
-        "notebooks", nargs="*", type=Path, help="notebooks to run (default: all of this folder)"
-    )
+    parser.add_argument("notebooks", nargs="*", type=Path, help="notebooks to run (default: all of this folder)")
     parser.add_argument("--twice", action="store_true", help="run each twice and compare what it prints")
     parser.add_argument("--store", action="store_true", help="write the outputs into the notebooks")
     options = parser.parse_args(arguments)

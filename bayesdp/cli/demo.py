@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import time
+from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,37 +18,15 @@ __all__ = ["main"]
 
 _MODELS = Path(__file__).resolve().parents[2] / "models"
 
-_NOTE = """\
-Methods note (example; the noise is simulated and protects nobody)
-Counts of applicants to graduate school by sex, admission and department. Independent discrete Gaussian noise with
-sigma = 5 was added to every count. The table of sex by department is published as enumerated, and so is the total of
-those admitted and rejected. Nothing was clipped or rounded.
-"""
+_PUBLISHED = ("admissions_noisy.csv", "admissions_exact.csv", "METHODS.md")
+"""What an agency would publish of the Berkeley table; ``bayesdp/datasets/published`` has the files."""
 
 
 def _publish(folder: Path) -> None:
-    """Write what an agency would publish of the Berkeley table: noisy counts, exact margins, a methods note."""
-    import numpy as np
-
-    import bayesdp as bdp
-
-    table = bdp.datasets.berkeley_admissions()
-    noise = bdp.noise.DiscreteGaussian(5.0).draw(np.random.default_rng(1973), table.shape)
-    frame = bdp.Frame.of(table)
-    lines = [",".join([*frame.dims, "count"])]
-    for index, value in np.ndenumerate(table.values + noise):
-        labels = [str(own[i]) for own, i in zip(frame.labels, index, strict=True)]
-        lines.append(",".join([*labels, str(value)]))
-    (folder / "noisy.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    sex, admission, department = frame.dims
-    rows = [",".join([*frame.dims, "total"])]
-    for kept in ([sex, department], [admission]):
-        margin = bdp.Margins(table, kept)
-        for labels, value in zip(margin.names, np.asarray(margin.apply(table)).reshape(-1), strict=True):
-            named = dict(pair.split("=", 1) for pair in labels.split(", "))
-            rows.append(",".join([*(named.get(dim, "") for dim in frame.dims), str(int(value))]))
-    (folder / "margins.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (folder / "methods-note.txt").write_text(_NOTE, encoding="utf-8")
+    """Put the published files where the user can look at them and repeat the commands."""
+    shipped = files("bayesdp.datasets").joinpath("published")
+    for name in _PUBLISHED:
+        (folder / name).write_text(shipped.joinpath(name).read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def _command(*arguments: str) -> None:
@@ -63,12 +42,12 @@ def _command(*arguments: str) -> None:
 def _published_files(folder: Path, draws: int) -> Path:
     print("=== 1. From published files: UC Berkeley admissions, sex by admission by department ===")
     _publish(folder)
-    print(f"The agency's files are in {folder}: noisy.csv, margins.csv, methods-note.txt")
+    print(f"What was published is in {folder}: {', '.join(_PUBLISHED)}. No other file is read.")
     release, posterior, report = (str(folder / name) for name in ("release.nc", "posterior.nc", "report.html"))
-    law = "discrete-gaussian sigma=5"
-    files = [str(folder / "noisy.csv"), "--exact", str(folder / "margins.csv")]
-    _command("import", *files, "--law", law, "--simulated", "-o", release, "--force")
-    _command("fit", release, "--draws", str(draws), "--seed", "1", "-o", posterior, "--force")
+    noisy, exact = (str(folder / name) for name in _PUBLISHED[:2])
+    law = "discrete-gaussian sigma=8"  # from METHODS.md
+    _command("import", noisy, "--exact", exact, "--law", law, "--simulated", "-o", release, "--force")
+    _command("fit", release, "--prior", "log-linear", "--draws", str(draws), "--seed", "1", "-o", posterior, "--force")
     _command("summary", posterior)
     _command("report", posterior, "-o", report, "--force")
     return folder / "report.html"

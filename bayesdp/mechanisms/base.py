@@ -53,7 +53,7 @@ class Mechanism(ABC):
         Name in files and on the command line.
     """
 
-    invariants: Invariants
+    invariants: Any  # an Invariants once made; type checkers know no field that converts what it is given
 
     name: ClassVar[str]
 
@@ -94,7 +94,8 @@ class Mechanism(ABC):
     @property
     def frame(self) -> Frame:
         """Labels of the table."""
-        return self.invariants.frame
+        frame: Frame = self.invariants.frame
+        return frame
 
     @cached_property
     def differences(self) -> tuple[Difference, ...]:

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from matplotlib.figure import Figure
-from matplotlib.ticker import SymmetricalLogLocator
 
 from bayesdp._validate import positive_integer
 from bayesdp.plots.fit import Fit, summarise
@@ -126,9 +125,8 @@ def prior_predictive(
             linear = max(10.0, -2.0 * float(ends.min()))
             axes.set_xscale("symlog", linthresh=linear)
             axes.set_xlim(min(1.3 * float(ends.min()), 0.0), 2.0 * float(ends.max()))
-            ticks = SymmetricalLogLocator(base=10, linthresh=linear)
-            ticks.numticks = 7
-            axes.xaxis.set_major_locator(ticks)
+            powers = 10.0 ** np.arange(np.ceil(np.log10(2 * linear)), np.ceil(np.log10(ends.max())) + 1)
+            axes.set_xticks([0.0, *powers])
         axes.set_xlabel("count")
         drawn.suptitle(f"Prior against published: {told}", x=0.01, ha="left", fontsize=11)
         drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)

@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
 
 from bayesdp.frames import Frame
 
@@ -40,7 +41,7 @@ def style() -> Iterator[None]:
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.axisbelow": True,
-        "axes.prop_cycle": mpl.cycler(
+        "axes.prop_cycle": cycler(
             color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"]
         ),
         "figure.constrained_layout.use": True,

@@ -1,0 +1,11 @@
+"""A posterior as a page: one HTML file that a statistician can read, print, send and cite from.
+
+The page is self-contained: pictures and tables are in it, it loads nothing from anywhere and runs no script. Labels come
+from files, so everything that is not markup of ours is escaped (`bayesdp.report.html`).
+"""
+
+from __future__ import annotations
+
+from bayesdp.report.page import report
+
+__all__ = ["report"]

@@ -1,0 +1,76 @@
+"""HTML that is safe by construction: text is escaped unless this module made it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["Html", "element", "items", "joined", "paragraph"]
+
+_VOID = frozenset({"br", "img", "meta"})
+
+
+class Html(str):
+    """Text that is HTML already; only `element` and `joined` should make it."""
+
+    __slots__ = ()
+
+
+def _safe(content: Any) -> str:
+    """HTML as it is; anything else as escaped text."""
+    return content if isinstance(content, Html) else html.escape(str(content))
+
+
+def joined(parts: Iterable[Any], separator: str = "") -> Html:
+    """Put parts after one another, escaping those that are text.
+
+    Examples
+    --------
+    >>> joined(["a < b", element("br")])
+    'a &lt; b<br>'
+    """
+    return Html(separator.join(_safe(part) for part in parts))
+
+
+def element(name: str, *content: Any, **attributes: Any) -> Html:
+    """An element; content and values of attributes are escaped.
+
+    Parameters
+    ----------
+    name : str
+        Name of the element.
+    *content
+        `Html`, or anything else, which is shown as text.
+    **attributes
+        ``class_`` is written ``class`` and ``data_x`` ``data-x``; None leaves an attribute out, True gives it no value.
+
+    Examples
+    --------
+    >>> element("td", "<script>", class_="label")
+    '<td class="label">&lt;script&gt;</td>'
+    """
+    written = [name]
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        own = key.rstrip("_").replace("_", "-")
+        written.append(own if value is True else f'{own}="{html.escape(str(value))}"')
+    start = f"<{' '.join(written)}>"
+    return Html(start if name in _VOID else f"{start}{joined(content)}</{name}>")
+
+
+def paragraph(*content: Any, class_: str | None = None) -> Html:
+    """A paragraph."""
+    return element("p", *content, class_=class_)
+
+
+def items(entries: Iterable[Any], *, limit: int = 12, what: str = "entries") -> Html:
+    """A list; a long one is folded away after a few entries."""
+    listed = [element("li", entry) for entry in entries]
+    if len(listed) <= limit:
+        return element("ul", *listed)
+    rest = element(
+        "details", element("summary", f"{len(listed) - limit} more {what}"), element("ul", *listed[limit:])
+    )
+    return joined([element("ul", *listed[:limit]), rest])

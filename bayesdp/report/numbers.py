@@ -1,0 +1,54 @@
+"""Numbers as the page writes them."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["count", "decimal", "interval", "plural", "spread"]
+
+_ABSENT = "–"
+
+
+def count(value: float) -> str:
+    """A count or a published value.
+
+    Examples
+    --------
+    >>> count(5105067.0), count(2.5), count(float("nan"))
+    ('5,105,067', '2.50', '–')
+    """
+    if math.isnan(value):
+        return _ABSENT
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+
+
+def decimal(value: float) -> str:
+    """A mean: one decimal below a thousand, none beyond."""
+    if math.isnan(value):
+        return _ABSENT
+    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def spread(value: float) -> str:
+    """A standard deviation or a ratio, to three digits or so."""
+    if math.isnan(value):
+        return _ABSENT
+    if math.isinf(value):
+        return "∞"
+    return f"{value:,.2f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def interval(lower: float, upper: float) -> str:
+    """Both ends of an interval of counts."""
+    return f"{count(lower)} to {count(upper)}"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "cell"), plural(2, "cell")
+    ('1 cell', '2 cells')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

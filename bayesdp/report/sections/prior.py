@@ -1,0 +1,62 @@
+"""The prior, and what it expected of the published numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayesdp.plots.fit import summarise
+from bayesdp.plots.predictive import prior_predictive, prior_predictive_draws
+from bayesdp.report.context import Context
+from bayesdp.report.figures import embedded
+from bayesdp.report.html import Html, element, joined, paragraph
+from bayesdp.report.numbers import plural
+
+__all__ = ["ANCHOR", "TITLE", "write"]
+
+ANCHOR = "prior"
+TITLE = "Prior"
+
+
+def write(context: Context) -> Html:
+    """The section."""
+    parts: list[Html] = []
+    if context.prior:
+        parts.append(element("pre", context.prior))
+    else:
+        parts.append(
+            paragraph(
+                "The posterior file does not describe its prior. Say what it was when you cite these results; it is what the "
+                "code that built the model says."
+            )
+        )
+    parts.append(element("h3", "Prior predictive check"))
+    return joined([*parts, *_predictive(context)])
+
+
+def _predictive(context: Context) -> list[Html]:
+    written: list[Html] = []
+    for i, own in enumerate(context.release.measurements):
+        found = prior_predictive_draws(context.fit, i)
+        picture = prior_predictive(context.tree, prob=context.prob, measurement=i)
+        if found is None or picture is None:
+            continue
+        draws, what = found
+        published = np.asarray(own.published, dtype=np.float64).reshape(-1)
+        shown = np.isfinite(published)
+        expected = summarise(draws[:, shown], context.prob)
+        inside = int(((published[shown] >= expected.lower) & (published[shown] <= expected.upper)).sum())
+        text = (
+            f"{context.measurement_title(own)}: {inside:,} of {plural(int(shown.sum()), 'published value')} lie in the "
+            f"{context.kind} of the {what}. Many outside would say that prior and data disagree."
+        )
+        written += [paragraph(text), embedded(picture, f"Prior predictive {context.kind} and published values, in counts.")]
+    if not written:
+        return [
+            paragraph(
+                "There are no prior draws in the posterior file, so the prior is not compared with the published numbers here. "
+                "Add the groups of ",
+                element("code", "pm.sample_prior_predictive"),
+                " to have the check.",
+            )
+        ]
+    return written

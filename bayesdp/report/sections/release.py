@@ -1,0 +1,105 @@
+"""What is exact, the noise law, whom it protects, and which cells nothing protects."""
+
+from __future__ import annotations
+
+from bayesdp.measurements import SIGNS, Exact, described
+from bayesdp.plots.noise import draw_noise_law
+from bayesdp.privacy.guarantee import KINDS
+from bayesdp.report.context import Context
+from bayesdp.report.figures import embedded
+from bayesdp.report.html import Html, element, items, joined, paragraph
+from bayesdp.report.numbers import count, plural, spread
+
+__all__ = ["ANCHOR", "TITLE", "write"]
+
+ANCHOR = "release"
+TITLE = "What is published, and what is protected"
+
+_SIGN = dict(zip(SIGNS, ("", "at least ", "at most "), strict=True))
+
+
+def write(context: Context) -> Html:
+    """The section."""
+    return joined(
+        [
+            paragraph(f"One confidential table of counts: {context.table}."),
+            element("h3", "Exact"),
+            _exact(context),
+            element("h3", "Noisy"),
+            *_noisy(context),
+            element("h3", "Whom the noise protects"),
+            _guarantee(context),
+            element("h3", "Cells that the exact values determine"),
+            _determined(context),
+        ]
+    )
+
+
+def _exact(context: Context) -> Html:
+    if not context.release.exact:
+        return paragraph("Nothing is published exactly.")
+    return items([_stated(own) for own in context.release.exact], what="exact statistics")
+
+
+def _stated(own: Exact) -> str:
+    sign = _SIGN[own.sign]
+    if own.query.rows == 1:
+        name = "Grand total" if own.query.names == ["total"] else own.query.names[0]
+        return f"{name}: {sign}{count(float(own.values.reshape(-1)[0]))}"
+    values = own.values.reshape(-1)
+    bounds = f" ({sign.strip()} the published values)" if sign else ""
+    return f"{described(own.query)}{bounds}, values {count(float(values.min()))} to {count(float(values.max()))}"
+
+
+def _noisy(context: Context) -> list[Html]:
+    if not context.release.measurements:
+        return [paragraph("Nothing noisy is published: the posterior is the prior, held to the exact values.")]
+    written = []
+    for own, scale in zip(context.release.measurements, context.noise, strict=True):
+        sd = scale.sd[scale.sd == scale.sd]
+        low, high = (float(sd.min()), float(sd.max())) if sd.size else (float("nan"), float("nan"))
+        size = spread(low) if spread(low) == spread(high) else f"{spread(low)} to {spread(high)}"
+        hidden = int(own.unmeasured.sum())
+        keeps = ", noise that changes none of the exact values" if own.invariants is not None else ", independent noise"
+        law = paragraph(
+            f"{context.measurement_title(own)}: law ",
+            element("code", str(own.law)),
+            f"{keeps}. Standard deviation of the noise: {size} counts ({scale.words}).",
+            f" {plural(hidden, 'answer was', 'answers were')} not published." if hidden else "",
+        )
+        alt = f"Law of the noise {own.law}; dashed lines at one standard deviation, in counts."
+        written += [law, embedded(draw_noise_law(own, scale), alt)]
+    return written
+
+
+def _guarantee(context: Context) -> Html:
+    guarantee = context.release.guarantee
+    if guarantee is None:
+        return paragraph(
+            "The release does not say which mechanism made it, so this report cannot say whom it protects, under "
+            "which neighbours and at which loss. See the publisher's methods note."
+        )
+    parts = [paragraph(element("strong", f"{KINDS[guarantee.kind]}."))]
+    entries = []
+    for sentence, listed in guarantee.statements():
+        if list(listed) == list(guarantee.determined_cells) and listed:
+            continue  # they have a heading of their own below
+        entries.append(joined([sentence, items(listed)]) if listed else sentence)
+    return joined([*parts, items(entries, limit=20)])
+
+
+def _determined(context: Context) -> Html:
+    cells = [context.release.frame.cell_name(int(i)) for i in context.fit.determined.nonzero()[0]]
+    stated = context.release.guarantee.determined_cells if context.release.guarantee is not None else ()
+    cells += [cell for cell in stated if cell not in cells]
+    if not cells:
+        return paragraph("None: every cell has more than one value that agrees with the exact statistics.")
+    verb = "has" if len(cells) == 1 else "have"
+    warning = element(
+        "p",
+        element("strong", f"{plural(len(cells), 'cell')} {verb} no protection."),
+        "The exact values, and that counts are not negative, leave one possible value. No noise hides it, whatever the loss "
+        "stated above.",
+        class_="banner warn",
+    )
+    return joined([warning, items(cells, what="determined cells")])

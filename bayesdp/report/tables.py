@@ -1,0 +1,126 @@
+"""Tables of the page: scrolling sideways, folded when long, with all rows as CSV inside the page."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bayesdp.report.html import Html, element, joined
+
+__all__ = ["Column", "Table", "facts"]
+
+SHOWN = 30
+"""Rows that are always shown."""
+FOLDED = 1000
+"""Rows that are in the page at all; the rest is in the CSV."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Parameters
+    ----------
+    heading : str
+        As the page has it.
+    values : sequence
+        One a row; raw, as the CSV shall have them.
+    show : callable
+        A raw value as the page writes it.
+    kind : {"number", "label", "text"}
+    csv_heading : str
+        As the CSV has it; the same as `heading` if empty.
+    """
+
+    heading: str
+    values: Sequence[Any]
+    show: Callable[[Any], str] = str
+    kind: str = "number"
+    csv_heading: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Parameters
+    ----------
+    caption : str
+        What is in it, with units and the kind of intervals.
+    columns : sequence of Column
+    file_name : str
+        Under which name the CSV is saved.
+    fixed : sequence of bool
+        Rows that are greyed, because there is nothing to estimate.
+    """
+
+    caption: str
+    columns: Sequence[Column]
+    file_name: str
+    fixed: Sequence[bool] = field(default=())
+
+    def to_html(self) -> Html:
+        """The table, with its link."""
+        rows = [self._row(i) for i in range(min(len(self), FOLDED))]
+        parts = [self._frame(rows[:SHOWN])]
+        if len(self) > SHOWN:
+            beyond = f"; rows beyond {FOLDED:,} are in the CSV file only" if len(self) > FOLDED else ""
+            told = f"The first {SHOWN} of {len(self):,} rows; the others are folded below and in the CSV file{beyond}."
+            parts.append(element("p", told, class_="note"))
+            heading = f"Rows {SHOWN + 1} to {len(rows):,}"
+            parts.append(element("details", element("summary", heading), self._frame(rows[SHOWN:])))
+        link = element(
+            "a", f"All {len(self):,} rows as CSV", href=self._data(), download=self.file_name, class_="screen"
+        )
+        return joined([*parts, element("p", link, class_="note screen")])
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values)
+
+    def _frame(self, rows: Sequence[Html]) -> Html:
+        head = [
+            element("th", own.heading, scope="col", class_="label" if own.kind != "number" else None)
+            for own in self.columns
+        ]
+        table = element(
+            "table",
+            element("caption", self.caption),
+            element("thead", element("tr", *head)),
+            element("tbody", *rows),
+        )
+        return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=self.caption)
+
+    def _row(self, i: int) -> Html:
+        cells = []
+        for own in self.columns:
+            shown = own.show(own.values[i])
+            if own.kind == "label":
+                cells.append(element("th", shown, scope="row", class_="label"))
+            else:
+                cells.append(element("td", shown, class_="text" if own.kind == "text" else None))
+        return element("tr", *cells, class_="fixed" if len(self.fixed) and self.fixed[i] else None)
+
+    def to_csv(self) -> str:
+        """All rows, raw; nothing where a number is missing."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\r\n")
+        writer.writerow([own.csv_heading or own.heading for own in self.columns])
+        # NaN differs from itself.
+        writer.writerows(
+            ["" if value != value else value for value in row]
+            for row in zip(*(own.values for own in self.columns), strict=True)
+        )
+        return text.getvalue()
+
+    def _data(self) -> str:
+        return "data:text/csv;charset=utf-8;base64," + base64.b64encode(self.to_csv().encode()).decode("ascii")
+
+
+def facts(rows: Sequence[tuple[str, Any]]) -> Html:
+    """A small table of names and what they stand for."""
+    body = [element("tr", element("th", name, scope="row"), element("td", value)) for name, value in rows]
+    return element("div", element("table", element("tbody", *body), class_="facts"), class_="scroll")

@@ -1,0 +1,127 @@
+"""Exact posteriors of small tables and one parameter: enumeration of the fiber times quadrature.
+
+Nothing here uses the kernel, the step method or PyMC's log-densities.
+"""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import xarray as xr
+from scipy import special
+
+import bayesdp as bdp
+from bayesdp.fibers import Fiber, enumerate_fiber
+
+type Floats = npt.NDArray[np.float64]
+
+STANDARD_ERRORS = 5.0
+"""A mean over draws that is further than this from its exact value fails a test: 6e-7 for one of them, about 25 in a
+model, fewer than 40 models: all together below 0.1%."""
+
+LINE = {"county": ["p", "q", "r"]}
+GRID = {"county": ["p", "q"], "education": ["low", "mid", "high"]}
+
+
+def tables_of(release: bdp.Release, *more: bdp.Exact) -> npt.NDArray[np.int64]:
+    """All tables (tables, *shape) that agree with the exact parts; `more` are bounds that make the list finite."""
+    return enumerate_fiber(Fiber.of([*release.exact, *more], release.frame))
+
+
+def posterior_of(log_terms: Floats) -> Floats:
+    """Probabilities from logs of any shape, all together."""
+    return np.exp(log_terms - special.logsumexp(log_terms))
+
+
+def sample(model: pm.Model, draws: int = 2000, tune: int = 500, seed: int = 1, **kwargs) -> xr.DataTree:
+    """Two short chains, quietly, one after the other."""
+    with model:
+        return pm.sample(
+            draws=draws,
+            tune=tune,
+            chains=2,
+            cores=1,
+            random_seed=seed,
+            progressbar=False,
+            quiet=True,
+            compute_convergence_checks=False,
+            nuts_sampler="pymc",
+            **kwargs,
+        )
+
+
+def assert_mean(draws: Floats, exact: float, sd: float, what: str) -> None:
+    """A mean of dependent draws (chain, draw) against its exact value, in Monte Carlo standard errors."""
+    size = draws.size
+    spread = float(np.ptp(draws))
+    effective = size if spread == 0 else min(float(az.ess(draws.astype(float), method="mean")), size)
+    assert effective > 150, f"{what}: only {effective:.0f} effective draws"
+    error = max(sd, 1e-12) / np.sqrt(effective) + 1e-9
+    assert abs(draws.mean() - exact) < STANDARD_ERRORS * error, (
+        f"{what}: {draws.mean():.4f} from {effective:.0f} effective draws, exactly {exact:.4f} (sd {sd:.4f})"
+    )
+
+
+def assert_posterior(
+    tree: xr.DataTree,
+    tables: npt.NDArray[np.int64],
+    probability: Floats,
+    *,
+    name: str = "x",
+    theta: str | None = None,
+    grid: Floats | None = None,
+) -> None:
+    """Compare draws with an exact law over tables, or over tables and a grid of one parameter (tables, grid).
+
+    Means and second moments of the cells and of the parameter, the probabilities of the likeliest tables, and how the
+    first cell varies with the parameter.
+    """
+    x = tree.posterior[name].values.reshape(*tree.posterior[name].shape[:2], -1)
+    flat = tables.reshape(len(tables), -1)
+    joint = probability if probability.ndim == 2 else probability[:, None]
+    values = np.zeros(1) if grid is None else grid
+
+    def check(draws: Floats, function: Floats, what: str) -> None:
+        exact = float((joint * function).sum())
+        sd = np.sqrt(max(float((joint * function**2).sum()) - exact**2, 0.0))
+        assert_mean(draws, exact, sd, what)
+
+    for i in range(flat.shape[1]):
+        cell = flat[:, i, None].astype(float)
+        check(x[..., i], cell, f"{name}[{i}]")
+        check(x[..., i] ** 2.0, cell**2, f"{name}[{i}] squared")
+    for k in np.argsort(-joint.sum(axis=1))[:6]:
+        check((x == flat[k]).all(axis=-1).astype(float), (np.arange(len(flat)) == k)[:, None] + 0.0, f"table {flat[k]}")
+    if theta is not None:
+        parameter = tree.posterior[theta].values
+        check(parameter, values[None, :] + 0 * joint, theta)
+        check(parameter**2, values[None, :] ** 2 + 0 * joint, f"{theta} squared")
+        check(parameter * x[..., 0], values[None, :] * flat[:, 0, None], f"{theta} times {name}[0]")
+
+
+def log_poisson(tables: Floats, rate: Floats) -> Floats:
+    return tables * np.log(rate) - rate - special.gammaln(tables + 1.0)
+
+
+def log_negative_binomial(tables: Floats, mu: Floats, alpha: Floats) -> Floats:
+    return (
+        special.gammaln(tables + alpha)
+        - special.gammaln(alpha)
+        - special.gammaln(tables + 1.0)
+        + tables * np.log(mu / (mu + alpha))
+        + alpha * np.log(alpha / (mu + alpha))
+    )
+
+
+def log_binomial(tables: Floats, n: Floats, p: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logs = (
+            special.gammaln(n + 1.0)
+            - special.gammaln(tables + 1.0)
+            - special.gammaln(n - tables + 1.0)
+            + tables * np.log(p)
+            + (n - tables) * np.log1p(-p)
+        )
+    return np.where(tables <= n, logs, -np.inf)
