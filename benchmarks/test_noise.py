@@ -30,7 +30,7 @@ def pivot_rejection(rng: np.random.Generator, cells: int, size: int) -> np.ndarr
 def test_exact_draws(benchmark, enter, cells, size):
     invariants, rng = Invariants(Totals({"county": range(cells)})), np.random.default_rng(1)
     benchmark.pedantic(sample_noise, args=(invariants, "l1", EPSILON, rng, size), rounds=5, warmup_rounds=1)
-    rate = _RATES[f"exact {cells}"] = size / benchmark.stats.stats.median
+    rate = _RATES[f"exact {cells}"] = size / benchmark.stats.stats.min
     enter(f"fixed total over {cells} cells, exact draws", rate, "a second")
 
 
@@ -38,7 +38,7 @@ def test_exact_draws(benchmark, enter, cells, size):
 def test_pivot_rejection(benchmark, enter):
     rng = np.random.default_rng(1)
     benchmark.pedantic(pivot_rejection, args=(rng, 102, 500), rounds=3)
-    rate = 500 / benchmark.stats.stats.median
+    rate = 500 / benchmark.stats.stats.min
     enter(
         "fixed total over 102 cells, exact draws against pivot rejection in NumPy", _RATES["exact 102"] / rate, "times"
     )
@@ -48,5 +48,5 @@ def test_pivot_rejection(benchmark, enter):
 def test_gibbs_chain(benchmark, enter):
     invariants, rng = Invariants(Totals({"county": range(102)})), np.random.default_rng(1)
     benchmark.pedantic(sample_noise, args=(invariants, "l1", EPSILON, rng, 5, "mcmc", 1000), rounds=3, warmup_rounds=1)
-    rate = 5 / benchmark.stats.stats.median
+    rate = 5 / benchmark.stats.stats.min
     enter("fixed total over 102 cells, exact draws against 1000 sweeps of Gibbs", _RATES["exact 102"] / rate, "times")

@@ -26,7 +26,7 @@ def noise() -> np.ndarray:
 def test_structured(benchmark, enter, invariants, noise):
     projected = benchmark(invariants.project, noise)
     assert abs(invariants.query.apply(projected)).max() < 1e-11
-    _TIMES["structured"] = benchmark.stats.stats.median
+    _TIMES["structured"] = benchmark.stats.stats.min
     enter("projection of 14x24x20", 1e3 * _TIMES["structured"], "ms", at_most=0.2)
 
 
@@ -37,7 +37,7 @@ def test_sparse_factor(benchmark, enter, invariants, noise):
     benchmark(lambda: flat - rows.T @ solver.solve(rows @ flat))
     enter(
         "projection of 14x24x20, against a sparse factorisation",
-        benchmark.stats.stats.median / _TIMES["structured"],
+        benchmark.stats.stats.min / _TIMES["structured"],
         "times",
     )
 
@@ -51,6 +51,6 @@ def test_dense(benchmark, enter, invariants, noise):
     np.testing.assert_allclose(dense @ flat, invariants.project(noise).reshape(-1), atol=1e-10)
     enter(
         "projection of 14x24x20, against the dense matrix",
-        benchmark.stats.stats.median / _TIMES["structured"],
+        benchmark.stats.stats.min / _TIMES["structured"],
         "times",
     )

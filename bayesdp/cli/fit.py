@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     model = _model(read_release(args.release), args)
     tree, interrupted = _sampled(model, args)
     tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])
+    _add_prior(tree, model, args, predictive=not interrupted)
     _save(tree, args)
     posterior = tree["posterior"].to_dataset()
     attrs = tree["diagnostics"].attrs
@@ -153,6 +154,17 @@ def _sampled(model: pm.Model, args: argparse.Namespace) -> tuple[xr.DataTree, bo
                 raise KeyboardInterrupt from None
             raise
     return tree, stop.interrupted
+
+
+def _add_prior(tree: xr.DataTree, model: pm.Model, args: argparse.Namespace, *, predictive: bool) -> None:
+    """Say what the prior was, and add draws from it."""
+    from bayesdp.inference import add_prior_predictive
+    from bayesdp.priors import PRIORS
+
+    if args.model is None:
+        tree.attrs["prior"] = PRIORS[args.prior or "independent"].help() + "\n\n" + tree.attrs["prior"]
+    if predictive:
+        add_prior_predictive(tree, model, random_seed=args.seed)
 
 
 def _save(tree: xr.DataTree, args: argparse.Namespace) -> None:

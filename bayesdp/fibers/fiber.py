@@ -134,6 +134,23 @@ class Fiber:
         # Lower bounds above zero are as good as zero: subtract them. Upper bounds and bounded sums are not.
         return moves_for(self.moving_invariants, fixed, bounded=bounded, limited_rows=bool(len(system.limit_names)))
 
+    def with_cells_at_most(self, upper: Ints) -> Fiber:
+        """The part of the fiber whose cells are at most `upper`, shape ``(cells,)``; zeros become structural zeros."""
+        extra: dict[str, list[tuple[Query, Ints]]] = {"zero": [], "limit": []}
+        for kind, which in (("zero", upper == 0), ("limit", (upper > 0) & (upper < UNBOUNDED))):
+            cells = np.flatnonzero(which)
+            if cells.size:
+                ones = np.ones(cells.size, dtype=np.int64)
+                rows = sp.csr_array((ones, (np.arange(cells.size), cells)), shape=(cells.size, self.frame.size))
+                names = [self.frame.cell_name(int(cell)) for cell in cells]
+                extra[kind].append((LinearQuery(self.frame, rows, names), upper[cells]))
+        return Fiber(
+            self.frame,
+            (*self.equalities, *extra["zero"]),
+            self.bounds_below,
+            (*self.bounds_above, *extra["limit"]),
+        )
+
     @property
     def proved(self) -> bool:
         """Whether the moves are proved to connect all tables of the fiber."""

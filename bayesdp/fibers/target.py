@@ -76,19 +76,24 @@ class Target:
     family : {"flat", "poisson", "negbin", "binomial"}
         Prior of a cell (see `bayesdp.lattices.state.FAMILIES`); multinomial cells are Poisson cells and
         Dirichlet-multinomial cells negative binomial cells, given the totals.
+    bounded : bool
+        Whether the prior bounds cells from above (weights of zero); binomial cells have bounds in any case. Markov
+        bases need not connect tables with such bounds, so other moves are taken.
     """
 
     fiber: Fiber
     terms: tuple[NoiseTerm, ...]
     family: str
+    bounded: bool = False
 
     def __post_init__(self) -> None:
         choice(self.family, tuple(FAMILIES), "family")
 
     @property
     def moves(self) -> Moves:
-        """Directions for this target: binomial cells have upper bounds, which needs more moves to connect."""
-        return self.fiber.bounded_moves if self.family == "binomial" else self.fiber.moves
+        """Directions for this target: upper bounds of cells need more moves to connect."""
+        bounded = self.bounded or self.family == "binomial"
+        return self.fiber.bounded_moves if bounded else self.fiber.moves
 
     @cached_property
     def _cell_terms(self) -> tuple[bool, ...]:

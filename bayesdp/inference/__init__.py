@@ -6,6 +6,7 @@ from bayesdp.distributions.confidential_counts import ConfidentialCounts, FlatCo
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.feasible import feasible_point
 from bayesdp.inference.observing import observe
+from bayesdp.inference.predictive import add_prior_predictive
 from bayesdp.inference.registry import releases_of
 from bayesdp.inference.sampling import annotate, sample
 from bayesdp.steps import FiberGibbs
@@ -14,6 +15,7 @@ __all__ = [
     "ConfidentialCounts",
     "FiberGibbs",
     "FlatCounts",
+    "add_prior_predictive",
     "annotate",
     "diagnose",
     "feasible_point",

@@ -137,6 +137,7 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
             "numpy_version": version("numpy"),
             "seed": "not recorded" if seed is None else str(seed),
             "command": command,
+            "prior": model.str_repr(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
     )

@@ -22,6 +22,10 @@ NEGLIGIBLE = 1e-17
 SHORT = 1e-6
 """The same for a first, short table."""
 
+_FIRST = WINDOW // 3
+"""Room for a first table. Ratios decrease, so that one which gets from 1 to 1e-6 of the total within this gets to 1e-17
+within the window (17 / 6 as far): whether tables are used is known before the draw, and cannot depend on it."""
+
 _LARGE = 1e200
 
 
@@ -44,7 +48,8 @@ def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells
     if curvature > 0.0 or slope != 0.0:
         gauss, factor = math.exp(exponent), math.exp(-curvature)
     weight = 1.0
-    for k in range(min(limit, WINDOW)):
+    room = _FIRST if negligible > NEGLIGIBLE and limit > WINDOW else WINDOW
+    for k in range(min(limit, room)):
         ratio = gauss * advance(sign, k, family, cells_float, rows, groups, cells, steps, count, met, met_steps,
                                  rows_met, moving, residuals)  # fmt: skip
         gauss *= factor
@@ -55,7 +60,7 @@ def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells
         total += weight
         if weight < negligible * total and ratio < 1.0:
             return k + 1, total, weight * ratio / (1.0 - ratio)
-    return (limit if limit <= WINDOW else -1), total, 0.0
+    return (limit if limit <= room else -1), total, 0.0
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -81,7 +86,8 @@ def tabulate_units(sign: int, limit: int, at: int, family: int, count: int, risi
         growing, grown, shrinking, shrunk = rising, count, 0, rising
         direction = -1.0
     weight = 1.0
-    last = min(limit, WINDOW)
+    room = _FIRST if negligible > NEGLIGIBLE and limit > WINDOW else WINDOW
+    last = min(limit, room)
     k = 0
     while k < last:
         above, under = gauss * prior, 1.0
@@ -113,7 +119,7 @@ def tabulate_units(sign: int, limit: int, at: int, family: int, count: int, risi
         k += 1
         if weight < negligible * total and ratio < 1.0:
             return k, total, weight * ratio / (1.0 - ratio)
-    return (k if limit <= WINDOW else -1), total, 0.0
+    return (k if limit <= room else -1), total, 0.0
 
 
 @nb.njit(cache=True, error_model="numpy")

@@ -41,9 +41,7 @@ def style() -> Iterator[None]:
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.axisbelow": True,
-        "axes.prop_cycle": cycler(
-            color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"]
-        ),
+        "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"]),
         "figure.constrained_layout.use": True,
     }
     with mpl.rc_context(settings):

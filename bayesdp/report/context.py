@@ -85,7 +85,9 @@ class Context:
 
     @property
     def _diagnostics(self) -> dict[str, Any]:
-        return dict(self.tree["diagnostics"].attrs) if "diagnostics" in self.tree.children else {}
+        if "diagnostics" not in self.tree.children:
+            return {}
+        return {str(key): value for key, value in self.tree["diagnostics"].attrs.items()}
 
     @property
     def prior(self) -> str:
@@ -106,7 +108,8 @@ class Context:
     def totals(self) -> list[Query]:
         """Totals that are reported: what was asked besides the cells, one-way margins, groups, the grand total."""
         frame = self.release.frame
-        asked = [part for own in (*self.release.exact, *self.release.measurements) for part in own.query.parts]
+        queries = [own.query for own in self.release.exact] + [own.query for own in self.release.measurements]
+        asked = [part for query in queries for part in query.parts]
         one_way = [SumPart(frame, (dim,)) for dim in frame.dims] if len(frame.dims) > 1 else []
         groups = [SumPart(frame, (name,)) for name, _, labels in frame.groups if len(set(labels)) > 1]
         wanted: list[Any] = []

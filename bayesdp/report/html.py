@@ -33,12 +33,12 @@ def joined(parts: Iterable[Any], separator: str = "") -> Html:
     return Html(separator.join(_safe(part) for part in parts))
 
 
-def element(name: str, *content: Any, **attributes: Any) -> Html:
+def element(tag: str, /, *content: Any, **attributes: Any) -> Html:
     """An element; content and values of attributes are escaped.
 
     Parameters
     ----------
-    name : str
+    tag : str
         Name of the element.
     *content
         `Html`, or anything else, which is shown as text.
@@ -50,14 +50,14 @@ def element(name: str, *content: Any, **attributes: Any) -> Html:
     >>> element("td", "<script>", class_="label")
     '<td class="label">&lt;script&gt;</td>'
     """
-    written = [name]
+    written = [tag]
     for key, value in attributes.items():
         if value is None or value is False:
             continue
         own = key.rstrip("_").replace("_", "-")
         written.append(own if value is True else f'{own}="{html.escape(str(value))}"')
     start = f"<{' '.join(written)}>"
-    return Html(start if name in _VOID else f"{start}{joined(content)}</{name}>")
+    return Html(start if tag in _VOID else f"{start}{joined(content)}</{tag}>")
 
 
 def paragraph(*content: Any, class_: str | None = None) -> Html:
@@ -70,7 +70,5 @@ def items(entries: Iterable[Any], *, limit: int = 12, what: str = "entries") -> 
     listed = [element("li", entry) for entry in entries]
     if len(listed) <= limit:
         return element("ul", *listed)
-    rest = element(
-        "details", element("summary", f"{len(listed) - limit} more {what}"), element("ul", *listed[limit:])
-    )
+    rest = element("details", element("summary", f"{len(listed) - limit} more {what}"), element("ul", *listed[limit:]))
     return joined([element("ul", *listed[:limit]), rest])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from bayesdp.report.html import Html, element, joined
 
-__all__ = ["Column", "Table", "facts"]
+__all__ = ["Column", "Table", "facts", "numeric"]
 
 SHOWN = 30
 """Rows that are always shown."""
@@ -32,15 +35,26 @@ class Column:
     show : callable
         A raw value as the page writes it.
     kind : {"number", "label", "text"}
-    csv_heading : str
-        As the CSV has it; the same as `heading` if empty.
+    raw : mapping, optional
+        What the CSV has instead: heading -> values, one a row. The same as the page if None.
     """
 
     heading: str
     values: Sequence[Any]
     show: Callable[[Any], str] = str
     kind: str = "number"
-    csv_heading: str = ""
+    raw: Mapping[str, Sequence[Any]] | None = None
+
+    @property
+    def csv(self) -> Mapping[str, Sequence[Any]]:
+        """Columns of the CSV."""
+        return {self.heading: self.values} if self.raw is None else self.raw
+
+
+def numeric(heading: str, values: npt.ArrayLike, show: Callable[[float], str], csv_heading: str) -> Column:
+    """A column of numbers, which the CSV has in full precision."""
+    own = np.asarray(values, dtype=np.float64).tolist()
+    return Column(heading, own, show, raw={csv_heading: own})
 
 
 @dataclass(frozen=True)
@@ -108,11 +122,12 @@ class Table:
         """All rows, raw; nothing where a number is missing."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\r\n")
-        writer.writerow([own.csv_heading or own.heading for own in self.columns])
+        columns = [(heading, values) for own in self.columns for heading, values in own.csv.items()]
+        writer.writerow([heading for heading, _ in columns])
         # NaN differs from itself.
         writer.writerows(
             ["" if value != value else value for value in row]
-            for row in zip(*(own.values for own in self.columns), strict=True)
+            for row in zip(*(values for _, values in columns), strict=True)
         )
         return text.getvalue()
 

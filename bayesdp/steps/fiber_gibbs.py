@@ -20,9 +20,6 @@ from bayesdp.steps.table import CountTable
 
 __all__ = ["FiberGibbs", "register"]
 
-LEAST_MOVES = 100
-"""Moves a draw at least: below this the framework costs more than the moves."""
-
 
 @dataclass_state
 class FiberGibbsState(StepMethodState):
@@ -46,7 +43,7 @@ class FiberGibbs(BlockedStep):
     vars : list of variables
         The counts. Several tables in one model share one step.
     sweeps : int
-        Moves a draw, in units of the degrees of freedom of the table (at least 100 moves).
+        Moves a draw, in units of the degrees of freedom of the table (at least 100 moves where all are exact).
     model, initial_point, compile_kwargs, blocked, rng
         Supplied by PyMC.
 
@@ -100,7 +97,8 @@ class FiberGibbs(BlockedStep):
         self.vars = list(chosen)
         self.sweeps = positive_integer(sweeps, "sweeps")
         self.rng = get_random_generator(rng)
-        self.tables = [CountTable(model, value, self.rng, compile_kwargs or {}) for value in chosen]
+        options = compile_kwargs or {}
+        self.tables = [CountTable(model, value, self.rng, options, initial_point) for value in chosen]
         self.fresh = True
 
     @property
@@ -133,8 +131,7 @@ class FiberGibbs(BlockedStep):
             self.fresh = False
         changed = accepted = 0.0
         for table in self.tables:
-            moves = max(self.sweeps * table.dimension, LEAST_MOVES)
-            new[table.name], share, taken = table.step(new, moves, self.rng)
+            new[table.name], share, taken = table.step(new, self.sweeps, self.rng)
             changed += share / len(self.tables)
             accepted += taken / len(self.tables)
         return new, [{"fiber_changed": changed, "fiber_accepted": accepted}]

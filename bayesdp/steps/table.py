@@ -12,12 +12,19 @@ import pytensor
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.fibers import Chain, Target
+from bayesdp.lattices.state import UNBOUNDED, UPPER
 from bayesdp.steps.terms import Reading, read_model
 
-__all__ = ["CountTable"]
+__all__ = ["LEAST_MOVES", "CountTable"]
 
 type Ints = npt.NDArray[np.int64]
 type Point = Mapping[str, npt.NDArray[Any]]
+
+LEAST_MOVES = 100
+"""Exact moves a draw at least: below this the framework costs more than the moves."""
+
+_ATTEMPTS = 20_000
+"""Moves in search of a first table where the kernel does not know the prior; some tenths of a second."""
 
 
 class CountTable:
@@ -39,23 +46,55 @@ class CountTable:
     """
 
     def __init__(
-        self, model: pm.Model, value: Any, rng: np.random.Generator, compile_kwargs: Mapping[str, Any]
+        self,
+        model: pm.Model,
+        value: Any,
+        rng: np.random.Generator,
+        compile_kwargs: Mapping[str, Any],
+        initial_point: Point | None = None,
     ) -> None:
         self.name = value.name
         reading = read_model(model, value)
         self.shape = reading.fiber.frame.shape
-        self.target = Target(reading.fiber, reading.terms, reading.family or "flat")
-        self.start = reading.fiber.find_point(self.target.guide()).reshape(-1)
         _check_trials(reading, model, value.name)
+        self._parameters, self._inputs = _compile(model, reading.symbolic, compile_kwargs)
+        constant = not self._inputs
+        point = {} if constant else model.initial_point() if initial_point is None else initial_point
+        parameters = self._parameters(*[point[name] for name in self._inputs])
+        zeros = np.isneginf(parameters[0])
+        fiber = reading.fiber
+        if constant and zeros.any():
+            fiber = fiber.with_cells_at_most(np.where(zeros, 0, UNBOUNDED))
+        self.target = Target(fiber, reading.terms, reading.family or "flat", bounded=bool(zeros.any()))
         if reading.family == "flat":
             self._check_supported()
         self.chain = Chain(self.target, rng)
-        self._parameters, self._inputs = _compile(model, reading.symbolic, compile_kwargs)
-        self._constant: list[npt.NDArray[np.float64]] | None = self._parameters() if not self._inputs else None
-        if self._constant is not None:
-            self._write(self._constant)
+        self._constant: list[npt.NDArray[np.float64]] | None = parameters if constant else None
+        self._write(parameters)
+        self._start: Ints | None = None
+        self._first_table()
         self._rest = _rest(model, reading, self.name, compile_kwargs)
-        self.dimension = max(reading.fiber.invariants.dimension, 1)
+        self.dimension = max(fiber.invariants.dimension, 1)
+
+    def _first_table(self) -> Ints:
+        """A table of the fiber, near the noisy one, that the prior allows as its parameters stand."""
+        upper = self.chain.state.cells_int[:, UPPER]
+        if self._start is None or np.any(self._start > upper):
+            guide = self.target.guide()
+            try:
+                point = self.target.fiber.find_point(guide).reshape(-1)
+            except ValueError as error:
+                raise ValueError(f"no table is left for {self.name}, with the zeros of its prior: {error}") from error
+            if np.any(point > upper):
+                try:
+                    point = self.target.fiber.with_cells_at_most(upper).find_point(guide).reshape(-1)
+                except ValueError as error:
+                    raise ValueError(
+                        f"no table with the exact answers has a positive prior probability under the base of {self.name}, "
+                        f"which bounds its cells: {error}"
+                    ) from error
+            self._start = point
+        return self._start
 
     @property
     def exact_conditional(self) -> bool:
@@ -84,17 +123,28 @@ class CountTable:
         self.chain.reseed(rng)
         self.refresh(point)
         given = np.asarray(point[self.name], dtype=np.int64)
-        system = self.target.fiber.system
-        inside = bool(np.all(given.reshape(-1) <= self.chain.state.cells_int[:, 2])) and self.target.fiber.contains(
-            given
-        )
-        constrained = bool(len(system.names) or system.fixed.any())
+        fiber = self.target.fiber
+        inside = bool(np.all(given.reshape(-1) <= self.chain.state.cells_int[:, UPPER])) and fiber.contains(given)
+        constrained = bool(len(fiber.system.names) or fiber.system.fixed.any())
         if inside and constrained:
             self.chain.load(given.reshape(-1))
+        else:
+            self.chain.load(given.reshape(-1) if inside else self._first_table())
+            self.chain.disperse()
+        self._find_support(point)
+
+    def _find_support(self, point: Point) -> None:
+        """Move until the terms that the kernel does not know allow the table at all."""
+        if self._rest is None:
             return
-        self.chain.load(given.reshape(-1) if inside else self.start)
-        self.chain.disperse()
-        self.refresh(point)
+        for _ in range(_ATTEMPTS):
+            if self._rest(point, self.chain.counts.reshape(self.shape)) > -np.inf:
+                return
+            self.chain.propose()
+        raise ValueError(
+            f"no table of {self.name} was found that agrees with the exact answers and has positive density under the other "
+            f"terms of the model ({_ATTEMPTS} moves tried); give one with pm.sample(initvals=...)"
+        )
 
     def refresh(self, point: Point) -> None:
         """Read the parameters off the other variables of the model."""
@@ -105,16 +155,21 @@ class CountTable:
         if len(parameters) > 2:
             self.chain.load(self.chain.counts.copy())
 
-    def step(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
-        """Move; returns the table, the share of moves that changed it, and the share of proposals accepted."""
+    def step(self, point: Point, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
+        """Move; returns the table, the share of moves that changed it, and the share of proposals accepted.
+
+        A sweep has as many moves as the table has degrees of freedom.
+        """
         self.refresh(point)
         current = point[self.name]
         if not np.array_equal(current.reshape(-1), self.chain.counts):
             self.chain.load(np.asarray(current, dtype=np.int64).reshape(-1))
+        moves = sweeps * self.dimension
         if self._rest is None:
+            moves = max(moves, LEAST_MOVES)
             changed = self.chain.sweep(moves)
             return self.chain.counts.reshape(self.shape).copy(), changed / moves, 1.0
-        return self._step_and_accept(point, self.dimension, rng)
+        return self._step_and_accept(point, moves, rng)
 
     def _step_and_accept(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Propose from the exact conditional of the known terms, accept on the ratio of the others."""
@@ -133,7 +188,7 @@ class CountTable:
                     f"the proposals for {self.name} have no finite mass: neither noise nor exact answers bound a direction"
                 )
             new = rest(point, chain.counts.reshape(self.shape))
-            if height == -np.inf or new - height > thresholds[i]:
+            if new - height > thresholds[i]:
                 height = new
                 changed += 1
                 accepted += 1

@@ -12,6 +12,7 @@ from scipy import special, stats
 
 import bayesdp as bdp
 from bayesdp import noise
+from bayesdp.inference import FiberGibbs
 from tests.inference.oracle import (
     GRID,
     LINE,
@@ -43,7 +44,7 @@ def laplace(tables, values=NOISY, b=2.0):
 def is_exact_conditional(model: pm.Model) -> bool:
     """Whether the kernel knows every term (no accepting or rejecting)."""
     with model:
-        step = bdp.FiberGibbs()
+        step = FiberGibbs()
     return all(table.exact_conditional for table in step.tables)
 
 
@@ -291,7 +292,6 @@ class TestReleases:
 
     def test_every_law_on_the_cells(self):
         # One model, a table for each law; equal prior weights.
-        total = bdp.Totals(LINE)
         published = np.array([4, 0, 3])
         laws = {
             "a": (noise.LatticeLaplace(epsilon=0.4), lambda r: -0.4 * np.abs(r).sum(axis=1)),

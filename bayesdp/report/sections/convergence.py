@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from bayesdp.plots.rank import ranks
 from bayesdp.report.context import Context
 from bayesdp.report.figures import embedded
@@ -21,7 +19,10 @@ def banner(context: Context) -> Html | None:
     if context.converged:
         return None
     if context.converged is None:
-        heading, text = "Convergence was not assessed.", "The posterior file has no diagnostics. Do not rely on its numbers yet."
+        heading, text = (
+            "Convergence was not assessed.",
+            "The posterior file has no diagnostics. Do not rely on its numbers yet.",
+        )
     else:
         heading = "The chains have NOT converged. Do not report these numbers."
         text = f"{context.message} Draw more, or look at the model."
@@ -39,11 +40,15 @@ def write(context: Context) -> Html:
         parts.append(alarm)
     told = [f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')} after tuning."]
     told += _fiber(context) + _divergences(context)
-    told.append("Cells that the exact values determine are left out of R-hat and effective sample sizes: they mean nothing there.")
+    told.append(
+        "Cells that the exact values determine are left out of R-hat and effective sample sizes: they mean nothing there."
+    )
     parts.append(items(told))
     picture = ranks(context.tree)
     if picture is None:
-        parts.append(paragraph("No rank plots: they compare chains, and there is one, or nothing that moves.", class_="note"))
+        parts.append(
+            paragraph("No rank plots: they compare chains, and there is one, or nothing that moves.", class_="note")
+        )
     else:
         text = (
             "Rank plots of the quantities with the smallest effective sample sizes: one line a chain. Lines inside the band "
@@ -66,7 +71,9 @@ def _fiber(context: Context) -> list[str]:
 def _divergences(context: Context) -> list[str]:
     if "sample_stats" not in context.tree.children or "diverging" not in context.tree["sample_stats"].data_vars:
         return []
-    found = int(np.sum(context.tree["sample_stats"]["diverging"].values))
+    found = int(context.tree["sample_stats"].to_dataset()["diverging"].sum())
     if not found:
         return ["No divergent transitions of NUTS."]
-    return [f"{plural(found, 'divergent transition')} of NUTS: the parameters may be biased where the posterior is narrow."]
+    return [
+        f"{plural(found, 'divergent transition')} of NUTS: the parameters may be biased where the posterior is narrow."
+    ]

@@ -49,7 +49,10 @@ def _predictive(context: Context) -> list[Html]:
             f"{context.measurement_title(own)}: {inside:,} of {plural(int(shown.sum()), 'published value')} lie in the "
             f"{context.kind} of the {what}. Many outside would say that prior and data disagree."
         )
-        written += [paragraph(text), embedded(picture, f"Prior predictive {context.kind} and published values, in counts.")]
+        written += [
+            paragraph(text),
+            embedded(picture, f"Prior predictive {context.kind} and published values, in counts."),
+        ]
     if not written:
         return [
             paragraph(

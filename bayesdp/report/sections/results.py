@@ -15,7 +15,7 @@ from bayesdp.report.context import Context
 from bayesdp.report.figures import embedded
 from bayesdp.report.html import Html, element, joined, paragraph
 from bayesdp.report.numbers import count, decimal, interval, plural, spread
-from bayesdp.report.tables import Column, Table
+from bayesdp.report.tables import Column, Table, numeric
 
 __all__ = ["ANCHOR", "TITLE", "cell_table", "total_table", "write"]
 
@@ -87,14 +87,15 @@ def _posterior_columns(context: Context, mean: Floats, sd: Floats, lower: Floats
     name = f"eti{100 * context.prob:.10g}"
     ends = list(zip(lower.tolist(), upper.tolist(), strict=True))
     return [
-        Column("Posterior mean", mean.tolist(), decimal, csv_heading="mean"),
-        Column("Posterior sd", sd.tolist(), spread, csv_heading="sd"),
-        _Interval(f"{percent(context.prob)} equal-tailed interval", ends, lambda own: interval(*own), csv_heading=name),
+        numeric("Posterior mean", mean, decimal, "mean"),
+        numeric("Posterior sd", sd, spread, "sd"),
+        Column(
+            context.kind,
+            ends,
+            lambda own: interval(*own),
+            raw={f"{name}_lower": lower.tolist(), f"{name}_upper": upper.tolist()},
+        ),
     ]
-
-
-class _Interval(Column):
-    """Both ends in one column of the page; `Split` makes them two columns of the CSV."""
 
 
 def cell_table(context: Context) -> Table:
@@ -105,13 +106,13 @@ def cell_table(context: Context) -> Table:
         Column(dim, [labels[i] for i in place], kind="label")
         for dim, labels, place in zip(frame.dims, frame.labels, places, strict=True)
     ]
-    columns.append(Column("Published (noisy)", fit.published.tolist(), count, csv_heading="published"))
+    columns.append(numeric("Published (noisy)", fit.published, count, "published"))
     if context.truth is not None:
-        columns.append(Column("Truth", context.truth.tolist(), count, csv_heading="truth"))
+        columns.append(numeric("Truth", context.truth, count, "truth"))
     columns += _posterior_columns(context, own.mean, own.sd, own.lower, own.upper)
     remarks = np.where(fit.determined, "determined by the exact values: not protected", "")
     if fit.determined.any():
-        columns.append(Column("Remark", remarks.tolist(), kind="text", csv_heading="remark"))
+        columns.append(Column("Remark", remarks.tolist(), kind="text"))
     caption = f"Each cell: published noisy value, posterior mean, standard deviation and {context.kind} (counts)."
     return Table(caption, columns, "cells.csv", fit.determined.tolist())
 
@@ -122,17 +123,19 @@ def total_table(context: Context, query: Query, number: int = 0) -> Table:
     exact, noisy = _published(context, query)
     columns = [_labels(query)]
     if any(text for text in exact):
-        columns.append(Column("Published (exact)", exact, kind="text" if _bounded(exact) else "number", csv_heading="exact"))
+        columns.append(Column("Published (exact)", exact))
     if np.isfinite(noisy).any():
-        columns.append(Column("Published (noisy)", noisy.tolist(), count, csv_heading="noisy"))
+        columns.append(numeric("Published (noisy)", noisy, count, "noisy"))
     elif np.isfinite(fit.published).all() and fit.published.size:
         summed = np.asarray(query.apply(fit.published.reshape(context.release.frame.shape))).reshape(-1)
-        columns.append(Column("Sum of noisy cells", summed.tolist(), count, csv_heading="sum_of_noisy"))
+        columns.append(numeric("Sum of noisy cells", summed, count, "sum_of_noisy"))
     if context.truth is not None:
         true = np.asarray(query.apply(context.truth.reshape(context.release.frame.shape))).reshape(-1)
-        columns.append(Column("Truth", true.tolist(), count, csv_heading="truth"))
+        columns.append(numeric("Truth", true, count, "truth"))
     columns += _posterior_columns(context, own.mean, own.sd, own.lower, own.upper)
-    caption = f"{_title(query)}: posterior mean, standard deviation and {context.kind} (counts). Grey rows are known exactly."
+    caption = (
+        f"{_title(query)}: posterior mean, standard deviation and {context.kind} (counts). Grey rows are known exactly."
+    )
     return Table(caption, columns, f"totals-{number + 1}.csv", fit.fixed(query).tolist())
 
 
@@ -148,10 +151,6 @@ def _title(query: Query) -> str:
     if not isinstance(part, SumPart):
         return "Linear combinations"
     return f"Totals by {' and '.join(part.keep)}" if part.keep else "Grand total"
-
-
-def _bounded(exact: list[str]) -> bool:
-    return any(text.startswith("at ") for text in exact)
 
 
 def _published(context: Context, query: Query) -> tuple[list[str], Floats]:

@@ -1,0 +1,136 @@
+"""How much the prior matters: cells on which nothing was published, and cells where the posterior is the prior."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.report.context import Context
+from bayesdp.report.html import Html, element, items, joined, paragraph
+from bayesdp.report.numbers import decimal, plural, spread
+from bayesdp.report.tables import Column, Table, numeric
+
+__all__ = ["ANCHOR", "TITLE", "prior_distance", "prior_table", "same_as_prior", "unseen", "write"]
+
+ANCHOR = "sensitivity"
+TITLE = "Sensitivity to the prior"
+
+_CLOSE = 0.15
+"""Largest distance between the distribution functions of prior and posterior that still counts as the same: with 1,000
+prior draws and 400 effective posterior draws, chance alone gives up to 0.08 (95%)."""
+_SD_RATIO = (0.8, 1.25)
+
+type Floats = npt.NDArray[np.float64]
+type Mask = npt.NDArray[np.bool_]
+
+
+def write(context: Context) -> Html:
+    """The section."""
+    return joined([_unseen_words(context), *_prior(context)])
+
+
+def unseen(context: Context) -> Mask:
+    """Free cells that no published noisy number involves, shape ``(cells,)``."""
+    seen = np.zeros(context.release.frame.size, dtype=np.int64)
+    for own in context.release.measurements:
+        published = (~own.unmeasured.reshape(-1)).astype(np.int64)
+        seen += abs(own.query.matrix).T @ published
+    return np.asarray((seen == 0) & ~context.fit.determined)
+
+
+def _unseen_words(context: Context) -> Html:
+    cells = [context.release.frame.cell_name(int(i)) for i in np.flatnonzero(unseen(context))]
+    if not cells:
+        return paragraph("Every free cell is part of at least one published noisy number.")
+    heading = f"No noisy number was published that involves {plural(len(cells), 'free cell')}."
+    text = "What the posterior says about them comes from the prior, the exact values and the model's other cells."
+    return joined([element("p", element("strong", heading), text, class_="banner warn"), items(cells, what="cells")])
+
+
+def prior_distance(prior: npt.NDArray[np.generic], posterior: npt.NDArray[np.generic]) -> Floats:
+    """Largest difference between the distribution functions of prior and posterior draws, column by column.
+
+    0 for equal distributions, 1 for disjoint ones (the statistic of Kolmogorov and Smirnov).
+
+    Examples
+    --------
+    >>> prior_distance(np.array([[1, 1], [2, 2]]), np.array([[1, 5], [2, 6]]))
+    array([0., 1.])
+    """
+    found = np.empty(prior.shape[1])
+    for i in range(prior.shape[1]):
+        before, after = np.sort(prior[:, i]), np.sort(posterior[:, i])
+        at = np.union1d(before, after)
+        gap = np.searchsorted(before, at, "right") / before.size - np.searchsorted(after, at, "right") / after.size
+        found[i] = np.abs(gap).max()
+    return found
+
+
+def same_as_prior(distance: Floats, ratio: Floats, fixed: Mask) -> Mask:
+    """Free cells whose posterior is the prior: distance and ratio of standard deviations both say so."""
+    return np.asarray((distance <= _CLOSE) & (ratio >= _SD_RATIO[0]) & (ratio <= _SD_RATIO[1]) & ~fixed)
+
+
+def prior_table(context: Context) -> tuple[Table, Mask] | None:
+    """Prior and posterior of each cell, and the cells where they are the same; None without prior draws."""
+    prior = context.fit.prior_draws
+    if prior is None:
+        return None
+    posterior = context.fit.answers(context.fit.cells)
+    own = context.summary
+    prior_sd = prior.std(axis=0)
+    ratio = np.divide(own.sd, prior_sd, out=np.full(own.sd.shape, np.nan), where=prior_sd > 0)
+    distance = prior_distance(prior, posterior)
+    same = same_as_prior(distance, ratio, context.fit.determined)
+    frame = context.release.frame
+    columns = [
+        Column("Cell", frame.cell_names(), kind="label"),
+        numeric("Prior mean", prior.mean(axis=0), decimal, "prior_mean"),
+        numeric("Prior sd", prior_sd, decimal, "prior_sd"),
+        numeric("Posterior mean", own.mean, decimal, "posterior_mean"),
+        numeric("Posterior sd", own.sd, spread, "posterior_sd"),
+        numeric("Posterior sd / prior sd", ratio, spread, "sd_ratio"),
+        numeric("Distance", distance, spread, "distance"),
+    ]
+    if same.any():
+        columns.append(Column("Remark", np.where(same, "posterior is the prior", "").tolist(), kind="text"))
+    caption = (
+        "Prior (before any published number, exact ones included) and posterior of each cell, in counts. Distance: largest "
+        "difference of the two distribution functions, 0 the same, 1 disjoint. Grey rows are known exactly."
+    )
+    return Table(caption, columns, "prior.csv", context.fit.determined.tolist()), same
+
+
+def _prior(context: Context) -> list[Html]:
+    found = prior_table(context)
+    if found is None:
+        return [
+            paragraph(
+                "There are no prior draws in the posterior file, so cells where the posterior is the prior cannot be listed. A "
+                "first indication is the table above: the further posterior / noise is below 1, the more of the result comes "
+                "from the prior and the exact values. To be sure, fit again with another prior."
+            )
+        ]
+    table, same = found
+    if same.any():
+        cells = [context.release.frame.cell_name(int(i)) for i in np.flatnonzero(same)]
+        told = joined(
+            [
+                element(
+                    "p",
+                    element("strong", f"In {plural(len(cells), 'cell')} the posterior is the prior."),
+                    "The published numbers taught next to nothing about them "
+                    f"(distance at most {_CLOSE}, ratio of standard deviations {_SD_RATIO[0]} to {_SD_RATIO[1]}).",
+                    class_="banner warn",
+                ),
+                items(cells, what="cells"),
+            ]
+        )
+    else:
+        told = paragraph("There is no free cell where the posterior is the prior.")
+    advice = paragraph(
+        "This shows where the data spoke, not how another prior would have changed the result; fit again with another prior "
+        "to see that.",
+        class_="note",
+    )
+    return [told, table.to_html(), advice]
