@@ -12,6 +12,7 @@ import numpy as np
 import pymc as pm
 
 import bayesdp as bdp
+from bayesdp.priors import published_mean
 
 __all__ = ["build_model", "make_release"]
 
@@ -49,8 +50,7 @@ def build_model(release: bdp.Release) -> pm.Model:
     """
     rows, columns = release.dims
     # Public knowledge sets the scale: the grand total is exact, so the mean cell is known.
-    grand_total = sum(int(part.values.sum()) for part in release.exact[:1])
-    mean_cell = grand_total / release.frame.size
+    mean_cell = published_mean(release)
 
     with pm.Model(coords=release.coords) as model:
         intercept = pm.Normal("intercept", np.log(mean_cell), 1.0)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
+import sys
 import time
+import warnings
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
@@ -49,6 +52,7 @@ def _published_files(folder: Path, draws: int) -> Path:
     _command("import", noisy, "--exact", exact, "--law", law, "--simulated", "-o", release, "--force")
     _command("fit", release, "--prior", "log-linear", "--draws", str(draws), "--seed", "1", "-o", posterior, "--force")
     _command("summary", posterior)
+    _command("summary", posterior, "--query", "margins:sex*admission")
     _command("report", posterior, "-o", report, "--force")
     return folder / "report.html"
 
@@ -63,6 +67,25 @@ def _model(name: str) -> ModuleType:
     return module
 
 
+def _extremes(posterior: Any, release: Any, truth: Any, count: int = 4) -> str:
+    """The smallest and the largest cells as text: published value, posterior, truth."""
+    import numpy as np
+
+    import bayesdp as bdp
+    from bayesdp.cli.answers import summarise
+
+    own = summarise(posterior["posterior"]["x"], bdp.Identity(release.frame), release, prob=0.95)
+    order = np.argsort(own.mean)
+    lines = [f"{'':<16}{'published':>11}{'mean':>13}  {'95% equal-tailed interval':<27}{'truth':>9}"]
+    for i in (*order[:count], *order[-count:]):
+        name = " ".join(str(labels[i]) for labels in own.labels.values())
+        interval = f"{own.lower[i]:.0f} to {own.upper[i]:.0f}"
+        lines.append(
+            f"{name:<16}{own.published[i]:>11.0f}{own.mean[i]:>13.1f}  {interval:<27}{int(truth.values[i]):>9}"
+        )
+    return "\n".join(lines)
+
+
 def _in_python(folder: Path, draws: int) -> Path:
     import bayesdp as bdp
     from bayesdp.report import report
@@ -70,12 +93,25 @@ def _in_python(folder: Path, draws: int) -> Path:
     print("\n=== 2. In Python: the 102 counties of Illinois, their total exact ===")
     lesson: Any = _model("county_populations")
     release = lesson.make_release()
-    print(release)
-    with lesson.build_model(release):
-        posterior = bdp.sample(draws=draws, chains=4, random_seed=1, nuts_sampler="pymc", progressbar=False, quiet=True)
+    print(f"{release}\n\n{release.guarantee}\n\nSampling 4 chains (models/county_populations.py) ...", flush=True)
+    shown = sys.stderr.isatty()
+    with lesson.build_model(release), warnings.catch_warnings():
+        # NUTS overflows on its first trial steps from a distant start, and rejects them.
+        warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
+        posterior = bdp.sample(
+            draws=draws,
+            chains=4,
+            cores=min(4, os.cpu_count() or 1),
+            random_seed=1,
+            nuts_sampler="pymc",
+            progressbar=shown,
+            quiet=not shown,
+        )
+    truth = bdp.datasets.illinois_counties()
     print(posterior["diagnostics"].attrs["message"])
+    print(f"\nThe smallest and the largest counties:\n{_extremes(posterior, release, truth)}")
     page = folder / "report.html"
-    report(posterior, page, truth=bdp.datasets.illinois_counties(), overwrite=True)
+    report(posterior, page, truth=truth, overwrite=True)
     return page
 
 

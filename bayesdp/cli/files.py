@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from bayesdp.release import Release
 
-__all__ = ["check_release_path", "read_posterior", "read_release", "write_release"]
+__all__ = ["check_release_path", "convergence", "read_posterior", "read_release", "write_release"]
 
 
 def check_release_path(path: str, *, force: bool) -> None:
@@ -60,6 +60,14 @@ def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
             if group not in loaded.children:
                 raise ValueError(f"it is no posterior of bayesdp: the group {group!r} is missing")
         return loaded, Release.from_dataset(loaded["release"].to_dataset())
+
+
+def convergence(tree: xr.DataTree) -> tuple[bool | None, str]:
+    """Whether the chains converged, where the file says so, and in words."""
+    if "diagnostics" not in tree.children or "converged" not in tree["diagnostics"].attrs:
+        return None, "convergence was not assessed"
+    attrs = tree["diagnostics"].attrs
+    return bool(attrs["converged"]), str(attrs.get("message", ""))
 
 
 _MOST_DRAWS = 2_000_000_000

@@ -71,10 +71,12 @@ def run(args: argparse.Namespace) -> int:
         positive_integer(getattr(args, option), f"--{option}")
     if args.cores is not None:
         positive_integer(args.cores, "--cores")
-    model = _model(read_release(args.release), args)
+    model, prior = _model(read_release(args.release), args)
     tree, interrupted = _sampled(model, args)
     tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])
-    _add_prior(tree, model, args, predictive=not interrupted)
+    tree.attrs["prior"] = f"{prior}\n\n{tree.attrs['prior']}"
+    if not interrupted:
+        _add_prior_draws(tree, model, args.seed)
     _save(tree, args)
     posterior = tree["posterior"].to_dataset()
     attrs = tree["diagnostics"].attrs
@@ -90,16 +92,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _model(release: Release, args: argparse.Namespace) -> pm.Model:
-    """The model that was asked for."""
+def _model(release: Release, args: argparse.Namespace) -> tuple[pm.Model, str]:
+    """The model that was asked for, and its prior in words for the report."""
     if args.model is not None:
         if args.hyper:
             raise ValueError("--hyper is for the default priors; a model of your own has its numbers in its file")
-        return _own_model(args.model, release)
-    from bayesdp.priors import PRIORS, build_model
+        model = _own_model(args.model, release)
+        return model, f"A model of the user's own, {Path(args.model).name}:\n\n{Path(args.model).read_text('utf-8')}"
+    from bayesdp.priors import PRIORS, build_model, describe_prior
 
     prior = args.prior or "independent"
-    return build_model(release, prior, **PRIORS[prior].parsed(pairs(args.hyper, "--hyper")))
+    hyper = PRIORS[prior].parsed(pairs(args.hyper, "--hyper"))
+    return build_model(release, prior, **hyper), describe_prior(release, prior, **hyper)
 
 
 def _own_model(path: str, release: Release) -> pm.Model:
@@ -156,15 +160,12 @@ def _sampled(model: pm.Model, args: argparse.Namespace) -> tuple[xr.DataTree, bo
     return tree, stop.interrupted
 
 
-def _add_prior(tree: xr.DataTree, model: pm.Model, args: argparse.Namespace, *, predictive: bool) -> None:
-    """Say what the prior was, and add draws from it."""
+def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None) -> None:
+    """Draws of the prior and of the noisy values that it leads one to expect, for the report's check."""
     from bayesdp.inference import add_prior_predictive
-    from bayesdp.priors import PRIORS
 
-    if args.model is None:
-        tree.attrs["prior"] = PRIORS[args.prior or "independent"].help() + "\n\n" + tree.attrs["prior"]
-    if predictive:
-        add_prior_predictive(tree, model, random_seed=args.seed)
+    if not add_prior_predictive(tree, model, random_seed=seed):
+        say("no draws of the prior for the report: the prior is flat, or drawing from it would take long")
 
 
 def _save(tree: xr.DataTree, args: argparse.Namespace) -> None:

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import probability
     from bayesdp.cli.answers import summarise
-    from bayesdp.cli.files import read_posterior
+    from bayesdp.cli.files import convergence, read_posterior
     from bayesdp.cli.queries import parse_query
 
     probability(args.prob, "--prob")
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     draws = _counts(tree, release, args.var)
     cells = _determined(tree)
     answers = summarise(draws, query, release, args.prob, cells)
-    converged, message = _convergence(tree)
+    converged, message = convergence(tree)
     heading = {
         "variable": str(draws.name),
         "query": args.query,
@@ -101,14 +101,6 @@ def _determined(tree: xr.DataTree) -> npt.NDArray[np.bool_] | None:
     if "fiber" not in tree.children:
         return None
     return tree["fiber"].to_dataset()["determined"].values.astype(bool)
-
-
-def _convergence(tree: xr.DataTree) -> tuple[bool | None, str]:
-    """Whether the chains converged, where the file says so, and in words."""
-    if "diagnostics" not in tree.children or "converged" not in tree["diagnostics"].attrs:
-        return None, "convergence was not assessed"
-    attrs = tree["diagnostics"].attrs
-    return bool(attrs["converged"]), str(attrs.get("message", ""))
 
 
 _COLUMNS = ("published", "mean", "sd", "lower", "upper", "ess_bulk", "ess_tail", "rhat")

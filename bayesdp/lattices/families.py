@@ -68,9 +68,7 @@ def _rules(partition: Partition, generators: Sequence[Levels], dims: int) -> lis
     for generator in generators:
         added = [tuple(generator[dim] if dim in block else 0 for dim in range(dims)) for block in partition]
         longer = {tuple(map(max, rule, more)) for rule in rules for more in added}
-        rules = {
-            rule for rule in longer if not any(other != rule and _at_most(other, rule) for other in longer)
-        }
+        rules = {rule for rule in longer if not any(other != rule and _at_most(other, rule) for other in longer)}
     return sorted(rules)
 
 
@@ -178,9 +176,7 @@ def is_decomposable(nested: NestedSums) -> bool:
     while sets:
         alone = {v for own in sets for v in own if sum(v in other for other in sets) == 1}
         smaller = [own - alone for own in sets]
-        inside = {
-            i if a <= b else j for (i, a), (j, b) in combinations(enumerate(smaller), 2) if a <= b or b <= a
-        }
+        inside = {i if a <= b else j for (i, a), (j, b) in combinations(enumerate(smaller), 2) if a <= b or b <= a}
         remaining = [own for i, own in enumerate(smaller) if own and i not in inside]
         if remaining == sets:
             return False

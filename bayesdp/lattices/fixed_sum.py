@@ -61,9 +61,7 @@ def log_normaliser(cells: int, epsilon: float) -> float:
     >>> print(f"{log_normaliser(102, 0.192):.4f}")
     234.1172
     """
-    return float(logsumexp(_log_weights(cells, epsilon))) - (cells - 1) * math.log(
-        -math.expm1(-2.0 * epsilon)
-    )
+    return float(logsumexp(_log_weights(cells, epsilon))) - (cells - 1) * math.log(-math.expm1(-2.0 * epsilon))
 
 
 def draw_fixed_sums(
@@ -105,9 +103,7 @@ def draw_fixed_sums(
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def _fill(
-    state: Words, order: Ints, starts: Ints, tables: Ints, cumulative: Floats, epsilon: float, out: Ints
-) -> None:
+def _fill(state: Words, order: Ints, starts: Ints, tables: Ints, cumulative: Floats, epsilon: float, out: Ints) -> None:
     """Fill `out`: the cells before ``order[starts[0]]`` are free, then come the blocks."""
     bits = np.zeros(0, dtype=np.uint64)
     for draw in range(out.shape[0]):

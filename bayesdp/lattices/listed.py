@@ -75,11 +75,7 @@ def short_combinations(basis: Ints) -> Ints:
     n, cells = basis.shape
     if n > _ALL_SIGNED_SUMS:
         pairs = [
-            basis[i] + s * basis[j]
-            for i in range(n)
-            for j in range(i)
-            for s in (1, -1)
-            if np.any(basis[i] * basis[j])
+            basis[i] + s * basis[j] for i in range(n) for j in range(i) for s in (1, -1) if np.any(basis[i] * basis[j])
         ]
         combined = np.array(pairs, dtype=np.int64).reshape(-1, cells)
         limit = 2 * int(np.abs(basis).sum(axis=1).max())

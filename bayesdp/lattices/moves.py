@@ -244,9 +244,7 @@ def _allowed(fixed: Mask | None, cells: int) -> Mask:
     return ~array
 
 
-def _nested_moves(
-    builder: _Builder, invariants: Invariants, nested: NestedSums, allowed: Mask, limited: bool
-) -> Moves:
+def _nested_moves(builder: _Builder, invariants: Invariants, nested: NestedSums, allowed: Mask, limited: bool) -> Moves:
     for factors in product_families(nested, allowed):
         builder.product(factors)
     if len(nested.generators) == 1:

@@ -64,9 +64,7 @@ def _exact_sampler(invariants: Invariants, law: str) -> Sampler | None:
     return None
 
 
-def choose_sampler(
-    invariants: Invariants, law: str, method: str = "auto", sweeps: int = DEFAULT_SWEEPS
-) -> Sampler:
+def choose_sampler(invariants: Invariants, law: str, method: str = "auto", sweeps: int = DEFAULT_SWEEPS) -> Sampler:
     """Say how noise would be drawn.
 
     Parameters

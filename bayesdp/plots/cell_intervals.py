@@ -153,7 +153,7 @@ def _draw(
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color=COLOURS["grid"])
         axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.locator_params(axis="x", nbins=6)
+        axes.locator_params(axis="x", nbins=6, integer=True)
         axes.set_xlabel("count minus published value (in brackets)" if centred else "count")
         drawn.suptitle(f"Counts: {which}", x=0.01, ha="left", fontsize=11)
         drawn.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=9.5)

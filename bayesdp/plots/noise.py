@@ -71,6 +71,7 @@ def draw_noise_law(measured: Measured, scale: NoiseScale) -> Figure:
         axes.set_title(f"Noise: {plain(measured.law.name)}{which}")
         axes.set_xlabel("noise (count)")
         axes.set_ylim(bottom=0)
+        axes.locator_params(axis="x", integer=True)
         drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
     return drawn
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from bayesdp.release import Release
 
-__all__ = ["PRIORS", "Hyperparameter", "Prior", "build_model", "published_mean"]
+__all__ = ["PRIORS", "Hyperparameter", "Prior", "build_model", "describe_prior", "published_mean"]
 
 PRIORS: dict[str, Prior] = {prior.name: prior for prior in (INDEPENDENT, LOG_LINEAR, HIERARCHICAL)}
 """The default priors by name."""
@@ -70,3 +70,24 @@ def build_model(release: Release, prior: str = "independent", **hyper: Any) -> p
         raise ValueError(f"prior must be one of {', '.join(map(repr, PRIORS))}, got {prior!r}")
     chosen = PRIORS[prior]
     return chosen.build(release, chosen.checked(hyper))
+
+
+def describe_prior(release: Release, prior: str = "independent", **hyper: Any) -> str:
+    """The prior that `build_model` gives a release, in words and formulas, with its numbers; for a report.
+
+    Parameters
+    ----------
+    release, prior, **hyper
+        As for `build_model`.
+
+    Returns
+    -------
+    str
+        Several lines.
+    """
+    if prior not in PRIORS:
+        raise ValueError(f"prior must be one of {', '.join(map(repr, PRIORS))}, got {prior!r}")
+    values = PRIORS[prior].checked(hyper)
+    if "mean" in values and values["mean"] is None:
+        values["mean"] = published_mean(release)
+    return PRIORS[prior].described({name: value for name, value in values.items() if value is not None})

@@ -110,6 +110,14 @@ class Prior:
         """Hyperparameters written as text, as on the command line."""
         return {name: self._of(name).parsed(text) for name, text in given.items()}
 
+    def described(self, values: Mapping[str, Any]) -> str:
+        """The prior with the values of its hyperparameters, for a report."""
+        told = [
+            f"{name} = {value:.6g}" if isinstance(value, float) else f"{name} = {value}"
+            for name, value in values.items()
+        ]
+        return "\n".join([f"{self.name}: {self.title}", *self.formula.splitlines(), f"with {', '.join(told)}"])
+
     def help(self) -> str:
         """The prior as the command line describes it."""
         lines = [f"{self.name}: {self.title}", *(f"    {line}" for line in self.formula.splitlines())]

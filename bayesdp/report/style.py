@@ -16,8 +16,8 @@ h3 { font-size: 1.02rem; margin: 1.6rem 0 .4rem; }
 p, ul, dl { margin: .5rem 0; max-width: 46rem; }
 ul { padding-left: 1.3rem; }
 a { color: var(--accent); }
-.lead, .note, figcaption, caption { color: var(--soft); }
-.note, figcaption, caption { font-size: .9rem; }
+.lead, .note, figcaption { color: var(--soft); }
+.note, figcaption { font-size: .9rem; }
 nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .15rem 1.1rem; font-size: .92rem; }
 .banner { border-left: 6px solid; padding: .7rem 1rem; margin: .9rem 0; max-width: none; border-radius: 2px; }
 .bad { border-color: #b00020; background: #fdecee; } .warn { border-color: #d55e00; background: #fff3e6; }
@@ -26,14 +26,14 @@ nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .15r
 .scroll { overflow-x: auto; margin: .4rem 0; -webkit-overflow-scrolling: touch; }
 .scroll:focus-visible { outline: 2px solid var(--accent); }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding: .2rem 0 .4rem; }
+.caption { margin: 1.2rem 0 .2rem; }
 th, td { padding: .28rem .7rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
 td { white-space: nowrap; }
 thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; line-height: 1.25; }
 th.label, td.text { text-align: left; }
 th.label { font-weight: 600; }
 tbody th.label { font-weight: 500; }
-tbody th.label:first-child { position: sticky; left: 0; background: #fff; max-width: 15rem; }
+tbody th.label:first-child { position: sticky; left: 0; background: #fff; max-width: 15rem; overflow-wrap: normal; }
 td.text { white-space: normal; min-width: 9rem; }
 tr.fixed td, tr.fixed th { color: var(--soft); background: var(--ground) !important; }
 .facts th { text-align: left; white-space: nowrap; font-weight: 600; } .facts td { text-align: left; white-space: normal; }
@@ -51,7 +51,7 @@ blockquote { margin: .6rem 0; padding: .3rem 0 .3rem 1rem; border-left: 4px soli
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; } nav, summary, .screen { display: none; }
-  h2, h3, caption { break-after: avoid; } figure, .banner, tr { break-inside: avoid; } thead { display: table-header-group; }
+  h2, h3, .caption { break-after: avoid; } figure, .banner, tr { break-inside: avoid; } thead { display: table-header-group; }
   .scroll { overflow: visible; } td { white-space: normal; } th, td { padding: .15rem .4rem; }
   figure img { max-width: 13cm; max-height: 22cm; width: auto; } a { color: inherit; text-decoration: none; }
   .banner { -webkit-print-color-adjust: exact; print-color-adjust: exact; } @page { margin: 1.8cm; }

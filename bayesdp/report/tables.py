@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp.queries import Query, SumPart
 from bayesdp.report.html import Html, element, joined
+from bayesdp.report.numbers import plural
 
-__all__ = ["Column", "Table", "facts", "numeric"]
+__all__ = ["Column", "Table", "facts", "labels", "numeric"]
 
 SHOWN = 30
 """Rows that are always shown."""
@@ -51,6 +53,19 @@ class Column:
         return {self.heading: self.values} if self.raw is None else self.raw
 
 
+def labels(query: Query) -> list[Column]:
+    """Columns that name the answers of a query: one for each of its dimensions, where it has them."""
+    part = query.parts[0]
+    if len(query.parts) > 1 or not isinstance(part, SumPart) or not part.keep:
+        names = ["grand total" if name == "total" else name for name in query.names]
+        return [Column("Total", names, kind="label")]
+    places = np.unravel_index(np.arange(query.rows), query.shape)
+    return [
+        Column(dim, [own[i] for i in place], kind="label")
+        for (dim, own), place in zip(query.coords.items(), places, strict=True)
+    ]
+
+
 def numeric(heading: str, values: npt.ArrayLike, show: Callable[[float], str], csv_heading: str) -> Column:
     """A column of numbers, which the CSV has in full precision."""
     own = np.asarray(values, dtype=np.float64).tolist()
@@ -80,7 +95,7 @@ class Table:
     def to_html(self) -> Html:
         """The table, with its link."""
         rows = [self._row(i) for i in range(min(len(self), FOLDED))]
-        parts = [self._frame(rows[:SHOWN])]
+        parts = [element("p", self.caption, class_="note caption"), self._frame(rows[:SHOWN])]
         if len(self) > SHOWN:
             beyond = f"; rows beyond {FOLDED:,} are in the CSV file only" if len(self) > FOLDED else ""
             told = f"The first {SHOWN} of {len(self):,} rows; the others are folded below and in the CSV file{beyond}."
@@ -88,7 +103,7 @@ class Table:
             heading = f"Rows {SHOWN + 1} to {len(rows):,}"
             parts.append(element("details", element("summary", heading), self._frame(rows[SHOWN:])))
         link = element(
-            "a", f"All {len(self):,} rows as CSV", href=self._data(), download=self.file_name, class_="screen"
+            "a", f"{plural(len(self), 'row')} as CSV", href=self._data(), download=self.file_name, class_="screen"
         )
         return joined([*parts, element("p", link, class_="note screen")])
 
@@ -102,7 +117,6 @@ class Table:
         ]
         table = element(
             "table",
-            element("caption", self.caption),
             element("thead", element("tr", *head)),
             element("tbody", *rows),
         )

@@ -41,7 +41,7 @@ class FiberGibbs(BlockedStep):
     Parameters
     ----------
     vars : list of variables
-        The counts. Several tables in one model share one step.
+        The counts; all of the model if left out. Several tables in one model share one step.
     sweeps : int
         Moves a draw, in units of the degrees of freedom of the table (at least 100 moves where all are exact).
     model, initial_point, compile_kwargs, blocked, rng
@@ -90,9 +90,12 @@ class FiberGibbs(BlockedStep):
         rng: Any = None,
     ) -> None:
         model = pm.modelcontext(model)
-        chosen = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+        if vars is None:
+            chosen = [model.rvs_to_values[rv] for rv in model.free_RVs if _is_counts(rv)]
+        else:
+            chosen = get_value_vars_from_user_vars(vars, model)
         for value in chosen:
-            if not isinstance(model.values_to_rvs[value].owner.op, ConfidentialCountsRV):
+            if not _is_counts(model.values_to_rvs[value]):
                 raise TypeError(f"FiberGibbs samples ConfidentialCounts variables, and {value.name!r} is not one")
         self.vars = list(chosen)
         self.sweeps = positive_integer(sweeps, "sweeps")
@@ -139,9 +142,11 @@ class FiberGibbs(BlockedStep):
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:
         """Claim counts, and nothing else."""
-        if var.owner is not None and isinstance(var.owner.op, ConfidentialCountsRV):
-            return Competence.IDEAL
-        return Competence.INCOMPATIBLE
+        return Competence.IDEAL if _is_counts(var) else Competence.INCOMPATIBLE
+
+
+def _is_counts(var: Any) -> bool:
+    return var.owner is not None and isinstance(var.owner.op, ConfidentialCountsRV)
 
 
 def register() -> None:

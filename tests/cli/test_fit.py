@@ -31,6 +31,16 @@ def build_model(release):
     return model
 '''
 
+FLAT = """
+import pymc as pm
+import bayesdp as bdp
+
+def build_model(release):
+    with pm.Model(coords=release.coords) as model:
+        bdp.observe(release, bdp.FlatCounts("x", dims=release.dims))
+    return model
+"""
+
 
 @pytest.fixture
 def released(run):
@@ -54,6 +64,10 @@ def test_from_a_release_to_a_summary(released):
     assert Release.from_dataset(tree["release"].to_dataset()) == Release.from_netcdf("release.nc")
     assert tree.attrs["command"] == "bayesdp fit release.nc " + " ".join(QUICK) + " -o posterior.nc"
     assert tree.attrs["seed"] == "1"
+    assert tree["prior"]["x"].sizes == {"chain": 1, "draw": 200, "county": 3, "education": 2}
+    assert tree["prior_predictive"]["noisy"].shape == (1, 200, 3, 2)
+    assert tree.attrs["prior"].startswith("independent: every cell has a rate of its own\n")
+    assert "with shape = 1, mean = 9.33333, collapsed = True\n" in tree.attrs["prior"]
     summary = released("summary", "posterior.nc", "--query", "margins:county")
     assert summary.status == 0, summary.err
     assert summary.out.count("determined") == 4  # three rows and the note
@@ -76,6 +90,15 @@ def test_a_model_of_ones_own(released):
     summary = released("summary", "posterior.nc")
     assert summary.status == 0, summary.err
     assert "posterior of people" in summary.out
+    assert posterior("posterior.nc").attrs["prior"].startswith("A model of the user's own, own.py:")
+
+
+def test_a_flat_prior_has_no_draws_and_that_is_said(released):
+    Path("own.py").write_text(FLAT)
+    result = released("fit", "release.nc", "--model", "own.py", *QUICK, "-o", "posterior.nc")
+    assert result.status == 0, result.err
+    assert "no draws of the prior for the report: the prior is flat" in result.err
+    assert "prior" not in posterior("posterior.nc").children
 
 
 def test_chains_that_have_not_converged_give_a_banner_and_status_3(released):
@@ -172,6 +195,7 @@ def test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn(released):
     assert "Traceback" not in err
     assert "only the draws so far were saved" in err
     x = posterior("posterior.nc")["posterior"]["x"]
-    assert x.sizes["chain"] == 2
+    # PyMC keeps the chains that make chains times draws largest: on a busy machine that may be one.
+    assert x.sizes["chain"] in (1, 2)
     assert 10 < x.sizes["draw"] < 10_000_000
-    assert f"2 chains of {x.sizes['draw']} draws written" in out
+    assert f"{x.sizes['chain']} chains of {x.sizes['draw']} draws written" in out

@@ -8,7 +8,7 @@ import pytest
 
 from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import DiscreteGaussian
-from bayesdp.priors import PRIORS, build_model, published_mean
+from bayesdp.priors import PRIORS, build_model, describe_prior, published_mean
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.release import Release
 
@@ -149,6 +149,15 @@ def test_two_releases_with_the_same_published_numbers_have_the_same_prior():
 def test_bad_hyperparameters(prior, hyper, error, message):
     with pytest.raises(error, match=message):
         build_model(one_way(), prior, **hyper)
+
+
+def test_a_prior_describes_itself_with_its_numbers():
+    text = describe_prior(two_way(), "log-linear", effect_scale=2.0)
+    assert text.splitlines()[0].startswith("log-linear: main effects")
+    assert text.endswith("with mean = 10, intercept_scale = 1, effect_scale = 2, overdispersion = 0.5")
+    assert "group" not in describe_prior(one_way(), "hierarchical").splitlines()[-1].split("rates")[1]
+    with pytest.raises(ValueError, match="prior must be one of"):
+        describe_prior(two_way(), "flat")
 
 
 @pytest.mark.parametrize("prior", PRIORS.values())

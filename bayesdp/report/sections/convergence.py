@@ -24,7 +24,7 @@ def banner(context: Context) -> Html | None:
             "The posterior file has no diagnostics. Do not rely on its numbers yet.",
         )
     else:
-        heading = "The chains have NOT converged. Do not report these numbers."
+        heading = "Convergence is NOT established. Do not report these numbers."
         text = f"{context.message} Draw more, or look at the model."
     return element("p", element("strong", heading), text, class_="banner bad")
 

@@ -52,10 +52,17 @@ def _text(context: Context) -> str:
         "with the stated noise law as p(y | x) and the exact values t as data, was sampled with "
         f"{by}{f' (PyMC {pymc})' if pymc else ''}: {chains} after tuning. {sampler}",
         context.message,
-        f"Prior: {' '.join(context.prior.split())}" if context.prior else "Prior: [state it; the file does not].",
+        f"Prior: {_prior(context.prior)}" if context.prior else "Prior: [state it; the file does not].",
         f"We report posterior means and {context.kind}s.",
     ]
     return " ".join(sentence if sentence.endswith((".", "]")) else f"{sentence}." for sentence in sentences if sentence)
+
+
+def _prior(text: str) -> str:
+    """The first line of a description, which names the prior, and the last if it states hyperparameters."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    stated = f", {lines[-1]}" if len(lines) > 1 and lines[-1].startswith("with ") else ""
+    return f"{lines[0].rstrip(':')}{stated} (formulas in the report)"
 
 
 def _kind(context: Context) -> str:

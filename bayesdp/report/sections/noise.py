@@ -10,7 +10,7 @@ from bayesdp.release import Measured
 from bayesdp.report.context import Context
 from bayesdp.report.html import Html, element, joined, paragraph
 from bayesdp.report.numbers import decimal, plural, spread
-from bayesdp.report.tables import Column, Table, numeric
+from bayesdp.report.tables import Table, labels, numeric
 
 __all__ = ["ANCHOR", "TITLE", "noise_table", "write"]
 
@@ -70,7 +70,7 @@ def noise_table(context: Context, own: Measured, scale: NoiseScale, number: int 
     fixed = context.fit.fixed(own.query)
     noise = np.where(own.unmeasured.reshape(-1), np.nan, scale.sd)
     columns = [
-        Column("Answer", own.query.names, kind="label"),
+        *labels(own.query),
         numeric("Noise sd", noise, spread, "noise_sd"),
         numeric("Posterior sd", posterior, spread, "posterior_sd"),
         numeric("Posterior / noise", _ratio(posterior, noise), spread, "posterior_over_noise"),

@@ -15,6 +15,8 @@ __all__ = ["ANCHOR", "TITLE", "write"]
 ANCHOR = "release"
 TITLE = "What is published, and what is protected"
 
+_LISTED = 12
+"""Exact values that are written out; of more, the table of totals has them."""
 _SIGN = dict(zip(SIGNS, ("", "at least ", "at most "), strict=True))
 
 
@@ -47,6 +49,9 @@ def _stated(own: Exact) -> str:
         name = "Grand total" if own.query.names == ["total"] else own.query.names[0]
         return f"{name}: {sign}{count(float(own.values.reshape(-1)[0]))}"
     values = own.values.reshape(-1)
+    if own.query.rows <= _LISTED:
+        named = zip(own.query.names, values.tolist(), strict=True)
+        return f"{described(own.query)}: {', '.join(f'{name} {sign}{count(value)}' for name, value in named)}"
     bounds = f" ({sign.strip()} the published values)" if sign else ""
     return f"{described(own.query)}{bounds}, values {count(float(values.min()))} to {count(float(values.max()))}"
 
@@ -79,7 +84,7 @@ def _guarantee(context: Context) -> Html:
             "The release does not say which mechanism made it, so this report cannot say whom it protects, under "
             "which neighbours and at which loss. See the publisher's methods note."
         )
-    parts = [paragraph(element("strong", f"{KINDS[guarantee.kind]}."))]
+    parts = [paragraph(element("strong", f"{KINDS[guarantee.kind][0].upper()}{KINDS[guarantee.kind][1:]}."))]
     entries = []
     for sentence, listed in guarantee.statements():
         if list(listed) == list(guarantee.determined_cells) and listed:

@@ -15,7 +15,7 @@ from bayesdp.report.context import Context
 from bayesdp.report.figures import embedded
 from bayesdp.report.html import Html, element, joined, paragraph
 from bayesdp.report.numbers import count, decimal, interval, plural, spread
-from bayesdp.report.tables import Column, Table, numeric
+from bayesdp.report.tables import Column, Table, labels, numeric
 
 __all__ = ["ANCHOR", "TITLE", "cell_table", "total_table", "write"]
 
@@ -100,17 +100,13 @@ def _posterior_columns(context: Context, mean: Floats, sd: Floats, lower: Floats
 
 def cell_table(context: Context) -> Table:
     """The table of all cells."""
-    frame, own, fit = context.release.frame, context.summary, context.fit
-    places = np.unravel_index(np.arange(frame.size), frame.shape)
-    columns = [
-        Column(dim, [labels[i] for i in place], kind="label")
-        for dim, labels, place in zip(frame.dims, frame.labels, places, strict=True)
-    ]
+    own, fit = context.summary, context.fit
+    columns = labels(fit.cells)
     columns.append(numeric("Published (noisy)", fit.published, count, "published"))
     if context.truth is not None:
         columns.append(numeric("Truth", context.truth, count, "truth"))
     columns += _posterior_columns(context, own.mean, own.sd, own.lower, own.upper)
-    remarks = np.where(fit.determined, "determined by the exact values: not protected", "")
+    remarks = np.where(fit.determined, "determined: not protected", "")
     if fit.determined.any():
         columns.append(Column("Remark", remarks.tolist(), kind="text"))
     caption = f"Each cell: published noisy value, posterior mean, standard deviation and {context.kind} (counts)."
@@ -121,7 +117,7 @@ def total_table(context: Context, query: Query, number: int = 0) -> Table:
     """The table of a query's answers."""
     own, fit = context.fit.summary(query, context.prob), context.fit
     exact, noisy = _published(context, query)
-    columns = [_labels(query)]
+    columns = labels(query)
     if any(text for text in exact):
         columns.append(Column("Published (exact)", exact))
     if np.isfinite(noisy).any():
@@ -137,13 +133,6 @@ def total_table(context: Context, query: Query, number: int = 0) -> Table:
         f"{_title(query)}: posterior mean, standard deviation and {context.kind} (counts). Grey rows are known exactly."
     )
     return Table(caption, columns, f"totals-{number + 1}.csv", fit.fixed(query).tolist())
-
-
-def _labels(query: Query) -> Column:
-    names = ["grand total" if name == "total" else name for name in query.names]
-    if len(query.dims) == 1 and query.dims != ("answer",):
-        return Column(query.dims[0], [str(label) for label in query.coords[query.dims[0]]], kind="label")
-    return Column("Total", names, kind="label")
 
 
 def _title(query: Query) -> str:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from bayesdp.report.context import Context
 from bayesdp.report.html import Html, element, items, joined, paragraph
 from bayesdp.report.numbers import decimal, plural, spread
-from bayesdp.report.tables import Column, Table, numeric
+from bayesdp.report.tables import Column, Table, labels, numeric
 
 __all__ = ["ANCHOR", "TITLE", "prior_distance", "prior_table", "same_as_prior", "unseen", "write"]
 
@@ -18,6 +18,8 @@ TITLE = "Sensitivity to the prior"
 _CLOSE = 0.15
 """Largest distance between the distribution functions of prior and posterior that still counts as the same: with 1,000
 prior draws and 400 effective posterior draws, chance alone gives up to 0.08 (95%)."""
+_FEWEST = 200
+"""With fewer prior draws the distance is chance."""
 _SD_RATIO = (0.8, 1.25)
 
 type Floats = npt.NDArray[np.float64]
@@ -82,9 +84,8 @@ def prior_table(context: Context) -> tuple[Table, Mask] | None:
     ratio = np.divide(own.sd, prior_sd, out=np.full(own.sd.shape, np.nan), where=prior_sd > 0)
     distance = prior_distance(prior, posterior)
     same = same_as_prior(distance, ratio, context.fit.determined)
-    frame = context.release.frame
     columns = [
-        Column("Cell", frame.cell_names(), kind="label"),
+        *labels(context.fit.cells),
         numeric("Prior mean", prior.mean(axis=0), decimal, "prior_mean"),
         numeric("Prior sd", prior_sd, decimal, "prior_sd"),
         numeric("Posterior mean", own.mean, decimal, "posterior_mean"),
@@ -103,10 +104,13 @@ def prior_table(context: Context) -> tuple[Table, Mask] | None:
 
 def _prior(context: Context) -> list[Html]:
     found = prior_table(context)
-    if found is None:
+    prior = context.fit.prior_draws
+    few = prior is not None and len(prior) < _FEWEST
+    if found is None or few:
+        there = "no prior draws" if prior is None else f"only {plural(len(prior), 'prior draw')}"
         return [
             paragraph(
-                "There are no prior draws in the posterior file, so cells where the posterior is the prior cannot be listed. A "
+                f"There are {there} in the posterior file, so cells where the posterior is the prior cannot be listed. A "
                 "first indication is the table above: the further posterior / noise is below 1, the more of the result comes "
                 "from the prior and the exact values. To be sure, fit again with another prior."
             )

@@ -1,0 +1,171 @@
+"""Pictures: what they show is what NumPy computes from the draws, whatever the labels are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+import bayesdp as bdp
+from bayesdp import plots
+from bayesdp.plots.fit import Fit, summarise
+from bayesdp.plots.noise_scale import noise_scale
+from bayesdp.plots.style import plain
+from tests.plots.trees import FRAME, TRUTH, release, tree
+
+
+@pytest.fixture(scope="module")
+def posterior() -> xr.DataTree:
+    return tree()
+
+
+def _line(figure: Figure, label: str) -> tuple[Any, Any]:
+    (own,) = [line for line in figure.axes[0].get_lines() if line.get_label() == label]
+    return own.get_xdata(), own.get_ydata()
+
+
+def _texts(figure: Figure) -> str:
+    return "\n".join(own.get_text() for own in figure.findobj(Text))
+
+
+def test_intervals_show_mean_quantiles_release_and_truth(posterior: xr.DataTree) -> None:
+    figure = plots.intervals(posterior, prob=0.9, truth=TRUTH)
+    draws = posterior["posterior"]["x"].values.reshape(-1, 12)
+    free = np.array([True, True, False] * 4)
+    mean, rows = _line(figure, "posterior mean")
+    np.testing.assert_allclose(mean, draws.mean(axis=0)[free])
+    np.testing.assert_array_equal(rows, np.flatnonzero(free))
+    (segments,) = [own.get_segments() for own in figure.axes[0].collections]
+    ends = np.quantile(draws, [0.05, 0.95], axis=0, method="inverted_cdf")[:, free]
+    np.testing.assert_allclose([[own[0][0], own[1][0]] for own in segments], ends.T)
+    np.testing.assert_array_equal(_line(figure, "truth")[0], TRUTH.reshape(-1))
+    np.testing.assert_array_equal(_line(figure, "published (noisy)")[0], release().values.values.reshape(-1))
+    np.testing.assert_array_equal(_line(figure, "determined by the exact values")[1], np.flatnonzero(~free))
+    assert "90% equal-tailed interval" in _texts(figure)
+
+
+def test_intervals_are_paged_and_say_which_cells_they_show(posterior: xr.DataTree) -> None:
+    assert "cells 6 to 10 of 12" in _texts(plots.intervals(posterior, limit=5, page=2))
+    assert "the 5 of 12 cells with the widest intervals" in _texts(plots.intervals(posterior, limit=5))
+    with pytest.raises(ValueError, match="page must be at most 3"):
+        plots.intervals(posterior, limit=5, page=4)
+
+
+def test_intervals_relative_to_the_published_values(posterior: xr.DataTree) -> None:
+    figure = plots.intervals(posterior, scale="difference")
+    np.testing.assert_array_equal(_line(figure, "published (noisy)")[0], 0)
+    assert "minus published" in figure.axes[0].get_xlabel()
+
+
+def test_heatmaps_write_the_mean_and_mark_determined_cells(posterior: xr.DataTree) -> None:
+    figure = plots.heatmaps(posterior)
+    mean = posterior["posterior"]["x"].values.reshape(-1, 4, 3).mean(axis=0)
+    written = [own.get_text() for own in figure.axes[0].texts]
+    assert written[:3] == [f"{mean[0, 0]:,.1f}", f"{mean[0, 1]:,.1f}", "= 0"]
+    turned = plots.heatmaps(posterior, dims=("education", "county"))
+    assert [own.get_text() for own in turned.axes[0].texts][1] == f"{mean[1, 0]:,.1f}"
+    with pytest.raises(ValueError, match="dims must be two dimensions"):
+        plots.heatmaps(posterior, dims=("county", "race"))
+
+
+@pytest.mark.parametrize(
+    ("law", "sd"),
+    [
+        (bdp.noise.DiscreteGaussian(sigma=2.0), 2.0),
+        (bdp.noise.DiscreteLaplace(b=3.0), np.sqrt(2 * np.exp(-1 / 3)) / (1 - np.exp(-1 / 3))),
+    ],
+)
+def test_noise_law_shows_the_mass_and_its_standard_deviation(law: Any, sd: float) -> None:
+    figure = plots.noise_law(tree(release(law=law)))
+    bars = figure.axes[0].patches
+    mass = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars}
+    for k in (-2, 0, 3):
+        assert mass[k] == pytest.approx(np.exp(law.logp([k], [0])))
+    dashed = [line.get_xdata()[0] for line in figure.axes[0].get_lines()]
+    np.testing.assert_allclose(sorted(dashed), [-sd, sd], rtol=1e-5)
+
+
+def test_noise_law_of_the_projected_gaussian_is_its_marginal() -> None:
+    exact = bdp.Exact(bdp.Totals(FRAME), 48)
+    noisy = np.full((4, 3), 4.0)
+    own = bdp.Release.from_published(
+        FRAME, [bdp.Measured(bdp.Identity(FRAME), noisy, bdp.noise.ProjectedGaussian(sigma=2.0))], [exact]
+    )
+    scale = noise_scale(own.measurements[0])
+    np.testing.assert_allclose(scale.sd, 2.0 * np.sqrt(1 - 1 / 12))
+
+
+def test_noise_without_a_formula_is_simulated_and_pooled() -> None:
+    # 2x2 moves of a 2x2 table have a closed form: the simulated size of a 3x3 one is compared with direct draws.
+    frame = {"a": list("rst"), "b": list("uvw")}
+    margins = bdp.Margins(frame, ["a"], ["b"])
+    table = np.full((3, 3), 5)
+    law = bdp.noise.LatticeLaplace(epsilon=0.5)
+    own = bdp.Release.from_published(
+        frame, [bdp.Measured(bdp.Identity(frame), table, law)], [bdp.Exact(margins, margins.apply(table))]
+    )
+    scale = noise_scale(own.measurements[0])
+    assert scale.exchangeable
+    assert "simulated" in scale.words
+    drawn = law.draw(np.random.default_rng(8), (3, 3), size=400, invariants=own.invariants)
+    # Either standard deviation comes from at least 400 independent tables: 15% is more than 5 standard errors.
+    assert scale.sd[0] == pytest.approx(np.sqrt((drawn**2).mean()), rel=0.15)
+
+
+def test_ranks_leave_determined_cells_out_and_close_their_figure(posterior: xr.DataTree) -> None:
+    before = plt.get_fignums()
+    figure = plots.ranks(posterior, quantities=12)
+    assert figure is not None
+    assert plt.get_fignums() == before
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert len(titles) == 9  # 8 free cells and the rate
+    assert not any("None" in title for title in titles)
+
+
+def test_ranks_need_two_chains() -> None:
+    assert plots.ranks(tree(chains=1)) is None
+
+
+def test_prior_predictive_interval_is_that_of_the_draws(posterior: xr.DataTree) -> None:
+    figure = plots.prior_predictive(posterior, prob=0.8)
+    assert figure is not None
+    draws = posterior["prior_predictive"]["noisy"].values.reshape(-1, 12)
+    ends = np.quantile(draws, [0.1, 0.9], axis=0, method="inverted_cdf")
+    (segments,) = [own.get_segments() for own in figure.axes[0].collections]
+    np.testing.assert_allclose([[own[0][0], own[1][0]] for own in segments], ends.T)
+    assert plots.prior_predictive(tree(prior=False)) is None
+
+
+@pytest.mark.parametrize(
+    "draw", [plots.intervals, plots.heatmaps, plots.noise_law, plots.ranks, plots.prior_predictive]
+)
+def test_any_label_can_be_drawn(draw: Callable[[xr.DataTree], Figure], posterior: xr.DataTree, tmp_path: Any) -> None:
+    draw(posterior).savefig(tmp_path / "a.svg")  # an odd "$" would be a formula that does not parse
+
+
+def test_dollars_are_no_formulas() -> None:
+    assert Text(0, 0, plain("$x_1$ and $\\frac$"))._preprocess_math(plain("$x_1$ and $\\frac$"))[1] is False
+
+
+def test_summary_takes_many_columns_in_pieces() -> None:
+    draws = np.random.default_rng(1).integers(0, 50, (40, 1100))
+    own = summarise(draws, 0.5)
+    np.testing.assert_array_equal(own.upper, np.quantile(draws, 0.75, axis=0, method="inverted_cdf"))
+    np.testing.assert_allclose(own.sd, draws.std(axis=0))
+
+
+def test_what_is_no_posterior_is_refused(posterior: xr.DataTree) -> None:
+    with pytest.raises(TypeError, match="DataTree"):
+        Fit.of({})
+    with pytest.raises(ValueError, match="lacks the group 'release'"):
+        Fit.of(xr.DataTree.from_dict({"posterior": posterior["posterior"].to_dataset()}))
+    broken = posterior.copy(deep=True)
+    broken["posterior"] = xr.DataTree(posterior["posterior"].to_dataset()[["rate"]])
+    with pytest.raises(ValueError, match="one integer variable"):
+        Fit.of(broken)

@@ -1,0 +1,238 @@
+"""The page: its numbers are those of NumPy, its labels are text, and it needs nothing from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp.privacy import Guarantee, pure_pairs
+from bayesdp.report import report
+from bayesdp.report.html import element, items
+from bayesdp.report.page import page
+from bayesdp.report.sections.sensitivity import prior_distance, same_as_prior
+from bayesdp.report.tables import Column, Table
+from tests.plots.trees import COUNTY, FRAME, TRUTH, release, tree
+
+_VOID = {"meta", "br", "img"}
+
+
+class _Reader(HTMLParser):
+    """Checks that elements are nested properly; collects tables, links and what the page would load."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.rows: list[list[str]] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.tags: set[str] = set()
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in _VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and ("td" in self.open or "th" in self.open):
+            self.rows[-1][-1] += data
+
+
+@pytest.fixture(scope="module")
+def posterior() -> xr.DataTree:
+    return tree()
+
+
+@pytest.fixture(scope="module")
+def text(posterior: xr.DataTree) -> str:
+    return page(posterior, prob=0.9, truth=TRUTH)
+
+
+@pytest.fixture(scope="module")
+def reader(text: str) -> _Reader:
+    return _Reader(text)
+
+
+def _csv(reader: _Reader, name: str) -> list[dict[str, str]]:
+    found = dict.fromkeys(v for _, a, v in reader.attributes if a == "download")
+    assert name in found
+    sources = [value for tag, key, value in reader.attributes if tag == "a" and key in ("href", "download")]
+    link = sources[sources.index(name) - 1]
+    return list(csv.DictReader(io.StringIO(base64.b64decode(link.partition("base64,")[2]).decode(), newline="")))
+
+
+def test_numbers_of_the_cells_are_those_of_numpy(posterior: xr.DataTree, reader: _Reader) -> None:
+    draws = posterior["posterior"]["x"].values.reshape(-1, 12)
+    lower, upper = np.quantile(draws, [0.05, 0.95], axis=0, method="inverted_cdf")
+    rows = _csv(reader, "cells.csv")
+    assert [row["county"] for row in rows] == [county for county in COUNTY for _ in range(3)]
+    np.testing.assert_allclose([float(row["mean"]) for row in rows], draws.mean(axis=0))
+    np.testing.assert_allclose([float(row["sd"]) for row in rows], draws.std(axis=0))
+    np.testing.assert_array_equal([float(row["eti90_lower"]) for row in rows], lower)
+    np.testing.assert_array_equal([float(row["eti90_upper"]) for row in rows], upper)
+    np.testing.assert_array_equal([float(row["truth"]) for row in rows], TRUTH.reshape(-1))
+    shown = next(row for row in reader.rows if row[:2] == ["Alpha", "Low"])
+    published = release().values.values[0, 0]
+    interval = f"{lower[0]:.0f} to {upper[0]:.0f}"
+    assert shown == [
+        "Alpha",
+        "Low",
+        f"{published}",
+        "5",
+        f"{draws[:, 0].mean():.1f}",
+        f"{draws[:, 0].std():.2f}",
+        interval,
+        "",
+    ]
+
+
+def test_totals_exact_and_free(posterior: xr.DataTree, reader: _Reader) -> None:
+    assert ["Low", "23", "21", "23", "23.0", "0.00", "23 to 23"] in reader.rows
+    draws = posterior["posterior"]["x"].values.sum(axis=-1).reshape(-1, 4)
+    rows = _csv(reader, "totals-2.csv")
+    assert [row["county"] for row in rows] == COUNTY
+    np.testing.assert_allclose([float(row["mean"]) for row in rows], draws.mean(axis=0))
+    assert ["grand total", "50", "48", "48.0", "0.00", "48 to 48"] in reader.rows
+
+
+def test_determined_cells_are_marked_and_warned_of(text: str, reader: _Reader) -> None:
+    assert "4 cells have no protection" in text
+    marked = [row for row in reader.rows if row and row[-1].startswith("determined")]
+    assert [row[:2] for row in marked] == [[county, "None"] for county in COUNTY]
+
+
+def test_intervals_are_named(text: str) -> None:
+    assert "90% equal-tailed interval" in text
+    assert "95% equal-tailed" not in text
+
+
+def test_labels_are_text(text: str, reader: _Reader) -> None:
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "script" not in reader.tags
+    assert not [name for _, name, _ in reader.attributes if name.startswith("on")]
+    assert "bayesdp fit &lt;a&gt; &amp; b" in text
+    assert "&lt;b&gt;Poisson&lt;/b&gt;" in text
+
+
+def test_page_is_self_contained(text: str, reader: _Reader) -> None:
+    for _, name, value in reader.attributes:
+        if name in ("src", "href"):
+            assert value.startswith(("data:", "#"))
+    assert not re.search(r"@import|url\(", text)
+    assert reader.tags.isdisjoint({"script", "link", "iframe", "object"})
+    assert ("meta", "name", "viewport") in reader.attributes
+    assert "@media print" in text
+    pictures = [v for tag, name, v in reader.attributes if (tag, name) == ("img", "src")]
+    for source in pictures:
+        inside = base64.b64decode(source.partition("base64,")[2]).decode()
+        assert "<script" not in inside
+    texts = [v for tag, name, v in reader.attributes if (tag, name) == ("img", "alt")]
+    assert len(texts) == len(pictures) == 5
+    assert all(texts)
+
+
+def test_sections_are_in_order(text: str) -> None:
+    anchors = re.findall(r'<section id="(\w+)"', text)
+    assert anchors == [
+        "release", "prior", "convergence", "results", "noise", "sensitivity", "methods", "provenance",
+    ]  # fmt: skip
+    assert all(f'href="#{anchor}"' in text for anchor in anchors)
+
+
+def test_guarantee_and_simulation() -> None:
+    own = Guarantee("pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", ["substitution"]), simulated=True)
+    told = page(tree(release(guarantee=own, simulated=True), prior=False))
+    assert "Simulated release." in told
+    assert "epsilon = 0.5" in told
+    assert "does not say which mechanism" not in told
+
+
+def test_without_guarantee_and_prior_says_so() -> None:
+    told = page(tree(prior=False))
+    assert "does not say which mechanism" in told
+    assert "does not describe its prior" in told
+    assert "no prior draws" in told
+    assert "Simulated release." not in told
+    assert "contains the confidential table" not in told
+
+
+def test_not_converged_is_a_banner() -> None:
+    own = tree(chains=1, prior=False)
+    told = page(own)
+    assert "NOT converged" in told
+    assert "No rank plots" in told
+    del own["diagnostics"]
+    assert "Convergence was not assessed." in page(own)
+
+
+def test_cells_that_no_number_involves_are_listed() -> None:
+    noisy = TRUTH + np.where(np.arange(12).reshape(4, 3) == 1, np.nan, 0.0)
+    measured = bdp.Measured(
+        bdp.Identity(FRAME), noisy, bdp.noise.DiscreteGaussian(sigma=2.0), unmeasured=[("Alpha", "High")]
+    )
+    exact = bdp.Exact(bdp.Margins(FRAME, ["education"]), TRUTH.sum(axis=0))
+    told = page(tree(bdp.Release.from_published(FRAME, [measured], [exact])))
+    assert "No noisy number was published that involves 1 free cell." in told
+    assert "1 answer was not published." in told
+
+
+def test_distance_of_prior_and_posterior() -> None:
+    rng = np.random.default_rng(2)
+    prior = rng.normal(size=(500, 3))
+    posterior = np.stack([rng.normal(size=400), rng.normal(0, 0.1, 400), rng.normal(9, 1, 400)], axis=1)
+    distance = prior_distance(prior, posterior)
+    # With 500 and 400 draws of one law the distance exceeds 0.14 with probability 3e-4.
+    assert distance[0] < 0.14
+    assert distance[1] == pytest.approx(0.45, abs=0.1)
+    assert distance[2] == 1.0
+    ratio = posterior.std(axis=0) / prior.std(axis=0)
+    assert same_as_prior(distance, ratio, np.zeros(3, dtype=bool)).tolist() == [True, False, False]
+
+
+def test_file_is_written_once_unless_told_otherwise(posterior: xr.DataTree, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("mine")
+    with pytest.raises(FileExistsError, match="exists already"):
+        report(posterior, path)
+    assert path.read_text() == "mine"
+    assert report(posterior, path, title="A <b> title", overwrite=True) == path
+    assert "<title>A &lt;b&gt; title</title>" in path.read_text(encoding="utf-8")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("options", "message"), [({"prob": 1.5}, "prob"), ({"truth": TRUTH[:2]}, "truth")])
+def test_bad_arguments_leave_no_file(posterior: xr.DataTree, tmp_path: Path, options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        report(posterior, tmp_path / "report.html", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_long_tables_are_folded_and_complete_in_the_csv() -> None:
+    table = Table("Many", [Column("n", list(range(1500)))], "n.csv")
+    told = _Reader(table.to_html())
+    assert [row[0] for row in told.rows if row[0] != "n"] == [str(n) for n in range(1000)]
+    assert "details" in told.tags
+    assert len(table.to_csv().splitlines()) == 1501
+
+
+def test_html_escapes_attributes_and_folds_lists() -> None:
+    assert element("img", alt='"><script>') == '<img alt="&quot;&gt;&lt;script&gt;">'
+    assert items(["<"] * 20, what="cells").count("<li>&lt;</li>") == 20

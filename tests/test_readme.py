@@ -1,0 +1,63 @@
+"""What the README tells a reader to type, works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+import bayesdp as bdp
+from bayesdp.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    """The ``bayesdp`` commands, without continuation lines."""
+    lines = "\n".join(blocks("")).replace("\\\n", " ").splitlines()
+    return [shlex.split(line)[1:] for line in lines if line.startswith("bayesdp ")]
+
+
+def test_the_python_blocks_run_one_after_the_other(capsys):
+    python = blocks("python")
+    assert len(python) >= 2
+    names: dict[str, object] = {}
+    for block in python:
+        exec(compile(block, "README.md", "exec"), names)
+    assert "[18. 24. 13.]" in capsys.readouterr().out  # the exact rows, kept by every draw
+    assert isinstance(names["release"], bdp.Release)
+    assert not names["release"].simulated
+
+
+def test_the_commands_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "notebooks" / "data", "notebooks/data")
+    table = bdp.datasets.delinquent_children().rename("count")
+    table.to_dataframe().to_csv("table.csv")
+    own = commands()
+    assert [arguments[0] for arguments in own] == ["import", "fit", "summary", "report", "release"]
+    for arguments in own:
+        if arguments[0] == "fit":
+            arguments = [*arguments, "--cores", "1", "--quiet"]
+        assert main(arguments) == 0, arguments
+    assert "95% equal-tailed interval" in capsys.readouterr().out
+    assert "<html" in Path("report.html").read_text(encoding="utf-8")
+    assert bdp.Release.from_netcdf("published.nc").invariants.rank == 7
+
+
+@pytest.mark.parametrize("target", re.findall(r"^make ([a-z-]+)", "\n".join(blocks("")), re.MULTILINE))
+def test_the_targets_exist(target):
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:docs|models|notebooks|tests)/[\w./-]*)`", README))))
+def test_the_files_it_names_exist(path):
+    assert (ROOT / path).exists()
