@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -62,7 +63,10 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
     """
     model = pm.modelcontext(kwargs.get("model"))
     _check_steps(model, kwargs.get("step"))
-    tree = pm.sample(*args, **kwargs)
+    with warnings.catch_warnings():
+        # NUTS overflows on its first trial steps from a distant start, and rejects them.
+        warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
+        tree = pm.sample(*args, **kwargs)
     return annotate(tree, model, seed=kwargs.get("random_seed"))
 
 
