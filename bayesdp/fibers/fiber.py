@@ -207,13 +207,21 @@ class Fiber:
     def contains(self, table: npt.ArrayLike) -> bool:
         """Whether an integer table is a member."""
         array = np.asarray(table)
-        if array.shape != self.frame.shape or array.dtype.kind not in "iu" or np.any(array < 0):
-            return False
-        return (
-            all(np.array_equal(query.apply(array), values) for query, values in self.equalities)
-            and all(np.all(query.apply(array) >= values) for query, values in self.bounds_below)
-            and all(np.all(query.apply(array) <= values) for query, values in self.bounds_above)
-        )
+        return array.shape == self.frame.shape and array.dtype.kind in "iu" and bool(self.members(array))
+
+    def members(self, tables: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Which integer tables are members: shape ``(..., *table)`` to ``(...)``."""
+        good = np.all(tables >= 0, axis=self._cell_axes)
+        for sign, parts in ((0, self.equalities), (1, self.bounds_below), (-1, self.bounds_above)):
+            for query, values in parts:
+                excess = query.apply(tables) - values
+                fits = excess == 0 if sign == 0 else sign * excess >= 0
+                good &= np.all(fits, axis=tuple(range(-len(query.shape), 0)))
+        return np.asarray(good)
+
+    @property
+    def _cell_axes(self) -> tuple[int, ...]:
+        return tuple(range(-len(self.frame.shape), 0))
 
     def limit_rows(self) -> tuple[sp.csr_array, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Inequality rows over several cells, with their lower and upper limits."""

@@ -60,7 +60,7 @@ def diagnose(posterior: xr.Dataset, determined: dict[str, npt.NDArray[np.bool_]]
                 worst_rhat = max(worst_rhat, float(own["rhat"].max()))
             missing = missing or not bool(np.isfinite(own["ess_bulk"].where(judged, 0.0)).all())
     needed = ESS_PER_CHAIN * chains
-    good = not stuck and not missing and worst_rhat <= RHAT_LIMIT and worst_ess >= needed
+    good = chains > 1 and not stuck and not missing and worst_rhat <= RHAT_LIMIT and worst_ess >= needed
     message = _words(good, stuck, chains, worst_rhat, worst_ess, needed)
     attributes: dict[str, Any] = {
         "converged": int(good),
@@ -96,4 +96,5 @@ def _words(good: bool, stuck: list[str], chains: int, rhat: float, ess: float, n
         told.append("R-hat needs two chains or more: run several to judge convergence")
     if np.isfinite(ess):
         told.append(f"smallest effective sample size {ess:.0f} (limit {needed})")
-    return ("Converged by the usual limits: " if good else "NOT converged: ") + "; ".join(told) + "."
+    verdict = "Converged by the usual limits" if good else "NOT converged, as far as can be told"
+    return f"{verdict}: {'; '.join(told)}."

@@ -68,11 +68,9 @@ def observe(release: Release, x: Any) -> None:
                 f"FlatCounts needs a finite fiber, but nothing exact bounds the cell {release.frame.cell_name(cell)} from above; "
                 "use a proper prior, for example ConfidentialCounts with pm.Poisson.dist"
             )
-    for measured in release.measurements:
-        _observe_noisy(model, measured, x)
-    for exact in release.exact:
-        _observe_exact(model, exact, x)
-    remember(model, release, x)
+    data = [_observe_noisy(model, measured, x) for measured in release.measurements]
+    data += [_observe_exact(model, exact, x) for exact in release.exact]
+    remember(model, release, x, {published.name: published.get_value() for published in data})
 
 
 def _check_counts(release: Release, x: Any, model: pm.Model) -> None:
@@ -128,7 +126,8 @@ def _dims(model: pm.Model, name: str, query: Any, measured: Any = None) -> tuple
     return (own,)
 
 
-def _observe_noisy(model: pm.Model, measured: Measured, x: Any) -> None:
+def _observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
+    """Add the likelihood of a noisy measurement; returns the data variable of its numbers."""
     query, law = measured.query, measured.law
     name = _free_name(model, measured.name or "noisy")
     keep = None if not measured.unmeasured.any() else ~measured.unmeasured.reshape(-1)
@@ -146,7 +145,7 @@ def _observe_noisy(model: pm.Model, measured: Measured, x: Any) -> None:
             distributions.DiscreteLaplace(name, mu=mu, b=scale, observed=data, dims=dims)
         else:
             distributions.DiscreteGaussian(name, mu=mu, sigma=scale, observed=data, dims=dims)
-        return
+        return data
     invariants = measured.invariants
     if invariants is None or not query.is_identity:
         raise NotImplementedError(
@@ -163,11 +162,14 @@ def _observe_noisy(model: pm.Model, measured: Measured, x: Any) -> None:
         distributions.ProjectedGaussian(name, mu=mu, sigma=law.sigma, invariants=invariants, observed=data, dims=dims)
     else:
         raise NotImplementedError(f"no PyMC distribution is registered for the noise law {law.name!r}")
+    return data
 
 
-def _observe_exact(model: pm.Model, exact: Exact, x: Any) -> None:
+def _observe_exact(model: pm.Model, exact: Exact, x: Any) -> Any:
+    """Add the indicator of an exact part; returns the data variable of its numbers."""
     name = _free_name(model, "exact")
     dims = _dims(model, name, exact.query)
     values = exact.values if len(dims) == exact.values.ndim else exact.values.reshape(-1)
     data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
     ExactAnswers(name, x, query=exact.query, sign=exact.sign, observed=data, dims=dims)
+    return data

@@ -16,10 +16,12 @@ import xarray as xr
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import Fiber
+from bayesdp.frames import Frame
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.registry import releases_of
 from bayesdp.release import Release
 from bayesdp.steps import FiberGibbs
+from bayesdp.steps.terms import exact_fiber, prior_zeros
 
 __all__ = ["annotate", "sample"]
 
@@ -42,7 +44,8 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
     Raises
     ------
     ValueError
-        If a step method that cannot move on a fiber is forced on the counts.
+        If a step method that cannot move on a fiber is forced on the counts. (Plain ``pm.sample`` obeys such a step, and
+        records tables that break the exact answers; `annotate` then refuses them.)
 
     Examples
     --------
@@ -84,6 +87,31 @@ def _check_steps(model: pm.Model, step: Any) -> None:
                 )
 
 
+def _check_members(tree: xr.DataTree, name: str, fiber: Fiber) -> None:
+    """Draws off the fiber come from a step method that was forced on the counts."""
+    draws = tree["posterior"][name].transpose("chain", "draw", ...).values
+    off = sum(int(np.sum(~fiber.members(chain))) for chain in draws)
+    if off:
+        raise ValueError(
+            f"{off} of {draws.shape[0] * draws.shape[1]} draws of {name} do not agree with the exact answers: another step "
+            "method than FiberGibbs was forced on the counts. Leave them out of `step`; FiberGibbs is assigned by itself"
+        )
+
+
+def _limits(fiber: Fiber, frame: Frame, name: str) -> xr.Dataset:
+    lower, upper = fiber.bounds()
+    arrays = {"lower": lower, "upper": upper, "determined": fiber.determined()}
+    return xr.Dataset(
+        {label: frame.data_array(array) for label, array in arrays.items()},
+        attrs={
+            "variable": name,
+            "connectivity": fiber.claim,
+            "proved": int(fiber.proved),
+            "bounds_exact": int(fiber.bounds_are_exact),
+        },
+    )
+
+
 def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: str = "") -> xr.DataTree:
     """Add release, guarantee, fiber, diagnostics and versions to the result of ``pm.sample``.
 
@@ -100,40 +128,35 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
     Returns
     -------
     xarray.DataTree
+        The same tree. A release whose numbers `pm.set_data` has replaced, or that a copy of the model does not know, is
+        left out.
+
+    Raises
+    ------
+    ValueError
+        If a draw of the counts does not agree with the exact answers.
     """
-    determined: dict[str, npt.NDArray[np.bool_]] = {}
-    noted = releases_of(model)
+    fixed: dict[str, npt.NDArray[np.bool_]] = {}
     by_name: dict[str, list[Release]] = {}
-    for name, release in noted:
+    for name, release in releases_of(model):
         by_name.setdefault(name, []).append(release)
-    for i, (name, releases) in enumerate(by_name.items()):
-        fiber = Fiber.of([part for release in releases for part in release.exact], releases[0].frame)
-        determined[name] = fiber.determined()
-        lower, upper = fiber.bounds()
-        frame = releases[0].frame
+    counts = [rv for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)]
+    for i, rv in enumerate(counts):
+        name, value = rv.name, model.rvs_to_values[rv]
+        releases = by_name.get(name, [])
+        fiber = exact_fiber(model, value)
+        _check_members(tree, name, fiber)
+        determined = fiber.determined()
+        fixed[name] = determined | prior_zeros(model, value).reshape(determined.shape)
         suffix = "" if i == 0 else f"_{name}"
-        tree[f"fiber{suffix}"] = xr.DataTree(
-            xr.Dataset(
-                {
-                    "lower": frame.data_array(lower),
-                    "upper": frame.data_array(upper),
-                    "determined": frame.data_array(determined[name]),
-                },
-                attrs={
-                    "variable": name,
-                    "connectivity": fiber.claim,
-                    "proved": int(fiber.proved),
-                    "bounds_exact": int(fiber.bounds_are_exact),
-                },
-            )
-        )
+        tree[f"fiber{suffix}"] = xr.DataTree(_limits(fiber, releases[0].frame if releases else fiber.frame, name))
         for j, release in enumerate(releases):
             ending = suffix if j == 0 else f"{suffix}_{j + 1}"
             tree[f"release{ending}"] = xr.DataTree(release.to_dataset())
             if release.guarantee is not None:
                 attrs = {"guarantee": json.dumps(release.guarantee.to_dict()), "text": str(release.guarantee)}
                 tree[f"guarantee{ending}"] = xr.DataTree(xr.Dataset(attrs=attrs))
-    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), determined))
+    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed))
     tree.attrs.update(
         {
             "bayesdp_version": version("bayesdp"),

@@ -45,14 +45,15 @@ def worst_mixed(fit: Fit, quantities: int) -> list[tuple[str, npt.NDArray[np.flo
 
 
 def _label(fit: Fit, name: str, own: xr.DataArray, position: int) -> str:
+    """A title as Matplotlib shall draw it."""
     if own.ndim == 2:
-        return name
+        return plain(name)
     if name == fit.name:
-        return f"{name}: {cell_labels(fit.release.frame, [position])[0]}"
+        return f"{plain(name)}: {cell_labels(fit.release.frame, [position])[0]}"
     place = np.unravel_index(position, own.transpose("chain", "draw", ...).shape[2:])
     dims = [dim for dim in own.dims if dim not in ("chain", "draw")]
     labels = [str(own[dim].values[i]) if dim in own.coords else str(i) for dim, i in zip(dims, place, strict=True)]
-    return f"{name}: {' · '.join(labels)}"
+    return plain(f"{name}: {' · '.join(labels)}")
 
 
 def ranks(posterior: xr.DataTree, *, quantities: int = 4) -> Figure | None:
@@ -95,7 +96,7 @@ def ranks(posterior: xr.DataTree, *, quantities: int = 4) -> Figure | None:
     stacked = np.stack([_untied(draws, rng) for _, draws in chosen], axis=-1)
     labels = [f"{i + 1}" for i in range(len(chosen))]
     tree = az.from_dict({"posterior": {"quantity": stacked}}, dims={"quantity": ["which"]}, coords={"which": labels})
-    return _drawn(tree, [plain(label) for label, _ in chosen])
+    return _drawn(tree, [label for label, _ in chosen])
 
 
 def _untied(draws: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.float64]:
@@ -125,6 +126,8 @@ def _drawn(tree: Any, titles: list[str]) -> Figure:
         for axes, title in zip(drawn.axes, titles, strict=False):
             axes.set_title(title, fontsize=10)
             axes.set_xlabel("")
+        for axes in drawn.axes[len(titles) :]:  # of an odd number the last place stays empty
+            axes.remove()
         label = f"fractional rank (band: simultaneous {percent(_ENVELOPE)} envelope of chains that agree)"
         drawn.supxlabel(label, fontsize=10)
         plt.close(drawn)

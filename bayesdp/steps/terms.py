@@ -37,7 +37,7 @@ from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Query
 
-__all__ = ["Reading", "read_model"]
+__all__ = ["Reading", "exact_fiber", "prior_zeros", "read_model"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -182,6 +182,47 @@ def _depends(model: pm.Model, rv: Any, value: Any) -> bool:
     return value in ancestors([model.logp(vars=[rv], sum=True)])
 
 
+def _exact_variables(model: pm.Model, x: Any) -> list[Any]:
+    return [
+        rv for rv in model.observed_RVs if isinstance(rv.owner.op, ExactAnswersRV) and _source(rv.owner.inputs[0]) is x
+    ]
+
+
+def exact_fiber(model: pm.Model, value: Any) -> Fiber:
+    """The tables that agree with the exact answers of a model, as its data stand.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    value : tensor variable
+        The value variable of a `ConfidentialCounts`.
+    """
+    x = model.values_to_rvs[value]
+    exact = _exact_variables(model, x)
+    parts = [
+        _Exact(
+            rv.owner.op.query,
+            np.rint(_value_of(model.rvs_to_values[rv])).astype(np.int64).reshape(rv.owner.op.query.shape),
+            rv.owner.op.sign,
+        )
+        for rv in exact
+    ]
+    return Fiber.of(parts, _frame(model, x, exact))
+
+
+def prior_zeros(model: pm.Model, value: Any) -> npt.NDArray[np.bool_]:
+    """Cells that the base says are empty whatever its parameters, shape ``(cells,)``: zero weights that are constants."""
+    base = model.values_to_rvs[value].owner.inputs[0]
+    cells = int(np.prod(base.shape.eval()))
+    prior = _prior(base, cells)
+    if prior is None:
+        return np.zeros(cells, dtype=np.bool_)
+    [weight] = model.replace_rvs_by_values([_flat(prior[1], base, cells)])
+    if set(ancestors([weight])) & set(model.value_vars):
+        return np.zeros(cells, dtype=np.bool_)
+    return np.isneginf(weight.eval())
+
+
 def read_model(model: pm.Model, value: Any) -> Reading:
     """Find everything that a model says about a count variable.
 
@@ -192,20 +233,9 @@ def read_model(model: pm.Model, value: Any) -> Reading:
         The value variable of a `ConfidentialCounts`.
     """
     x = model.values_to_rvs[value]
-    exact = [
-        rv for rv in model.observed_RVs if isinstance(rv.owner.op, ExactAnswersRV) and _source(rv.owner.inputs[0]) is x
-    ]
-    frame = _frame(model, x, exact)
-    parts = [
-        _Exact(
-            rv.owner.op.query,
-            np.rint(_value_of(model.rvs_to_values[rv])).astype(np.int64).reshape(rv.owner.op.query.shape),
-            rv.owner.op.sign,
-        )
-        for rv in exact
-    ]
-    fiber = Fiber.of(parts, frame)
-    known = {id(rv) for rv in exact}
+    fiber = exact_fiber(model, value)
+    frame = fiber.frame
+    known = {id(rv) for rv in _exact_variables(model, x)}
     terms, scales = [], []
     for rv in model.observed_RVs:
         found = _noise_term(model, rv, x, frame)

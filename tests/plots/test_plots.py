@@ -169,3 +169,9 @@ def test_what_is_no_posterior_is_refused(posterior: xr.DataTree) -> None:
     broken["posterior"] = xr.DataTree(posterior["posterior"].to_dataset()[["rate"]])
     with pytest.raises(ValueError, match="one integer variable"):
         Fit.of(broken)
+
+
+def test_titles_of_rank_plots_are_escaped_once(posterior: xr.DataTree) -> None:
+    figure = plots.ranks(posterior, quantities=12)
+    assert figure is not None
+    assert "x: 5\\$ & more · Low" in [axes.get_title(loc="left") for axes in figure.axes]

@@ -9,7 +9,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import Competence
+from pymc.step_methods.compound import Competence, CompoundStep
 
 import bayesdp as bdp
 from bayesdp.inference import FiberGibbs, releases_of
@@ -186,10 +186,7 @@ class TestAssignment:
         assert FiberGibbs._competence([mixed["x"]], [False]) == [Competence.IDEAL]
 
     def test_pymc_assigns_it_and_nuts(self, mixed):
-        with mixed:
-            step = pm.step_methods.CompoundStep
-            tree = run(mixed, draws=5, tune=5)
-        assert step is not None
+        tree = run(mixed, draws=5, tune=5)
         assert {"fiber_changed", "fiber_accepted", "tree_depth"} <= set(tree.sample_stats.data_vars)
         assert tree.sample_stats["fiber_changed"].dims == ("chain", "draw")
 
@@ -377,7 +374,7 @@ class TestWrongTables:
             exact=[bdp.Exact(bdp.Totals(labels), total)],
         )
         with pm.Model(coords=labels) as model:
-            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(1e15), dims="county")
+            x = bdp.ConfidentialCounts("x", pm.Poisson.dist([1e15, 2e15]), dims="county")
             bdp.observe(published, x)
         tree = run(model, draws=200)
         draws = tree.posterior["x"]
@@ -425,7 +422,7 @@ class TestRefusals:
             with pytest.raises(ValueError, match="Metropolis for x"):
                 bdp.sample(step=forced)
         with mixed:
-            both = pm.CompoundStep([pm.NUTS([mixed["scale"], mixed["later"]]), pm.Metropolis([mixed["x"]])])
+            both = CompoundStep([pm.NUTS([mixed["scale"], mixed["later"]]), pm.Metropolis([mixed["x"]])])
             with pytest.raises(ValueError, match="Metropolis for x"):
                 bdp.sample(step=both)
             with pytest.raises(ValueError, match="Metropolis for x"):
