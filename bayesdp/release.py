@@ -293,9 +293,7 @@ def _check_same_table(theirs: Frame, frame: Frame, part: Measured | Exact) -> No
     if theirs.same_cells(frame):
         return
     if theirs.dims != frame.dims:
-        raise ValueError(
-            f"{part!r} is about a table with dimensions {theirs.dims}, the release about {frame.dims}"
-        )
+        raise ValueError(f"{part!r} is about a table with dimensions {theirs.dims}, the release about {frame.dims}")
     for dim, own, other in zip(frame.dims, frame.labels, theirs.labels, strict=True):
         odd = sorted(set(own) ^ set(other), key=str)
         if odd:

@@ -17,9 +17,7 @@ LAZY_NAMES = sorted(set(bayesdp.__all__) - {"__version__"})
 
 def loaded_after(statements: str) -> set[str]:
     """Run the statements in a fresh interpreter and say which of the heavy libraries they loaded."""
-    program = (
-        f"{statements}\nimport sys\nprint('LOADED', *[name for name in {HEAVY!r} if name in sys.modules])"
-    )
+    program = f"{statements}\nimport sys\nprint('LOADED', *[name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
     )

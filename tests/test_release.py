@@ -61,9 +61,7 @@ def test_noise_on_a_lattice_keeps_the_invariants_of_the_release_unless_told_othe
 
 def test_a_lattice_release_whose_noisy_table_breaks_its_own_invariants():
     cells = Measured(Identity(TABLE), TABLE + np.eye(3, 2, dtype=int), LatticeLaplace(0.5))
-    with pytest.raises(
-        ValueError, match=r"at county=Alpha the published exact total is 20 and the noisy total is 21"
-    ):
+    with pytest.raises(ValueError, match=r"at county=Alpha the published exact total is 20 and the noisy total is 21"):
         Release.from_published(TABLE, [cells], [Exact(ROWS, [20, 30, 10])])
 
 
@@ -100,9 +98,7 @@ def test_parts_must_be_about_one_table():
         Release.from_published(TABLE, [measured()], [Exact(other, [1, 2, 3])])
     with pytest.raises(ValueError, match="labels in another order"):
         Release.from_published(TABLE[::-1], [measured()])
-    with pytest.raises(
-        ValueError, match=r"dimensions \('county',\), the release about \('county', 'education'\)"
-    ):
+    with pytest.raises(ValueError, match=r"dimensions \('county',\), the release about \('county', 'education'\)"):
         Release.from_published(TABLE, exact=[Exact(Totals({"county": ["Alpha"]}), 1)])
 
 

@@ -63,9 +63,7 @@ def check_kernel(parts: Sequence[ExactPart]) -> None:
     if fmpz_mat(columns.tolist()).rank() == fmpz_mat(augmented).rank():
         return
     if len(values) > _MOST_NAMED:
-        raise ValueError(
-            "exact values contradict one another: no table, even of negative counts, has all of them"
-        )
+        raise ValueError("exact values contradict one another: no table, even of negative counts, has all of them")
     names = [name for part, _ in parts for name in part.names]
     broken = [y for y in left_kernel(columns) if sum(c * int(t) for c, t in zip(y, values, strict=True))]
     rows = min(broken, key=lambda y: sum(c != 0 for c in y))

@@ -20,9 +20,7 @@ def meet(one: SumPart, other: SumPart) -> SumPart | None:
         if a is None or b is None:
             continue
         codes_a, codes_b = one.codes[axis], other.codes[axis]
-        coarse, fine, name = (
-            (codes_a, codes_b, a) if codes_a.max() <= codes_b.max() else (codes_b, codes_a, b)
-        )
+        coarse, fine, name = (codes_a, codes_b, a) if codes_a.max() <= codes_b.max() else (codes_b, codes_a, b)
         if np.unique(np.stack([coarse, fine]), axis=1).shape[1] > int(fine.max()) + 1:
             return None
         keep.append(name)

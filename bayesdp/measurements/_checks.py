@@ -55,9 +55,7 @@ def _position(query: Query, item: Any) -> int:
     if isinstance(item, str) and item in query.names:
         found = [i for i, name in enumerate(query.names) if name == item]
         if len(found) > 1:
-            raise ValueError(
-                f"unmeasured names {item!r}, and {len(found)} answers have that name; give a mask"
-            )
+            raise ValueError(f"unmeasured names {item!r}, and {len(found)} answers have that name; give a mask")
         return found[0]
     labels = item if isinstance(item, tuple) else (item,)
     frame = query.answer_frame
@@ -65,9 +63,7 @@ def _position(query: Query, item: Any) -> int:
         places = [own.index(label) for own, label in zip(frame.labels, labels, strict=True) if label in own]
         if len(places) == len(labels):
             return int(np.ravel_multi_index(places, frame.shape))
-    raise ValueError(
-        f"unmeasured names {item!r}, which is no answer of the query; answers are {shown(query.names)}"
-    )
+    raise ValueError(f"unmeasured names {item!r}, which is no answer of the query; answers are {shown(query.names)}")
 
 
 def unmeasured_mask(query: Query, stated: Any) -> Mask:
@@ -101,9 +97,7 @@ def checked_noisy(query: Query, values: Any, law: NoiseLaw, unmeasured: Mask) ->
         blank = np.isnan(flat)
         unstated = np.flatnonzero(blank & ~hidden)
         if unstated.size:
-            raise ValueError(
-                f"values has no number for {query.answer_name(int(unstated[0]))}; {_HOW_TO_STATE}"
-            )
+            raise ValueError(f"values has no number for {query.answer_name(int(unstated[0]))}; {_HOW_TO_STATE}")
     else:
         blank = np.zeros(flat.shape, dtype=np.bool_)
     filled = np.flatnonzero(hidden & ~blank)
@@ -154,19 +148,15 @@ def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeas
         return
     if not query.is_identity:
         raise ValueError(
-            f"the law {law.name!r} is noise on a whole table, so its query must be Identity, got "
-            f"{query.names[:3]}..."
+            f"the law {law.name!r} is noise on a whole table, so its query must be Identity, got {query.names[:3]}..."
         )
     if unmeasured.any():
         name = query.answer_name(int(np.flatnonzero(unmeasured.reshape(-1))[0]))
         raise ValueError(
-            f"the law {law.name!r} ties the noise of all cells together, so no cell can be unmeasured, but "
-            f"{name} is"
+            f"the law {law.name!r} ties the noise of all cells together, so no cell can be unmeasured, but {name} is"
         )
     if invariants is not None and not invariants.frame.same_cells(query.frame):
-        raise ValueError(
-            "invariants of the noise must be about the table of the query (same dimensions and labels)"
-        )
+        raise ValueError("invariants of the noise must be about the table of the query (same dimensions and labels)")
 
 
 def has_negative_entry(query: Query) -> Mask:

@@ -61,9 +61,7 @@ class Exact:
 
     def __init__(self, query: Query, values: Any, sign: str = "=") -> None:
         if not isinstance(query, Query):
-            raise TypeError(
-                f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}"
-            )
+            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
         choice(sign, SIGNS, "sign")
         array = integer_array(query.align(values, "values"), "values", query.answer_name)
         if sign != ">=":

@@ -97,9 +97,7 @@ class Measured:
         postprocessing: str | None = None,
     ) -> None:
         if not isinstance(query, Query):
-            raise TypeError(
-                f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}"
-            )
+            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
         if not isinstance(law, NoiseLaw):
             raise TypeError(
                 f"law must be a noise law such as DiscreteGaussian(sigma=5) or parse_law(...), got {law!r}; "

@@ -30,9 +30,7 @@ def one_statement(given: dict[str, float | None], ways: tuple[tuple[str, ...], .
     stated = tuple(name for name, value in given.items() if value is not None)
     if stated not in ways:
         told = " or ".join(" and ".join(f"{name}=" for name in way) for way in ways)
-        raise ValueError(
-            f"state the loss by {told}, and by one of these only; got {', '.join(stated) or 'none'}"
-        )
+        raise ValueError(f"state the loss by {told}, and by one of these only; got {', '.join(stated) or 'none'}")
     for name in stated:
         if name == "delta":
             probability(given[name], name)

@@ -74,8 +74,7 @@ class Mechanism(ABC):
             object.__setattr__(self, "invariants", given)
         if not given.dimension:
             raise ValueError(
-                "invariants determine every cell of the table, so that there is nothing left to protect: "
-                f"{given!r}"
+                f"invariants determine every cell of the table, so that there is nothing left to protect: {given!r}"
             )
 
     @property
@@ -108,9 +107,7 @@ class Mechanism(ABC):
         stated = self._guarantee("auto")
         return replace(stated, caveats=(*stated.caveats, _GENERATOR, _DETERMINED))
 
-    def noise(
-        self, rng: np.random.Generator | None = None, size: int = 1, method: str = "auto"
-    ) -> npt.NDArray[Any]:
+    def noise(self, rng: np.random.Generator | None = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
         """Draw noise, as a release adds it.
 
         Parameters

@@ -145,9 +145,7 @@ class ProjectedGaussian(Mechanism):
     def _guarantee(self, method: str) -> Guarantee:
         _check_method(method)
         stated = self._stated()
-        grid = (
-            f"Released values are rounded to multiples of 2**{round(math.log2(self.grid))}, invariants kept."
-        )
+        grid = f"Released values are rounded to multiples of 2**{round(math.log2(self.grid))}, invariants kept."
         return Guarantee(
             _KIND[stated],
             {**{name: getattr(self, name) for name in stated}, "sensitivity": self.sensitivity},

@@ -36,9 +36,7 @@ def value_column(file: CsvFile, value: str | None) -> str:
     raise ValueError(f"{file.path}: {what} the column of values; name it with value= (--value)")
 
 
-def long_table(
-    file: CsvFile, value: str | None, dims: Sequence[str] | None, groups: Mapping[str, str]
-) -> xr.DataArray:
+def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, groups: Mapping[str, str]) -> xr.DataArray:
     """A table from one line a cell; see `bayesdp.tables.read_table`."""
     values = value_column(file, value)
     labels = [name for name in file.header if name != values and name not in groups]
@@ -86,9 +84,7 @@ def _distinct_cells(
     return cells
 
 
-def _check_complete(
-    file: CsvFile, own: Mapping[str, Sequence[str]], cells: Mapping[tuple[str, ...], object]
-) -> None:
+def _check_complete(file: CsvFile, own: Mapping[str, Sequence[str]], cells: Mapping[tuple[str, ...], object]) -> None:
     """Check that every combination of labels has a line; never allocate a table larger than the file."""
     size = prod(len(labels) for labels in own.values())
     if size == len(cells):

@@ -87,9 +87,7 @@ def read_margins(path: str | os.PathLike[str], frame: Any, *, value: str | None 
     return [_margin(file, own, keep, rows) for keep, rows in margins.items()]
 
 
-def _margin(
-    file: CsvFile, frame: Frame, keep: tuple[str, ...], rows: list[tuple[int, tuple[str, ...], str]]
-) -> Exact:
+def _margin(file: CsvFile, frame: Frame, keep: tuple[str, ...], rows: list[tuple[int, tuple[str, ...], str]]) -> Exact:
     """One margin from its lines."""
     first = rows[0][0]
     try:
@@ -110,13 +108,9 @@ def _margin(
         sorted_labels = [labels[i] for i in order]
         for name, label, place in zip(part.keep, sorted_labels, places, strict=True):
             if label not in place:
-                raise ValueError(
-                    f"{file.at(line)}: {label!r} is no label of {name!r}; labels are {shown(place)}"
-                )
+                raise ValueError(f"{file.at(line)}: {label!r} is no label of {name!r}; labels are {shown(place)}")
         at = tuple(place[label] for place, label in zip(places, sorted_labels, strict=True))
-        title = (
-            ", ".join(f"{n}={v}" for n, v in zip(part.keep, sorted_labels, strict=True)) or "the grand total"
-        )
+        title = ", ".join(f"{n}={v}" for n, v in zip(part.keep, sorted_labels, strict=True)) or "the grand total"
         if at in found:
             raise ValueError(f"{file.at(line)}: {title} is there already, in line {found[at][0]}")
         if not text:

@@ -111,9 +111,7 @@ def _wide_table(file: CsvFile, dims: Sequence[str] | None) -> xr.DataArray:
             f"dims=[{file.header[0] or 'rows'!r}, ...] (--dims {file.header[0] or 'rows'},NAME)"
         )
     if file.header[0] not in ("", dims[0]):
-        raise ValueError(
-            f"{file.path}: the first column is {file.header[0]!r}, but dims names it {dims[0]!r}"
-        )
+        raise ValueError(f"{file.path}: the first column is {file.header[0]!r}, but dims names it {dims[0]!r}")
     if len(file.header) < 2 or not file.rows:
         raise ValueError(f"{file.path}: there are no cells")
     seen: dict[str, int] = {}

@@ -90,20 +90,14 @@ def test_the_same_part_twice_with_different_values():
 
 
 def test_a_general_contradiction_names_few_rows():
-    query = LinearQuery(
-        TWO_WAY, [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [1, 1, 1, 1, 0, 0]], ["a", "b", "both"]
-    )
-    with pytest.raises(
-        ValueError, match=r"(a \+ b must equal both|both must equal a \+ b).*(50 and 60|60 and 50)"
-    ):
+    query = LinearQuery(TWO_WAY, [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [1, 1, 1, 1, 0, 0]], ["a", "b", "both"])
+    with pytest.raises(ValueError, match=r"(a \+ b must equal both|both must equal a \+ b).*(50 and 60|60 and 50)"):
         check_consistent([Exact(query, [20, 30, 60])])
 
 
 def test_group_labels_that_cross_are_compared_as_matrices():
     with pytest.raises(ValueError, match="contradict one another"):
-        check_consistent(
-            [Exact(Totals(COUNTIES, "state"), [10, 20]), Exact(Totals(COUNTIES, "size"), [15, 16])]
-        )
+        check_consistent([Exact(Totals(COUNTIES, "state"), [10, 20]), Exact(Totals(COUNTIES, "size"), [15, 16])])
 
 
 def test_bounds_are_left_to_the_fiber():
@@ -127,9 +121,7 @@ ROWS = Exact(Margins(TWO_WAY, ["county"]), TABLE.sum(1))
 
 def test_a_lattice_table_must_keep_its_invariants():
     check_noisy_keeps_invariants(noisy([[16, 4], [20, 10], [-1, 11]]), [ROWS])
-    with pytest.raises(
-        ValueError, match=r"county=Beta the published exact total is 30 and the noisy total is 31"
-    ):
+    with pytest.raises(ValueError, match=r"county=Beta the published exact total is 30 and the noisy total is 31"):
         check_noisy_keeps_invariants(noisy([[16, 4], [20, 11], [3, 7]]), [ROWS])
 
 
@@ -166,6 +158,4 @@ def test_large_margins_take_no_dense_matrix():
         "race": list("abcdef"),
     }
     table = np.arange(3143 * 6).reshape(3143, 6)
-    check_consistent(
-        [answers(q, table) for q in (Totals(labels, "state"), Margins(labels, ["race"]), Totals(labels))]
-    )
+    check_consistent([answers(q, table) for q in (Totals(labels, "state"), Margins(labels, ["race"]), Totals(labels))])

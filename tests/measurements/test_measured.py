@@ -148,9 +148,7 @@ def test_post_processed_tables_are_refused_with_an_explanation(how):
 
 
 def test_saying_that_nothing_was_done_is_fine():
-    assert Measured(QUERY, [[1, 2], [3, 4]], LAW, postprocessing="none") == Measured(
-        QUERY, [[1, 2], [3, 4]], LAW
-    )
+    assert Measured(QUERY, [[1, 2], [3, 4]], LAW, postprocessing="none") == Measured(QUERY, [[1, 2], [3, 4]], LAW)
 
 
 def test_laws_and_queries_must_fit():

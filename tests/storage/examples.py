@@ -49,9 +49,7 @@ def several() -> Release:
     return Release.from_published(
         GROUPED,
         [
-            Measured(
-                Identity(GROUPED), noisy, DiscreteLaplace(b=scales), name="cells", unmeasured=[("b", 1990)]
-            ),
+            Measured(Identity(GROUPED), noisy, DiscreteLaplace(b=scales), name="cells", unmeasured=[("b", 1990)]),
             Measured(state + Totals(GROUPED), [12, 8, 21], DiscreteGaussian(sigma=2.5)),
             Measured(state, [13, 7], DiscreteLaplace(b=3.0), name="states"),
         ],

@@ -150,9 +150,7 @@ def unwritten(file):
 
 
 def huge_chunk(file):
-    data = file.create_dataset(
-        "extra", (1,), maxshape=(None,), dtype="i1", chunks=(10**8,), compression="gzip"
-    )
+    data = file.create_dataset("extra", (1,), maxshape=(None,), dtype="i1", chunks=(10**8,), compression="gzip")
     data[0] = 1
 
 
@@ -313,9 +311,7 @@ def test_many_references_to_one_long_text_are_not_expanded(tmp_path):
 def test_text_that_is_not_utf8(stored):
     with h5py.File(stored, "r+") as file:
         del file["county"]
-        file.create_dataset(
-            "county", data=np.array([b"\xff\xfe"] * 3, dtype=object), dtype=h5py.string_dtype()
-        )
+        file.create_dataset("county", data=np.array([b"\xff\xfe"] * 3, dtype=object), dtype=h5py.string_dtype())
     refused(stored, "utf-8")
 
 
@@ -412,9 +408,7 @@ def test_a_folder_without_a_release(tmp_path):
 
 
 def test_a_file_with_groups_passes_only_where_groups_belong(tmp_path):
-    tree = xr.DataTree.from_dict(
-        {"/posterior": xr.Dataset({"x": ("county", [1, 2])}, {"county": ["a", "b"]})}
-    )
+    tree = xr.DataTree.from_dict({"/posterior": xr.Dataset({"x": ("county", [1, 2])}, {"county": ["a", "b"]})})
     tree.to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
     check_hdf5(tmp_path / "posterior.nc", groups=True)
     with pytest.raises(ValueError, match="is a group"):

@@ -41,9 +41,7 @@ def test_dataset_and_pickle(release):
 
 def test_inside_a_data_tree(release, tmp_path):
     """The posterior carries its release as a group."""
-    tree = xr.DataTree.from_dict(
-        {"/posterior": xr.Dataset({"x": ("draw", [1, 2])}), "/release": release.to_dataset()}
-    )
+    tree = xr.DataTree.from_dict({"/posterior": xr.Dataset({"x": ("draw", [1, 2])}), "/release": release.to_dataset()})
     tree.to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
     with xr.open_datatree(tmp_path / "posterior.nc", engine="h5netcdf") as back:
         assert Release.from_dataset(back["release"].to_dataset()) == release
@@ -137,9 +135,7 @@ def test_the_folder_to_write_into_must_exist(tmp_path):
 def test_no_seed_generator_or_confidential_number_is_stored():
     """The true table is 15 5 20 10 3 7; of these cells only noisy versions may appear."""
     release = lattice()
-    text = (
-        json.dumps(schema.describe(release)) + repr(pickle.dumps(release)) + str(release.to_dataset().attrs)
-    )
+    text = json.dumps(schema.describe(release)) + repr(pickle.dumps(release)) + str(release.to_dataset().attrs)
     assert not {"seed", "Generator", "PCG64", "bit_generator"} & set(text.replace('"', " ").split())
     stored = [part.values for part in release.measurements] + [part.values for part in release.exact]
     assert not any(np.array_equal(values, [[15, 5], [20, 10], [3, 7]]) for values in stored)

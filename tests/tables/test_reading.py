@@ -83,9 +83,7 @@ def test_group_columns(written):
         read_table(written(text), groups={"state": "region"})
     with pytest.raises(ValueError, match="no column 'region'"):
         read_table(written(text), groups={"region": "county"})
-    with pytest.raises(
-        ValueError, match=r"dims are 'county', but the columns of labels are 'state', 'county'"
-    ):
+    with pytest.raises(ValueError, match=r"dims are 'county', but the columns of labels are 'state', 'county'"):
         read_table(written(text), dims=["county"])
 
 
