@@ -220,7 +220,7 @@ def prior_zeros(model: pm.Model, value: Any) -> npt.NDArray[np.bool_]:
     [weight] = model.replace_rvs_by_values([_flat(prior[1], base, cells)])
     if set(ancestors([weight])) & set(model.value_vars):
         return np.zeros(cells, dtype=np.bool_)
-    return np.isneginf(weight.eval())
+    return np.asarray(np.isneginf(weight.eval()))
 
 
 def read_model(model: pm.Model, value: Any) -> Reading:

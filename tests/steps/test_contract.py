@@ -12,13 +12,14 @@ from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import Competence, CompoundStep
 
 import bayesdp as bdp
-from bayesdp.inference import FiberGibbs, releases_of
+from bayesdp.inference import FiberGibbs, annotate, releases_of
 from bayesdp.steps.fiber_gibbs import register
 
 COUNTY = {"county": ["p", "q", "r", "s"]}
 PUBLISHED = np.array([11, 19, 6, 2])
 TOTAL = 40
-RATE = np.array([10.0, 20.0, 5.0, 5.0])
+RATE = np.array([10.0, 20.0, 5.0, 8.0])
+"""Adds up to 43: the start that PyMC takes from the prior is off the fiber."""
 
 
 def release(total: int = TOTAL) -> bdp.Release:
@@ -428,12 +429,18 @@ class TestRefusals:
             with pytest.raises(ValueError, match="Metropolis for x"):
                 bdp.sample(step=[pm.Metropolis([mixed["x"]])])
 
-    def test_tables_off_the_fiber_do_not_pass_for_a_posterior(self, plain):
-        # Plain pm.sample obeys a step that is forced on it; what comes of it is caught when it is looked at.
+    def test_what_a_forced_step_makes_of_plain_pymc_does_not_pass_for_a_posterior(self, plain):
+        # Plain pm.sample obeys. From a start off the fiber it records tables off the fiber ...
         with plain:
             tree = run(plain, draws=20, step=pm.Metropolis([plain["x"]]))
-            with pytest.raises(ValueError, match="do not agree with the exact answers"):
-                bdp.inference.annotate(tree, plain)
+            with pytest.raises(ValueError, match="do not agree with the exact answers: another step method"):
+                annotate(tree, plain)
+            # ... and from a start on it nothing but the start.
+            start = {"x": np.array([10, 20, 5, 5])}
+            tree = annotate(run(plain, draws=200, step=pm.Metropolis([plain["x"]]), initvals=start), plain)
+        assert (tree.posterior["x"] == start["x"]).all()
+        assert tree.diagnostics.attrs["converged"] == 0
+        assert "never did" in tree.diagnostics.attrs["message"]
 
     def test_flat_counts_without_any_bound(self):
         noisy_only = bdp.Release.from_published(COUNTY, measured=release().measurements)

@@ -1,0 +1,225 @@
+"""The result of `sample`: groups, dims, diagnostics, what is saved, and what is not."""
+
+from __future__ import annotations
+
+import json
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp import noise
+from bayesdp.inference import annotate, diagnose, releases_of
+
+TABLE = bdp.datasets.delinquent_children()
+
+
+@pytest.fixture(scope="module")
+def release() -> bdp.Release:
+    margins = bdp.Margins(TABLE, ["county"], ["education"])
+    return bdp.LatticeLaplace(margins, epsilon=0.25).release(TABLE, rng=np.random.default_rng(123_454_321))
+
+
+@pytest.fixture(scope="module")
+def model(release) -> pm.Model:
+    with pm.Model(coords=release.coords) as model:
+        rate = pm.Gamma("rate", 2.0, 0.1, dims=("county", "education"))
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=("county", "education"))
+        bdp.observe(release, x)
+    return model
+
+
+@pytest.fixture(scope="module")
+def tree(model) -> xr.DataTree:
+    with model:
+        return bdp.sample(draws=300, tune=200, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
+
+
+def quick(model: pm.Model, **kwargs) -> xr.DataTree:
+    with model:
+        return bdp.sample(draws=200, tune=20, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True, **kwargs)
+
+
+def test_groups_dimensions_and_labels(tree, release):
+    groups = set(tree.children)
+    assert {"posterior", "sample_stats", "observed_data", "release", "guarantee", "fiber", "diagnostics"} <= groups
+    x = tree.posterior["x"]
+    assert x.dims == ("chain", "draw", "county", "education")
+    assert x.dtype == np.int64
+    for dim in ("county", "education"):
+        assert list(x[dim].values) == list(TABLE[dim].values)
+        np.testing.assert_array_equal(x.sum(dim), TABLE.sum(dim).broadcast_like(x.sum(dim)).transpose(*x.sum(dim).dims))
+    np.testing.assert_array_equal(tree.observed_data["noisy"], release.values)
+    query = bdp.Totals(TABLE)
+    np.testing.assert_array_equal(query.apply(x), 136 - 136 + int(TABLE.sum()))
+    assert tree.attrs["seed"] == "4"
+    assert {"bayesdp_version", "pymc_version", "numpy_version", "created"} <= set(tree.attrs)
+
+
+def test_release_and_guarantee_come_back(tree, release):
+    again = bdp.Release.from_dataset(tree["release"].to_dataset())
+    np.testing.assert_array_equal(again.values, release.values)
+    guarantee = json.loads(tree["guarantee"].attrs["guarantee"])
+    assert guarantee == json.loads(json.dumps(release.guarantee.to_dict()))
+    assert "0.25" in tree["guarantee"].attrs["text"]
+
+
+def test_limits_of_the_cells(tree):
+    fiber = tree["fiber"]
+    rows, columns = TABLE.sum("education"), TABLE.sum("county")
+    xr.testing.assert_equal(fiber["upper"], np.minimum(rows, columns).transpose("county", "education").rename("upper"))
+    x = tree.posterior["x"]
+    assert (x >= fiber["lower"]).all()
+    assert (x <= fiber["upper"]).all()
+    assert not fiber["determined"].any()
+    assert fiber.attrs["proved"] == 1
+    assert "2x2 moves" in fiber.attrs["connectivity"]
+
+
+def test_diagnostics_of_every_free_quantity(tree):
+    diagnostics = tree["diagnostics"]
+    for name in ("x", "rate"):
+        assert diagnostics[f"{name}_ess_bulk"].dims == ("county", "education")
+        assert np.isfinite(diagnostics[f"{name}_rhat"]).all()
+    np.testing.assert_allclose(diagnostics["x_ess_bulk"], az.ess(tree.posterior["x"]), rtol=1e-9)
+    assert diagnostics.attrs["worst_ess"] > 0
+    assert str(round(diagnostics.attrs["worst_rhat"], 3)) in diagnostics.attrs["message"]
+
+
+def test_saved_and_loaded(tree, tmp_path):
+    tree.to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
+    again = xr.open_datatree(tmp_path / "posterior.nc", engine="h5netcdf").load()
+    for group in ("posterior", "sample_stats", "observed_data", "fiber", "diagnostics", "release"):
+        xr.testing.assert_identical(again[group].to_dataset(), tree[group].to_dataset())
+    assert again.attrs == tree.attrs
+    assert again.posterior["x"].dtype == np.int64
+    assert again["fiber"]["determined"].dtype == bool
+
+
+def test_neither_the_table_nor_the_seed_of_the_noise_is_saved(tree, tmp_path):
+    # The seed of the release is nowhere. The confidential table as an array is nowhere outside of the draws (which may
+    # pass through it).
+    path = tmp_path / "posterior.nc"
+    apart = tree.copy()
+    del apart["posterior"]
+    apart.to_netcdf(path, engine="h5netcdf")
+    content = path.read_bytes()
+    assert b"123454321" not in content
+    for dtype in ("<i8", "<f8", "<i4"):
+        assert np.asarray(123_454_321, dtype=dtype).tobytes() not in content
+        assert TABLE.values.astype(dtype).tobytes() not in content
+
+
+class TestSetData:
+    """The release beside a posterior is the one that the posterior is of."""
+
+    def test_replaced_numbers_take_the_release_away(self, release):
+        county = {"county": ["p", "q"]}
+        published = bdp.Release.from_published(
+            county,
+            measured=[bdp.Measured(bdp.Identity(county), [4, 7], noise.DiscreteLaplace(b=2.0))],
+            exact=[bdp.Exact(bdp.Totals(county), 10)],
+        )
+        with pm.Model(coords=county) as model:
+            bdp.observe(published, bdp.FlatCounts("x", dims="county"))
+        assert "release" in quick(model).children
+        with model:
+            pm.set_data({"exact_published": np.float64(14)})
+        tree = quick(model)
+        assert "release" not in tree.children
+        assert (tree["fiber"]["upper"] == 14).all()
+        assert releases_of(model) == ()
+        with model:
+            pm.set_data({"exact_published": np.float64(10)})
+        assert len(releases_of(model)) == 1
+
+
+class TestDeterminedAndStuckCells:
+    FRAME = {"a": ["u", "v"], "b": ["r", "s", "t"]}
+
+    def release(self) -> bdp.Release:
+        rows, columns = bdp.Margins(self.FRAME, ["a"]), bdp.Margins(self.FRAME, ["b"])
+        return bdp.Release.from_published(
+            self.FRAME,
+            measured=[bdp.Measured(bdp.Identity(self.FRAME), [[3, 4, 0], [5, 6, 1]], noise.DiscreteLaplace(b=2.0))],
+            exact=[bdp.Exact(rows, [8, 12]), bdp.Exact(columns, [9, 11, 0])],
+        )
+
+    def test_determined_cells_are_marked_and_left_out(self):
+        with pm.Model(coords=self.FRAME) as model:
+            bdp.observe(self.release(), bdp.FlatCounts("x", dims=("a", "b")))
+        tree = quick(model)
+        np.testing.assert_array_equal(tree["fiber"]["determined"], [[False, False, True]] * 2)
+        ess = tree["diagnostics"]["x_ess_bulk"]
+        np.testing.assert_array_equal(np.isnan(ess), tree["fiber"]["determined"])
+        assert tree["diagnostics"].attrs["converged"] == 1
+
+    def test_cells_that_the_prior_empties_are_left_out_too(self):
+        rate = np.array([[2.0, 5.0, 1.0], [5.0, 6.0, 0.0]])
+        frame = self.FRAME
+        rows = bdp.Margins(frame, ["a"])
+        release = bdp.Release.from_published(
+            frame,
+            measured=[bdp.Measured(bdp.Identity(frame), [[3, 4, 0], [5, 6, 1]], noise.DiscreteLaplace(b=2.0))],
+            exact=[bdp.Exact(rows, [8, 12])],
+        )
+        with pm.Model(coords=frame) as model:
+            bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=("a", "b")))
+        tree = quick(model)
+        assert (tree.posterior["x"].sel(a="v", b="t") == 0).all()
+        assert tree["diagnostics"].attrs["converged"] == 1
+        assert not tree["fiber"]["determined"].any()  # the exact answers alone do not say so
+
+    def test_a_free_cell_that_never_moves_is_not_converged(self):
+        draws = np.random.default_rng(1).integers(0, 9, (4, 500, 3))
+        draws[..., 1] = 7
+        data = xr.Dataset({"x": (("chain", "draw", "c"), draws)})
+        stuck = diagnose(data, {"x": np.array([False, False, False])})
+        assert stuck.attrs["converged"] == 0
+        assert "x: a quantity that could move never did" in stuck.attrs["message"]
+        fine = diagnose(data, {"x": np.array([False, True, False])})
+        assert fine.attrs["converged"] == 1
+        assert np.isnan(fine["x_rhat"].values).tolist() == [False, True, False]
+
+    def test_one_chain_two_levels_and_too_few_draws(self):
+        rng = np.random.default_rng(2)
+        one = xr.Dataset({"x": (("chain", "draw", "c"), rng.integers(0, 9, (1, 500, 2)))})
+        assert "R-hat needs two chains" in diagnose(one, {}).attrs["message"]
+        apart = xr.Dataset({"x": (("chain", "draw"), rng.normal(size=(2, 500)) + [[0], [3]])})
+        assert diagnose(apart, {}).attrs["converged"] == 0
+        few = xr.Dataset({"x": (("chain", "draw"), rng.normal(size=(2, 3)))})
+        assert diagnose(few, {}).attrs["converged"] == 0
+
+    def test_nothing_that_can_move(self):
+        data = xr.Dataset({"x": (("chain", "draw", "c"), np.full((2, 100, 2), 3))})
+        found = diagnose(data, {"x": np.array([True, True])})
+        assert found.attrs["converged"] == 1
+        assert "Nothing can move" in found.attrs["message"]
+
+
+def test_copies_of_a_model_have_limits_but_no_release(model):
+    with model.copy() as copy:
+        tree = pm.sample(
+            draws=20,
+            tune=20,
+            chains=1,
+            cores=1,
+            random_seed=1,
+            progressbar=False,
+            quiet=True,
+            compute_convergence_checks=False,
+        )
+        annotate(tree, copy)
+    assert "release" not in tree.children
+    assert (tree["fiber"]["upper"] <= 40).all()
+
+
+def test_feasible_point_is_labelled_and_close_to_the_noisy_table(release):
+    point = bdp.feasible_point(release)
+    assert point.dims == TABLE.dims
+    for dim in TABLE.dims:
+        np.testing.assert_array_equal(point.sum(dim), TABLE.sum(dim))
+    assert int(abs(point - release.values).max()) <= 2 + int(-release.values.min().clip(max=0)) * 2
