@@ -90,5 +90,5 @@ notebooks-quick: $(INSTALLED) ## run every notebook with small numbers of draws;
 # ---------------------------------------------------------------------------------------------------------- tidying
 
 clean: ## remove caches, coverage data and built files (not .venv)
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks .coverage .coverage.* htmlcov build dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks .cache .coverage .coverage.* htmlcov build dist
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 import xarray as xr
+from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import Fiber
@@ -24,6 +26,8 @@ from bayesdp.steps import FiberGibbs
 from bayesdp.steps.terms import exact_fiber, prior_zeros
 
 __all__ = ["annotate", "sample"]
+
+_log = logging.getLogger(__name__)
 
 
 def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
@@ -66,11 +70,18 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
     """
     model = pm.modelcontext(kwargs.get("model"))
     _check_steps(model, kwargs.get("step"))
+    # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
+    kwargs.setdefault("compute_convergence_checks", False)
     with warnings.catch_warnings():
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
         tree = pm.sample(*args, **kwargs)
-    return annotate(tree, model, seed=kwargs.get("random_seed"))
+    annotate(tree, model, seed=kwargs.get("random_seed"))
+    if not kwargs.get("quiet", False):
+        log_warnings([*warn_divergences(tree), *warn_treedepth(tree)])
+        if not tree["diagnostics"].attrs["converged"]:
+            _log.warning(tree["diagnostics"].attrs["message"])
+    return tree
 
 
 def _check_steps(model: pm.Model, step: Any) -> None:

@@ -40,7 +40,7 @@ def tree(model) -> xr.DataTree:
 
 def quick(model: pm.Model, **kwargs) -> xr.DataTree:
     with model:
-        return bdp.sample(draws=200, tune=20, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True, **kwargs)
+        return bdp.sample(draws=500, tune=20, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True, **kwargs)
 
 
 def test_groups_dimensions_and_labels(tree, release):
@@ -54,7 +54,7 @@ def test_groups_dimensions_and_labels(tree, release):
         np.testing.assert_array_equal(x.sum(dim), TABLE.sum(dim).broadcast_like(x.sum(dim)).transpose(*x.sum(dim).dims))
     np.testing.assert_array_equal(tree.observed_data["noisy"], release.values)
     query = bdp.Totals(TABLE)
-    np.testing.assert_array_equal(query.apply(x), 136 - 136 + int(TABLE.sum()))
+    np.testing.assert_array_equal(query.apply(x), int(TABLE.sum()))
     assert tree.attrs["seed"] == "4"
     assert {"bayesdp_version", "pymc_version", "numpy_version", "created"} <= set(tree.attrs)
 
@@ -137,19 +137,20 @@ class TestSetData:
         assert len(releases_of(model)) == 1
 
 
-class TestDeterminedAndStuckCells:
-    FRAME = {"a": ["u", "v"], "b": ["r", "s", "t"]}
+FRAME = {"a": ["u", "v"], "b": ["r", "s", "t"]}
 
+
+class TestDeterminedAndStuckCells:
     def release(self) -> bdp.Release:
-        rows, columns = bdp.Margins(self.FRAME, ["a"]), bdp.Margins(self.FRAME, ["b"])
+        rows, columns = bdp.Margins(FRAME, ["a"]), bdp.Margins(FRAME, ["b"])
         return bdp.Release.from_published(
-            self.FRAME,
-            measured=[bdp.Measured(bdp.Identity(self.FRAME), [[3, 4, 0], [5, 6, 1]], noise.DiscreteLaplace(b=2.0))],
+            FRAME,
+            measured=[bdp.Measured(bdp.Identity(FRAME), [[3, 4, 0], [5, 6, 1]], noise.DiscreteLaplace(b=2.0))],
             exact=[bdp.Exact(rows, [8, 12]), bdp.Exact(columns, [9, 11, 0])],
         )
 
     def test_determined_cells_are_marked_and_left_out(self):
-        with pm.Model(coords=self.FRAME) as model:
+        with pm.Model(coords=FRAME) as model:
             bdp.observe(self.release(), bdp.FlatCounts("x", dims=("a", "b")))
         tree = quick(model)
         np.testing.assert_array_equal(tree["fiber"]["determined"], [[False, False, True]] * 2)
@@ -159,14 +160,13 @@ class TestDeterminedAndStuckCells:
 
     def test_cells_that_the_prior_empties_are_left_out_too(self):
         rate = np.array([[2.0, 5.0, 1.0], [5.0, 6.0, 0.0]])
-        frame = self.FRAME
-        rows = bdp.Margins(frame, ["a"])
+        rows = bdp.Margins(FRAME, ["a"])
         release = bdp.Release.from_published(
-            frame,
-            measured=[bdp.Measured(bdp.Identity(frame), [[3, 4, 0], [5, 6, 1]], noise.DiscreteLaplace(b=2.0))],
+            FRAME,
+            measured=[bdp.Measured(bdp.Identity(FRAME), [[3, 4, 0], [5, 6, 1]], noise.DiscreteLaplace(b=2.0))],
             exact=[bdp.Exact(rows, [8, 12])],
         )
-        with pm.Model(coords=frame) as model:
+        with pm.Model(coords=FRAME) as model:
             bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=("a", "b")))
         tree = quick(model)
         assert (tree.posterior["x"].sel(a="v", b="t") == 0).all()
@@ -188,7 +188,7 @@ class TestDeterminedAndStuckCells:
         rng = np.random.default_rng(2)
         one = xr.Dataset({"x": (("chain", "draw", "c"), rng.integers(0, 9, (1, 500, 2)))})
         assert "R-hat needs two chains" in diagnose(one, {}).attrs["message"]
-        apart = xr.Dataset({"x": (("chain", "draw"), rng.normal(size=(2, 500)) + [[0], [3]])})
+        apart = xr.Dataset({"x": (("chain", "draw"), rng.normal([[0], [3]], size=(2, 500)))})
         assert diagnose(apart, {}).attrs["converged"] == 0
         few = xr.Dataset({"x": (("chain", "draw"), rng.normal(size=(2, 3)))})
         assert diagnose(few, {}).attrs["converged"] == 0
@@ -198,6 +198,15 @@ class TestDeterminedAndStuckCells:
         found = diagnose(data, {"x": np.array([True, True])})
         assert found.attrs["converged"] == 1
         assert "Nothing can move" in found.attrs["message"]
+
+
+def test_what_is_wrong_is_logged_unless_quiet(model, caplog):
+    with model:
+        options = {"draws": 10, "tune": 5, "chains": 1, "cores": 1, "random_seed": 1, "progressbar": False}
+        bdp.sample(**options, quiet=True)
+        assert "NOT converged" not in caplog.text
+        bdp.sample(**options)
+        assert "NOT converged" in caplog.text
 
 
 def test_copies_of_a_model_have_limits_but_no_release(model):
@@ -214,7 +223,7 @@ def test_copies_of_a_model_have_limits_but_no_release(model):
         )
         annotate(tree, copy)
     assert "release" not in tree.children
-    assert (tree["fiber"]["upper"] <= 40).all()
+    assert (tree["fiber"]["upper"] <= 50).all()
 
 
 def test_feasible_point_is_labelled_and_close_to_the_noisy_table(release):

@@ -40,6 +40,7 @@ def test_a_release_publishes_noisy_counts_and_exact_invariants(mechanism, make_r
     release = mechanism.release(TABLE, rng=make_rng(1))
     query = mechanism.invariants.query
     assert release.simulated
+    assert release.guarantee.simulated
     assert release.invariants == mechanism.invariants
     np.testing.assert_array_equal(query.apply(release.values.values), query.apply(TABLE.values))
     np.testing.assert_array_equal(
@@ -87,6 +88,7 @@ def test_no_confidential_count_is_kept(mechanism):
     ]
     assert not any(digits in text for digits in ("7654336", "8765442") for text in kept)
     assert not release.simulated
+    assert not release.guarantee.simulated
 
 
 def test_without_a_generator_no_two_releases_are_alike():

@@ -429,10 +429,12 @@ class TestRefusals:
             with pytest.raises(ValueError, match="Metropolis for x"):
                 bdp.sample(step=[pm.Metropolis([mixed["x"]])])
 
+    @pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning")  # in pm.Metropolis
     def test_what_a_forced_step_makes_of_plain_pymc_does_not_pass_for_a_posterior(self, plain):
         # Plain pm.sample obeys. From a start off the fiber it records tables off the fiber ...
         with plain:
-            tree = run(plain, draws=20, step=pm.Metropolis([plain["x"]]))
+            off = {"x": np.array([1000, 0, 0, 0])}
+            tree = run(plain, draws=20, tune=0, step=pm.Metropolis([plain["x"]]), initvals=off)
             with pytest.raises(ValueError, match="do not agree with the exact answers: another step method"):
                 annotate(tree, plain)
             # ... and from a start on it nothing but the start.
