@@ -76,12 +76,12 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
         tree = pm.sample(*args, **kwargs)
-    annotate(tree, model, seed=kwargs.get("random_seed"))
+    annotated = annotate(tree, model, seed=kwargs.get("random_seed"))
     if not kwargs.get("quiet", False):
-        log_warnings([*warn_divergences(tree), *warn_treedepth(tree)])
-        if not tree["diagnostics"].attrs["converged"]:
-            _log.warning(tree["diagnostics"].attrs["message"])
-    return tree
+        log_warnings([*warn_divergences(annotated), *warn_treedepth(annotated)])
+        if not annotated["diagnostics"].attrs["converged"]:
+            _log.warning(annotated["diagnostics"].attrs["message"])
+    return annotated
 
 
 def _check_steps(model: pm.Model, step: Any) -> None:
