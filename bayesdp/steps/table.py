@@ -219,10 +219,12 @@ def _rest(
     used = set(ancestors([expression]))
     inputs = [v for v in model.value_vars if v in used]
     function = pytensor.function(inputs, expression, **compile_kwargs)
+    function.trust_input = True  # as in `_compile`
     names = [v.name for v in inputs]
 
     def rest(point: Point, counts: Ints) -> float:
-        return float(function(*[counts if name == own else point[name] for name in names]))
+        table = np.ascontiguousarray(counts)  # the state of the kernel has strides
+        return float(function(*[table if name == own else point[name] for name in names]))
 
     return rest
 

@@ -1,0 +1,136 @@
+"""What must not pass: wrong tables, wrong bases, other step methods; and what must not leak."""
+
+from __future__ import annotations
+
+import pickle
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.step_methods.compound import CompoundStep
+
+import bayesdp as bdp
+from bayesdp.inference import FiberGibbs, annotate, releases_of
+from tests.steps.models import COUNTY, RATE, release, run
+
+
+class TestWrongTables:
+    def test_off_the_fiber_a_free_table_is_penalised_and_a_given_one_impossible(self, plain):
+        logp = plain.compile_logp()
+        off, on = {"x": np.array([1, 2, 3, 4])}, {"x": np.array([10, 20, 5, 5])}
+        assert np.isfinite(logp(off))
+        assert logp(off) < logp(on) - 9e5
+        for value, finite in (([10, 20, 5, 5], True), ([1, 2, 3, 4], False)):
+            given = pm.observe(plain, {"x": np.array(value)})
+            assert np.isfinite(given.compile_logp()({})) == finite
+            intervened = pm.do(plain, {"x": np.array(value)})
+            assert np.isfinite(intervened.compile_logp()({})) == finite
+
+    def test_counts_beyond_32_bits_are_exact(self):
+        total = 3_000_000_000_000_001
+        labels = {"county": ["p", "q"]}
+        published = bdp.Release.from_published(
+            labels,
+            measured=[
+                bdp.Measured(
+                    bdp.Identity(labels),
+                    [1_000_000_000_000_000, 2_000_000_000_000_004],
+                    bdp.noise.DiscreteGaussian(sigma=2.0),
+                )
+            ],
+            exact=[bdp.Exact(bdp.Totals(labels), total)],
+        )
+        with pm.Model(coords=labels) as model:
+            x = bdp.ConfidentialCounts("x", pm.Poisson.dist([1e15, 2e15]), dims="county")
+            bdp.observe(published, x)
+        tree = run(model, draws=200)
+        draws = tree.posterior["x"]
+        assert draws.dtype == np.int64
+        assert (draws.sum("county") == total).all()
+        # Noise of sd 2 on both cells leaves sd sqrt(2) around the noisy value corrected by half the misfit of 3.
+        first = draws.isel(county=0) - 1_000_000_000_000_000
+        assert abs(float(first.mean()) + 1.5) < 0.5
+        assert 1 < float(first.std()) < 2
+        assert np.isfinite(model.compile_logp()({"x": draws.values[0, 0]}))
+
+
+class TestRefusals:
+    def test_counts_that_are_not_confidential_counts(self):
+        with pm.Model(coords=COUNTY):
+            x = pm.Poisson("x", RATE, dims="county")
+            with pytest.raises(TypeError, match="must be a ConfidentialCounts"):
+                bdp.observe(release(), x)
+
+    def test_a_multinomial_that_contradicts_the_totals(self):
+        for base in (pm.Multinomial.dist(n=39, p=np.full(4, 0.25)), pm.DirichletMultinomial.dist(n=41, a=np.ones(4))):
+            with pm.Model(coords=COUNTY) as model:
+                x = bdp.ConfidentialCounts("x", base, dims="county")
+                bdp.observe(release(), x)
+            with pytest.raises(ValueError, match=r"has n = (39|41), but the exact answers add up to 40"):
+                run(model)
+
+    def test_a_multinomial_whose_n_is_not_published_exactly_or_not_known(self):
+        noisy_only = bdp.Release.from_published(COUNTY, measured=release().measurements)
+        with pm.Model(coords=COUNTY) as model:
+            x = bdp.ConfidentialCounts("x", pm.Multinomial.dist(n=40, p=np.full(4, 0.25)), dims="county")
+            bdp.observe(noisy_only, x)
+        with pytest.raises(ValueError, match="not among the exact answers"):
+            run(model)
+        with pm.Model(coords=COUNTY) as model:
+            n = pm.Poisson("n", 40)
+            x = bdp.ConfidentialCounts("x", pm.Multinomial.dist(n=n, p=np.full(4, 0.25)), dims="county")
+            bdp.observe(release(), x)
+        with pytest.raises(ValueError, match="must be a constant"):
+            run(model)
+
+    def test_a_forced_metropolis_step(self, plain, mixed):
+        with plain:
+            forced = pm.Metropolis([plain["x"]])
+            with pytest.raises(ValueError, match="Metropolis for x"):
+                bdp.sample(step=forced)
+        with mixed:
+            both = CompoundStep([pm.NUTS([mixed["scale"], mixed["later"]]), pm.Metropolis([mixed["x"]])])
+            with pytest.raises(ValueError, match="Metropolis for x"):
+                bdp.sample(step=both)
+            with pytest.raises(ValueError, match="Metropolis for x"):
+                bdp.sample(step=[pm.Metropolis([mixed["x"]])])
+
+    @pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning")  # in pm.Metropolis
+    def test_what_a_forced_step_makes_of_plain_pymc_does_not_pass_for_a_posterior(self, plain):
+        # Plain pm.sample obeys. From a start off the fiber it records tables off the fiber ...
+        with plain:
+            off = {"x": np.array([1000, 0, 0, 0])}
+            tree = run(plain, draws=20, tune=0, step=pm.Metropolis([plain["x"]]), initvals=off)
+            with pytest.raises(ValueError, match="do not agree with the exact answers: another step method"):
+                annotate(tree, plain)
+            # ... and from a start on it nothing but the start.
+            start = {"x": np.array([10, 20, 5, 5])}
+            tree = annotate(run(plain, draws=200, step=pm.Metropolis([plain["x"]]), initvals=start), plain)
+        assert (tree.posterior["x"] == start["x"]).all()
+        assert tree.diagnostics.attrs["converged"] == 0
+        assert "never did" in tree.diagnostics.attrs["message"]
+
+    def test_flat_counts_without_any_bound(self):
+        noisy_only = bdp.Release.from_published(COUNTY, measured=release().measurements)
+        with pm.Model(coords=COUNTY):
+            x = bdp.FlatCounts("x", dims="county")
+            with pytest.raises(ValueError, match="finite fiber"):
+                bdp.observe(noisy_only, x)
+
+
+class TestSecrets:
+    def test_the_release_remembered_by_a_model_is_what_was_published(self):
+        # A mechanism's release of a table with recognisable counts; its noise has large variance.
+        secret = np.array([987_654_321, 123_456_789, 55_555_555, 44_444_447])
+        table = bdp.Frame.of(COUNTY).data_array(secret)
+        made = bdp.LatticeLaplace(bdp.Totals(table), epsilon=1e-4).release(table, rng=np.random.default_rng(77_777_777))
+        with pm.Model(coords=COUNTY) as model:
+            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(3e8), dims="county")
+            bdp.observe(made, x)
+            step = FiberGibbs()
+        kept = pickle.dumps(releases_of(model)) + cloudpickle.dumps(model) + cloudpickle.dumps(step)
+        for value in (*secret.tolist(), 77_777_777):
+            for dtype in ("<i8", ">i8", "<f8", ">f8", "<i4"):
+                assert np.asarray(value, dtype=dtype).tobytes() not in kept
+            assert str(value).encode() not in kept
