@@ -74,15 +74,12 @@ def test_against_metropolis(benchmark, enter, four_by_four):
     draws = 20_000
     chain = FiberGibbs([model["x"]], model=model, rng=np.random.default_rng(1)).tables[0].chain
     chain.load(bdp.feasible_point(release).values.reshape(-1))
-    chain.sweep(10_000)
+    chain.draw(10, 1000)
 
     def ours():
-        kept = np.empty((1, draws, 16))
         began = time.perf_counter()
-        for i in range(draws):
-            chain.sweep(30)
-            kept[0, i] = chain.counts
-        return kept, time.perf_counter() - began
+        kept = chain.draw(draws, 30)
+        return kept[None], time.perf_counter() - began
 
     kernel = _ess_a_second(*benchmark.pedantic(ours, rounds=1, warmup_rounds=0))
     metropolis = _ess_a_second(*_metropolis(release))

@@ -29,10 +29,14 @@ from bayesdp.lattices.state import (
     set_laplace,
     set_prior,
 )
-from bayesdp.lattices.sweep import move_once, sweep, sweep_arguments, take_back
+from bayesdp.lattices.sweep import move_once, record, sweep, sweep_arguments, take_back
 from bayesdp.queries import Query
 
 __all__ = ["Chain", "NoiseTerm", "Target"]
+
+_IMPROPER = (
+    "the posterior of the counts is improper: a flat prior, and a direction that neither noise nor exact answers bound"
+)
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -244,10 +248,32 @@ class Chain:
         """
         changed = int(sweep(moves, self._family, self.concave, *self._arguments))
         if changed < 0:
-            raise ValueError(
-                "the posterior of the counts is improper: a flat prior, and a direction that neither noise nor exact answers bound"
-            )
+            raise ValueError(_IMPROPER)
         return changed
+
+    def draw(self, draws: int, moves: int) -> Ints:
+        """Draw many tables, `moves` exact-conditional steps apart, in one kernel call.
+
+        Parameters
+        ----------
+        draws : int
+            Number of tables.
+        moves : int
+            Steps between one table and the next.
+
+        Returns
+        -------
+        int64 array, shape (draws, cells)
+
+        Raises
+        ------
+        ValueError
+            If the posterior is improper along a direction.
+        """
+        kept = np.empty((draws, len(self.counts)), dtype=np.int64)
+        if record(kept, moves, self._family, self.concave, *self._arguments) < 0:
+            raise ValueError(_IMPROPER)
+        return kept
 
     def propose(self) -> tuple[int, int]:
         """Take one step and return its number of cells and its length, for `take_back`."""

@@ -15,7 +15,7 @@ from bayesdp.lattices.short import short_moves
 from bayesdp.lattices.state import ACROSS, ALONG, GROUP, NOISY, SQUARED, UNIT_CELLS, VALUE, WINDOW, State, X
 from bayesdp.lattices.wide import IMPROPER
 
-__all__ = ["add_up_squares", "move_once", "sweep", "sweep_arguments", "take_back"]
+__all__ = ["add_up_squares", "move_once", "record", "sweep", "sweep_arguments", "take_back"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -91,6 +91,21 @@ def sweep(moves: int, family: int, concave: bool, meta: Ints, cumulative: Floats
         if k != 0:
             changed += 1
     return changed
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def record(draws: Ints, moves: int, family: int, concave: bool, meta: Ints, cumulative: Floats, pool: Ints,
+           cells_int: Ints, cells_float: Floats, indptr: Ints, indices: Ints, entries: Ints, rows: Floats,
+           groups: Floats, generator: npt.NDArray[np.uint64], scratch_int: Ints, scratch_float: Floats, dense: Ints,
+           support: int) -> int:  # fmt: skip
+    """Fill each row of `draws` with the table after `moves` more moves; returns -1 as `sweep` does, else 0."""
+    for i in range(len(draws)):
+        changed = sweep(moves, family, concave, meta, cumulative, pool, cells_int, cells_float, indptr, indices, entries,
+                        rows, groups, generator, scratch_int, scratch_float, dense, support)  # fmt: skip
+        if changed < 0:
+            return -1
+        draws[i] = cells_int[:, X]
+    return 0
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")

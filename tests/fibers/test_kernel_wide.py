@@ -94,6 +94,7 @@ def test_flat_prior_and_gaussian_noise_give_a_discrete_gaussian(sigma):
     assert draws.min() >= around[0]
     assert draws.max() <= around[-1]
     assert kolmogorov(draws - around[0], law) > LEVEL
+    assert pooled_chi_square(np.bincount(draws - around[0], minlength=len(law)), law * len(draws)) > LEVEL
 
 
 def test_poisson_cells_with_a_known_total_are_binomial():
