@@ -47,7 +47,13 @@ def case(name: str) -> tuple[Moves, State]:
 def test_moves(benchmark, enter, name):
     moves, state = case(name)
     arguments = sweep_arguments(moves, state)
-    benchmark.pedantic(sweep, args=(MOVES, POISSON, True, *arguments), rounds=7, iterations=1, warmup_rounds=2)
+    benchmark.pedantic(
+        sweep,
+        args=(np.empty((0, state.cells_int.shape[0]), dtype=np.int64), MOVES, POISSON, True, *arguments),
+        rounds=7,
+        iterations=1,
+        warmup_rounds=2,
+    )
     rate = _RATES[name] = MOVES / benchmark.stats.stats.min
     enter(f"exact moves, {name}", rate / 1e6, "million a second", at_least=3.0 if name == "4x4" else None)
     numbers = [a for a in arguments if isinstance(a, np.ndarray)]

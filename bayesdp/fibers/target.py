@@ -29,7 +29,7 @@ from bayesdp.lattices.state import (
     set_laplace,
     set_prior,
 )
-from bayesdp.lattices.sweep import move_once, record, sweep, sweep_arguments, take_back
+from bayesdp.lattices.sweep import move_once, sweep, sweep_arguments, take_back
 from bayesdp.queries import Query
 
 __all__ = ["Chain", "NoiseTerm", "Target"]
@@ -213,6 +213,7 @@ class Chain:
         self.concave = True
         self._scales: Sequence[Floats] = [term.scale for term in target.terms]
         self._family = FAMILIES[target.family]
+        self._none = np.empty((0, target.fiber.frame.size), dtype=np.int64)
         self._arguments = sweep_arguments(target.moves, self.state)
         self.reseed(rng)
 
@@ -246,7 +247,7 @@ class Chain:
         ValueError
             If the posterior is improper along a direction.
         """
-        changed = int(sweep(moves, self._family, self.concave, *self._arguments))
+        changed = int(sweep(self._none, moves, self._family, self.concave, *self._arguments))
         if changed < 0:
             raise ValueError(_IMPROPER)
         return changed
@@ -271,7 +272,9 @@ class Chain:
             If the posterior is improper along a direction.
         """
         kept = np.empty((draws, len(self.counts)), dtype=np.int64)
-        if record(kept, moves, self._family, self.concave, *self._arguments) < 0:
+        if draws == 0:
+            return kept
+        if sweep(kept, moves, self._family, self.concave, *self._arguments) < 0:
             raise ValueError(_IMPROPER)
         return kept
 

@@ -73,8 +73,7 @@ def draw_gibbs(
     state.generator[:] = seed_state(rng)
     arguments = sweep_arguments(moves, state)
     draws = np.empty((size, invariants.frame.size), dtype=np.int64)
-    for draw in draws:
+    for i in range(size):
         set_counts(state, 0)
-        sweep(sweeps * invariants.dimension, FLAT, True, *arguments)
-        draw[:] = state.counts
+        sweep(draws[i : i + 1], sweeps * invariants.dimension, FLAT, True, *arguments)
     return draws

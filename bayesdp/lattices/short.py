@@ -1,8 +1,8 @@
 """The commonest case in one loop: products of differences, noise on single cells, a log-concave law.
 
-The same moves as `direction` and `line`, number for number. They are written out once more, in a single function,
-because numba counts references to every array that it hands from function to function, and those atomic operations cost
-as much as the arithmetic of a move.
+The same moves as `direction` and `line`, and reflections besides (`weights.reflected_step`). They are written out once
+more, in a single function, because numba counts references to every array that it hands from function to function, and
+those atomic operations cost as much as the arithmetic of a move.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.random import below, uniform
+from bayesdp.lattices.random import below, next_word, uniform
 from bayesdp.lattices.state import (
     EXP_MINUS_RATE,
     EXP_MINUS_THETA,
@@ -28,7 +28,7 @@ from bayesdp.lattices.state import (
     WINDOW,
     X,
 )
-from bayesdp.lattices.weights import NEGLIGIBLE, SHORT, find_step, tabulate_units
+from bayesdp.lattices.weights import NEGLIGIBLE, REFLECT, SHORT, find_step, reflected_step, tabulate_units
 
 __all__ = ["short_moves"]
 
@@ -105,8 +105,12 @@ def short_moves(moves: int, family: int, meta: Ints, cumulative: Floats, pool: I
             continue
         if fractional > 0.0:
             return done, changed, count
-        # The step, as in `line.draw_step`.
-        u01 = uniform(generator)
+        # The step. Most moves along short lines reflect: see `reflected_step`. Whether one does depends on a coin and on
+        # the line, not on where the table stands on it, so that the law of the table is left as it is. (A start that is
+        # e^-300 less likely than the mode goes the general way; a double cannot tell what that does to the law.)
+        word = next_word(generator)
+        u01 = np.float64(np.int64(word >> np.uint64(11))) * (1.0 / 9007199254740992.0)
+        reflect = high - low < WINDOW and np.int64(word & np.uint64(1023)) < REFLECT
         rising = count // 2
         first_up, first_down, k, edge, settled = 0, 0, 0, 0.0, False
         for attempt in range(2):
@@ -115,10 +119,17 @@ def short_moves(moves: int, family: int, meta: Ints, cumulative: Floats, pool: I
                                              weights, 1.0, negligible)  # fmt: skip
             if up < 0:
                 break
+            above = total - 1.0
             down, total, more = tabulate_units(-1, -low, 0, family, count, rising, prior, curvature, slope, near,
                                                weights, total, negligible)  # fmt: skip
             if down < 0:
                 break
+            if reflect:
+                k, sure = reflected_step(u01, above, total - 1.0 - above, up, down, rest, more, weights)
+                if attempt == 1 or sure:
+                    settled = True
+                    break
+                continue
             if attempt == 0:
                 first_up, first_down = up, down
             k, edge = find_step(u01 * total, first_up, up, first_down, down, weights)

@@ -15,7 +15,7 @@ from bayesdp.lattices.short import short_moves
 from bayesdp.lattices.state import ACROSS, ALONG, GROUP, NOISY, SQUARED, UNIT_CELLS, VALUE, WINDOW, State, X
 from bayesdp.lattices.wide import IMPROPER
 
-__all__ = ["add_up_squares", "move_once", "record", "sweep", "sweep_arguments", "take_back"]
+__all__ = ["add_up_squares", "move_once", "sweep", "sweep_arguments", "take_back"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -38,10 +38,13 @@ def add_up_squares(rows: Floats, groups: Floats) -> None:
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def sweep(moves: int, family: int, concave: bool, meta: Ints, cumulative: Floats, pool: Ints, cells_int: Ints, cells_float: Floats,
-          indptr: Ints, indices: Ints, entries: Ints, rows: Floats, groups: Floats, generator: npt.NDArray[np.uint64],
-          scratch_int: Ints, scratch_float: Floats, dense: Ints, support: int) -> int:  # fmt: skip
-    """Draw `moves` directions and take an exact-conditional step along each.
+def sweep(kept: Ints, moves: int, family: int, concave: bool, meta: Ints, cumulative: Floats, pool: Ints, cells_int: Ints,
+          cells_float: Floats, indptr: Ints, indices: Ints, entries: Ints, rows: Floats, groups: Floats,
+          generator: npt.NDArray[np.uint64], scratch_int: Ints, scratch_float: Floats, dense: Ints,
+          support: int) -> int:  # fmt: skip
+    """Draw `moves` directions and take an exact-conditional step along each; so often as `kept` has rows, once if none.
+
+    Each row of `kept` is filled with the table as it then stands.
 
     Returns
     -------
@@ -49,7 +52,6 @@ def sweep(moves: int, family: int, concave: bool, meta: Ints, cumulative: Floats
         How many steps changed the table; -1 if the law has no finite mass along a direction.
     """
     changed = 0
-    add_up_squares(rows, groups)
     # The work space, cut up once: making a view costs as much as drawing a number.
     cells, steps = scratch_int[:support], scratch_int[support : 2 * support]
     touched, moving = scratch_int[2 * support : 3 * support], scratch_int[3 * support : 4 * support]
@@ -60,52 +62,36 @@ def sweep(moves: int, family: int, concave: bool, meta: Ints, cumulative: Floats
     weights = scratch_float[: 2 * WINDOW]
     near = scratch_float[2 * WINDOW : 2 * WINDOW + 5 * UNIT_CELLS]
     residuals = scratch_float[2 * WINDOW + 5 * UNIT_CELLS :]
-    done = 0
-    if (
+    short = (
         concave
         and len(rows) == 0
         and len(meta) > 0
         and np.all(meta[:, 0] == PRODUCT)
         and 2 ** np.max(meta[:, 1]) <= UNIT_CELLS
-    ):
+    )
+    for draw in range(max(len(kept), 1)):
+        add_up_squares(rows, groups)
+        done = 0
         while done < moves:
-            taken, moved, count = short_moves(moves - done, family, meta, cumulative, pool, cells_int, cells_float, generator,
-                                              cells, steps, weights, near)  # fmt: skip
-            done += taken
-            changed += moved
+            if short:
+                taken, moved, count = short_moves(moves - done, family, meta, cumulative, pool, cells_int, cells_float,
+                                                  generator, cells, steps, weights, near)  # fmt: skip
+                done += taken
+                changed += moved
+                if count == 0:
+                    break
+            else:
+                count = draw_direction(meta, cumulative, pool, generator, cells, steps, dense, touched)
+            done += 1
             if count > 0:
                 k = draw_step(family, concave, cells_int, cells_float, indptr, indices, entries, rows, groups, generator,
                               cells, steps, count, moving, met, met_steps, mark, weights, near, residuals)  # fmt: skip
                 if k == IMPROPER:
                     return -1
-                done += 1
                 changed += k != 0
-    for _ in range(done, moves):
-        count = draw_direction(meta, cumulative, pool, generator, cells, steps, dense, touched)
-        if count == 0:
-            continue
-        k = draw_step(family, concave, cells_int, cells_float, indptr, indices, entries, rows, groups, generator,
-                      cells, steps, count, moving, met, met_steps, mark, weights, near, residuals)  # fmt: skip
-        if k == IMPROPER:
-            return -1
-        if k != 0:
-            changed += 1
+        if draw < len(kept):
+            kept[draw] = cells_int[:, X]
     return changed
-
-
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def record(draws: Ints, moves: int, family: int, concave: bool, meta: Ints, cumulative: Floats, pool: Ints,
-           cells_int: Ints, cells_float: Floats, indptr: Ints, indices: Ints, entries: Ints, rows: Floats,
-           groups: Floats, generator: npt.NDArray[np.uint64], scratch_int: Ints, scratch_float: Floats, dense: Ints,
-           support: int) -> int:  # fmt: skip
-    """Fill each row of `draws` with the table after `moves` more moves; returns -1 as `sweep` does, else 0."""
-    for i in range(len(draws)):
-        changed = sweep(moves, family, concave, meta, cumulative, pool, cells_int, cells_float, indptr, indices, entries,
-                        rows, groups, generator, scratch_int, scratch_float, dense, support)  # fmt: skip
-        if changed < 0:
-            return -1
-        draws[i] = cells_int[:, X]
-    return 0
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
@@ -153,7 +139,7 @@ def take_back(count: int, k: int, meta: Ints, cumulative: Floats, pool: Ints, ce
 
 
 def sweep_arguments(moves: Moves, state: State) -> tuple[Any, ...]:
-    """The arguments of `sweep` after the first three, in order."""
+    """The arguments of `sweep` after the first four, in order."""
     return (
         moves.meta,
         moves.cumulative,

@@ -13,7 +13,9 @@ import xarray as xr
 from scipy import special
 
 import bayesdp as bdp
+from bayesdp import noise
 from bayesdp.fibers import Fiber, enumerate_fiber
+from bayesdp.inference import FiberGibbs
 
 type Floats = npt.NDArray[np.float64]
 
@@ -125,3 +127,26 @@ def log_binomial(tables: Floats, n: Floats, p: Floats) -> Floats:
             + (n - tables) * np.log1p(-p)
         )
     return np.where(tables <= n, logs, -np.inf)
+
+
+NOISY = np.array([4, 0, 3])
+
+
+def three_counties(total: int = 7, law: noise.NoiseLaw | None = None, values=NOISY) -> bdp.Release:
+    """Three cells, their sum exact (36 tables), and noisy counts."""
+    return bdp.Release.from_published(
+        LINE,
+        measured=[bdp.Measured(bdp.Identity(LINE), values, law or noise.DiscreteLaplace(b=2.0))],
+        exact=[bdp.Exact(bdp.Totals(LINE), total)],
+    )
+
+
+def laplace(tables, values=NOISY, b=2.0):
+    return -(np.abs(tables - values) / b).reshape(len(tables), -1).sum(axis=1)
+
+
+def is_exact_conditional(model: pm.Model) -> bool:
+    """Whether the kernel knows every term (no accepting or rejecting)."""
+    with model:
+        step = FiberGibbs()
+    return all(table.exact_conditional for table in step.tables)
