@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,22 +10,27 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from flint import fmpz_mat
 
 from bayesdp._nested import NestedSums
 from bayesdp.frames import Frame
-from bayesdp.queries import Query, SumPart
+from bayesdp.queries import LinearQuery, Query, SumPart
 
-__all__ = ["Invariants"]
+__all__ = ["COORDINATE_RULES", "Invariants"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
+COORDINATE_RULES = ("helmert-1", "echelon-1")
+"""How orthonormal coordinates of a null space are chosen; see `Invariants.coordinate_rule`."""
+
 _DENSE_CELLS = 4000
 """General matrices: above this many cells, orthonormal coordinates (a dense matrix) are refused."""
+
+_IMAGE_CELLS = 2000
+"""Stacked or general queries: above this many answers, or distinct columns, relations between answers are refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,16 +204,32 @@ class Invariants:
             )
         if not self.rank:
             return np.eye(self.frame.size)
-        rows = self.matrix[self.independent_rows].toarray().astype(np.float64)
-        # The trailing columns of the full Q factor span the null space; no tolerance decides the rank, it is exact.
-        full, _ = scipy.linalg.qr(rows.T)
-        return np.asarray(full[:, self.rank :])
+        echelon, denominator, rank = fmpz_mat(self.matrix[self.independent_rows].toarray().astype(int).tolist()).rref()
+        reduced = np.array([[int(v) for v in row] for row in echelon.tolist()], dtype=object) / int(denominator)
+        pivots = [int(np.argmax(reduced[row] != 0)) for row in range(rank)]
+        free = np.setdiff1d(np.arange(self.frame.size), pivots)
+        kernel = np.zeros((self.frame.size, len(free)))
+        kernel[free, np.arange(len(free))] = 1.0
+        kernel[pivots] = -reduced[:, free].astype(np.float64)
+        basis, triangle = np.linalg.qr(kernel)
+        # The sign that Gram and Schmidt would give: unique, whatever the linear algebra library.
+        return np.asarray(basis * np.sign(np.diag(triangle)))
+
+    @property
+    def coordinate_rule(self) -> str:
+        """The rule that fixes the orthonormal coordinates: published with noise that is a product in them.
+
+        ``helmert-1`` (margins and totals): nested weighted Helmert contrasts, coarse levels first, in C order of the
+        dimensions. ``echelon-1`` (other matrices): the vectors of the null space with a 1 in one free cell and 0 in the
+        other free cells, in their order, orthonormalised by Gram and Schmidt; free cells are those without a pivot in the
+        reduced row echelon form of ``A``. Both are the same on every machine.
+        """
+        return "helmert-1" if self.nested is not None else "echelon-1"
 
     def coordinates(self, values: npt.ArrayLike) -> Floats:
         """Orthonormal coordinates ``Q^T values`` in ``null(A)``, shape ``(..., dimension)``.
 
-        For margins and totals: nested weighted Helmert contrasts, coarse levels first, in C order of the dimensions.
-        For general matrices: the trailing columns of the QR factor of the independent rows.
+        They are chosen by `coordinate_rule`.
         """
         array = self._table(values)
         if self.nested is not None:
@@ -239,6 +261,104 @@ class Invariants:
             raise TypeError(f"values must be integers, got dtype {array.dtype}")
         return all(not np.any(part.apply(array)) for part in self.query.parts)
 
+    def through(self, query: Query) -> Invariants:
+        """The linear relations between the answers of a query that these invariants make exact.
+
+        Noise that is added to the answers of a query ``W`` and respects the invariants lives on ``W null(A)``. That is
+        again a null space: of all ``b`` with ``W^T b`` in the row space of ``A``, the combinations of answers that the
+        invariants determine. What is known about noise on a table thus holds for noise on any query.
+
+        Parameters
+        ----------
+        query : Query
+            Of the same table.
+
+        Returns
+        -------
+        Invariants
+            On the answers: their labels for a single margin or total, else one dimension ``answer``. Relations that the
+            answers have with one another anyway (a stack of a margin and its total) are among them.
+
+        Raises
+        ------
+        ValueError
+            If the query is about another table.
+        NotImplementedError
+            If stacked or general queries have too many answers for exact dense algebra.
+
+        Examples
+        --------
+        >>> from bayesdp.queries import Margins
+        >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
+        >>> both = Invariants(Margins(table, ["county"], ["education"]))
+        >>> both.through(Margins(table, ["county"])).dimension
+        0
+        >>> Invariants(Margins(table, ["education"])).through(Margins(table, ["county"])).dimension
+        2
+        """
+        if not query.frame.same_cells(self.frame):
+            raise ValueError("query must be about the table of the invariants (same dimensions and labels)")
+        if query.is_identity:
+            return self
+        return self._through_sums(query) or self._through_matrix(query)
+
+    def _through_sums(self, query: Query) -> Invariants | None:
+        """A single sum under invariants that are sums nested with it: the coarser of both labels, dimension by dimension.
+
+        Tables of the row space are sums of tables that are constant on the classes of one part. Subspaces of functions
+        that are constant on nested classes form a distributive lattice, so that the answers constant on the coarser
+        classes are all that the row space and the answers have in common.
+        """
+        [own, *others] = query.parts
+        parts = [part for part in self.query.parts if isinstance(part, SumPart)]
+        if others or not isinstance(own, SumPart) or not own.keep or len(parts) < len(self.query.parts):
+            return None
+        if NestedSums.of([*parts, own]) is None:
+            return None
+        groups: dict[str, tuple[str, str, tuple[Any, ...]]] = {}
+        kept: list[tuple[str, ...]] = []
+        for part in parts:
+            keep: list[str] = []
+            for ours, theirs, code, coarse in zip(own.levels, part.levels, own.codes, part.codes, strict=True):
+                if ours is None or theirs is None:
+                    continue
+                if int(coarse.max()) >= int(code.max()):
+                    keep.append(ours)
+                    continue
+                first = [int(np.argmax(code == answer)) for answer in range(int(code.max()) + 1)]
+                labels = self.frame.group(theirs)[1]
+                groups[theirs] = (theirs, ours, tuple(labels[cell] for cell in first))
+                keep.append(theirs)
+            kept.append(tuple(keep))
+        frame = Frame(own.keep, own.answer_labels, tuple(groups.values()))
+        return Invariants([Query(frame, (SumPart(frame, keep),)) for keep in kept], frame)
+
+    def _through_matrix(self, query: Query) -> Invariants:
+        """Exact integer algebra: the left kernel of ``W`` on a basis of the null space."""
+        frame = query.answer_frame or Frame(("answer",), (tuple(query.names),))
+        both = sp.csc_array(sp.vstack([self.matrix, query.matrix]))
+        # Cells with equal columns differ by a vector of the null space that the query does not see: one of each will do.
+        columns = _distinct_columns(both)
+        if max(len(columns), frame.size) > _IMAGE_CELLS:
+            raise NotImplementedError(
+                f"relations between the answers of stacked or general queries are found by exact dense algebra, for at most "
+                f"{_IMAGE_CELLS} answers and as many distinct columns; here are {frame.size} answers and {len(columns)} columns. "
+                "Ask for one margin or total at a time, which have a closed form"
+            )
+        dense = both[:, columns].toarray()
+        asked = fmpz_mat(dense[self.matrix.shape[0] :].astype(int).tolist())
+        if self.rank:
+            kernel, nullity = fmpz_mat(dense[: self.matrix.shape[0]].astype(int).tolist()).nullspace()
+            if not nullity:
+                relations = fmpz_mat(np.eye(frame.size, dtype=int).tolist())
+                return Invariants(LinearQuery(frame, _entries(relations), _relation_names(frame.size)), frame)
+            asked = asked * fmpz_mat([row[:nullity] for row in kernel.tolist()])
+        left, count = asked.transpose().nullspace()
+        if not count:
+            return Invariants(None, frame)
+        relations = fmpz_mat([row[:count] for row in left.tolist()]).transpose().lll()
+        return Invariants(LinearQuery(frame, _entries(relations), _relation_names(count)), frame)
+
     def describe(self) -> dict[str, Any]:
         """The invariants as plain data, without the frame."""
         return self.query.describe()
@@ -251,3 +371,23 @@ class Invariants:
     def __repr__(self) -> str:
         size = f"{self.matrix.shape[0]} rows, rank {self.rank}, {self.dimension} free dimensions of {self.frame.size} cells"
         return f"<Invariants: {size}>"
+
+
+def _distinct_columns(matrix: sp.csc_array) -> Ints:
+    """Positions of the first column of each kind."""
+    matrix.sort_indices()
+    seen: dict[tuple[bytes, bytes], int] = {}
+    for cell in range(matrix.shape[1]):
+        own = slice(matrix.indptr[cell], matrix.indptr[cell + 1])
+        seen.setdefault((matrix.indices[own].tobytes(), matrix.data[own].tobytes()), cell)
+    return np.array(list(seen.values()), dtype=np.int64)
+
+
+def _entries(relations: fmpz_mat) -> Ints:
+    """A matrix of arbitrary integers as int64, each row without a common factor."""
+    rows = [[int(v) for v in row] for row in relations.tolist()]
+    return np.array([[v // (math.gcd(*row) or 1) for v in row] for row in rows], dtype=np.int64)
+
+
+def _relation_names(count: int) -> list[str]:
+    return [f"relation {i + 1}" for i in range(count)]
