@@ -29,6 +29,9 @@ COORDINATE_RULES = ("helmert-1", "echelon-1")
 _DENSE_CELLS = 4000
 """General matrices: above this many cells, orthonormal coordinates (a dense matrix) are refused."""
 
+_WRITTEN_OUT = 6
+"""Relations between more answers than this are named by a number."""
+
 _IMAGE_CELLS = 2000
 """Stacked or general queries: above this many answers, or distinct columns, relations between answers are refused."""
 
@@ -351,13 +354,13 @@ class Invariants:
             kernel, nullity = fmpz_mat(dense[: self.matrix.shape[0]].astype(int).tolist()).nullspace()
             if not nullity:
                 relations = fmpz_mat(np.eye(frame.size, dtype=int).tolist())
-                return Invariants(LinearQuery(frame, _entries(relations), _relation_names(frame.size)), frame)
+                return Invariants(LinearQuery(frame, _entries(relations), _relation_names(relations, frame)), frame)
             asked = asked * fmpz_mat([row[:nullity] for row in kernel.tolist()])
         left, count = asked.transpose().nullspace()
         if not count:
             return Invariants(None, frame)
         relations = fmpz_mat([row[:count] for row in left.tolist()]).transpose().lll()
-        return Invariants(LinearQuery(frame, _entries(relations), _relation_names(count)), frame)
+        return Invariants(LinearQuery(frame, _entries(relations), _relation_names(relations, frame)), frame)
 
     def describe(self) -> dict[str, Any]:
         """The invariants as plain data, without the frame."""
@@ -389,5 +392,15 @@ def _entries(relations: fmpz_mat) -> Ints:
     return np.array([[v // (math.gcd(*row) or 1) for v in row] for row in rows], dtype=np.int64)
 
 
-def _relation_names(count: int) -> list[str]:
-    return [f"relation {i + 1}" for i in range(count)]
+def _relation_names(relations: fmpz_mat, frame: Frame) -> list[str]:
+    """Short relations written out (``county=Alpha + county=Beta - total``), long ones counted."""
+    names: list[str] = []
+    for number, row in enumerate(_entries(relations), start=1):
+        used = np.flatnonzero(row)
+        if len(used) > _WRITTEN_OUT:
+            names.append(f"relation {number}, of {len(used)} answers")
+            continue
+        terms = [f"{'-' if row[i] < 0 else '+'} {abs(row[i]) if abs(row[i]) != 1 else ''}{frame.cell_name(int(i))}" for i in used]
+        text = " ".join(terms).removeprefix("+ ").replace("answer=", "")
+        names.append(text if text not in names else f"{text} ({number})")
+    return names

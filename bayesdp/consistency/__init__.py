@@ -12,7 +12,7 @@ from bayesdp._nested import NestedSums
 from bayesdp.consistency._general import ExactPart, check_kernel, implied
 from bayesdp.consistency._sums import check_pair
 from bayesdp.measurements import Exact, Measured
-from bayesdp.queries import Query, SumPart
+from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
 
 __all__ = ["check_consistent", "check_noisy_keeps_invariants", "implied_answers"]
 
@@ -72,21 +72,23 @@ def check_noisy_keeps_invariants(measured: Measured, exact: Iterable[Exact]) -> 
         If an invariant of the noise is not among the exact values, or a noisy total differs from the exact
         one. The message names the row and both numbers.
     """
-    if measured.invariants is None:
+    kept = measured.noise_invariants
+    if kept is None:
         return
     known = _equalities(exact)
     # Binary64 projections are good to 1e-15 of the sizes summed; tables printed with six decimals pass too.
     size = float(np.abs(measured.values).sum())
     slack = 0.0 if measured.law.integer else min(1e-9 * size + 1e-6 * measured.values.size, 0.25)
-    for part in measured.invariants.query.parts:
-        values = implied(part, known)
+    answers = np.asarray(measured.values).reshape(kept.frame.shape)
+    for part in kept.query.parts:
+        values = implied(_of_table(part, measured.query), known)
         if values is None:
             raise ValueError(
                 f"the noise of the law {measured.law.name!r} keeps {part.names[0]!r}, but the release "
                 "publishes no exact value that it follows from; add it as an Exact part (for lattice noise "
                 "the noisy table has it: Exact(query, query.apply(noisy)))"
             )
-        noisy = part.apply(measured.values).reshape(-1)
+        noisy = part.apply(answers).reshape(-1)
         wrong = np.flatnonzero(np.abs(noisy - values) > slack)
         if wrong.size:
             row = int(wrong[0])
@@ -97,6 +99,16 @@ def check_noisy_keeps_invariants(measured: Measured, exact: Iterable[Exact]) -> 
                 f"{noisy[row].item()!r}{more}; the noisy table was changed after the noise was added, or "
                 "another law applies"
             )
+
+
+def _of_table(part: SumPart | MatrixPart, query: Query) -> SumPart | MatrixPart:
+    """A combination of the answers of a query as a combination of the cells of its table."""
+    if query.is_identity:
+        return part
+    if isinstance(part, SumPart):
+        return SumPart(query.frame, part.keep)
+    [own] = LinearQuery(query.frame, part.matrix @ query.matrix, part.names).parts
+    return own
 
 
 def implied_answers(query: Query, exact: Iterable[Exact]) -> npt.NDArray[np.bool_]:

@@ -95,6 +95,8 @@ def implied(part: SumPart | MatrixPart, known: Sequence[ExactPart], *, combine: 
 
 def _combined(part: SumPart | MatrixPart, known: Sequence[ExactPart]) -> Ints | None:
     """The same for answers that follow from several exact parts together, by exact linear algebra."""
+    if not part.matrix.count_nonzero():  # a relation that the answers of a query have in every table
+        return np.zeros(part.rows, dtype=np.int64)
     if not known:
         return None
     own = sp.csr_array(sp.vstack([p.matrix for p, _ in known], format="csr"))

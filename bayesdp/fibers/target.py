@@ -57,6 +57,9 @@ class NoiseTerm:
         Rate for ``l1`` and ``l2`` (one number), standard deviation parameter for ``gaussian``.
     measured : bool array, shape (rows,)
         Which answers were published.
+    coordinates : float64 array, shape (rows, cells), optional
+        Real combinations of the cells that take the place of the query: laws that are products in coordinates of their
+        own. A move then costs as much as all their rows.
     """
 
     query: Query
@@ -64,9 +67,25 @@ class NoiseTerm:
     kind: str
     scale: Floats
     measured: npt.NDArray[np.bool_]
+    coordinates: Floats | None = None
 
     def __post_init__(self) -> None:
         choice(self.kind, ("l1", "l2", "gaussian"), "kind")
+
+    @property
+    def on_cells(self) -> bool:
+        """Whether the noise is on the cells themselves."""
+        return self.coordinates is None and self.query.is_identity
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """What is measured, as a matrix of rows by cells."""
+        return self.query.matrix if self.coordinates is None else sp.csr_array(self.coordinates)
+
+    @property
+    def rows(self) -> int:
+        """Number of noisy answers."""
+        return self.query.rows if self.coordinates is None else len(self.coordinates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,23 +127,28 @@ class Target:
         taken = False
         own = []
         for term in self.terms:
-            simple = term.query.is_identity and (term.kind == "gaussian" or (term.kind == "l1" and not taken))
+            simple = term.on_cells and (term.kind == "gaussian" or (term.kind == "l1" and not taken))
             taken |= simple and term.kind == "l1"
             own.append(simple)
         return tuple(own)
 
     @cached_property
     def _row_starts(self) -> tuple[int, ...]:
-        sizes = [0 if simple else term.query.rows for simple, term in zip(self._cell_terms, self.terms, strict=True)]
+        sizes = [0 if simple else term.rows for simple, term in zip(self._cell_terms, self.terms, strict=True)]
         return tuple(int(n) for n in np.concatenate([[0], np.cumsum(sizes)]))
 
     @cached_property
     def matrix(self) -> sp.csr_array | None:
         """General rows: noisy answers that are not single cells, then limits."""
         limits, _, _ = self.fiber.limit_rows()
-        noisy = [term.query.matrix for simple, term in zip(self._cell_terms, self.terms, strict=True) if not simple]
+        noisy = [term.matrix for simple, term in zip(self._cell_terms, self.terms, strict=True) if not simple]
         stacked = [*noisy, *([limits] if limits.shape[0] else [])]
         return sp.csr_array(sp.vstack(stacked, format="csr")) if stacked else None
+
+    @property
+    def has_real_rows(self) -> bool:
+        """Whether rows have real entries: their values gather rounding errors, and are worked out anew at every sweep."""
+        return any(term.coordinates is not None for term in self.terms)
 
     def new_state(self) -> State:
         """A state with bounds, rows and noise filled in; counts zero, prior weights one."""
@@ -136,25 +160,27 @@ class Target:
         start = self._row_starts[-1]
         state.rows[start:, columns.ROW_LOWER] = lower
         state.rows[start:, columns.ROW_UPPER] = upper
-        self.set_noise(state, [term.scale for term in self.terms])
+        self.set_noise(state, [term.scale for term in self.terms], [term.values for term in self.terms])
         return state
 
-    def set_noise(self, state: State, scales: Sequence[Floats], temper: float = 1.0) -> None:
-        """Write the noise of every term with the given scales; ``temper`` below 1 flattens it."""
+    def set_noise(self, state: State, scales: Sequence[Floats], values: Sequence[Floats], temper: float = 1.0) -> None:
+        """Write the noise of every term with the given scales and noisy answers; ``temper`` below 1 flattens it."""
         clear_noise(state)
         group = 0
-        for simple, start, term, scale in zip(self._cell_terms, self._row_starts[:-1], self.terms, scales, strict=True):
+        for simple, start, term, scale, noisy in zip(
+            self._cell_terms, self._row_starts[:-1], self.terms, scales, values, strict=True
+        ):
             measured = term.measured
             weight = np.broadcast_to(np.asarray(scale, dtype=np.float64), measured.shape)
             weight = np.where(measured, 1.0 / np.square(weight) if term.kind == "gaussian" else weight, 0.0) * temper
-            values = np.where(measured, term.values, 0.0)
+            published = np.where(measured, noisy, 0.0)
             if simple and term.kind == "l1":
-                set_laplace(state, weight, values)
+                set_laplace(state, weight, published)
             elif simple:
-                add_gaussian(state, weight, values)
+                add_gaussian(state, weight, published)
             else:
-                rows = state.rows[start : start + len(values)]
-                rows[:, columns.NOISY] = values
+                rows = state.rows[start : start + len(published)]
+                rows[:, columns.NOISY] = published
                 rows[:, columns.ROW_RATE] = weight if term.kind == "l1" else 0.0
                 rows[:, columns.ROW_PRECISION] = weight if term.kind == "gaussian" else 0.0
                 if term.kind == "l2":
@@ -186,13 +212,13 @@ class Target:
         _, upper = self.fiber.bounds()
         seen = upper.reshape(-1) >= 0
         for term in self.terms:
-            seen |= np.asarray(np.abs(term.query.matrix).T @ term.measured.astype(np.int64) > 0)
+            seen |= np.asarray(np.abs(term.matrix).T @ term.measured.astype(np.int64) > 0)
         return np.asarray(~seen)
 
     def guide(self) -> Floats:
         """Real numbers near which to look for a first table: a noisy table where there is one, else zeros."""
         for term in self.terms:
-            if term.query.is_identity and term.measured.any():
+            if term.on_cells and term.measured.any():
                 return np.where(term.measured, term.values, 0.0)
         return np.zeros(self.fiber.frame.size)
 
@@ -212,6 +238,8 @@ class Chain:
         self.state = target.new_state()
         self.concave = True
         self._scales: Sequence[Floats] = [term.scale for term in target.terms]
+        self._values: Sequence[Floats] = [term.values for term in target.terms]
+        self._real_rows = target.has_real_rows
         self._family = FAMILIES[target.family]
         self._none = np.empty((0, target.fiber.frame.size), dtype=np.int64)
         self._arguments = sweep_arguments(target.moves, self.state)
@@ -225,10 +253,14 @@ class Chain:
         """Set prior weights and shapes, one a cell."""
         self.concave = self.target.set_prior(self.state, theta, shape)
 
-    def set_scales(self, scales: Sequence[Floats]) -> None:
-        """Set the scale of every noisy term, in place of those of the target; load the table again afterwards."""
+    def set_scales(self, scales: Sequence[Floats], values: Sequence[Floats] | None = None) -> None:
+        """Set the scale of every noisy term, and its noisy answers, in place of those of the target.
+
+        Load the table again afterwards.
+        """
         self._scales = list(scales)
-        self.target.set_noise(self.state, self._scales)
+        self._values = self._values if values is None else list(values)
+        self.target.set_noise(self.state, self._scales, self._values)
 
     def load(self, counts: Ints) -> None:
         """Put a table into the chain."""
@@ -247,6 +279,8 @@ class Chain:
         ValueError
             If the posterior is improper along a direction.
         """
+        if self._real_rows:
+            self.load(self.counts.copy())
         changed = int(sweep(self._none, moves, self._family, self.concave, *self._arguments))
         if changed < 0:
             raise ValueError(_IMPROPER)
@@ -289,8 +323,8 @@ class Chain:
 
     def disperse(self, sweeps: int = 5) -> None:
         """Scatter a start: a few sweeps with the noise flattened, so that chains begin apart."""
-        self.target.set_noise(self.state, self._scales, temper=0.25)
+        self.target.set_noise(self.state, self._scales, self._values, temper=0.25)
         self.load(self.counts.copy())
         self.sweep(sweeps * max(self.target.fiber.invariants.dimension, 1))
-        self.target.set_noise(self.state, self._scales)
+        self.target.set_noise(self.state, self._scales, self._values)
         self.load(self.counts.copy())

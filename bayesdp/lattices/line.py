@@ -59,9 +59,9 @@ type Ints = npt.NDArray[np.int64]
 
 
 @nb.njit(cache=True, error_model="numpy", inline="always")
-def draw_step(family: int, concave: bool, cells_int: Ints, cells_float: Floats, indptr: Ints, indices: Ints, entries: Ints,
+def draw_step(family: int, concave: bool, cells_int: Ints, cells_float: Floats, indptr: Ints, indices: Ints, entries: Floats,
               rows: Floats, groups: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int,
-              moving: Ints, met: Ints, met_steps: Ints, mark: Ints, weights: Floats, near: Floats,
+              moving: Ints, met: Ints, met_steps: Floats, mark: Ints, weights: Floats, near: Floats,
               residuals: Floats) -> int:  # fmt: skip
     """Draw the step along the direction in ``cells`` and ``steps``, and take it.
 
@@ -122,7 +122,7 @@ def draw_step(family: int, concave: bool, cells_int: Ints, cells_float: Floats, 
                 j = indices[at]
                 if mark[j] == 0:
                     met[rows_met] = j
-                    met_steps[rows_met] = 0
+                    met_steps[rows_met] = 0.0
                     rows_met += 1
                     mark[j] = rows_met
                 met_steps[mark[j] - 1] += steps[i] * entries[at]
@@ -132,7 +132,7 @@ def draw_step(family: int, concave: bool, cells_int: Ints, cells_float: Floats, 
         for i in range(rows_met):
             j, u = met[i], met_steps[i]
             mark[j] = 0
-            if u == 0:
+            if u == 0.0:
                 continue
             met[kept], met_steps[kept] = j, u
             kept += 1

@@ -71,7 +71,7 @@ def _cell_log_ratio(family: int, theta: float, shape: float, x: int, step: int) 
 
 @nb.njit(cache=True, error_model="numpy")
 def log_ratio(k: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
-               cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Ints, rows_met: int,
+               cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats, rows_met: int,
                curvature: float, slope: float) -> float:  # fmt: skip
     """L(k) - L(0)."""
     if k == 0:
@@ -116,7 +116,7 @@ def rewind(
 
 @nb.njit(cache=True, error_model="numpy")
 def advance(sign: int, k: int, family: int, cells_float: Floats, rows: Floats, groups: Floats, cells: Ints, steps: Ints,
-             count: int, met: Ints, met_steps: Ints, rows_met: int, moving: Ints, residuals: Floats) -> float:  # fmt: skip
+             count: int, met: Ints, met_steps: Floats, rows_met: int, moving: Ints, residuals: Floats) -> float:  # fmt: skip
     """Go from step k to k + 1 (times `sign`): the ratio of the weights, without the Gaussian part."""
     above, under = 1.0, 1.0
     for i in range(count):

@@ -74,7 +74,7 @@ class State:
         Count and bounds of each cell.
     cells_float : float64 array, shape (cells, CELL_FLOATS)
         Prior parameters and noise of each cell.
-    indptr, indices, entries : int64 arrays
+    indptr, indices, entries : int64, int64 and float64 arrays
         The general noisy or limited rows that see each cell, cell by cell.
     rows : float64 array, shape (rows, ROW_FLOATS)
         General rows: noisy answers that are not single cells, members of l2 laws, inequality limits.
@@ -89,7 +89,7 @@ class State:
     cells_float: Floats
     indptr: Ints
     indices: Ints
-    entries: Ints
+    entries: Floats
     rows: Floats
     groups: Floats
     generator: npt.NDArray[np.uint64]
@@ -112,8 +112,8 @@ def new_state(cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int
         Number of cells.
     moves : Moves
         The directions that will be used; fixes the size of the work space.
-    matrix : sparse int array, shape (rows, cells), optional
-        General rows.
+    matrix : sparse array, shape (rows, cells), optional
+        General rows; integers, or real coordinates.
     groups : int
         Number of l2 laws.
     """
@@ -132,15 +132,14 @@ def new_state(cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int
         cells_float,
         seen.indptr.astype(np.int64),
         seen.indices.astype(np.int64),
-        seen.data.astype(np.int64),
+        seen.data.astype(np.float64),
         rows,
         np.zeros((groups, GROUP_FLOATS)),
         np.ones(4, dtype=np.uint64),
-        # cells, entries, touched cells and moving counts of a direction; rows met, their entries; a mark for
-        # each row
-        np.zeros(4 * support + 2 * met + seen.shape[0], dtype=np.int64),
-        # tabulated weights; the cells of one direction side by side; moving values of the rows met
-        np.zeros(2 * WINDOW + 5 * UNIT_CELLS + met),
+        # cells, entries, touched cells and moving counts of a direction; rows met; a mark for each row
+        np.zeros(4 * support + met + seen.shape[0], dtype=np.int64),
+        # tabulated weights; the cells of one direction side by side; moving values of the rows met, their entries
+        np.zeros(2 * WINDOW + 5 * UNIT_CELLS + 2 * met),
         np.zeros(cells, dtype=np.int64),
     )
 

@@ -39,7 +39,7 @@ def add_up_squares(rows: Floats, groups: Floats) -> None:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def sweep(kept: Ints, moves: int, family: int, concave: bool, meta: Ints, cumulative: Floats, pool: Ints, cells_int: Ints,
-          cells_float: Floats, indptr: Ints, indices: Ints, entries: Ints, rows: Floats, groups: Floats,
+          cells_float: Floats, indptr: Ints, indices: Ints, entries: Floats, rows: Floats, groups: Floats,
           generator: npt.NDArray[np.uint64], scratch_int: Ints, scratch_float: Floats, dense: Ints,
           support: int) -> int:  # fmt: skip
     """Draw `moves` directions and take an exact-conditional step along each; so often as `kept` has rows, once if none.
@@ -55,13 +55,12 @@ def sweep(kept: Ints, moves: int, family: int, concave: bool, meta: Ints, cumula
     # The work space, cut up once: making a view costs as much as drawing a number.
     cells, steps = scratch_int[:support], scratch_int[support : 2 * support]
     touched, moving = scratch_int[2 * support : 3 * support], scratch_int[3 * support : 4 * support]
-    most = (len(scratch_int) - 4 * support - len(rows)) // 2
-    met = scratch_int[4 * support : 4 * support + most]
-    met_steps = scratch_int[4 * support + most : 4 * support + 2 * most]
-    mark = scratch_int[4 * support + 2 * most :]
+    most = len(scratch_int) - 4 * support - len(rows)
+    met, mark = scratch_int[4 * support : 4 * support + most], scratch_int[4 * support + most :]
     weights = scratch_float[: 2 * WINDOW]
     near = scratch_float[2 * WINDOW : 2 * WINDOW + 5 * UNIT_CELLS]
-    residuals = scratch_float[2 * WINDOW + 5 * UNIT_CELLS :]
+    rest = scratch_float[2 * WINDOW + 5 * UNIT_CELLS :]
+    residuals, met_steps = rest[:most], rest[most:]
     short = (
         concave
         and len(rows) == 0
@@ -96,7 +95,7 @@ def sweep(kept: Ints, moves: int, family: int, concave: bool, meta: Ints, cumula
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def move_once(family: int, concave: bool, meta: Ints, cumulative: Floats, pool: Ints, cells_int: Ints, cells_float: Floats,
-              indptr: Ints, indices: Ints, entries: Ints, rows: Floats, groups: Floats, generator: npt.NDArray[np.uint64],
+              indptr: Ints, indices: Ints, entries: Floats, rows: Floats, groups: Floats, generator: npt.NDArray[np.uint64],
               scratch_int: Ints, scratch_float: Floats, dense: Ints, support: int) -> tuple[int, int]:  # fmt: skip
     """One direction and one step, to be accepted or taken back.
 
@@ -107,23 +106,21 @@ def move_once(family: int, concave: bool, meta: Ints, cumulative: Floats, pool: 
     """
     cells, steps = scratch_int[:support], scratch_int[support : 2 * support]
     touched, moving = scratch_int[2 * support : 3 * support], scratch_int[3 * support : 4 * support]
-    most = (len(scratch_int) - 4 * support - len(rows)) // 2
-    met = scratch_int[4 * support : 4 * support + most]
-    met_steps = scratch_int[4 * support + most : 4 * support + 2 * most]
-    mark = scratch_int[4 * support + 2 * most :]
+    most = len(scratch_int) - 4 * support - len(rows)
+    met, mark = scratch_int[4 * support : 4 * support + most], scratch_int[4 * support + most :]
+    rest = scratch_float[2 * WINDOW + 5 * UNIT_CELLS :]
     count = draw_direction(meta, cumulative, pool, generator, cells, steps, dense, touched)
     if count == 0:
         return 0, 0
     k = draw_step(family, concave, cells_int, cells_float, indptr, indices, entries, rows, groups, generator, cells, steps,
-                  count, moving, met, met_steps, mark, scratch_float[: 2 * WINDOW],
-                  scratch_float[2 * WINDOW : 2 * WINDOW + 5 * UNIT_CELLS],
-                  scratch_float[2 * WINDOW + 5 * UNIT_CELLS :])  # fmt: skip
+                  count, moving, met, rest[most:], mark, scratch_float[: 2 * WINDOW],
+                  scratch_float[2 * WINDOW : 2 * WINDOW + 5 * UNIT_CELLS], rest[:most])  # fmt: skip
     return count, k
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def take_back(count: int, k: int, meta: Ints, cumulative: Floats, pool: Ints, cells_int: Ints, cells_float: Floats, indptr: Ints,
-              indices: Ints, entries: Ints, rows: Floats, groups: Floats, generator: npt.NDArray[np.uint64],
+              indices: Ints, entries: Floats, rows: Floats, groups: Floats, generator: npt.NDArray[np.uint64],
               scratch_int: Ints, scratch_float: Floats, dense: Ints, support: int) -> None:  # fmt: skip
     """Undo the step of the last `move_once`, whose direction still stands in the scratch arrays."""
     cells, steps = scratch_int[:support], scratch_int[support : 2 * support]

@@ -34,7 +34,7 @@ _LARGE = 1e200
 
 @nb.njit(cache=True, error_model="numpy")
 def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats,
-              groups: Floats, cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Ints, rows_met: int,
+              groups: Floats, cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats, rows_met: int,
               curvature: float, slope: float, moving: Ints, residuals: Floats, weights: Floats,
               total: float, negligible: float) -> tuple[int, float, float]:  # fmt: skip
     """Write the weights of the steps of one sign from k = 0, where the weight is 1, until the rest is negligible.

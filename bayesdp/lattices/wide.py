@@ -38,7 +38,7 @@ _SCANNED = 1024
 
 @nb.njit(cache=True, error_model="numpy")
 def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
-          generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Ints,
+          generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats,
           rows_met: int, curvature: float, slope: float) -> int:  # fmt: skip
     """Rejection for a wide log-concave law: flat between two points one unit below the mode, geometric beyond."""
 
@@ -122,7 +122,7 @@ def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Fl
 
 @nb.njit(cache=True, error_model="numpy")
 def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
-                  generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Ints,
+                  generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats,
                   rows_met: int, curvature: float, slope: float, moving: Ints, residuals: Floats, weights: Floats) -> int:  # fmt: skip
     """A law that need not be log-concave: tabulate the whole interval, or take one slice step on it."""
 
@@ -175,7 +175,7 @@ def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_f
             if family == NEGBIN and shape > 1.0 and weight < 1.0:
                 knot = max(knot, (shape * weight - 1.0) / (1.0 - weight) - cells_int[cells[i], X])
         for i in range(rows_met):
-            knot = max(knot, abs(rows[met[i], NOISY] - rows[met[i], VALUE]))
+            knot = max(knot, abs((rows[met[i], NOISY] - rows[met[i], VALUE]) / met_steps[i]))
         far = int(knot) + 1
         while f(sign * far) > level:
             far *= 2

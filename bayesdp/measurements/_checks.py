@@ -127,7 +127,7 @@ def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeas
     """What the law asks of the query, of its invariants and of unpublished cells."""
     for item in fields(law):  # type: ignore[arg-type]  # laws are dataclasses
         scale = getattr(law, item.name)
-        if isinstance(scale, np.ndarray):
+        if isinstance(scale, np.ndarray) and law.support != "subspace":
             try:
                 fits = np.broadcast_shapes(scale.shape, query.shape) == query.shape
             except ValueError:
@@ -146,9 +146,9 @@ def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeas
         if unmeasured.all():
             raise ValueError("unmeasured leaves no cell of the query measured; leave the measurement out")
         return
-    if not query.is_identity:
+    if law.support == "lattice" and not query.is_identity:
         raise ValueError(
-            f"the law {law.name!r} is noise on a whole table, so its query must be Identity, got {query.names[:3]}..."
+            f"the law {law.name!r} is noise on a whole table of integers, so its query must be Identity, got {query.names[:3]}..."
         )
     if unmeasured.any():
         name = query.answer_name(int(np.flatnonzero(unmeasured.reshape(-1))[0]))

@@ -145,6 +145,11 @@ class Measured:
         return Measured(query, self.published, self.law, own, self.name, unmeasured=self.unmeasured)
 
     @property
+    def noise_invariants(self) -> Invariants | None:
+        """What the noise leaves as it is, in terms of the answers; None for independent noise."""
+        return None if self.invariants is None else self.invariants.through(self.query)
+
+    @property
     def published(self) -> Values:
         """The values as published: float64 with NaN where some were not, otherwise as stored."""
         return np.where(self.unmeasured, np.nan, self.values) if self.unmeasured.any() else self.values
