@@ -39,7 +39,8 @@ def log_noise(target: Target, tables: Ints) -> Floats:
     """Log noise law of tables (tables, cells), up to a constant."""
     total = np.zeros(len(tables))
     for term in target.terms:
-        residual = (term.values - tables @ term.query.matrix.toarray().T) * term.measured
+        combined = term.query.matrix.toarray() if term.coordinates is None else term.coordinates
+        residual = (term.values - tables @ combined.T) * term.measured
         scale = np.broadcast_to(term.scale, residual.shape[1:])
         if term.kind == "l1":
             total -= (np.abs(residual) * scale).sum(axis=1)

@@ -98,6 +98,24 @@ def test_several_noisy_queries_at_once(name, prior):
     check(Target(case.fiber, several_queries(case, rng), family), theta, shape, case, seed=8)
 
 
+def in_coordinates(case: Case, kind: str, rng: np.random.Generator) -> NoiseTerm:
+    """Noise that is a product in coordinates of its own: any real combinations of the cells."""
+    rows = rng.normal(size=(case.frame.size - 1, case.frame.size))
+    values = rows @ case.table.reshape(-1) + rng.normal(size=len(rows))
+    scale = np.asarray(LAWS[kind])
+    return NoiseTerm(Identity(case.frame), values, kind, scale, np.ones(len(rows), dtype=bool), rows)
+
+
+@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("prior", ["poisson", "negbin 0.1"])
+@pytest.mark.parametrize("name", CASES)
+def test_noise_in_coordinates_of_its_own(name, prior, kind):
+    case = CASES[name]
+    rng = np.random.default_rng(hash_of(name, prior, kind))
+    family, theta, shape = prior_of(prior, case.frame.size, rng)
+    check(Target(case.fiber, (in_coordinates(case, kind, rng),), family), theta, shape, case, seed=13)
+
+
 @pytest.mark.parametrize("prior", ["poisson", "negbin 0.1"])
 @pytest.mark.parametrize(
     "name", ["2x3", "disjoint totals", "structural zeros", "3x3x3, two-way margins", "inequalities"]
