@@ -20,35 +20,52 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from bayesdp import datasets, distributions, noise, plots, privacy, report
+    from bayesdp import datasets, distributions, mechanisms, noise, plots, privacy, report
+    from bayesdp.composition import Composition, compose, is_nested
     from bayesdp.frames import Frame
     from bayesdp.inference import ConfidentialCounts, FlatCounts, feasible_point, observe, sample
     from bayesdp.invariants import Invariants
-    from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace, ProjectedGaussian
+    from bayesdp.mechanisms import (
+        ExtendedGaussian,
+        ExtendedLaplace,
+        KNorm,
+        LatticeGaussian,
+        LatticeLaplace,
+        ProjectedGaussian,
+        ProjectedLaplace,
+    )
     from bayesdp.queries import Identity, LinearQuery, Margins, Totals
     from bayesdp.release import Exact, Measured, Release
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Composition",
     "ConfidentialCounts",
     "Exact",
+    "ExtendedGaussian",
+    "ExtendedLaplace",
     "FlatCounts",
     "Frame",
     "Identity",
     "Invariants",
+    "KNorm",
     "LatticeGaussian",
     "LatticeLaplace",
     "LinearQuery",
     "Margins",
     "Measured",
     "ProjectedGaussian",
+    "ProjectedLaplace",
     "Release",
     "Totals",
     "__version__",
+    "compose",
     "datasets",
     "distributions",
     "feasible_point",
+    "is_nested",
+    "mechanisms",
     "noise",
     "observe",
     "plots",
@@ -58,27 +75,34 @@ __all__ = [
 ]
 
 _HOME: Final[Mapping[str, str]] = {
+    "Composition": "bayesdp.composition",
     "ConfidentialCounts": "bayesdp.inference",
     "Exact": "bayesdp.release",
+    "ExtendedGaussian": "bayesdp.mechanisms",
+    "ExtendedLaplace": "bayesdp.mechanisms",
     "FlatCounts": "bayesdp.inference",
     "Frame": "bayesdp.frames",
     "Identity": "bayesdp.queries",
     "Invariants": "bayesdp.invariants",
+    "KNorm": "bayesdp.mechanisms",
     "LatticeGaussian": "bayesdp.mechanisms",
     "LatticeLaplace": "bayesdp.mechanisms",
     "LinearQuery": "bayesdp.queries",
     "Margins": "bayesdp.queries",
     "Measured": "bayesdp.release",
     "ProjectedGaussian": "bayesdp.mechanisms",
+    "ProjectedLaplace": "bayesdp.mechanisms",
     "Release": "bayesdp.release",
     "Totals": "bayesdp.queries",
+    "compose": "bayesdp.composition",
     "feasible_point": "bayesdp.inference",
+    "is_nested": "bayesdp.composition",
     "observe": "bayesdp.inference",
     "sample": "bayesdp.inference",
 }
 """Public name -> the module that defines it."""
 
-_SUBMODULES: Final = frozenset({"datasets", "distributions", "noise", "plots", "privacy", "report"})
+_SUBMODULES: Final = frozenset({"datasets", "distributions", "mechanisms", "noise", "plots", "privacy", "report"})
 """Modules that users reach as attributes of the package."""
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "choice",
     "finite_array",
     "integer_array",
+    "nonnegative_integer",
     "nonnegative_real",
     "positive_integer",
     "positive_real",
@@ -82,6 +83,21 @@ def positive_integer(value: Any, argument: str) -> int:
         raise TypeError(f"{argument} must be a positive integer, got {value!r} of type {type(value).__name__}")
     if int(value) <= 0:
         raise ValueError(f"{argument} must be an integer greater than 0, got {value!r}")
+    return int(value)
+
+
+def nonnegative_integer(value: Any, argument: str) -> int:
+    """Accept an integer that is zero or greater.
+
+    Examples
+    --------
+    >>> nonnegative_integer(0, "round_number")
+    0
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{argument} must be an integer >= 0, got {value!r} of type {type(value).__name__}")
+    if int(value) < 0:
+        raise ValueError(f"{argument} must be an integer of at least 0, got {value!r}")
     return int(value)
 
 

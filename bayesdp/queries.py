@@ -200,7 +200,7 @@ class MatrixPart:
 type Part = SumPart | MatrixPart
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Query:
     """A linear map of a table with labelled answers; add two queries of one frame to stack them.
 
@@ -228,6 +228,9 @@ class Query:
 
     def __hash__(self) -> int:
         return hash((self.frame, self.parts))
+
+    def __repr__(self) -> str:
+        return f"<Query: {self.rows} answers, by {' × '.join(self.dims) or 'nothing: the total'}>"
 
     @property
     def _only(self) -> Part | None:

@@ -3,13 +3,22 @@
 These tables are public. In the examples they play the part of a confidential table, so that a
 posterior can be compared with the truth; nobody's secret is in them. Each is an
 :class:`xarray.DataArray` of int64 counts whose attributes ``title``, ``source`` and ``licence`` say
-where it is from.
+where it is from. :func:`read_county_populations` reads a file that the user has.
 """
 
 from __future__ import annotations
 
 from bayesdp.datasets.berkeley import berkeley_admissions
+from bayesdp.datasets.census2010 import read_county_populations
 from bayesdp.datasets.delinquent import delinquent_children
+from bayesdp.datasets.flights import flights
 from bayesdp.datasets.midwest import illinois_counties, midwest_counties
 
-__all__ = ["berkeley_admissions", "delinquent_children", "illinois_counties", "midwest_counties"]
+__all__ = [
+    "berkeley_admissions",
+    "delinquent_children",
+    "flights",
+    "illinois_counties",
+    "midwest_counties",
+    "read_county_populations",
+]

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from bayesdp import distributions, noise
+from bayesdp import noise
 from bayesdp.distributions.answers import answers
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.distributions.exact_answers import ExactAnswers
 from bayesdp.fibers import Fiber
+from bayesdp.inference.likelihoods import add_likelihood
 from bayesdp.inference.registry import remember
 from bayesdp.measurements import Exact, Measured
 from bayesdp.release import Release
@@ -136,32 +137,15 @@ def _observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     values = measured.values.reshape(-1)[keep] if keep is not None else measured.values.reshape(shape)
     data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
     mu = answers(query, x, keep)
+    scale = None
     if isinstance(law, noise.DiscreteLaplace | noise.DiscreteGaussian):
         scale = law.b if isinstance(law, noise.DiscreteLaplace) else law.sigma
         if np.ndim(scale):
             flat = np.broadcast_to(scale, query.shape).reshape(-1)
             scale = flat[keep] if keep is not None else flat.reshape(shape)
-        if isinstance(law, noise.DiscreteLaplace):
-            distributions.DiscreteLaplace(name, mu=mu, b=scale, observed=data, dims=dims)
-        else:
-            distributions.DiscreteGaussian(name, mu=mu, sigma=scale, observed=data, dims=dims)
-        return data
-    invariants = measured.invariants
-    if invariants is None or not query.is_identity:
-        raise NotImplementedError(
-            f"the {law.name!r} law is available for noise on the cells themselves (Identity); noise on other queries lives on "
-            "the image of the null space, which this version does not have"
-        )
-    if isinstance(law, noise.LatticeLaplace):
-        distributions.LatticeLaplace(
-            name, mu=mu, epsilon=law.epsilon, invariants=invariants, norm=law.norm, observed=data, dims=dims
-        )
-    elif isinstance(law, noise.LatticeGaussian):
-        distributions.LatticeGaussian(name, mu=mu, sigma=law.sigma, invariants=invariants, observed=data, dims=dims)
-    elif isinstance(law, noise.ProjectedGaussian):
-        distributions.ProjectedGaussian(name, mu=mu, sigma=law.sigma, invariants=invariants, observed=data, dims=dims)
-    else:
-        raise NotImplementedError(f"no PyMC distribution is registered for the noise law {law.name!r}")
+    elif not query.shape:
+        mu = mu.reshape((1,))  # the grand total, as a table of one cell
+    add_likelihood(name, law, mu, observed=data, dims=dims, invariants=measured.noise_invariants, scale=scale)
     return data
 
 

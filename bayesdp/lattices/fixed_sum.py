@@ -26,7 +26,7 @@ from scipy.special import gammaln, logsumexp
 from bayesdp.lattices.integers import discrete_laplace, geometric, spare_bits, uniform_below
 from bayesdp.lattices.random import seed_state, uniform
 
-__all__ = ["draw_fixed_sums", "log_normaliser"]
+__all__ = ["add_fixed_sum", "compose", "draw_fixed_sums", "log_normaliser", "mass_table", "scratch"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -41,6 +41,12 @@ def _log_weights(cells: int, epsilon: float) -> Floats:
     """``log(C(cells-1, k)**2 x**k)`` for k = 0, ..., cells - 1."""
     k = np.arange(cells)
     return np.asarray(2.0 * (gammaln(cells) - gammaln(k + 1.0) - gammaln(cells - k) - epsilon * k))
+
+
+def mass_table(cells: int, epsilon: float) -> Floats:
+    """Cumulative probabilities of the finite part K of the common mass, shape (cells,)."""
+    weights = _log_weights(cells, epsilon)
+    return np.asarray(np.cumsum(np.exp(weights - logsumexp(weights))))
 
 
 def log_normaliser(cells: int, epsilon: float) -> float:
@@ -95,7 +101,7 @@ def draw_fixed_sums(
     starts = np.append(free + np.flatnonzero(np.diff(blocks[order[free:]], prepend=-1)), len(blocks))
     # The law of K depends on the size of a block only: one table for each size.
     sizes, which = np.unique(np.diff(starts), return_inverse=True)
-    tables = [np.cumsum(np.exp(w - logsumexp(w))) for w in (_log_weights(int(m), epsilon) for m in sizes)]
+    tables = [mass_table(int(m), epsilon) for m in sizes]
     ends = np.cumsum([0, *(len(table) for table in tables)])
     out = np.zeros((size, len(blocks)), dtype=np.int64)
     _fill(seed_state(rng), order, starts, ends[which], np.concatenate([np.zeros(0), *tables]), epsilon, out)
@@ -112,24 +118,52 @@ def _fill(state: Words, order: Ints, starts: Ints, tables: Ints, cumulative: Flo
             row[order[i]] = discrete_laplace(state, epsilon)
         for block in range(len(starts) - 1):
             cells = order[starts[block] : starts[block + 1]]
-            m = len(cells)
-            if m < 2:
-                continue
-            table = cumulative[tables[block] : tables[block] + m]
-            # The last entry may be rounded below one.
-            mass = min(int(np.searchsorted(table, uniform(state), side="right")), m - 1)
-            for _ in range(2 * m - 1):
-                mass += geometric(state, 2.0 * epsilon)
-            needed = min((mass + m - 1) // 64 + 1, (_SPARSE * m) // 64 + 1)
-            if len(bits) < needed:
-                bits = np.zeros(2 * needed, dtype=np.uint64)
-            _compose(state, mass, cells, 1, row, bits)
-            _compose(state, mass, cells, -1, row, bits)
+            if len(cells) > 1:
+                table = cumulative[tables[block] : tables[block] + len(cells)]
+                bits = add_fixed_sum(state, table, epsilon, cells, row, bits)
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _compose(state: Words, mass: int, cells: Ints, sign: int, row: Ints, bits: Words) -> None:
-    """Add a uniform weak composition of `mass` to the cells, times `sign`."""
+def add_fixed_sum(state: Words, cumulative: Floats, epsilon: float, cells: Ints, row: Ints, bits: Words) -> Words:
+    """Add noise with sum zero to some cells of a row.
+
+    Parameters
+    ----------
+    state : uint64 array, shape (4,)
+    cumulative : float64 array, shape (m,)
+        `mass_table` of as many cells as there are.
+    epsilon : float
+    cells : int64 array, shape (m,)
+    row : int64 array
+    bits : uint64 array
+        Scratch, all zero.
+
+    Returns
+    -------
+    uint64 array
+        The scratch for the next call: a longer one if this one was too short.
+    """
+    m = len(cells)
+    # The last entry of the table may be rounded below one.
+    mass = min(int(np.searchsorted(cumulative, uniform(state), side="right")), m - 1)
+    for _ in range(2 * m - 1):
+        mass += geometric(state, 2.0 * epsilon)
+    bits = scratch(bits, mass, m)
+    compose(state, mass, cells, 1, row, bits)
+    compose(state, mass, cells, -1, row, bits)
+    return bits
+
+
+@nb.njit(cache=True, error_model="numpy")
+def scratch(bits: Words, mass: int, cells: int) -> Words:
+    """Zeroed words that suffice for `compose`; the given ones if they do."""
+    needed = min((mass + cells - 1) // 64 + 1, (_SPARSE * cells) // 64 + 1)
+    return bits if len(bits) >= needed else np.zeros(2 * needed, dtype=np.uint64)
+
+
+@nb.njit(cache=True, error_model="numpy")
+def compose(state: Words, mass: int, cells: Ints, sign: int, row: Ints, bits: Words) -> None:
+    """Add a uniform weak composition of `mass` to the cells, times `sign`; see `scratch` for `bits`."""
     bars = len(cells) - 1
     places = mass + bars
     if places > _SPARSE * len(cells):
@@ -166,7 +200,7 @@ def _compose(state: Words, mass: int, cells: Ints, sign: int, row: Ints, bits: W
 
 @nb.njit(cache=True, error_model="numpy")
 def _compose_sparse(state: Words, places: int, cells: Ints, sign: int, row: Ints) -> None:
-    """`_compose` where bars are rare: draw places, sort, and draw again what was drawn twice.
+    """`compose` where bars are rare: draw places, sort, and draw again what was drawn twice.
 
     Adding uniform places one by one and passing over those already there gives a uniform set. A round adds no
     more than what is missing, so it can only end at the right size.

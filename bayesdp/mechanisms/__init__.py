@@ -1,12 +1,20 @@
 """Mechanisms: privacy parameters and invariants in; a noise law, a release and a guarantee out.
 
-======================  =====================  ==============================================
-name in files           mechanism              noise
-======================  =====================  ==============================================
-``lattice-laplace``     `LatticeLaplace`       integers, pure differential privacy
-``lattice-gaussian``    `LatticeGaussian`      integers, zero-concentrated differential privacy
-``projected-gaussian``  `ProjectedGaussian`    reals, concentrated, approximate or Gaussian
-======================  =====================  ==============================================
+=======================  =====================  ===============================================================
+name in files            mechanism              noise
+=======================  =====================  ===============================================================
+``lattice-laplace``      `LatticeLaplace`       integers, pure differential privacy
+``lattice-gaussian``     `LatticeGaussian`      integers, zero-concentrated differential privacy
+``projected-gaussian``   `ProjectedGaussian`    reals, concentrated, approximate or Gaussian
+``extended-gaussian``    `ExtendedGaussian`     the same, from the sensitivity left in the noise space
+``projected-laplace``    `ProjectedLaplace`     reals, pure differential privacy
+``extended-laplace``     `ExtendedLaplace`      reals, pure; independent in published coordinates
+``correlated-gaussian``  `CorrelatedGaussian`   the same as the Gaussians above, of a shape that fits the query
+``k-norm``               `KNorm`                reals, pure differential privacy, least noise of its kind
+=======================  =====================  ===============================================================
+
+`project` and `extend` make any private mechanism keep the invariants (values, without a likelihood). `Agent` and
+`assemble` let holders of single cells add the noise of a mechanism without telling anybody their counts.
 
 A new mechanism is a new module with a `Mechanism` subclass, imported here.
 """
@@ -14,8 +22,31 @@ A new mechanism is a new module with a `Mechanism` subclass, imported here.
 from __future__ import annotations
 
 from bayesdp.mechanisms.base import Mechanism, mechanism_names
+from bayesdp.mechanisms.correlated_gaussian import CorrelatedGaussian
+from bayesdp.mechanisms.distributed import Agent, Piece, assemble
+from bayesdp.mechanisms.extended_gaussian import ExtendedGaussian
+from bayesdp.mechanisms.extended_laplace import ExtendedLaplace
+from bayesdp.mechanisms.frameworks import extend, project
+from bayesdp.mechanisms.k_norm import KNorm
 from bayesdp.mechanisms.lattice_gaussian import LatticeGaussian
 from bayesdp.mechanisms.lattice_laplace import LatticeLaplace
 from bayesdp.mechanisms.projected_gaussian import ProjectedGaussian
+from bayesdp.mechanisms.projected_laplace import ProjectedLaplace
 
-__all__ = ["LatticeGaussian", "LatticeLaplace", "Mechanism", "ProjectedGaussian", "mechanism_names"]
+__all__ = [
+    "Agent",
+    "CorrelatedGaussian",
+    "ExtendedGaussian",
+    "ExtendedLaplace",
+    "KNorm",
+    "LatticeGaussian",
+    "LatticeLaplace",
+    "Mechanism",
+    "Piece",
+    "ProjectedGaussian",
+    "ProjectedLaplace",
+    "assemble",
+    "extend",
+    "mechanism_names",
+    "project",
+]

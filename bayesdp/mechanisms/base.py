@@ -84,7 +84,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[Any]:
-        """Noise of shape ``(size, *table)``."""
+        """Noise of shape ``(size, *answers)``, in the shape of `answer_invariants`."""
 
     @abstractmethod
     def _guarantee(self, method: str) -> Guarantee:
@@ -100,6 +100,17 @@ class Mechanism(ABC):
     def differences(self) -> tuple[Difference, ...]:
         """The smallest kinds of difference between two tables that the invariants do not tell apart."""
         return kept_differences(self.invariants)
+
+    @property
+    def asked(self) -> Query:
+        """The query whose answers get the noise: the cells themselves, unless a mechanism says otherwise."""
+        return Identity(self.frame)
+
+    @cached_property
+    def answer_invariants(self) -> Invariants:
+        """What the invariants determine of the answers: the noise lives on the null space of these relations."""
+        relations: Invariants = self.invariants.through(self.asked)
+        return relations
 
     @property
     def guarantee(self) -> Guarantee:
@@ -121,14 +132,15 @@ class Mechanism(ABC):
 
         Returns
         -------
-        numpy.ndarray, shape (size, *table)
+        numpy.ndarray, shape (size, *query.shape)
+            For noise on the cells, the shape of the table.
 
         Raises
         ------
         NotImplementedError
             If exact draws are asked for and no exact sampler is known.
         """
-        return self._draw(rng, size, method)
+        return self._draw(rng, size, method).reshape(-1, *self.asked.shape)
 
     def logp(self, values: Any, table: Any) -> float:
         """Log-mass, or log-density in orthonormal coordinates, of noisy values given a table of counts.
@@ -136,7 +148,7 @@ class Mechanism(ABC):
         Parameters
         ----------
         values : xarray.DataArray, pandas object or array_like
-            Noisy table. Labelled values are matched by label.
+            Noisy answers: a table for noise on the cells. Labelled values are matched by label.
         table : xarray.DataArray, pandas object or array_like
             Table of counts.
 
@@ -145,8 +157,9 @@ class Mechanism(ABC):
         float
             ``-inf`` for values that the noise cannot lead to. See `law` for when a lattice law is normalised.
         """
-        noisy = self.frame.align(values, "values")
-        return self.law.logp(noisy, self._counts(table), self.invariants)
+        shape = self.answer_invariants.frame.shape
+        noisy = self.asked.align(values, "values").reshape(shape)
+        return self.law.logp(noisy, self.asked.apply(self._counts(table)).reshape(shape), self.answer_invariants)
 
     def release(self, table: Any, rng: np.random.Generator | None = None, method: str = "auto") -> Release:
         """Publish a table: noisy counts, exact invariants, the law of the noise and the guarantee.
@@ -172,7 +185,8 @@ class Mechanism(ABC):
             names the cell.
         """
         counts = self._counts(table)
-        noisy = counts + self._draw(rng, 1, method)[0]
+        answers = self.asked.apply(counts)
+        noisy = answers + self._draw(rng, 1, method)[0].reshape(answers.shape)
         parts = [Query(self.frame, (part,)) for part in self.invariants.query.parts]
         exact = tuple(Exact(query, query.apply(counts)) for query in parts)
         determined = np.flatnonzero(Fiber.of(exact, self.frame).determined())
@@ -185,7 +199,7 @@ class Mechanism(ABC):
         )
         return Release(
             self.frame,
-            (Measured(Identity(self.frame), noisy, self.law, self.invariants),),
+            (Measured(self.asked, noisy, self.law, self.invariants),),
             exact,
             mechanism=self.describe(),
             guarantee=guarantee,
@@ -201,7 +215,10 @@ class Mechanism(ABC):
         description: dict[str, Any] = {"mechanism": self.name, "invariants": self.invariants.describe()}
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.name != "invariants" and value is not None:
+            if isinstance(value, Query):
+                if value != Identity(self.frame):
+                    description[item.name] = value.describe()
+            elif item.name != "invariants" and value is not None:
                 description[item.name] = value
         return description
 
@@ -239,7 +256,10 @@ class Mechanism(ABC):
         if unknown:
             shown = _validate.shown(unknown)
             raise ValueError(f"mechanism {name!r} has no parameter {shown}; it has {', '.join(known)}")
-        return found(Invariants.from_description(description["invariants"], Frame.of(frame)), **parameters)
+        own = Frame.of(frame)
+        if "query" in parameters:
+            parameters["query"] = Query.from_description(parameters["query"], own)
+        return found(Invariants.from_description(description["invariants"], own), **parameters)
 
 
 def mechanism_names() -> str:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bayesdp import _validate
-from bayesdp.privacy.pairs import NORMS, PairLoss, checked_parameters
+from bayesdp.privacy.pairs import UNITS, PairLoss, checked_parameters
 
-__all__ = ["EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "KINDS", "Guarantee", "gibbs_sampler"]
+__all__ = ["EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "KINDS", "Guarantee", "gibbs_sampler", "hit_and_run_sampler"]
 
 KINDS: Mapping[str, str] = {
     "pure": "pure differential privacy (epsilon)",
@@ -37,7 +37,7 @@ _SIMULATED = (
     "SIMULATED: the noise came from a generator whose seed may be known. Whoever knows the seed can subtract "
     "the noise. This is no protection; publish only what was released without rng."
 )
-_APPROXIMATE = re.compile(r"approximate: [1-9][0-9]* sweeps of Gibbs, convergence not certified")
+_APPROXIMATE = re.compile(r"approximate: [1-9][0-9]* sweeps of (?:Gibbs|hit-and-run), convergence not certified")
 _WIDTH = 100
 
 
@@ -63,6 +63,18 @@ def gibbs_sampler(sweeps: int) -> str:
     return f"approximate: {count} sweeps of Gibbs, convergence not certified"
 
 
+def hit_and_run_sampler(sweeps: int) -> str:
+    """Say the same of a chain of hit-and-run steps.
+
+    Examples
+    --------
+    >>> hit_and_run_sampler(50)
+    'approximate: 50 sweeps of hit-and-run, convergence not certified'
+    """
+    count = _validate.positive_integer(sweeps, "sweeps")
+    return f"approximate: {count} sweeps of hit-and-run, convergence not certified"
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """What a mechanism protects: for which pairs of tables, at what loss, and with what reservations.
@@ -74,14 +86,15 @@ class Guarantee:
     parameters : mapping
         Its parameters for a difference of ``sensitivity`` (1 unless it is among them) in the norm `unit`:
         ``epsilon``; ``rho``; ``epsilon`` and ``delta``; ``mu``.
-    unit : {"l1", "l2"}
-        Norm in which the difference of two tables is measured, in counts.
+    unit : {"l1", "l2", "K", "Mahalanobis"}
+        Norm in which the difference of two tables is measured, in counts; the last two are those of a K-norm mechanism
+        and of correlated Gaussian noise.
     pairs : tuple of PairLoss
         One row for each kind of neighbouring tables that share the invariants: size of the difference, loss.
     determined_cells : tuple of str
         Labels of the cells that the invariants and ``x >= 0`` determine. They are not protected.
     sampler : str
-        `EXACT_SAMPLER`, or what `gibbs_sampler` says. While convergence is not certified no printed loss
+        `EXACT_SAMPLER`, or what `gibbs_sampler` or `hit_and_run_sampler` say. While convergence is not certified no printed loss
         stands without that remark.
     simulated : bool
         The noise was drawn from a generator handed in by the user.
@@ -122,7 +135,7 @@ class Guarantee:
         if missing:
             raise ValueError(f"parameters of a {self.kind!r} guarantee must include {', '.join(missing)}")
         object.__setattr__(self, "parameters", parameters)
-        _validate.choice(self.unit, NORMS, "unit")
+        _validate.choice(self.unit, UNITS, "unit")
         for name in ("pairs", "determined_cells", "caveats"):
             kept = PairLoss if name == "pairs" else str
             items = getattr(self, name)

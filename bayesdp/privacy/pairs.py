@@ -17,10 +17,14 @@ from bayesdp.privacy._frozen import FrozenMapping
 from bayesdp.privacy.gaussian import gaussian_epsilon
 from bayesdp.privacy.zcdp import gaussian_rho, rho_to_epsilon
 
-__all__ = ["DIFFERENCES", "NORMS", "Difference", "PairLoss", "gaussian_pairs", "pure_pairs"]
+__all__ = ["DIFFERENCES", "NORMS", "UNITS", "Difference", "PairLoss", "gaussian_pairs", "pure_pairs"]
 
 NORMS = ("l1", "l2")
 """Norms in which the difference of two tables is measured."""
+
+UNITS = (*NORMS, "K", "Mahalanobis")
+"""The same, and the norms of mechanisms that fit the noise to the differences of neighbours: the norm K, in which their hull
+is the unit ball, and the Mahalanobis norm of correlated Gaussian noise, scaled so that the largest of them has length 1."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class PairLoss:
     size : float
         Norm of the difference, in counts.
     norm : str
-        ``"l1"`` or ``"l2"``.
+        One of `UNITS`.
     loss : mapping
         The privacy parameters for that pair: names among ``epsilon``, ``delta``, ``rho``, ``mu``.
     """
@@ -86,7 +90,7 @@ class PairLoss:
         if not isinstance(relation, str) or not relation:
             raise TypeError(f"relation must be a sentence, got {self.relation!r}")
         object.__setattr__(self, "size", _validate.nonnegative_real(self.size, "size"))
-        _validate.choice(self.norm, NORMS, "norm")
+        _validate.choice(self.norm, UNITS, "norm")
         object.__setattr__(self, "loss", checked_parameters(self.loss, "loss"))
 
     def to_dict(self) -> dict[str, Any]:

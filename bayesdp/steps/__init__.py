@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from bayesdp.steps.fiber_gibbs import FiberGibbs, register
+from bayesdp.steps import fiber_gibbs, row_gibbs
+from bayesdp.steps.fiber_gibbs import FiberGibbs
+from bayesdp.steps.row_gibbs import RowNoiseGibbs
 
-__all__ = ["FiberGibbs"]
+__all__ = ["FiberGibbs", "RowNoiseGibbs"]
 
-register()
+fiber_gibbs.register()
+row_gibbs.register()

@@ -65,6 +65,7 @@ class CountTable:
         fiber = reading.fiber
         if constant and zeros.any():
             fiber = fiber.with_cells_at_most(np.where(zeros, 0, UNBOUNDED))
+        self._moving = reading.moving
         self.target = Target(fiber, reading.terms, reading.family or "flat", bounded=bool(zeros.any()))
         if reading.family == "flat":
             self._check_supported()
@@ -110,9 +111,13 @@ class CountTable:
             )
 
     def _write(self, parameters: list[npt.NDArray[np.float64]]) -> None:
-        theta, shape, *scales = parameters
-        if scales:
-            self.chain.set_scales(scales)
+        theta, shape, *others = parameters
+        if others:
+            scales, answers = others[: len(self.target.terms)], others[len(self.target.terms) :]
+            values = [term.values for term in self.target.terms]
+            for term, own in zip(self._moving, answers, strict=True):
+                values[term] = own
+            self.chain.set_scales(scales, values)
         self.chain.set_prior(theta, shape)
 
     def begin(self, point: Point, rng: np.random.Generator) -> None:

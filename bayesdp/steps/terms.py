@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+import scipy.linalg
 from pymc.distributions.multivariate import DirichletMultinomialRV
 from pytensor.compile import SharedVariable, ViewOp
 from pytensor.graph.basic import Constant
@@ -27,12 +28,16 @@ from pytensor.tensor.shape import SpecifyShape
 
 from bayesdp.distributions.answers import AnswersOp
 from bayesdp.distributions.confidential_counts import FlatCountsRV
+from bayesdp.distributions.correlated_gaussian import CorrelatedGaussianRV
 from bayesdp.distributions.discrete_gaussian import DiscreteGaussianRV
 from bayesdp.distributions.discrete_laplace import DiscreteLaplaceRV
 from bayesdp.distributions.exact_answers import ExactAnswersRV
+from bayesdp.distributions.extended_laplace import ExtendedLaplaceRV
 from bayesdp.distributions.lattice_gaussian import LatticeGaussianRV
 from bayesdp.distributions.lattice_laplace import LatticeLaplaceRV
 from bayesdp.distributions.projected_gaussian import ProjectedGaussianRV
+from bayesdp.distributions.projected_laplace import ProjectedLaplaceRV
+from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Query
@@ -61,9 +66,11 @@ class Reading:
         Noisy parts in a form that the kernel knows; their scale is a placeholder where it is symbolic.
     family : str or None
         The fast prior family, or None for any other base.
+    moving : tuple of int
+        Terms whose noisy answers are symbolic too: noise of which a part is a variable of the model.
     symbolic : list of tensor variables
-        log weight and shape of the prior (each broadcast to the cells, flat), then the scale of each term, on value
-        variables.
+        log weight and shape of the prior (each broadcast to the cells, flat), then the scale of each term, then the noisy
+        answers of the moving terms, on value variables.
     unknown : list of variables
         Everything else in the model that depends on the counts: reached through the compiled log-density.
     trials : tensor variable or None
@@ -75,6 +82,7 @@ class Reading:
     fiber: Fiber
     terms: tuple[NoiseTerm, ...]
     family: str | None
+    moving: tuple[int, ...]
     symbolic: list[Any]
     unknown: list[Any]
     trials: Any
@@ -117,13 +125,21 @@ def _asked(mu: Any, x: Any, frame: Frame) -> tuple[Query, npt.NDArray[np.bool_]]
     return None
 
 
+_REAL_ENTRIES = 4_000_000
+"""Coordinates times cells of a law that is a product in coordinates; larger ones go through the compiled log-density."""
+
 _GAUSSIAN = (DiscreteGaussianRV, LatticeGaussianRV, ProjectedGaussianRV)
 
 
-def _noise_term(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTerm, Any] | None:
-    """A noisy term and its symbolic scale, if the variable is one that the kernel knows."""
+def _noise_term(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTerm, Any, Any] | None:
+    """A noisy term, its symbolic scale, and its symbolic answers or None, if the kernel knows the variable's law."""
     op = rv.owner.op
-    if not isinstance(op, (*_GAUSSIAN, DiscreteLaplaceRV, LatticeLaplaceRV)):
+    if isinstance(op, ProjectedLaplaceGivenRowsRV):
+        return _given_rows(model, rv, x, frame)
+    if isinstance(op, ExtendedLaplaceRV | CorrelatedGaussianRV):
+        return _in_coordinates(model, rv, x, frame)
+    independent = isinstance(op, ProjectedLaplaceRV) and not op.invariants.rank
+    if not independent and not isinstance(op, (*_GAUSSIAN, DiscreteLaplaceRV, LatticeLaplaceRV)):
         return None
     mu, scale = rv.owner.inputs[2:4]
     found = _asked(mu, x, frame)
@@ -142,11 +158,48 @@ def _noise_term(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTe
         if getattr(op, "norm", "l1") == "l2" and isinstance(op, LatticeLaplaceRV)
         else "l1"
     )
-    rate = pt.reciprocal(scale) if isinstance(op, DiscreteLaplaceRV) else scale
+    rate = pt.reciprocal(scale) if isinstance(op, DiscreteLaplaceRV | ProjectedLaplaceRV) else scale
     if rate.ndim:
         spread = pt.broadcast_to(rate, rv.shape).flatten()
         rate = pt.set_subtensor(pt.ones(query.rows)[np.flatnonzero(keep)], spread)
-    return NoiseTerm(query, values, kind, np.ones(()), keep), pt.cast(rate, "float64")
+    return NoiseTerm(query, values, kind, np.ones(()), keep), pt.cast(rate, "float64"), None
+
+
+def _in_coordinates(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTerm, Any, Any] | None:
+    """Noise that is independent in coordinates of the answers: as many real combinations of the cells."""
+    mu = rv.owner.inputs[2]
+    found = _asked(mu, x, frame)
+    if found is None or x in ancestors(rv.owner.inputs[3:]) or not found[1].all():
+        return None
+    query = found[0]
+    op = rv.owner.op
+    n = op.invariants.dimension
+    if n * max(frame.size, query.rows) > _REAL_ENTRIES:
+        return None
+    combinations = op.invariants.from_coordinates(np.eye(n)).reshape(n, query.rows)
+    if isinstance(op, CorrelatedGaussianRV):
+        factor = np.linalg.cholesky(op.covariance.values)
+        combinations = scipy.linalg.solve_triangular(factor, combinations, lower=True)
+    values = combinations @ _value_of(model.rvs_to_values[rv]).astype(np.float64).reshape(-1)
+    rows = np.asarray((query.matrix.T @ combinations.T).T, dtype=np.float64)
+    laplace = isinstance(op, ExtendedLaplaceRV)
+    scale = pt.reciprocal(rv.owner.inputs[3]) if laplace else rv.owner.inputs[3]
+    term = NoiseTerm(
+        query, values, "l1" if laplace else "gaussian", np.ones(()), np.ones(len(rows), dtype=np.bool_), rows
+    )
+    return term, pt.cast(scale, "float64"), None
+
+
+def _given_rows(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTerm, Any, Any] | None:
+    """Projected Laplace noise, its part in the row space a variable: Laplace noise about answers that move."""
+    mu, row_noise, b = rv.owner.inputs[2:5]
+    found = _asked(mu, x, frame)
+    if found is None or x in ancestors([row_noise, b]) or not found[1].all():
+        return None
+    observed = _value_of(model.rvs_to_values[rv]).astype(np.float64).reshape(-1)
+    term = NoiseTerm(found[0], observed, "l1", np.ones(()), found[1])
+    located = pt.as_tensor_variable(observed) + rv.owner.op.spread(row_noise).flatten()
+    return term, pt.cast(pt.reciprocal(b), "float64"), pt.cast(located, "float64")
 
 
 def _prior(base: Any, cells: int) -> tuple[str, Any, Any, Any] | None:
@@ -236,11 +289,17 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     fiber = exact_fiber(model, value)
     frame = fiber.frame
     known = {id(rv) for rv in _exact_variables(model, x)}
-    terms, scales = [], []
+    terms: list[NoiseTerm] = []
+    scales: list[Any] = []
+    answers: list[Any] = []
+    moving: list[int] = []
     for rv in model.observed_RVs:
         found = _noise_term(model, rv, x, frame)
         if found is not None:
             known.add(id(rv))
+            if found[2] is not None:
+                moving.append(len(terms))
+                answers.append(found[2])
             terms.append(found[0])
             scales.append(found[1])
     base = x.owner.inputs[0]
@@ -254,13 +313,14 @@ def read_model(model: pm.Model, value: Any) -> Reading:
         known.add(id(x))
     others: Sequence[Any] = [*model.free_RVs, *model.observed_RVs, *model.potentials]
     unknown = [rv for rv in others if id(rv) not in known and _depends(model, rv, value)]
-    outputs = [*parameters, *scales] if trials is None else [*parameters, *scales, pt.as_tensor_variable(trials)]
+    outputs = [*parameters, *scales, *answers, *([] if trials is None else [pt.as_tensor_variable(trials)])]
     symbolic = model.replace_rvs_by_values(outputs)
     return Reading(
         fiber,
         tuple(terms),
         family,
-        symbolic[: 2 + len(scales)],
+        tuple(moving),
+        symbolic[: 2 + len(scales) + len(answers)],
         unknown,
         symbolic[-1] if trials is not None else None,
         frame.size if base.ndim == 1 else frame.shape[-1],

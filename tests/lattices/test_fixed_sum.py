@@ -39,7 +39,7 @@ def test_compositions_are_uniform(mass, cells, make_rng):
     state, bits = seed_state(make_rng(mass)), np.zeros(4, dtype=np.uint64)
     draws = np.zeros((4000, cells), dtype=np.int64)
     for row in draws:
-        fixed_sum._compose(state, mass, np.arange(cells), 1, row, bits)
+        fixed_sum.compose(state, mass, np.arange(cells), 1, row, bits)
     assert not bits.any()
     listed = compositions(mass, cells)
     uniform = np.full(len(listed), 1 / len(listed))
@@ -63,7 +63,7 @@ def test_a_composition_of_a_large_mass_is_uniform_in_each_part(mass, make_rng):
     state, bits = seed_state(make_rng(mass)), np.zeros(8, dtype=np.uint64)
     draws = np.zeros((5000, 3), dtype=np.int64)
     for row in draws:
-        fixed_sum._compose(state, mass, np.array([2, 0, 1]), -1, row, bits)
+        fixed_sum.compose(state, mass, np.array([2, 0, 1]), -1, row, bits)
     assert np.all(draws.sum(axis=1) == -mass)
     first = np.arange(mass + 1)
     assert pvalue(-draws[:, [1]], first[:, None], (mass - first + 1) / comb(mass + 2, 2)) > LEVEL

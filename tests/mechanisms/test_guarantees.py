@@ -123,7 +123,9 @@ def test_projected_gaussian_is_calibrated_for_its_neighbours(neighbours, distanc
     assert by_mu.sigma == pytest.approx(distance / 2.0)
     assert by_mu.guarantee.kind == "gdp"
     assert by_mu.guarantee.parameters == pytest.approx({"mu": 2.0, "sensitivity": distance})
-    (row,) = by_mu.guarantee.pairs
+    neighbours_row, row = by_mu.guarantee.pairs
+    assert neighbours_row.loss == pytest.approx({"mu": 2.0})
+    assert neighbours_row.size == pytest.approx(distance)
     assert row.loss["mu"] == pytest.approx(math.sqrt(2) / by_mu.sigma)
     assert "subspace differential privacy" in str(by_mu.guarantee).replace("\n    ", " ")
     assert by_mu.guarantee.sampler == "exact"

@@ -154,7 +154,7 @@ def test_how_the_noise_is_drawn_can_be_asked_for_and_is_told(make_rng):
     with pytest.raises(NotImplementedError, match="no exact sampler"):
         LatticeLaplace(BOTH, epsilon=0.5).release(TABLE, make_rng(1), method="exact")
     projected = ProjectedGaussian(COUNTY, mu=1.0)
-    with pytest.raises(ValueError, match="projected Gaussian noise is always drawn exactly"):
+    with pytest.raises(ValueError, match="the noise of this mechanism is always drawn exactly"):
         projected.noise(make_rng(1), method="mcmc")
     np.testing.assert_array_equal(projected.noise(make_rng(1)), projected.noise(make_rng(1), method="exact"))
 
@@ -192,7 +192,7 @@ def test_no_invariants_at_all(make_rng):
     [
         (
             {"mechanism": "laplace", "invariants": {"parts": []}},
-            "unknown mechanism 'laplace'; known mechanisms are lattice-gaussian, ",
+            "unknown mechanism 'laplace'; known mechanisms are correlated-gaussian, ",
         ),
         ({"mechanism": ["lattice-laplace"], "invariants": {"parts": []}}, "unknown mechanism"),
         ({"invariants": {"parts": []}}, "described by a mapping with 'mechanism'"),

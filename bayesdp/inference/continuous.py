@@ -1,0 +1,212 @@
+"""Counts as real numbers on the space of the exact answers, for NUTS alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import pytensor.tensor as pt
+
+from bayesdp._validate import shown
+from bayesdp.inference._continued import caps, check_base, continued_logp
+from bayesdp.inference._coordinates import coordinates_of
+from bayesdp.inference.registry import remember
+from bayesdp.release import Release
+
+__all__ = ["ContinuousCounts", "ContinuousTable", "continuous_tables", "is_continuous", "observe_continuous"]
+
+_ATTRIBUTE = "_bayesdp_continuous"
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuousTable:
+    """What a model knows about a table of continuous counts.
+
+    Parameters
+    ----------
+    variable : tensor variable
+        The table in the model.
+    release : Release
+        Whose exact part it obeys.
+    fixed : bool array, shape (*table)
+        Cells that have one value only.
+    """
+
+    variable: Any
+    release: Release
+    fixed: npt.NDArray[np.bool_]
+
+
+def ContinuousCounts(name: str, base: Any, release: Release) -> Any:
+    r"""Counts as real numbers, nonnegative and with the exact answers of a release: a fast approximation for large counts.
+
+    .. math:: p(x \mid \theta) \propto \text{base}(x \mid \theta), \qquad x \in \mathbb{R}^{cells}, \; A x = t, \; x \ge 0
+
+    with respect to volume on the space ``A x = t``. `bayesdp.observe` adds the noisy answers. All variables are then
+    continuous: NUTS samples counts and parameters together (`bayesdp.sample` takes nutpie where it is installed). As with
+    `bayesdp.ConfidentialCounts`, what the exact answers say about the parameters is used: the integral over the space
+    stands for the sum over the fiber.
+
+    A function rather than a distribution: it adds three variables to the model.
+
+    ``{name}_coordinates``
+        Free, flat: unconstrained coordinates of the space, scaled so that they are of order 1 in the posterior. For
+        disjoint totals (or no exact answers) shares of what is left of the total, without any dense matrix; otherwise
+        orthonormal coordinates of ``null(A)``, rotated, scaled, and stretched so that the boundary is at infinity.
+    ``{name}``
+        Deterministic, with the dimensions of the release: the table.
+    ``{name}_density``
+        Potential: log-density of the base at the table, and of the change of variables. Constants are left out.
+
+    Parameters
+    ----------
+    name : str
+    base : unnamed PyMC distribution
+        Of whole numbers, continued by the gamma function: Poisson, negative binomial, binomial, beta-binomial,
+        multinomial, Dirichlet-multinomial. Or any continuous distribution, such as ``pm.Normal.dist(mean, sd)`` or
+        ``pm.Gamma.dist``; its density is not renormalised to ``x >= 0``.
+    release : Release
+        Its exact part defines the space, bounds included. Its noisy part is used to choose the coordinates, and enters
+        the posterior by `bayesdp.observe` only.
+
+    Returns
+    -------
+    tensor variable, shape (*table)
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type, or the mass function of `base` has no continuation.
+    ValueError
+        If the model's labels differ from those of the release, nothing is left free, no table agrees with the exact
+        answers, or n of a multinomial law is not what the exact answers say.
+    NotImplementedError
+        If a dense matrix of more than 4,000,000 entries (cells times free dimensions) would be needed: not for disjoint
+        totals without bounds under a prior without bounds. Also if n of a binomial law is not a constant.
+
+    See Also
+    --------
+    bayesdp.ConfidentialCounts : whole numbers, without approximation.
+
+    Notes
+    -----
+    No proposal is ever outside of the space, so that cells near 0 cause no divergences by themselves; but a posterior
+    piled up at the boundary has kinks there (rays to different faces of the space), and draws cost more. Noise laws with
+    absolute values (Laplace) have kinks at the published numbers. Both only slow NUTS down.
+
+    What the approximation costs, against the exact posterior of whole numbers. Three cells with a known total, discrete
+    Laplace noise of scale 2 (then 10), Poisson counts with Gamma(2, 2 / mean) distributed rate; largest error over the
+    cells, in posterior standard deviations, by summation and quadrature:
+
+    ==========  =======  =======  =======  =======
+    mean count  b = 2             b = 10
+    ----------  ----------------  ----------------
+    ..          mean     sd       mean     sd
+    ==========  =======  =======  =======  =======
+    5           TABLE
+    20
+    100
+    1000
+    ==========  =======  =======  =======  =======
+
+    ``pm.sample_prior_predictive`` is refused by PyMC, as for every flat variable.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesdp as bdp
+    >>> county = {"county": ["Alpha", "Beta", "Gamma"]}
+    >>> release = bdp.Release.from_published(
+    ...     county,
+    ...     measured=[bdp.Measured(bdp.Identity(county), [1210, 305, 4480], bdp.noise.DiscreteGaussian(sigma=20.0))],
+    ...     exact=[bdp.Exact(bdp.Totals(county), 6000)],
+    ... )
+    >>> with pm.Model(coords=release.coords) as model:
+    ...     rate = pm.Gamma("rate", 2.0, 0.001, dims="county")
+    ...     x = bdp.ContinuousCounts("x", pm.Poisson.dist(rate), release)
+    ...     bdp.observe(release, x)
+    >>> [variable.name for variable in model.free_RVs]
+    ['rate', 'x_coordinates']
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"name must be a non-empty string, got {name!r}")
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
+    check_base(base)
+    _check_shape(base, release)
+    model = pm.modelcontext(None)
+    _check_labels(model, release)
+    coordinates = coordinates_of(release, caps(base, release))
+    free = pm.Flat(f"{name}_coordinates", shape=coordinates.size)
+    flat, log_jacobian = coordinates.table(free)
+    x = pm.Deterministic(name, pt.reshape(flat, release.frame.shape), dims=release.dims)
+    pm.Potential(f"{name}_density", continued_logp(base, x) + log_jacobian)
+    table = ContinuousTable(x, release, coordinates.fixed.reshape(release.frame.shape))
+    setattr(model, _ATTRIBUTE, {**continuous_tables(model), name: table})
+    return x
+
+
+def _check_shape(base: Any, release: Release) -> None:
+    shape = tuple(int(n) for n in base.shape.eval())
+    if base.owner.op.ndim_supp == 0:
+        fits = len(shape) <= len(release.frame.shape)
+        fits = fits and np.broadcast_shapes(shape, release.frame.shape) == release.frame.shape
+    else:
+        fits = np.prod(shape, dtype=np.int64) == release.frame.size
+    if not fits:
+        raise ValueError(f"base must fit the table of the release, of shape {release.frame.shape}, got shape {shape}")
+
+
+def _check_labels(model: pm.Model, release: Release) -> None:
+    for dim, labels in zip(release.dims, release.frame.labels, strict=True):
+        given = model.coords.get(dim)
+        if given is None or tuple(given) != tuple(labels):
+            problem = "lacks the dimension" if given is None else "has other labels than the release for"
+            raise ValueError(f"the model {problem} {dim!r}; build it with pm.Model(coords=release.coords)")
+
+
+def continuous_tables(model: pm.Model) -> dict[str, ContinuousTable]:
+    """The tables of continuous counts of a model, by name. Empty for copies of a model made by PyMC."""
+    return dict(getattr(model, _ATTRIBUTE, {}))
+
+
+def is_continuous(x: Any, model: pm.Model) -> bool:
+    """Whether a variable is a table of continuous counts of the model."""
+    table = continuous_tables(model).get(getattr(x, "name", None) or "")
+    return table is not None and table.variable is x
+
+
+def observe_continuous(release: Release, x: Any) -> None:
+    """Add the noisy part of a release to the current model; the exact part of continuous counts holds by construction.
+
+    `bayesdp.observe` calls it for tables of `ContinuousCounts`. Lattice laws enter with their formula between whole numbers.
+
+    Parameters
+    ----------
+    release : Release
+        The one that the table was made for, or another about the same table without further exact answers.
+    x : ContinuousCounts
+
+    Raises
+    ------
+    ValueError
+        If the releases are about different tables, or this one knows exact answers that the table does not obey.
+    """
+    # Here, as that module calls this one.
+    from bayesdp.inference.observing import _observe_noisy
+
+    model = pm.modelcontext(None)
+    made_for = continuous_tables(model)[x.name].release
+    if not release.frame.same_cells(made_for.frame):
+        raise ValueError(f"the release must be about the table of {x.name}, {made_for.frame}, got {release.frame}")
+    new = [part for part in release.exact if part not in made_for.exact]
+    if new:
+        raise ValueError(
+            f"{x.name} was made for the exact answers of another release and does not obey {shown(new, 2)}. Put all exact "
+            "answers into one Release and pass it to ContinuousCounts"
+        )
+    data = [_observe_noisy(model, measured, x) for measured in release.measurements]
+    remember(model, release, x, {published.name: published.get_value() for published in data})

@@ -1,0 +1,44 @@
+"""Polytopes with closed forms, and those of tables."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.invariants import Invariants
+from bayesdp.queries import Margins, Totals
+
+type Floats = npt.NDArray[np.float64]
+
+
+def both_margins(rows: int, columns: int) -> Invariants:
+    frame = {"row": range(rows), "column": range(columns)}
+    return Invariants(Margins(frame, ["row"], ["column"]))
+
+
+def moves(rows: int, columns: int) -> tuple[Invariants, Floats]:
+    """All 2 x 2 moves, in coordinates."""
+    tables = []
+    for i, k in combinations(range(rows), 2):
+        for j, m in combinations(range(columns), 2):
+            table = np.zeros((rows, columns))
+            table[i, j] = table[k, m] = 1
+            table[i, m] = table[k, j] = -1
+            tables.append(table)
+    invariants = both_margins(rows, columns)
+    return invariants, invariants.coordinates(np.array(tables))
+
+
+def substitutions(cells: int) -> tuple[Invariants, Floats]:
+    """All differences of two cells with a fixed total: the root polytope."""
+    invariants = Invariants(Totals({"cell": range(cells)}))
+    units = np.eye(cells)
+    pairs = [units[i] - units[j] for i, j in combinations(range(cells), 2)]
+    return invariants, invariants.coordinates(np.array(pairs))
+
+
+def cube(dimension: int) -> Floats:
+    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * dimension)).reshape(dimension, -1).T
+    return signs[signs[:, 0] > 0]

@@ -1,0 +1,218 @@
+"""Draws of K-norm noise: radii are gamma variables, directions and moments as the geometry says."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare, gamma, kstest
+
+from bayesdp.hulls import SymmetricHull, choose_hull_sampler, sample_hull
+from bayesdp.hulls.cones import draw_cones
+from bayesdp.hulls.envelope import envelope_of
+from bayesdp.hulls.hit_and_run import draw_hit_and_run
+from bayesdp.hulls.proposals import proposal_for
+from bayesdp.invariants import Invariants
+from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.hulls.polytopes import Floats, both_margins, cube, moves, substitutions
+
+HEXAGON = np.array([[1.0, 0.0], [0.7, 0.9], [-0.5, 1.1]])
+# Every test below makes at most 40 comparisons at this level.
+LEVEL = 1e-5
+
+
+def draws_of(sampler: str, hull: SymmetricHull, epsilon: float, size: int, invariants: Invariants | None) -> Floats:
+    rng = np.random.default_rng(7)
+    if sampler == "cones":
+        assert hull.boundary is not None
+        return draw_cones(hull.vertices, hull.boundary, epsilon, rng, size)
+    if sampler == "envelope":
+        assert invariants is not None
+        envelope = envelope_of(hull, invariants)
+        assert envelope is not None
+        return envelope.draw(epsilon, rng, size)
+    return draw_hit_and_run(hull, epsilon, rng, size, 20)
+
+
+CASES = [
+    ("cones", moves(3, 3)),
+    ("envelope", moves(3, 3)),
+    ("hit-and-run", moves(3, 3)),
+    ("cones", substitutions(5)),
+    ("envelope", substitutions(5)),
+    ("cones", moves(3, 4)),
+    ("envelope", moves(3, 4)),
+    ("envelope", moves(4, 3)),
+    ("hit-and-run", substitutions(4)),
+    # Stretched, so that l1 noise is far from it.
+    ("envelope", (substitutions(5)[0], substitutions(5)[1] * [1.0, 0.3, 1.0, 0.3])),
+    ("hit-and-run", (substitutions(4)[0], substitutions(4)[1] * [1.0, 0.2, 5.0])),
+]
+
+
+@pytest.mark.parametrize(("sampler", "case"), CASES, ids=lambda value: value if isinstance(value, str) else "")
+def test_radii_and_second_moments(sampler: str, case: tuple[Invariants, Floats]) -> None:
+    invariants, vertices = case
+    hull, size, epsilon = SymmetricHull(vertices), 20_000, 0.7
+    draws = draws_of(sampler, hull, epsilon, size, invariants)
+    assert draws.shape == (size, hull.dimension)
+    # Radii: gamma of shape n and rate epsilon, whatever K.
+    assert kstest(hull.gauge(draws), gamma(hull.dimension, scale=1 / epsilon).cdf).pvalue > LEVEL
+    # Second moments of the triangulation, in all coordinates; 5.3 standard errors are a level below 1e-5 for each of
+    # at most 28 products.
+    expected = hull.second_moment / epsilon**2
+    products = draws[:, :, None] * draws[:, None, :]
+    error = products.std(axis=0) / np.sqrt(size)
+    assert np.max(np.abs(products.mean(axis=0) - expected) / error) < 5.3
+    assert np.max(np.abs(draws.mean(axis=0)) / draws.std(axis=0)) < 5.3 / np.sqrt(size)
+
+
+@pytest.mark.parametrize("sampler", ["cones", "hit-and-run"])
+def test_directions_in_the_plane(sampler: str) -> None:
+    # The probability of a sector is its share of the area of K: by quadrature of radius**2 over angles, with the radius
+    # by linear programs, not by facets.
+    angles = np.linspace(0, 2 * np.pi, 601)
+    rays = np.column_stack([np.cos(angles), np.sin(angles)])
+    density = SymmetricHull(HEXAGON, method="program").gauge(rays) ** -2.0
+    area = np.append(0.0, np.cumsum(0.5 * (density[1:] + density[:-1])))
+    draws = draws_of(sampler, SymmetricHull(HEXAGON), 2.0, 20_000, None)
+    turned = np.arctan2(draws[:, 1], draws[:, 0]) % (2 * np.pi)
+    counts = np.histogram(turned, angles[::25])[0]
+    assert chisquare(counts, np.diff(area[::25]) / area[-1] * 20_000).pvalue > LEVEL
+
+
+def test_cube_coordinates() -> None:
+    # Max-norm noise: given the radius, one coordinate is at the end and the others are uniform. So each |v_i| / ||v|| is
+    # uniform with probability 1 - 1/n, and 1 otherwise.
+    draws = draws_of("cones", SymmetricHull(cube(4)), 1.0, 20_000, None)
+    share = np.abs(draws) / np.abs(draws).max(axis=1, keepdims=True)
+    ends = share > 1 - 1e-12
+    assert np.array_equal(ends.sum(axis=1), np.ones(20_000))
+    assert chisquare(ends.sum(axis=0)).pvalue > LEVEL
+    assert kstest(share[:, 0][~ends[:, 0]], "uniform").pvalue > LEVEL
+
+
+def test_hit_and_run_without_facets_has_the_same_law() -> None:
+    hull = SymmetricHull(HEXAGON, method="program")
+    draws = draw_hit_and_run(hull, 1.0, np.random.default_rng(5), 30, 5)
+    facets = draw_hit_and_run(SymmetricHull(HEXAGON), 1.0, np.random.default_rng(5), 30, 5)
+    assert draws == pytest.approx(facets, abs=1e-7)  # the same random numbers lead to the same points
+
+
+def test_l1_proposals_of_blocks() -> None:
+    # Two totals of different sizes, a cell alone in its total, and free cells.
+    frame = {"cell": range(9)}
+    rows = np.zeros((3, 9), dtype=int)
+    rows[0, [0, 3, 5]], rows[1, [1, 2, 6, 7]], rows[2, 4] = 1, 1, 1
+    invariants = Invariants(LinearQuery(frame, rows, ["first", "second", "alone"]))
+    proposal = proposal_for(invariants)
+    assert proposal is not None
+    size, rate = 30_000, 1.3
+    draws = proposal.draw(rate, np.random.default_rng(1), size)
+    assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-12 * 100
+    assert np.all(draws[:, 4] == 0)
+    for cells in ([0, 3, 5], [1, 2, 6, 7]):
+        length = np.abs(draws[:, cells]).sum(axis=1)
+        # In R**(m-1) with density exp(-rate l1 norm): the norm is a gamma variable of shape m - 1.
+        assert kstest(length, gamma(len(cells) - 1, scale=1 / rate).cdf).pvalue > LEVEL
+        m = len(cells)
+        expected = (2 * m - 1) * (m - 1) / (rate**2 * (m + 1) * m)  # variance of a cell: s (D - D')
+        assert draws[:, cells].var(axis=0) == pytest.approx(np.full(m, expected), rel=0.08)
+    assert kstest(draws[:, 8] * rate, "laplace").pvalue > LEVEL
+    assert abs(np.corrcoef(np.abs(draws[:, [0, 1, 8]]).T)[np.triu_indices(3, 1)]).max() < 4.5 / np.sqrt(size)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 4), (3, 3), (4, 3), (3, 5), (5, 5)])
+def test_l1_proposals_of_tables(shape: tuple[int, int]) -> None:
+    invariants = both_margins(*shape)
+    proposal = proposal_for(invariants)
+    assert proposal is not None
+    size, rate = 20_000, 0.6
+    draws = proposal.draw(rate, np.random.default_rng(2), size)
+    assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-10
+    length = np.abs(draws).sum(axis=1)
+    assert kstest(length, gamma(invariants.dimension, scale=1 / rate).cdf).pvalue > LEVEL
+    # Cells are exchangeable.
+    deviations = (draws**2).mean(axis=0) / (draws**2).mean() - 1
+    assert np.max(np.abs(deviations)) < 5 * np.std(draws**2) / np.mean(draws**2) / np.sqrt(size)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3, 4)])
+def test_l1_proposals_of_tables_against_a_triangulation(shape: tuple[int, int]) -> None:
+    # The l1 ball of tables with zero margins is the hull of the 2 x 2 moves and the 3-cycles, each of length 1: its
+    # triangulation gives the second moments of l1 noise in closed form.
+    invariants, steps = moves(*shape)
+    cycle = np.eye(3) - np.roll(np.eye(3), 1, axis=1)
+    cycles = np.zeros((0, *shape))
+    for columns in combinations(range(shape[1]), 3):
+        for rows in permutations(range(3)):
+            table = np.zeros((1, *shape))
+            table[0][np.ix_(rows, columns)] = cycle
+            cycles = np.concatenate([cycles, table])
+    ball = SymmetricHull(np.concatenate([steps / 4, invariants.coordinates(cycles) / 6]))
+    proposal = proposal_for(invariants)
+    assert proposal is not None
+    size = 40_000
+    draws = proposal.draw(1.0, np.random.default_rng(3), size)
+    points = invariants.coordinates(draws.reshape(-1, *shape))
+    assert ball.gauge(points) == pytest.approx(np.abs(draws).sum(axis=1), rel=1e-10)
+    products = points[:, :, None] * points[:, None, :]
+    error = products.std(axis=0) / np.sqrt(size)
+    assert ball.second_moment is not None
+    assert np.max(np.abs(products.mean(axis=0) - ball.second_moment) / error) < 5.3
+
+
+def test_tables_are_recognised_by_their_null_space() -> None:
+    frame = {"row": range(3), "column": range(4)}
+    margins = Margins(frame, ["row"], ["column"])
+    general = Invariants(LinearQuery(frame, margins.matrix.toarray(), margins.names))
+    found = proposal_for(general)
+    assert found is not None
+    assert found.table == (3, 4)
+    flat = Invariants(Margins({"row": range(3), "one": ["only"], "column": range(4)}, ["row"], ["column"]))
+    thin = proposal_for(flat)
+    assert thin is not None
+    assert thin.table == (3, 4)
+    # Six independent invariants of another kind.
+    rows = np.array([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], *np.eye(12, dtype=int)[:5]])
+    assert proposal_for(Invariants(LinearQuery(frame, rows, list("abcdef")))) is None
+    assert proposal_for(Invariants(Margins({"a": range(2), "b": range(2), "c": range(2)}, ["a"], ["b"]))) is None
+
+
+def test_the_sampler_is_chosen_by_what_is_known() -> None:
+    invariants, vertices = moves(3, 3)
+    assert choose_hull_sampler(SymmetricHull(vertices), invariants).name == "cones"
+    program = SymmetricHull(vertices, method="program")
+    assert choose_hull_sampler(program, invariants).name == "envelope"
+    assert choose_hull_sampler(program).name == "hit-and-run"
+    forced = choose_hull_sampler(SymmetricHull(vertices), invariants, "mcmc", 12)
+    assert (forced.exact, forced.name, forced.sweeps) == (False, "hit-and-run", 12)
+    assert "12 sweeps, convergence not certified" in forced.words
+    with pytest.raises(NotImplementedError, match=r"no exact sampler is known for .*method='mcmc' draws approximately"):
+        choose_hull_sampler(program, method="exact")
+    with pytest.raises(ValueError, match="of dimension 6, but it has dimension 4"):
+        choose_hull_sampler(program, both_margins(3, 4))
+    with pytest.raises(ValueError, match="method must be one of"):
+        sample_hull(program, 1.0, np.random.default_rng(1), 1, invariants, "gibbs")
+    with pytest.raises(ValueError, match="sweeps must be an integer greater than 0"):
+        choose_hull_sampler(program, invariants, "mcmc", 0)
+
+
+def test_an_envelope_that_accepts_too_little_is_not_used() -> None:
+    # One record comes or goes, 60 cells with a fixed total: l1 noise has hardly anything in common with the hull.
+    invariants = Invariants(Totals({"cell": range(60)}))
+    hull = SymmetricHull(invariants.coordinates(np.eye(60)))
+    assert envelope_of(hull, invariants) is None
+    assert choose_hull_sampler(hull, invariants).name == "hit-and-run"
+
+
+def test_five_by_five_is_exact() -> None:
+    # Beyond the paper's algorithm: radii only, 200 draws with a linear program each.
+    invariants, vertices = moves(5, 5)
+    hull = SymmetricHull(vertices)
+    assert choose_hull_sampler(hull, invariants).name == "envelope"
+    draws = sample_hull(hull, 2.0, np.random.default_rng(4), 200, invariants)
+    assert kstest(hull.gauge(draws), gamma(16, scale=0.5).cdf).pvalue > LEVEL
+    # Published mean square 260 / epsilon**2, to +-5%; its standard error here is about 3.5%.
+    assert np.mean(np.sum(draws**2, axis=1)) * 4 == pytest.approx(258, rel=0.16)

@@ -1,0 +1,220 @@
+"""The step method of row-space noise: its law, what PyMC asks of it, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import arviz as az
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import Competence
+from scipy.stats import kstest
+
+from bayesdp import noise
+from bayesdp.distributions import ProjectedLaplaceGivenRows, RowSpaceNoise
+from bayesdp.invariants import Invariants
+from bayesdp.lattices.random import seed_state
+from bayesdp.noise._row_noise import directions_of, row_coordinates, sweep
+from bayesdp.noise._rows import row_basis
+from bayesdp.queries import LinearQuery, Margins
+from bayesdp.steps import RowNoiseGibbs
+from bayesdp.steps.row_gibbs import register
+from tests.noise.oracles import all_margins, frame_of
+from tests.steps.models import run
+
+Y = np.array([[5.0, 3.0], [2.0, 7.0]])
+MOVE = np.array([[1.0, -1.0], [-1.0, 1.0]])
+PAIR = all_margins(2, 2)
+
+
+def chain(invariants: Invariants, u: np.ndarray, b: float, draws: int, thin: int = 1) -> np.ndarray:
+    """Draws of w given u."""
+    own, state = directions_of(invariants), seed_state(np.random.default_rng(7))
+    w, out = np.zeros(invariants.rank), []
+    e = u.reshape(-1).astype(np.float64)
+    for _ in range(draws):
+        sweep(
+            e, w, b, own.cell_starts, own.cells, own.cell_entries, own.w_starts, own.places, own.w_entries, thin, state
+        )
+        out.append(w.copy())
+    assert e == pytest.approx(u.reshape(-1) + row_basis(invariants).T @ w, abs=1e-9)
+    return np.array(out)
+
+
+def grid_law(invariants: Invariants, u: np.ndarray, b: float, grid: np.ndarray) -> list[np.ndarray]:
+    """Cumulative marginal laws of each w on a grid, by summing the joint density over all of them."""
+    rows = row_basis(invariants).toarray()
+    axes = np.meshgrid(*[grid] * len(rows), indexing="ij", sparse=True)
+    exponent = sum(
+        np.abs(value + sum(r * w for r, w in zip(column, axes, strict=True) if r))
+        for value, column in zip(u.reshape(-1), rows.T, strict=True)
+    )
+    mass = np.exp(-(exponent - exponent.min()) / b)
+    laws = []
+    for k in range(len(rows)):
+        own = mass.sum(axis=tuple(a for a in range(len(rows)) if a != k))
+        laws.append(np.cumsum(own / own.sum()) - 0.5 * own / own.sum())
+    return laws
+
+
+class TestLaw:
+    @pytest.mark.parametrize(
+        ("invariants", "u", "points"),
+        [
+            (PAIR, 1.2 * MOVE, 160),
+            (all_margins(2, 3), np.array([[1.0, -3.0, 2.0], [-1.0, 3.0, -2.0]]), 48),
+            (
+                Invariants(LinearQuery(frame_of(4), [[1, 2, 0, 0], [0, 1, -1, 3]], ["a", "b"])),
+                np.array([2.0, -1, -1, 0]),
+                400,
+            ),
+        ],
+        ids=["2x2", "2x3", "matrix"],
+    )
+    def test_row_noise_given_the_projected_noise(self, invariants: Invariants, u: np.ndarray, points: int) -> None:
+        # Against numerical integration over all w; false-alarm rate 1e-4 for each of nine comparisons.
+        b = 1.5
+        grid = np.linspace(-11.0, 11.0, points)
+        draws = chain(invariants, u, b, 3000, thin=4)
+        for own, law in zip(draws.T, grid_law(invariants, u, b, grid), strict=True):
+            assert kstest(own, lambda x, law=law: np.interp(x, grid, law)).pvalue > 1e-4
+
+    def test_mixing(self) -> None:
+        # Redundant rows are among the directions. Without them rows and columns rise and fall against each other, and the
+        # smallest of these numbers of effective draws would be 0.22 a sweep.
+        invariants = all_margins(4, 4)
+        u = invariants.project(np.random.default_rng(1).laplace(size=(4, 4)))
+        fitted = chain(invariants, u, 1.0, 4000) @ row_basis(invariants).toarray()
+        assert min(float(az.ess(fitted[None, :, cell])) for cell in range(16)) > 0.4 * 4000
+
+    def test_coordinates_of_directions(self) -> None:
+        invariants = Invariants(Margins(frame_of(3, 4, 2), ["d0", "d2"], ["d1", "d2"]))
+        table = np.random.default_rng(1).normal(size=(2, 24))
+        w = row_coordinates(invariants, table)
+        assert w @ row_basis(invariants) == pytest.approx(
+            table - invariants.project(table.reshape(2, 3, 4, 2)).reshape(2, -1)
+        )
+        own = directions_of(invariants)
+        for k in range(len(own.w_starts) - 1):
+            made = np.zeros(24)
+            for i in range(own.w_starts[k], own.w_starts[k + 1]):
+                made += own.w_entries[i] * row_basis(invariants).toarray()[own.places[i]]
+            direct = np.zeros(24)
+            part = slice(own.cell_starts[k], own.cell_starts[k + 1])
+            direct[own.cells[part]] = own.cell_entries[part]
+            assert made == pytest.approx(direct, abs=1e-12)
+
+
+def model_of(b: Any = 1.5, scale_of_s: float = 2.0) -> pm.Model:
+    """One real unknown along the only free direction, and latent row-space noise."""
+    with pm.Model() as model:
+        s = pm.Normal("s", 0.0, scale_of_s)
+        w = RowSpaceNoise("w", b, invariants=PAIR)
+        ProjectedLaplaceGivenRows("y", Y - MOVE + s * MOVE, w, b, invariants=PAIR, observed=Y)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model() -> pm.Model:
+    return model_of()
+
+
+class TestPosterior:
+    def test_of_a_continuous_table_against_quadrature(self, model: pm.Model) -> None:
+        # NUTS for the table given w and exact draws of w: the posterior of the table must be that of the projected law,
+        # whose density in rank 3 is in tests/noise. False-alarm rate 1e-4.
+        tree = run(model, draws=4000, tune=500, seed=5)
+        grid = np.linspace(-9.0, 11.0, 161)
+        law = noise.ProjectedLaplace(1.5)
+        z = 4 * np.abs(1 - grid) / 1.5
+        logs = np.log(15 + 15 * z + 6 * z**2 + z**3) - z - grid**2 / 8
+        assert logs[0] - logs[80] == pytest.approx(
+            law.logp(Y, Y - MOVE + grid[0] * MOVE, PAIR) - law.logp(Y, Y - MOVE + grid[80] * MOVE, PAIR)
+            - (grid[0] ** 2 - grid[80] ** 2) / 8, rel=1e-9
+        )  # fmt: skip
+        mass = np.exp(logs - logs.max())
+        cdf = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
+        draws = tree.posterior["s"].values
+        thin = math.ceil(draws.size / float(az.ess(draws)))
+        assert thin < 12
+        assert kstest(draws[:, ::thin].reshape(-1), lambda x: np.interp(x, grid, cdf)).pvalue > 1e-4
+
+
+class TestContract:
+    def test_assigned_by_itself(self, model: pm.Model) -> None:
+        register()
+        assert STEP_METHODS.count(RowNoiseGibbs) == 1
+        for rv in model.free_RVs:
+            expected = Competence.IDEAL if rv.name == "w" else Competence.INCOMPATIBLE
+            assert RowNoiseGibbs.competence(rv, True) == expected
+        tree = run(model, draws=5, tune=5, row_noise_gibbs={"sweeps": 3})
+        assert {"row_noise_l1", "tree_depth"} <= set(tree.sample_stats.data_vars)
+
+    def test_keys_keep_their_order_and_the_point_its_values(self, model: pm.Model) -> None:
+        with model:
+            step = RowNoiseGibbs()
+        step.setup_chain(np.random.default_rng(1), 10, 10)
+        point = model.initial_point()
+        for order in (list(point), list(point)[::-1]):
+            given = {name: np.array(point[name]) for name in order}
+            for value in given.values():
+                value.setflags(write=False)  # multiprocess chains hold views of shared memory
+            new, [stats] = step.step(given)
+            assert list(new) == order
+            assert np.array_equal(given["w"], point["w"])
+            assert not np.array_equal(new["w"], point["w"])
+            assert set(stats) == set(RowNoiseGibbs.stats_dtypes_shapes)
+            assert np.ndim(stats["row_noise_l1"]) == 0
+
+    def test_sampling_state_and_pickling(self, model: pm.Model) -> None:
+        with model:
+            step = RowNoiseGibbs(sweeps=2)
+        point = model.initial_point()
+        step.setup_chain(np.random.default_rng(1), 5, 5)
+        state = step.sampling_state
+        first = [step.step(point)[0]["w"] for _ in range(3)]
+        step.sampling_state = state
+        again = [step.step(point)[0]["w"] for _ in range(3)]
+        np.testing.assert_array_equal(first, again)
+        copy = cloudpickle.loads(cloudpickle.dumps(step))
+        for made in (step, copy):
+            made.setup_chain(np.random.default_rng(2), 5, 5)
+        np.testing.assert_array_equal(step.step(point)[0]["w"], copy.step(point)[0]["w"])
+
+    def test_seeds_and_cores(self, model: pm.Model) -> None:
+        one, forked = run(model, seed=3), run(model, seed=3, cores=2, mp_ctx="fork")
+        other = run(model, seed=4)
+        np.testing.assert_array_equal(one.posterior["w"], forked.posterior["w"])
+        assert not np.array_equal(one.posterior["w"], other.posterior["w"])
+        assert not np.array_equal(one.posterior["w"][0], one.posterior["w"][1])
+
+
+class TestRefusals:
+    def test_other_variables(self, model: pm.Model) -> None:
+        with model, pytest.raises(TypeError, match="'s' is not one"):
+            RowNoiseGibbs([model["s"]])
+        with model, pytest.raises(ValueError, match="sweeps"):
+            RowNoiseGibbs(sweeps=0)
+
+    def test_noise_that_stands_nowhere_or_elsewhere(self) -> None:
+        with pm.Model() as alone:
+            RowSpaceNoise("w", 1.0, invariants=PAIR)
+        with alone, pytest.raises(ValueError, match="what depends on it is: nothing"):
+            RowNoiseGibbs()
+        used = model_of()
+        with used:
+            pm.Potential("again", -used["w"].sum())
+        with used, pytest.raises(ValueError, match="what depends on it is: 'y', 'again'"):
+            RowNoiseGibbs()
+
+    def test_other_invariants(self) -> None:
+        with pm.Model() as mixed:
+            w = RowSpaceNoise("w", 1.0, invariants=Invariants(Margins(frame_of(2, 4), ["d0"])))
+            other = Invariants(LinearQuery(frame_of(2, 4), np.eye(2, 8, dtype=int), ["a", "b"]))
+            ProjectedLaplaceGivenRows("y", np.zeros((2, 4)), w, 1.0, invariants=other, observed=np.zeros((2, 4)))
+        with mixed, pytest.raises(ValueError, match="'w' and 'y' must have the same invariants"):
+            RowNoiseGibbs()
