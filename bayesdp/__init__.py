@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bayesdp.inference import ConfidentialCounts, FlatCounts, feasible_point, observe, sample
     from bayesdp.invariants import Invariants
     from bayesdp.mechanisms import (
+        CorrelatedGaussian,
         ExtendedGaussian,
         ExtendedLaplace,
         KNorm,
@@ -42,6 +43,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Composition",
     "ConfidentialCounts",
+    "CorrelatedGaussian",
     "Exact",
     "ExtendedGaussian",
     "ExtendedLaplace",
@@ -77,6 +79,7 @@ __all__ = [
 _HOME: Final[Mapping[str, str]] = {
     "Composition": "bayesdp.composition",
     "ConfidentialCounts": "bayesdp.inference",
+    "CorrelatedGaussian": "bayesdp.mechanisms",
     "Exact": "bayesdp.release",
     "ExtendedGaussian": "bayesdp.mechanisms",
     "ExtendedLaplace": "bayesdp.mechanisms",

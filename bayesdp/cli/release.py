@@ -19,13 +19,18 @@ noise.
 Labels are published with the release: they must come from a public list."""
 
 _MECHANISMS = {
+    "correlated-gaussian": "CorrelatedGaussian",
+    "extended-gaussian": "ExtendedGaussian",
+    "extended-laplace": "ExtendedLaplace",
+    "k-norm": "KNorm",
     "lattice-laplace": "LatticeLaplace",
     "lattice-gaussian": "LatticeGaussian",
     "projected-gaussian": "ProjectedGaussian",
+    "projected-laplace": "ProjectedLaplace",
 }
 """Name -> class; written down here so that --help does not import them."""
 
-_PARAMETERS = ("epsilon", "delta", "rho", "mu", "norm", "sensitivity")
+_PARAMETERS = ("epsilon", "delta", "rho", "mu", "norm", "sensitivity", "neighbours")
 
 
 def add(commands: Any) -> None:
@@ -51,7 +56,18 @@ def add(commands: Any) -> None:
     own.add_argument("--epsilon", type=float, help="privacy loss; with --delta for the Gaussian mechanisms")
     own.add_argument("--delta", type=float, help="probability of a larger loss, with --epsilon")
     own.add_argument("--rho", type=float, help="zero-concentrated privacy loss of the Gaussian mechanisms")
-    own.add_argument("--mu", type=float, help="Gaussian privacy loss of projected-gaussian")
+    own.add_argument("--mu", type=float, help="Gaussian privacy loss of the mechanisms with real normal noise")
+    own.add_argument(
+        "--query",
+        action="append",
+        metavar="QUERY",
+        help=f"what the noise is added to, for mechanisms with real noise: {FORMS}; repeat to stack (default: cells)",
+    )
+    own.add_argument(
+        "--neighbours",
+        choices=("substitution", "add-remove"),
+        help="what one person can change, for mechanisms with real noise (default: substitution)",
+    )
     own.add_argument("--norm", choices=("l1", "l2"), help="norm of the lattice Laplace noise (default: l1)")
     own.add_argument(
         "--sensitivity", type=float, help="size of the difference, in counts, that the loss refers to (default: 1)"
@@ -64,6 +80,8 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     from dataclasses import MISSING, fields
+    from functools import reduce
+    from operator import add as add_queries
 
     import numpy as np
 
@@ -87,6 +105,10 @@ def run(args: argparse.Namespace) -> int:
     for item in fields(kind):
         if item.default is MISSING and item.name in _PARAMETERS and item.name not in given:
             raise ValueError(f"{args.mechanism} needs --{item.name}")
+    if args.query:
+        if "query" not in [item.name for item in fields(kind)]:
+            raise ValueError(f"--query is no parameter of {args.mechanism}, whose noise is on the cells")
+        given["query"] = reduce(add_queries, [parse_query(text, frame) for text in args.query])
     mechanism = kind(invariants, **given)
     rng = None if args.seed is None else np.random.default_rng(args.seed)
     release = mechanism.release(table, rng=rng)

@@ -69,7 +69,7 @@ def _compiled(op: BlocksDensity, node: Any, **_: Any) -> tuple[Any, int]:
         value, derivative = blocks_density(u, b.item(), starts, cells, entries, gradient)
         return np.asarray(value), gradient, np.asarray(derivative)
 
-    return density, 1
+    return density, 2
 
 
 def blocks_log_density(difference: Any, b: Any, invariants: Invariants) -> Any:

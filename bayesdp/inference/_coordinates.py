@@ -13,20 +13,25 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pytensor
+import pytensor.sparse as ps
 import pytensor.tensor as pt
 import scipy.linalg
+import scipy.sparse as sp
 
 from bayesdp.inference._polytope import Limits, guide, inside, precision
 from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.release import Release
 
-__all__ = ["Coordinates", "Rays", "Sticks", "coordinates_of"]
+__all__ = ["Coordinates", "Rays", "Splits", "coordinates_of"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 _DENSE_ENTRIES = 4_000_000
 """Entries of a dense matrix (cells times free dimensions) up to which it is built."""
+
+_SMALL_ENTRIES = 10_000
+"""Entries of a matrix up to which it is stored densely although it is sparse."""
 
 _LONGEST = 2.0
 """Largest scale of a coordinate on the logistic or logarithmic scale."""
@@ -48,25 +53,26 @@ class Coordinates(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Sticks:
-    """Disjoint totals: each block is a stick, broken into its cells one after the other; free cells are exponentials.
+class Splits:
+    r"""Disjoint totals: each total is split in two, again and again down to cells; free cells are exponentials.
 
-    Within a block with total t, the cells in ascending order of a first guess take the share ``logistic(z_k)`` of what
-    the cells before them have left, and the last and largest takes the rest. So the coordinates are nearly independent
-    in the posterior: the last cell absorbs what the others do.
+    A split gives the share ``logistic(z)`` to one half of the cells and the rest to the other, halves of similar counts.
+    So the coordinates are nearly independent in the posterior, in blocks of any size (breaking off one cell after the
+    other is badly conditioned in large ones). The logarithm of a cell is the logarithm of its total plus those of the
+    shares on its way. The Jacobian has, for every split, ``(share)^a (1 - share)^b`` with a and b the cells on either side.
 
     Parameters
     ----------
     point : float array, shape (cells,)
         Positive numbers with the block totals, at coordinates 0; fixed cells have their values.
-    scale : float array, shape (cells,)
+    sd : float array, shape (cells,)
         Approximate posterior standard deviation of each cell.
     blocks : int array, shape (cells,)
         Block of each cell, -1 for free cells, -2 for fixed ones.
     """
 
     point: Floats
-    scale: Floats
+    sd: Floats
     blocks: Ints
 
     @property
@@ -75,62 +81,68 @@ class Sticks:
         return self.blocks == -2
 
     @cached_property
-    def _sorted(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """Cells that break off, the rests of the blocks, free cells, fixed cells; the first two block by block."""
+    def _moving(self) -> Ints:
+        """Cells in blocks, block by block and in ascending order inside."""
         cells = np.lexsort((self.point, self.blocks))
-        cells = cells[self.blocks[cells] >= 0]
-        last = np.diff(self.blocks[cells], append=-1) != 0
-        return cells[~last], cells[last], np.flatnonzero(self.blocks == -1), np.flatnonzero(self.fixed)
+        return cells[self.blocks[cells] >= 0]
 
     @cached_property
-    def _stick(self) -> tuple[Ints, Ints, Floats]:
-        """For each cell that breaks off its block's number; where each block starts among them; logarithms of totals."""
-        broken, rest, _, _ = self._sorted
-        number = np.searchsorted(self.blocks[rest], self.blocks[broken])
-        start = np.searchsorted(number, np.arange(len(rest) + 1))
-        totals = self.point[rest] + np.bincount(number, self.point[broken], minlength=len(rest))
-        return number, start, np.log(totals)
+    def _splits(self) -> list[tuple[Ints, Ints]]:
+        """Both halves of every split, as positions among the moving cells."""
+        starts = np.flatnonzero(np.diff(self.blocks[self._moving], prepend=-1))
+        waiting = np.split(np.arange(len(self._moving)), starts[1:]) if len(starts) else []
+        found: list[tuple[Ints, Ints]] = []
+        while waiting:
+            cells = waiting.pop()
+            if len(cells) > 1:
+                # Every other one in ascending order: halves of similar sums at every level.
+                found.append((cells[::2], cells[1::2]))
+                waiting += found[-1]
+        return found
 
     @property
     def size(self) -> int:
         """Number of coordinates."""
-        return len(self._sorted[0]) + len(self._sorted[2])
+        return len(self._splits) + int(np.sum(self.blocks == -1))
+
+    def _paths(self) -> sp.csr_matrix:
+        """Which shares a moving cell is the product of, shape (moving cells, 2 x splits): first halves, second halves."""
+        halves = [first for first, _ in self._splits] + [second for _, second in self._splits]
+        rows = np.concatenate(halves)
+        columns = np.repeat(np.arange(len(halves)), [len(half) for half in halves])
+        return sp.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(self._moving), len(halves)))
 
     def table(self, u: Any) -> tuple[Any, Any]:
         """The flat table of symbolic coordinates, and the log-Jacobian up to a constant."""
-        broken, rest, free, fixed = self._sorted
-        number, start, log_totals = self._stick
-        before = log_totals[number] + _log_left(self._at_zero)[np.arange(len(broken))]
-        before -= _log_left(self._at_zero)[start[number]]
-        share = np.exp(np.log(self.point[broken]) - before)
-        width = np.minimum(self.scale[broken] / (self.point[broken] * (1.0 - share)), _LONGEST)
-        z = self._at_zero + width * u[: len(broken)]
-        left = pt.concatenate([np.zeros(1), pt.cumsum(-pt.softplus(z))])
-        log_before = log_totals[number] + left[: len(broken)] - left[start[number]]
-        log_broken = log_before - pt.softplus(-z)
-        log_rest = log_totals + left[start[1:]] - left[start[:-1]]
-        widths = np.minimum(self.scale[free] / self.point[free], _LONGEST)
-        log_free = np.log(self.point[free]) + widths * u[len(broken) :]
-        values = pt.concatenate([pt.exp(log_broken), pt.exp(log_rest), pt.exp(log_free), self.point[fixed]])
-        place = np.argsort(np.concatenate([broken, rest, free, fixed]))
-        return values[place], pt.sum(log_broken - pt.softplus(z)) + pt.sum(log_free)
-
-    @cached_property
-    def _at_zero(self) -> Floats:
-        """Log-odds of the shares at `point`."""
-        broken, rest, _, _ = self._sorted
-        number, start, _ = self._stick
-        own = np.zeros(len(broken))
-        for block in range(len(rest)):  # once, in the setting up
-            of_block = slice(start[block], start[block + 1])
-            x = np.append(self.point[broken[of_block]], self.point[rest[block]])
-            own[of_block] = np.log(x[:-1]) - np.log(np.cumsum(x[::-1])[::-1][1:])
-        return own
+        free, fixed = np.flatnonzero(self.blocks == -1), np.flatnonzero(self.fixed)
+        logs: list[Any] = []
+        log_jacobian: Any = pt.zeros(())
+        if self._splits:
+            x, variance = self.point[self._moving], self.sd[self._moving] ** 2
+            sums = np.array([[own[half].sum() for half in pair] for pair in self._splits for own in (x, variance)])
+            mass, spread = sums[::2], sums[1::2]
+            width = np.sqrt(spread.prod(axis=1) / spread.sum(axis=1)) * (1.0 / mass).sum(axis=1)
+            z = np.log(mass[:, 0] / mass[:, 1]) + np.minimum(width, _LONGEST) * u[: len(self._splits)]
+            shares = -pt.concatenate([pt.softplus(-z), pt.softplus(z)])
+            paths = self._paths()
+            block = self.blocks[self._moving]
+            total = np.bincount(block, x)[block]
+            logs.append(np.log(total) + _product(paths, shares))
+            log_jacobian = log_jacobian + pt.dot(np.asarray(paths.sum(axis=0)).ravel(), shares)
+        if len(free):
+            width = np.minimum(self.sd[free] / self.point[free], _LONGEST)
+            logs.append(np.log(self.point[free]) + width * u[len(self._splits) :])
+            log_jacobian = log_jacobian + pt.sum(logs[-1])
+        values = pt.concatenate([*(pt.exp(own) for own in logs), self.point[fixed]])
+        place = np.argsort(np.concatenate([self._moving, free, fixed]))
+        return values[place], log_jacobian
 
 
-def _log_left(z: Floats) -> Floats:
-    """Running logarithm of what shares with the log-odds z leave."""
-    return np.concatenate([[0.0], np.cumsum(-np.logaddexp(0.0, z))])
+def _product(matrix: sp.csr_matrix, vector: Any) -> Any:
+    """A constant sparse matrix times a vector; dense where it is small, which compiles faster."""
+    if matrix.shape[0] * matrix.shape[1] <= _SMALL_ENTRIES:
+        return pt.dot(matrix.toarray(), vector)
+    return ps.structured_dot(ps.as_sparse_variable(matrix), vector[:, None])[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +222,7 @@ def coordinates_of(release: Release, cap: Floats) -> Coordinates:
     blocks = release.invariants.blocks
     bounded = any(part.sign != "=" for part in release.exact)
     if blocks is not None and not bounded and np.all(cap >= _largest(blocks, start)):
-        found: Coordinates = _sticks(release, blocks, start)
+        found: Coordinates = _splits_of(release, blocks, start)
     else:
         found = _rays(release, cap)
     if not found.size:
@@ -226,7 +238,7 @@ def _largest(blocks: Ints, start: Floats) -> Floats:
     return np.where(blocks >= 0, totals[np.maximum(blocks, 0)], np.inf)
 
 
-def _sticks(release: Release, blocks: Ints, start: Floats) -> Sticks:
+def _splits_of(release: Release, blocks: Ints, start: Floats) -> Splits:
     point = np.maximum(guide(release), 0.5)
     total, members = _largest(blocks, start), np.bincount(blocks + 1)
     fixed = (blocks >= 0) & ((total == 0) | (members[blocks + 1] == 1))
@@ -234,7 +246,7 @@ def _sticks(release: Release, blocks: Ints, start: Floats) -> Sticks:
     for block in np.unique(own[own >= 0]):
         point[own == block] *= total[own == block][0] / point[own == block].sum()
     point[fixed] = start[fixed]
-    return Sticks(point, 1.0 / np.sqrt(precision(release, None, point)), own)
+    return Splits(point, 1.0 / np.sqrt(precision(release, None, point)), own)
 
 
 def _rays(release: Release, cap: Floats) -> Rays:

@@ -9,7 +9,7 @@ import xarray as xr
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.inference.registry import releases_of
-from bayesdp.lattices import choose_sampler
+from bayesdp.lattices import sampler_for
 
 __all__ = ["add_prior_predictive"]
 

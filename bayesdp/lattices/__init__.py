@@ -2,22 +2,22 @@
 
 - the lattice: `kernel_basis` of invariants, `integer_kernel` of a matrix;
 - directions to move in, with what is known of their connectivity: `moves_for`, `Moves`;
-- noise on the lattice: `sample_noise`, and how it is drawn: `choose_sampler`, `Sampler`.
+- noise on the lattice: `sample_noise`, and how it is drawn: `sampler_for`, `Sampler`.
 """
 
 from __future__ import annotations
 
 from bayesdp.lattices.basis import integer_kernel, kernel_basis
 from bayesdp.lattices.moves import Moves, moves_for
-from bayesdp.lattices.samplers import DEFAULT_SWEEPS, Sampler, choose_sampler, sample_noise
+from bayesdp.lattices.samplers import DEFAULT_SWEEPS, Sampler, sample_noise, sampler_for
 
 __all__ = [
     "DEFAULT_SWEEPS",
     "Moves",
     "Sampler",
-    "choose_sampler",
     "integer_kernel",
     "kernel_basis",
     "moves_for",
     "sample_noise",
+    "sampler_for",
 ]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from flint import fmpz_mat
 
 from bayesdp.lattices.group_sums import log_sum_mass, split_sum, sum_ratios
-from bayesdp.lattices.integers import discrete_laplace
+from bayesdp.lattices.integers import geometric
 from bayesdp.lattices.parts import General
 from bayesdp.lattices.random import seed_state, uniform
 
@@ -149,10 +149,14 @@ def _try(
 ) -> float:  # fmt: skip
     """Draw the cells of the other groups, set the sums of the pivots; the probability that they are kept."""
     pivots = len(relation)
+    zero = math.tanh(0.5 * epsilon)  # the probability of zero
     for group in range(pivots, len(starts) - 1):
         total = 0
         for at in range(starts[group], starts[group + 1]):
-            value = discrete_laplace(state, epsilon)
+            value = 0
+            if uniform(state) >= zero:  # one logarithm, where the difference of two geometric ones takes two
+                value = 1 + geometric(state, epsilon)
+                value = value if uniform(state) < 0.5 else -value
             row[order[at]] = value
             total += value
         sums[group] = total

@@ -10,20 +10,23 @@ import numpy.typing as npt
 
 from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.fixed_sum import draw_fixed_sums
+from bayesdp.lattices.exact import Exact, exact_sampler
 from bayesdp.lattices.gibbs import draw_gibbs
-from bayesdp.lattices.lines import draw_lines, has_lines
 
-__all__ = ["DEFAULT_SWEEPS", "LAWS", "METHODS", "Sampler", "choose_sampler", "sample_noise"]
+__all__ = ["DEFAULT_SWEEPS", "LAWS", "METHODS", "MOST_TRIES", "Sampler", "sample_noise", "sampler_for"]
 
 LAWS = ("l1", "l2", "gaussian")
 """Mass ``exp(-scale ||z||_1)``, ``exp(-scale ||z||_2)``, ``exp(-||z||_2**2 / (2 scale**2))``."""
 
 METHODS = ("auto", "exact", "mcmc")
-"""``auto``: exact where there is an exact sampler, else mcmc."""
+"""``auto``: exact where there is an exact sampler that keeps enough of its tries, else mcmc."""
 
 DEFAULT_SWEEPS = 1000
 """Sweeps of the Gibbs sampler for each draw; a sweep has as many steps as the lattice has dimensions."""
+
+MOST_TRIES = 10_000
+"""Exact samplers that are expected to need more tries a draw are not used. With so many, a draw for a 10 x 10 table
+takes a tenth of a second, about as long as a chain of the default length."""
 
 _LARGEST = 2.0**52
 """Noise beyond this would not be safe to add to a count in float64 later on."""
@@ -37,41 +40,40 @@ class Sampler:
     ----------
     exact : bool
         Whether every draw has exactly the stated law, up to floating point.
-    name : {"lines", "fixed-sum", "gibbs"}
+    name : str
+        ``gibbs``, or an exact sampler: ``lines``, ``fixed-sum``, ``two-way``, ``three-way``, ``groups``
+        (several of these, joined by " + ", where the lattice falls into parts), ``nearest-plane``, ``klein``.
     sweeps : int or None
         Length of the chain behind each draw; None for exact samplers.
     words : str
         What is done, in a sentence.
+    acceptance : float or None
+        Exact samplers: the expected share of tries that is kept, in the worst part of the lattice. 1 where nothing
+        is rejected, a computed lower bound for ``nearest-plane`` and ``klein``, else an estimate from a trial.
     """
 
     exact: bool
     name: str
     sweeps: int | None
     words: str
+    acceptance: float | None = None
 
 
-_LINES = Sampler(True, "lines", None, "independent discrete noise along orthogonal directions of the lattice")
-_FIXED_SUM = Sampler(
-    True, "fixed-sum", None, "difference of two uniform compositions of a random common mass in each block"
-)
-
-
-def _exact_sampler(invariants: Invariants, law: str) -> Sampler | None:
-    if has_lines(invariants, law):
-        return _LINES
-    if law == "l1" and invariants.is_disjoint_totals:
-        return _FIXED_SUM
-    return None
-
-
-def choose_sampler(invariants: Invariants, law: str, method: str = "auto", sweeps: int = DEFAULT_SWEEPS) -> Sampler:
+def sampler_for(
+    invariants: Invariants, law: str, scale: float, method: str = "auto", sweeps: int = DEFAULT_SWEEPS
+) -> Sampler:
     """Say how noise would be drawn.
+
+    An exact sampler is used wherever it is expected to need no more than `MOST_TRIES` tries a draw. Nothing that
+    decides this depends on data.
 
     Parameters
     ----------
     invariants : Invariants
         What the noise must not change.
     law : {"l1", "l2", "gaussian"}
+    scale : float
+        Rate per count (l1, l2), or scale in counts (gaussian).
     method : {"auto", "exact", "mcmc"}
     sweeps : int
         Length of the chain behind each draw where it is MCMC.
@@ -83,30 +85,51 @@ def choose_sampler(invariants: Invariants, law: str, method: str = "auto", sweep
     Raises
     ------
     NotImplementedError
-        If exact draws are asked for and there is no exact sampler.
+        If exact draws are asked for and there is no exact sampler, or it would keep too few tries.
 
     Examples
     --------
     >>> from bayesdp.queries import Margins
     >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "Mid", "High"]}
-    >>> choose_sampler(Invariants(Margins(table, ["county"])), "l1").name
+    >>> sampler_for(Invariants(Margins(table, ["county"])), "l1", 0.5).name
     'fixed-sum'
-    >>> choose_sampler(Invariants(Margins(table, ["county"], ["education"])), "l1").words
+    >>> sampler_for(Invariants(Margins(table, ["county"], ["education"])), "gaussian", 2.0).name
+    'klein'
+    >>> sampler_for(Invariants(Margins(table, ["county"], ["education"])), "l1", 0.5, "mcmc").words
     'Gibbs sampler, 1000 sweeps from zero for each draw'
     """
+    return _choose(invariants, law, scale, method, sweeps)[0]
+
+
+def _choose(
+    invariants: Invariants, law: str, scale: float, method: str, sweeps: int
+) -> tuple[Sampler, Exact | None]:
     choice(law, LAWS, "law")
     choice(method, METHODS, "method")
     positive_integer(sweeps, "sweeps")
-    exact = _exact_sampler(invariants, law) if method != "mcmc" else None
-    if exact is not None:
-        return exact
+    scale = positive_real(scale, "scale")
+    # Exponential tails: a sum of as many as there are cells, each below exp(-37) of its mass.
+    cells = invariants.frame.size
+    reach = 40.0 * scale if law == "gaussian" else 40.0 * (cells + 1) / scale
+    if reach > _LARGEST:
+        raise ValueError(f"scale must keep the noise below 2**52; {scale!r} does not for {cells} cells")
+    found = exact_sampler(invariants, law, scale) if method != "mcmc" else None
+    if found is not None and found.acceptance * MOST_TRIES >= 1.0:
+        words = found.words
+        if found.acceptance < 1.0:
+            words += f" (about {1.0 / found.acceptance:.3g} tries a draw)"
+        return Sampler(True, found.name, None, words, found.acceptance), found
     if method == "exact":
-        raise NotImplementedError(
-            f"no exact sampler of {law} noise under {invariants!r} is known here: there is one for the l1 "
-            "norm with disjoint totals, for the l1 norm and the Gaussian without invariants, and for any law "
-            "where one number is free; use method='auto' or 'mcmc'"
+        why = (
+            "its lattice is too large for the exact samplers that are known here"
+            if found is None
+            else f"the expected acceptance of {found.name!r} is {found.acceptance:.2g}, below 1 in {MOST_TRIES}"
         )
-    return Sampler(False, "gibbs", sweeps, f"Gibbs sampler, {sweeps} sweeps from zero for each draw")
+        raise NotImplementedError(
+            f"no exact sampler of {law} noise with scale {scale:g} under {invariants!r} is practical: {why}; use "
+            "method='auto' or 'mcmc'"
+        )
+    return Sampler(False, "gibbs", sweeps, f"Gibbs sampler, {sweeps} sweeps from zero for each draw"), None
 
 
 def sample_noise(
@@ -134,7 +157,7 @@ def sample_noise(
     size : int
         Number of independent draws.
     method : {"auto", "exact", "mcmc"}
-        See `choose_sampler`, which says what is used.
+        See `sampler_for`, which says what is used.
     sweeps : int
         Length of the chain behind each draw where it is MCMC.
 
@@ -145,7 +168,7 @@ def sample_noise(
     Raises
     ------
     NotImplementedError
-        If exact draws are asked for and there is no exact sampler.
+        If exact draws are asked for and there is no exact sampler, or it would keep too few tries.
     TypeError, ValueError
         If an argument is not valid, or the noise is so wide that it could leave the exact integers of
         float64.
@@ -158,25 +181,15 @@ def sample_noise(
     >>> noise.shape, int(abs(noise.sum(axis=1)).max())
     ((1000, 3), 0)
     """
-    sampler = choose_sampler(invariants, law, method, sweeps)
-    scale = positive_real(scale, "scale")
-    cells = invariants.frame.size
-    # Exponential tails: a sum of as many as there are cells, each below exp(-37) of its mass.
-    reach = 40.0 * scale if law == "gaussian" else 40.0 * (cells + 1) / scale
-    if reach > _LARGEST:
-        raise ValueError(f"scale must keep the noise below 2**52; {scale!r} does not for {cells} cells")
+    _, exact = _choose(invariants, law, scale, method, sweeps)
     count = operator.index(size)
     if count < 0:
         raise ValueError(f"size must be an integer of at least 0, got {size!r}")
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a numpy.random.Generator or None, got {type(rng).__name__}")
     rng = np.random.default_rng() if rng is None else rng
-    if sampler.name == "lines":
-        draws = draw_lines(invariants, law, scale, rng, count)
-    elif sampler.name == "fixed-sum":
-        blocks = invariants.blocks
-        assert blocks is not None  # that is when the sampler is chosen
-        draws = draw_fixed_sums(blocks, scale, rng, count)
+    if exact is not None:
+        draws = exact.in_pieces(rng, count)
     else:
-        draws = draw_gibbs(invariants, law, scale, rng, count, sweeps)
+        draws = draw_gibbs(invariants, law, float(scale), rng, count, sweeps)
     return draws.reshape(count, *invariants.frame.shape)

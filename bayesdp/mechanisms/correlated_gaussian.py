@@ -19,6 +19,8 @@ from bayesdp.mechanisms.projected_gaussian import ProjectedGaussian
 from bayesdp.noise import CorrelatedGaussian as Law
 from bayesdp.privacy import Difference, Guarantee, PairLoss, gaussian_pairs, neighbour_differences
 from bayesdp.privacy.ellipsoids import (
+    MAX_DIMENSION,
+    MAX_VECTORS,
     BaseDecomposition,
     Factorization,
     base_decomposition,
@@ -78,8 +80,8 @@ class CorrelatedGaussian(GaussianStatement):
     ------
     TypeError, ValueError
         If the loss is not stated in exactly one way, a parameter is not valid, the invariants determine the whole table
-        or all answers, or neighbouring tables leave a direction of the noise space alone. When the covariance is first
-        needed: if there are more than 20,000 differences of neighbours or 300 dimensions.
+        or all answers, neighbouring tables leave a direction of the noise space alone, or there are more than 20,000
+        differences of neighbours or 300 dimensions.
 
     See Also
     --------
@@ -119,7 +121,12 @@ class CorrelatedGaussian(GaussianStatement):
         super().__post_init__()
         choice(self.method, METHODS, "method")
         vectors = self._vectors
-        spanned = int(np.linalg.matrix_rank(vectors, rtol=1e-9)) if len(vectors) else 0
+        if len(vectors) > MAX_VECTORS or vectors.shape[1] > MAX_DIMENSION:
+            raise ValueError(
+                f"query has {len(vectors)} differences of neighbours in {vectors.shape[1]} dimensions; the shape of the noise "
+                f"is fitted to at most {MAX_VECTORS} in {MAX_DIMENSION}: use ExtendedGaussian, which needs none"
+            )
+        spanned = int(np.linalg.matrix_rank(np.linalg.qr(vectors, mode="r"), rtol=1e-9)) if len(vectors) else 0
         if spanned < self.answer_invariants.dimension:
             raise ValueError(
                 f"differences of neighbours (neighbours={self.neighbours!r}) span {spanned} of the "

@@ -73,7 +73,9 @@ class IsotropicGaussian(GaussianStatement):
         choice(self.calibration, CALIBRATIONS, "calibration")
         if self.calibration != "analytic":
             if self.epsilon is None:
-                raise ValueError("calibration='lemma 3.4' turns epsilon and delta into a scale; state the loss by these")
+                raise ValueError(
+                    "calibration='lemma 3.4' turns epsilon and delta into a scale; state the loss by these"
+                )
             _ = self.sigma  # refuses now, not at the release, where the lemma does not hold
 
     @property

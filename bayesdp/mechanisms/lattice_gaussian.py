@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import positive_integer, positive_real
-from bayesdp.lattices import DEFAULT_SWEEPS, choose_sampler, sample_noise
+from bayesdp.lattices import DEFAULT_SWEEPS, sample_noise, sampler_for
 from bayesdp.mechanisms._parameters import one_statement
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.noise import LatticeGaussian as Law
@@ -45,7 +45,7 @@ class LatticeGaussian(Mechanism):
     sensitivity : float, default 1
         The difference, in counts, that the loss refers to. A substitution has the root of 2, a 2x2 move 2.
     sweeps : int, default 1000
-        Sweeps of the Gibbs sampler for each draw, where no exact sampler is known (see `guarantee`).
+        Sweeps of the Gibbs sampler for each draw, where no exact sampler is practical (see `guarantee`).
 
     Raises
     ------
@@ -109,7 +109,7 @@ class LatticeGaussian(Mechanism):
         return sample_noise(self.invariants, "gaussian", self.sigma, rng, size, method, self.sweeps)
 
     def _guarantee(self, method: str) -> Guarantee:
-        sampler = choose_sampler(self.invariants, "gaussian", method, self.sweeps)
+        sampler = sampler_for(self.invariants, "gaussian", self.sigma, method, self.sweeps)
         stated = {name: getattr(self, name) for name in self._stated()}
         if self.sensitivity != 1.0:
             stated["sensitivity"] = self.sensitivity

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import choice, positive_integer, positive_real
-from bayesdp.lattices import DEFAULT_SWEEPS, choose_sampler, sample_noise
+from bayesdp.lattices import DEFAULT_SWEEPS, sample_noise, sampler_for
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Guarantee, gibbs_sampler, pure_pairs
@@ -35,7 +35,7 @@ class LatticeLaplace(Mechanism):
     sensitivity : float, default 1
         The difference, in counts, that `epsilon` refers to.
     sweeps : int, default 1000
-        Sweeps of the Gibbs sampler for each draw, where no exact sampler is known (see `guarantee`).
+        Sweeps of the Gibbs sampler for each draw, where no exact sampler is practical (see `guarantee`).
 
     Raises
     ------
@@ -92,7 +92,7 @@ class LatticeLaplace(Mechanism):
         return sample_noise(self.invariants, self.norm, self.rate, rng, size, method, self.sweeps)
 
     def _guarantee(self, method: str) -> Guarantee:
-        sampler = choose_sampler(self.invariants, self.norm, method, self.sweeps)
+        sampler = sampler_for(self.invariants, self.norm, self.rate, method, self.sweeps)
         stated = {} if self.sensitivity == 1.0 else {"sensitivity": self.sensitivity}
         return Guarantee(
             "pure",

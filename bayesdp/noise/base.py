@@ -36,11 +36,15 @@ class NoiseLaw(ABC):
         or that null space itself. The last two need the invariants.
     integer : bool
         Whether noisy values are integers.
+    isotropic : bool
+        Whether all coordinates of the space it lives on are treated alike, so that cells which the invariants treat alike
+        have noise of one law.
     """
 
     name: ClassVar[str]
     support: ClassVar[Literal["integers", "lattice", "subspace"]]
     integer: ClassVar[bool]
+    isotropic: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -167,7 +171,9 @@ class NoiseLaw(ABC):
     def __str__(self) -> str:
         shown = []
         for name, value in self._parameters().items():
-            if isinstance(value, np.ndarray):
+            if isinstance(value, np.ndarray) and value.ndim == 2 and self.support == "subspace":
+                shown.append(f"{name}=<{value.shape[0]} × {value.shape[1]} matrix>")
+            elif isinstance(value, np.ndarray):
                 shown.append(f"{name}=<one per cell, from {value.min():.6g} to {value.max():.6g}>")
             else:
                 shown.append(f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}")

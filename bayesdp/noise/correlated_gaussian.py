@@ -112,6 +112,7 @@ class CorrelatedGaussian(NoiseLaw):
     name = "correlated-gaussian"
     support = "subspace"
     integer = False
+    isotropic = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "covariance", checked_covariance(self.covariance))

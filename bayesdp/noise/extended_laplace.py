@@ -72,6 +72,7 @@ class ExtendedLaplace(NoiseLaw):
     name = "extended-laplace"
     support = "subspace"
     integer = False
+    isotropic = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", positive_number(self.b, "b"))

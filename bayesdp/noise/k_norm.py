@@ -79,6 +79,7 @@ class KNorm(NoiseLaw):
     name = "k-norm"
     support = "subspace"
     integer = False
+    isotropic = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))

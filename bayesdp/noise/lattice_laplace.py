@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.fixed_sum import log_normaliser
+from bayesdp.lattices.normaliser import laplace_log_sum
 from bayesdp.noise._lattice import draw_on_lattice, lattice_difference, needed
 from bayesdp.noise._parts import Line, parts
 from bayesdp.noise._zero_sum import laplace_variance
@@ -95,15 +95,7 @@ class LatticeLaplace(NoiseLaw):
         Computed for the l1 norm where the lattice falls into parts with a closed form (disjoint totals, free
         cells, 2 x 2 and 2 x c tables with both margins), and for both norms if at most one number is free.
         """
-        found = parts(invariants)
-        if found is None or (self.norm == "l2" and invariants.dimension > 1):
-            return None
-        return math.fsum(
-            _log_line(self.epsilon * self._length(part))
-            if isinstance(part, Line)
-            else log_normaliser(part.count, self.epsilon * part.copies)
-            for part in found
-        )
+        return laplace_log_sum(invariants, self.norm, self.epsilon)
 
     def draw(
         self,
@@ -138,8 +130,3 @@ class LatticeLaplace(NoiseLaw):
 
     def _length(self, part: Line) -> float:
         return float(np.linalg.norm(part.entries.astype(np.float64), ord=1 if self.norm == "l1" else 2))
-
-
-def _log_line(rate: float) -> float:
-    """Logarithm of the sum of ``exp(-rate |j|)`` over the integers, ``coth(rate / 2)``."""
-    return -math.log(math.tanh(0.5 * rate))

@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
+from bayesdp.noise import CorrelatedGaussian, DiscreteGaussian, DiscreteLaplace, ProjectedGaussian
 from bayesdp.plots.fit import Fit
 from bayesdp.plots.noise_scale import NoiseScale, noise_scale
 from bayesdp.plots.style import COLOURS, figure, plain, style
@@ -89,7 +89,7 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
         _bars(axes, values, np.exp(type(law)(median).log_mass(values)))
         axes.set_ylabel("probability")
         return which
-    if not law.integer:
+    if isinstance(law, ProjectedGaussian | CorrelatedGaussian):
         grid = np.linspace(-reach, reach, 400)
         density = np.exp(-0.5 * (grid / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
         axes.fill_between(grid, density, color=COLOURS["release"], alpha=0.35)
@@ -98,10 +98,15 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
         return which
     drawn = scale.draws
     if drawn is None:
-        size = 4000
-        noise = law.draw(np.random.default_rng(0), measured.query.shape, size=size, invariants=measured.invariants)
-        drawn = noise.astype(np.int64).reshape(size, -1)
+        size, relations = 4000, measured.noise_invariants
+        shape = measured.query.shape if relations is None else relations.frame.shape
+        drawn = law.draw(np.random.default_rng(0), shape, size=size, invariants=relations).reshape(size, -1)
     sample = drawn.reshape(-1) if scale.exchangeable else drawn[:, answer]
+    if not law.integer:
+        heights, edges = np.histogram(sample, bins=_MOST_BARS, range=(-reach, reach))
+        axes.stairs(heights / (len(sample) * np.diff(edges)), edges, fill=True, color=COLOURS["release"], alpha=0.5)
+        axes.set_ylabel("density (per count, simulated)")
+        return which or ", one answer"
     # Bins of an odd number of integers, so that one of them is centred at zero.
     width = 2 * (2 * reach // (2 * _MOST_BARS)) + 1
     inside = np.rint(sample / width).astype(np.int64)

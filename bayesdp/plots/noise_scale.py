@@ -30,14 +30,14 @@ class NoiseScale:
     ----------
     sd : float array, shape (answers,)
         In counts; NaN where it is not known.
-    draws : int array, shape (draws, answers), or None
+    draws : float array, shape (draws, answers), or None
         Noise that `sd` was computed from; None if there is a closed form.
     exchangeable : bool
         Whether the noise has invariants and these treat all cells alike, so that `sd` pools them.
     """
 
     sd: Floats
-    draws: npt.NDArray[np.int64] | None = None
+    draws: Floats | None = None
     exchangeable: bool = False
 
     @property
@@ -62,20 +62,23 @@ def noise_scale(measured: Measured) -> NoiseScale:
     >>> noise_scale(Measured(cells, [3, 4], DiscreteGaussian(sigma=5.0))).sd
     array([5., 5.])
     """
-    law, shape, invariants = measured.law, measured.query.shape, measured.invariants
+    law, invariants = measured.law, measured.noise_invariants
+    shape = measured.query.shape if invariants is None else invariants.frame.shape
     variance = law.variance(shape, invariants)
     if variance is not None:
-        alike = invariants is not None and _alike(invariants)
+        alike = invariants is not None and law.isotropic and _alike(invariants)
         return NoiseScale(np.sqrt(np.broadcast_to(variance, shape)).reshape(-1), exchangeable=alike)
     if invariants is None or invariants.dimension > _LARGEST_DIMENSION:
         return NoiseScale(np.full(measured.query.rows, np.nan))
     size = int(np.clip(_STEPS // (_SWEEPS * max(invariants.dimension, 1)), _FEWEST, _MOST))
     # A fixed seed: the law is public, and a report that is written twice shall say the same.
-    drawn = law.draw(np.random.default_rng(0), shape, size=size, invariants=invariants).reshape(size, -1)
-    squares = (drawn.astype(np.float64) ** 2).mean(axis=0)  # the mean of the noise is zero
-    alike = _alike(invariants)
+    drawn = (
+        law.draw(np.random.default_rng(0), shape, size=size, invariants=invariants).reshape(size, -1).astype(np.float64)
+    )
+    squares = (drawn**2).mean(axis=0)  # the mean of the noise is zero
+    alike = law.isotropic and _alike(invariants)
     sd = np.sqrt(np.full_like(squares, squares.mean()) if alike else squares)
-    return NoiseScale(sd, drawn.astype(np.int64), alike)
+    return NoiseScale(sd, drawn, alike)
 
 
 def _alike(invariants: Invariants) -> bool:

@@ -22,6 +22,8 @@ from bayesdp import _validate
 from bayesdp.privacy._design import Criterion, Design, LogDeterminant, RootTrace, optimal_design
 
 __all__ = [
+    "MAX_DIMENSION",
+    "MAX_VECTORS",
     "BaseDecomposition",
     "EnclosingEllipsoid",
     "Factorization",
@@ -32,8 +34,11 @@ __all__ = [
 
 type Floats = npt.NDArray[np.float64]
 
-_MAX_VECTORS = 20_000
-_MAX_DIMENSION = 300
+MAX_VECTORS = 20_000
+"""Most differences that a shape is fitted to."""
+
+MAX_DIMENSION = 300
+"""Most dimensions that they may have."""
 
 _RANK = 1e-9
 """Singular values below this share of the largest are zero."""
@@ -264,9 +269,9 @@ def _spanning(vectors: npt.ArrayLike) -> Floats:
     array = np.asarray(_validate.finite_array(vectors, "vectors"), dtype=np.float64)
     if array.ndim != 2 or not array.size:
         raise ValueError(f"vectors must be a matrix with one vector a row, got an array of shape {array.shape}")
-    if array.shape[0] > _MAX_VECTORS or array.shape[1] > _MAX_DIMENSION:
+    if array.shape[0] > MAX_VECTORS or array.shape[1] > MAX_DIMENSION:
         raise ValueError(
-            f"vectors must be at most {_MAX_VECTORS}, of at most {_MAX_DIMENSION} dimensions, got {array.shape[0]} of "
+            f"vectors must be at most {MAX_VECTORS}, of at most {MAX_DIMENSION} dimensions, got {array.shape[0]} of "
             f"{array.shape[1]}"
         )
     singular = np.linalg.svd(np.linalg.qr(array, mode="r"), compute_uv=False)

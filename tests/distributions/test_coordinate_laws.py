@@ -91,9 +91,8 @@ def test_batches_and_tables_off_the_subspace(case: str) -> None:
 def test_draws_follow_the_law(case: str, invariants: Invariants) -> None:
     make, law = CASES[case]
     table, _ = two_tables(invariants)
-    draws = pm.draw(make(table, 1.5, invariants), draws=2000, random_seed=1)
-    again = pm.draw(make(table, 1.5, invariants), draws=2000, random_seed=1)
-    assert np.array_equal(draws, again)
+    op = make(table, 1.5, invariants).owner.op
+    draws = op.rng_fn(np.random.default_rng(1), table, 1.5, size=(2000,))
     found = invariants.coordinates(draws - table)
     assert np.allclose(invariants.from_coordinates(found), draws - table, atol=1e-10)
     n = invariants.dimension
@@ -106,6 +105,16 @@ def test_draws_follow_the_law(case: str, invariants: Invariants) -> None:
     assert 5e-5 < level < 1 - 5e-5
     support = make(table, 1.5, invariants)
     np.testing.assert_array_equal(pm.distributions.distribution.support_point(support).eval(mode=PYTHON), table)
+
+
+def test_draws_through_pymc() -> None:
+    table, _ = two_tables(WEIGHTED)
+    both = [make(table, 1.5, WEIGHTED) for make, _ in CASES.values()]
+    first, second = pm.draw(both, draws=3, random_seed=1)
+    assert first.shape == second.shape == (3, 4)
+    assert not np.array_equal(first[0], first[1])
+    for draws in (first, second):
+        assert np.allclose(WEIGHTED.matrix @ (draws - table).T, 0.0, atol=1e-10)
 
 
 def test_in_a_model_with_gradients() -> None:
@@ -140,17 +149,17 @@ def test_bad_arguments_are_named() -> None:
     table = np.zeros((3, 3))
     with pytest.raises(ValueError, match="covariance has 2 rows, but the invariants leave 4 dimensions free"):
         CorrelatedGaussian.dist(table, covariance=np.eye(2), invariants=OPEN)
-    with pytest.raises(ValueError, match="positive definite, but its smallest eigenvalue is -1.0"):
+    with pytest.raises(ValueError, match=r"positive definite, but its smallest eigenvalue is -1.0"):
         CorrelatedGaussian.dist(table, covariance=-np.eye(4), invariants=OPEN)
-    with pytest.raises(ValueError, match="stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'"):
+    with pytest.raises(ValueError, match=r"stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'"):
         CorrelatedGaussian.dist(table, covariance=np.eye(4), invariants=OPEN, coordinates="echelon-1")
-    with pytest.raises(ValueError, match="stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'"):
+    with pytest.raises(ValueError, match=r"stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'"):
         ExtendedLaplace.dist(table, 1.0, invariants=OPEN, coordinates="echelon-1")
     with pytest.raises(ValueError, match="coordinates must be one of 'helmert-1', 'echelon-1', got 'mine'"):
         ExtendedLaplace.dist(table, 1.0, invariants=OPEN, coordinates="mine")
     with pytest.raises(ValueError, match="b must be finite and greater than 0"):
         ExtendedLaplace.dist(table, -1.0, invariants=OPEN)
-    with pytest.raises(TypeError, match="invariants must be a bayesdp.Invariants"):
+    with pytest.raises(TypeError, match=r"invariants must be a bayesdp.Invariants"):
         ExtendedLaplace.dist(table, 1.0, invariants=[[1, 1, 1]])
     large = Invariants(Totals(frame_of(3000)))
     with pytest.raises(NotImplementedError, match="3000 cells and 2999 free dimensions needs a dense matrix"):

@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_refused() -> None:
     assert law.logp([6.0, 4.1, 5.0], [5, 5, 5], three) == -math.inf
     with pytest.raises(ValueError, match="covariance has 2 rows, but the invariants leave 4 dimensions free"):
         law.logp(np.zeros(5), np.zeros(5), Invariants(Totals(frame_of(5))))
-    with pytest.raises(ValueError, match="stated in coordinates 'helmert-1', but these invariants .* 'echelon-1'"):
+    with pytest.raises(ValueError, match=r"stated in coordinates 'helmert-1', but these invariants .* 'echelon-1'"):
         law.draw(None, (4,), invariants=WEIGHTED)
     with pytest.raises(ValueError, match="coordinates must be one of 'helmert-1', 'echelon-1', got 'own'"):
         CorrelatedGaussian(np.eye(2), "own")

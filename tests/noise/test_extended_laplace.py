@@ -95,7 +95,7 @@ def test_the_coordinates_are_part_of_the_law() -> None:
         lambda: law.draw(None, (3,), invariants=total),
         lambda: law.variance((3,), total),
     ):
-        with pytest.raises(ValueError, match="stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'"):
+        with pytest.raises(ValueError, match=r"stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'"):
             use()
     unknown = {"law": "extended-laplace", "b": 1.0, "coordinates": "fourier-1"}
     with pytest.raises(ValueError, match="coordinates must be one of 'helmert-1', 'echelon-1', got 'fourier-1'"):

@@ -209,10 +209,14 @@ def test_derivatives_by_finite_differences(criterion: Criterion) -> None:
 
     def value(own: Floats) -> float:
         eigenvalues = np.linalg.eigvalsh((vectors.T * own) @ vectors)
-        return float(np.log(eigenvalues).sum() / 4 if isinstance(criterion, LogDeterminant) else 2 * np.sqrt(eigenvalues).sum())
+        return float(
+            np.log(eigenvalues).sum() / 4 if isinstance(criterion, LogDeterminant) else 2 * np.sqrt(eigenvalues).sum()
+        )
 
     for i, unit in enumerate(np.eye(7)):
-        assert gradient[i] == pytest.approx((value(weights + 1e-6 * unit) - value(weights - 1e-6 * unit)) / 2e-6, rel=1e-6)
+        assert gradient[i] == pytest.approx(
+            (value(weights + 1e-6 * unit) - value(weights - 1e-6 * unit)) / 2e-6, rel=1e-6
+        )
         slope = (criterion.derivatives(vectors, weights + 1e-5 * unit)[0] - gradient) / 1e-5
         # The quadrature of the Hessian is good to 1e-4, finite differences to about the same.
         np.testing.assert_allclose(-curvature[i], slope, rtol=2e-3, atol=1e-3 * np.abs(slope).max())
@@ -232,7 +236,11 @@ def test_vectors_left_out_are_found_again(criterion: Criterion, monkeypatch: pyt
 
     def level(found: Design) -> float:
         eigenvalues = np.linalg.eigvalsh((vectors.T * found.weights) @ vectors)
-        return float(np.log(eigenvalues).sum() / 6 if isinstance(criterion, LogDeterminant) else np.log(np.sqrt(eigenvalues).sum()))
+        return float(
+            np.log(eigenvalues).sum() / 6
+            if isinstance(criterion, LogDeterminant)
+            else np.log(np.sqrt(eigenvalues).sum())
+        )
 
     for found, tolerance in ((exact, 1e-8), (slow, 1e-2), (grown, 1e-8)):
         assert found.excess <= tolerance
@@ -268,7 +276,7 @@ def test_what_is_refused(solve, vectors, message) -> None:
 @pytest.mark.parametrize("solve", [enclosing_ellipsoid, base_decomposition, optimal_factorization])
 def test_a_gap_that_is_not_reached_is_an_error(solve) -> None:
     vectors = np.random.default_rng(8).normal(size=(50, 4))
-    with pytest.raises(ValueError, match="the relative gap is .* after 5 iterations, more than tolerance=1e-06"):
+    with pytest.raises(ValueError, match=r"the relative gap is .* after 5 iterations, more than tolerance=1e-06"):
         solve(vectors, tolerance=1e-6, max_iterations=5)
     with pytest.raises(ValueError, match="tolerance must be a finite number greater than 0"):
         solve(vectors, tolerance=0.0)
