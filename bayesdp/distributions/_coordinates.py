@@ -60,5 +60,4 @@ def linear_coordinates(
     basis = invariants.from_coordinates(np.eye(n)).reshape(n, cells)
     matrix = basis if whitening is None else whitening @ basis
     lead = [difference.shape[i] for i in range(difference.ndim - ndim)]
-    # A matrix of several megabytes makes a graph slower to compare and to cache if it is a constant in it.
     return pt.dot(difference.reshape((*lead, cells)), pt.constant(np.ascontiguousarray(matrix.T)))

@@ -142,7 +142,8 @@ def _product(matrix: sp.csr_matrix, vector: Any) -> Any:
     """A constant sparse matrix times a vector; dense where it is small, which compiles faster."""
     if matrix.shape[0] * matrix.shape[1] <= _SMALL_ENTRIES:
         return pt.dot(matrix.toarray(), vector)
-    return ps.structured_dot(ps.as_sparse_variable(matrix), vector[:, None])[:, 0]
+    # Shared, not constant: PyTensor's rewrites of signs and absolute values take every constant for an array.
+    return ps.structured_dot(pytensor.shared(matrix), vector[:, None])[:, 0]
 
 
 @dataclass(frozen=True, eq=False)

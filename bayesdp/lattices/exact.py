@@ -16,7 +16,7 @@ from bayesdp.lattices.gram_schmidt import gram_schmidt
 from bayesdp.lattices.klein import draw_klein, klein_acceptance
 from bayesdp.lattices.lines import draw_lines, has_lines
 from bayesdp.lattices.nearest_plane import draw_nearest_plane, nearest_plane_acceptance
-from bayesdp.lattices.parts import lattice_parts
+from bayesdp.lattices.parts import General, lattice_parts
 from bayesdp.lattices.pieces import Piece, laplace_pieces
 
 __all__ = ["Exact", "exact_sampler"]
@@ -26,8 +26,8 @@ type Ints = npt.NDArray[np.int64]
 _TRIES_A_CALL = 100_000
 """Expected tries in one call of a kernel, which cannot be interrupted."""
 
-_LARGEST_GENERAL = 2000
-"""General parts with more cells are not tried: echelon forms of that size take minutes."""
+_LARGEST_MATRIX = 4_000_000
+"""General parts whose matrix has more entries are not tried."""
 
 WORDS = {
     "lines": "independent discrete noise along orthogonal directions of the lattice",
@@ -111,7 +111,7 @@ def _laplace(invariants: Invariants, epsilon: float) -> Exact | None:
     if blocks is not None:
         return _named(["fixed-sum"], 1.0, lambda rng, size: draw_fixed_sums(blocks, epsilon, rng, size))
     parts = lattice_parts(invariants)
-    if any(part.cells.size > _LARGEST_GENERAL for part in parts if hasattr(part, "matrix")):
+    if any(isinstance(part, General) and math.prod(part.matrix.shape) > _LARGEST_MATRIX for part in parts):
         return None
     pieces = laplace_pieces(parts, epsilon)
     # Lines are only worth a word where there is nothing else.

@@ -30,6 +30,12 @@ type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]
 
+_MOST_GROUPS = 2000
+"""More groups are refused: the echelon form would take minutes, and hardly a try would be kept."""
+
+_LARGEST_ENTRY = 1 << 20
+"""The pivots' relation to other groups must be in smaller integers."""
+
 
 @dataclass(frozen=True, eq=False)
 class Groups:
@@ -56,7 +62,7 @@ class Groups:
 
 
 def exchangeable_groups(part: General) -> Groups | None:
-    """Group the cells of a part and choose the pivots; None if the relation does not fit into 64-bit integers.
+    """Group the cells of a part and choose the pivots; None if there are too many groups or too large entries.
 
     Examples
     --------
@@ -69,6 +75,8 @@ def exchangeable_groups(part: General) -> Groups | None:
     matrix = part.matrix.toarray()
     signs = np.sign(np.take_along_axis(matrix, np.argmax(matrix != 0, axis=0)[None, :], axis=0))[0]
     columns, which, sizes = np.unique(matrix * signs, axis=1, return_inverse=True, return_counts=True)
+    if len(sizes) > _MOST_GROUPS:
+        return None
     first = np.full(len(sizes), len(signs))
     np.minimum.at(first, which.ravel(), np.arange(len(signs)))
     by_size = np.lexsort((first, -sizes))
@@ -83,7 +91,7 @@ def exchangeable_groups(part: General) -> Groups | None:
     common = math.gcd(int(divisor), *(entry for row in entries for entry in row)) or 1
     relation = np.array([[entry // common for entry in row] for row in entries], dtype=object).reshape(rank, -1)
     scale = int(divisor) // common
-    if max(abs(scale), int(np.abs(relation).max(initial=0))) >= 2**20:
+    if max(abs(scale), int(np.abs(relation).max(initial=0))) >= _LARGEST_ENTRY:
         return None
     members = [np.flatnonzero(which.ravel() == group) for group in by_size[pivots + others]]
     return Groups(

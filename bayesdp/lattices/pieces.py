@@ -39,7 +39,7 @@ class Piece:
     Parameters
     ----------
     name : {"lines", "fixed-sum", "two-way", "three-way", "groups"}
-    acceptance : float or None
+    acceptance : float
         Expected share of tries that is kept: 1 without rejection, 0 where not one of the trial's could have been.
     cells : int64 array, shape (n,)
         Flat cells of the table.
@@ -137,9 +137,10 @@ def _written(part: Table, axes: Sequence[int]) -> tuple[Ints, Ints, Ints]:
 def _three_way_share(slices: int, rows: int, columns: int, epsilon: float) -> float:
     """Share of the tries for a slice times share of the tries for the last slice."""
     inner = _two_way_share(rows, columns, epsilon)
-    trials = _trials(slices * rows * columns / max(inner, 1e-9))
-    if trials == _TRIALS[0]:
-        return 0.0  # a slice alone takes too long
+    cells = slices * rows * columns / max(inner, 1e-9)
+    if cells > _TRIAL_CELLS:
+        return 0.0  # the slices alone take too long
+    trials = _trials(cells)
     plan = two_way(rows, columns, epsilon)
     return inner * three_way_acceptance(plan, slices, np.random.default_rng(_SEED), trials)
 

@@ -34,9 +34,8 @@ _DEPTH = 45.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
-def within_reach(rows: Floats) -> bool:
+def within_reach(rank: int, cells: int) -> bool:
     """Whether a component is small enough for nested integrals."""
-    rank, cells = rows.shape
     return rank <= MAX_RANK and comb(cells, rank) <= _CORNERS
 
 

@@ -29,12 +29,12 @@ class Component:
     Parameters
     ----------
     cells : int array, shape (m,)
-    rows : float array, shape (rank, m)
+    rows : sparse float array, shape (rank, m)
         Linearly independent.
     """
 
     cells: Ints
-    rows: Floats
+    rows: sp.csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ def components_of(invariants: Invariants) -> Components:
     wide = []
     for k in np.flatnonzero(rank > 1):
         cells = np.flatnonzero(own == k).astype(np.int64)
-        wide.append(Component(cells, rows[np.flatnonzero(label[:count] == k)].toarray()[:, cells]))
+        wide.append(Component(cells, sp.csr_array(rows[np.flatnonzero(label[:count] == k)][:, cells])))
     return Components(
         np.cumsum([0, *map(len, lists)], dtype=np.int64),
         np.concatenate([*lists, free]).astype(np.int64),

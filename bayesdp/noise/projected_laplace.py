@@ -108,15 +108,16 @@ class ProjectedLaplace(NoiseLaw):
         density, _ = blocks_density(flat, self.b, parts.starts, parts.cells, parts.entries, np.empty(flat.size))
         density += parts.log_volume
         for part in parts.wide:
-            if not within_reach(part.rows):
-                rank, cells = part.rows.shape
+            rank, cells = part.rows.shape
+            if not within_reach(rank, cells):
                 raise NotImplementedError(
                     f"the density of projected Laplace noise is not available here: {cells} cells hang together by "
                     f"invariants of rank {rank}, and its integral over {rank} dimensions has no closed form. In a model, "
                     "use bayesdp.distributions.RowSpaceNoise with ProjectedLaplaceGivenRows, which need no integral"
                 )
-            density += 0.5 * float(np.linalg.slogdet(part.rows @ part.rows.T)[1])
-            density += log_integral(flat[part.cells], part.rows, self.b) - len(part.cells) * math.log(2.0 * self.b)
+            rows = part.rows.toarray()
+            density += 0.5 * float(np.linalg.slogdet(rows @ rows.T)[1])
+            density += log_integral(flat[part.cells], rows, self.b) - len(part.cells) * math.log(2.0 * self.b)
         return float(density)
 
     def draw(

@@ -50,7 +50,7 @@ def test_density_integrates_to_one(invariants: Invariants) -> None:
 
 @pytest.mark.parametrize("invariants", INVARIANTS, ids=repr)
 def test_draws_and_variance(invariants: Invariants) -> None:
-    shape, law, size = invariants.frame.shape, ExtendedLaplace(2.0, invariants.coordinate_rule), 4000
+    shape, law, size = invariants.frame.shape, ExtendedLaplace(2.0, invariants.coordinate_rule), 40_000
     noise = law.draw(np.random.default_rng(5), shape, size, invariants, location=np.full(shape, 10.0)) - 10.0
     assert noise.shape == (size, *shape)
     assert np.max(np.abs(invariants.matrix @ noise.reshape(size, -1).T), initial=0.0) < 1e-10
