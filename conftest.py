@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 
 # Packages whose numba kernels call one another across files.
-_COMPILED = ("lattices", "fibers", "noise")
+_COMPILED = ("lattices", "hulls", "fibers", "noise", "distributions")
 
 
 def _cache_folder() -> Path:
@@ -43,3 +43,7 @@ def _tidy(folder: Path) -> None:
 _FOLDER = _cache_folder()
 _tidy(_FOLDER)
 os.environ["NUMBA_CACHE_DIR"] = str(_FOLDER)
+
+# Two test processes with two threads of linear algebra each get in one another's way: small factorizations then take
+# fifty times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

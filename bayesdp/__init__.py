@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bayesdp import datasets, distributions, mechanisms, noise, plots, privacy, report
     from bayesdp.composition import Composition, compose, is_nested
     from bayesdp.frames import Frame
-    from bayesdp.inference import ConfidentialCounts, FlatCounts, feasible_point, observe, sample
+    from bayesdp.inference import ConfidentialCounts, ContinuousCounts, FlatCounts, feasible_point, observe, sample
     from bayesdp.invariants import Invariants
     from bayesdp.mechanisms import (
         CorrelatedGaussian,
@@ -43,6 +43,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Composition",
     "ConfidentialCounts",
+    "ContinuousCounts",
     "CorrelatedGaussian",
     "Exact",
     "ExtendedGaussian",
@@ -79,6 +80,7 @@ __all__ = [
 _HOME: Final[Mapping[str, str]] = {
     "Composition": "bayesdp.composition",
     "ConfidentialCounts": "bayesdp.inference",
+    "ContinuousCounts": "bayesdp.inference",
     "CorrelatedGaussian": "bayesdp.mechanisms",
     "Exact": "bayesdp.release",
     "ExtendedGaussian": "bayesdp.mechanisms",

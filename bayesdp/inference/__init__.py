@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bayesdp.distributions.confidential_counts import ConfidentialCounts, FlatCounts
+from bayesdp.inference.continuous import ContinuousCounts
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.feasible import feasible_point
 from bayesdp.inference.observing import observe
@@ -13,6 +14,7 @@ from bayesdp.steps import FiberGibbs
 
 __all__ = [
     "ConfidentialCounts",
+    "ContinuousCounts",
     "FiberGibbs",
     "FlatCounts",
     "add_prior_predictive",

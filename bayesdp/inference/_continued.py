@@ -11,10 +11,11 @@ from pymc.distributions.dist_math import check_parameters, factln, logpow
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.logprob.basic import logp
 from pymc.util import check_dist_not_registered
-from pytensor.graph.traversal import explicit_graph_inputs
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import discrete_dtypes
-from pytensor.tensor.variable import TensorConstant, TensorVariable
+from pytensor.tensor.variable import TensorVariable
 
 from bayesdp.release import Release
 
@@ -38,7 +39,7 @@ def _kind(base: Any) -> str:
 
 def _parameters(base: Any) -> list[Any]:
     op = base.owner.op
-    return list(op.dist_params(base.owner) if isinstance(op, RandomVariable) else base.owner.inputs)
+    return list(op.dist_params(base.owner))
 
 
 def check_base(base: Any) -> None:
@@ -69,7 +70,7 @@ def _constant_n(base: Any) -> Floats | None:
     if where is None:
         return None
     n = _parameters(base)[where]
-    if any(not isinstance(v, TensorConstant) for v in explicit_graph_inputs([n])):
+    if any(not isinstance(v, Constant) for v in graph_inputs([n])):
         raise NotImplementedError(
             f"n of the base {base.owner.op} must be a number or an array: it limits the table, whose coordinates are fixed "
             "before sampling. ConfidentialCounts takes a random n, or one in pm.Data"
@@ -95,7 +96,7 @@ def caps(base: Any, release: Release) -> Floats:
     width = int(base.shape.eval()[-1])
     groups = np.arange(release.frame.size) // width
     start = release.fiber.find_point().reshape(-1)
-    totals = np.broadcast_to(n, (groups[-1] + 1,) if n.ndim else (groups[-1] + 1,)).astype(np.float64)
+    totals = np.broadcast_to(n, (groups[-1] + 1,))
     for group in range(groups[-1] + 1):
         members = (groups == group).astype(np.float64)
         implied = np.abs(release.invariants.project(members.reshape(shape))).max() < 1e-9
@@ -120,7 +121,7 @@ def continued_logp(base: Any, x: Any) -> Any:
     value = x if base.owner.op.ndim_supp == 0 else pt.reshape(x, base.shape, ndim=base.ndim)
     if _kind(base) not in _OF_A_TOTAL:
         return pt.sum(logp(base, value))
-    n, weight = _parameters(base)
+    n, weight = (pt.cast(own, "float64") for own in _parameters(base))  # small integers would give single precision
     if _kind(base) == "MultinomialRV":
         density = factln(n) + pt.sum(logpow(weight, value) - factln(value), axis=-1)
         good = pt.all(weight >= 0) & pt.all(pt.isclose(pt.sum(weight, axis=-1), 1.0))

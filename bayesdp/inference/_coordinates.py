@@ -78,7 +78,7 @@ class Splits:
     @property
     def fixed(self) -> npt.NDArray[np.bool_]:
         """Cells that have one value only."""
-        return self.blocks == -2
+        return np.asarray(self.blocks == -2)
 
     @cached_property
     def _moving(self) -> Ints:
@@ -176,7 +176,7 @@ class Rays:
     @property
     def size(self) -> int:
         """Number of coordinates."""
-        return self.rates.shape[1]
+        return int(self.rates.shape[1])
 
     @property
     def fixed(self) -> npt.NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,12 +42,13 @@ class Limits:
         """``x >= 0``, ``x <= cap`` where that is finite, and the bounds of the exact part."""
         identity = sp.csr_array(sp.eye_array(release.frame.size))
         capped = np.flatnonzero(np.isfinite(cap))
-        rows, lower = [identity, -identity[capped]], [np.zeros(release.frame.size), -cap[capped]]
+        rows = [identity, -identity[capped]]
+        lower: list[Floats] = [np.zeros(release.frame.size), -cap[capped]]
         for part in release.exact:
             if part.sign != "=":
                 sign = 1.0 if part.sign == ">=" else -1.0
                 rows.append(sign * part.query.matrix.astype(np.float64))
-                lower.append(sign * part.values.reshape(-1))
+                lower.append(sign * part.values.reshape(-1).astype(np.float64))
         return cls(sp.csr_array(sp.vstack(rows, format="csr")), np.concatenate(lower))
 
     def slack(self, x: Floats) -> Floats:
@@ -70,15 +72,16 @@ def _weights(measured: Measured) -> Floats:
 def guide(release: Release) -> Floats:
     """A flat table of real numbers that fits noisy and exact answers by least squares: only to start and scale from."""
     size = release.frame.size
-    rows, values = [], []
+    rows: list[Any] = []
+    values: list[Floats] = []
     for measured in release.measurements:
         weight = np.sqrt(_weights(measured))
         rows.append(sp.diags_array(weight) @ measured.query.matrix)
-        values.append(weight * measured.values.reshape(-1))
+        values.append(weight * measured.values.reshape(-1).astype(np.float64))
     for part in release.exact:
         if part.sign == "=":
             rows.append(10.0 * part.query.matrix)
-            values.append(10.0 * part.values.reshape(-1))
+            values.append(10.0 * part.values.reshape(-1).astype(np.float64))
     if not rows:
         return np.ones(size)
     matrix, target = sp.csr_array(sp.vstack(rows)), np.concatenate(values)
@@ -158,9 +161,7 @@ def inside(invariants: Invariants, limits: Limits, start: Floats, target: Floats
     return Inside(point, basis, forced)
 
 
-def _relative_interior(
-    invariants: Invariants, limits: Limits, start: Floats
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _relative_interior(invariants: Invariants, limits: Limits, start: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """One linear program: scaled copies of the tables, and the largest number of limits with a slack of 1.
 
     Over ``A X = tau t, G X - tau g >= y, 0 <= y <= 1, tau >= 1`` the sum of y is largest where y is 1 for each limit

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from bayesdp import noise
-from bayesdp.distributions.answers import answers
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.distributions.exact_answers import ExactAnswers
 from bayesdp.fibers import Fiber
-from bayesdp.inference.likelihoods import add_likelihood
+from bayesdp.inference.continuous import is_continuous, observe_continuous
+from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
 from bayesdp.inference.registry import remember
-from bayesdp.measurements import Exact, Measured
+from bayesdp.measurements import Exact
 from bayesdp.release import Release
 
 __all__ = ["observe"]
@@ -31,7 +30,7 @@ def observe(release: Release, x: Any) -> None:
     ----------
     release : Release
         What was published.
-    x : ConfidentialCounts
+    x : ConfidentialCounts or ContinuousCounts
         The counts, a variable of the current model with the dimensions of the release, in its order.
 
     Raises
@@ -58,6 +57,9 @@ def observe(release: Release, x: Any) -> None:
     if not isinstance(release, Release):
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
     model = pm.modelcontext(None)
+    if is_continuous(x, model):
+        observe_continuous(release, x)
+        return
     _check_counts(release, x, model)
     fiber = Fiber.of(release.exact, release.frame)
     fiber.find_point()
@@ -69,7 +71,7 @@ def observe(release: Release, x: Any) -> None:
                 f"FlatCounts needs a finite fiber, but nothing exact bounds the cell {release.frame.cell_name(cell)} from above; "
                 "use a proper prior, for example ConfidentialCounts with pm.Poisson.dist"
             )
-    data = [_observe_noisy(model, measured, x) for measured in release.measurements]
+    data = [observe_noisy(model, measured, x) for measured in release.measurements]
     data += [_observe_exact(model, exact, x) for exact in release.exact]
     remember(model, release, x, {published.name: published.get_value() for published in data})
 
@@ -104,55 +106,10 @@ def _is_flat(x: Any) -> bool:
     return isinstance(x.owner.inputs[0].owner.op, FlatCountsRV)
 
 
-def _free_name(model: pm.Model, base: str) -> str:
-    taken = set(model.named_vars) | set(model.coords)
-    name, count = base, 1
-    while name in taken or f"{name}_published" in taken:
-        count += 1
-        name = f"{base}_{count}"
-    return name
-
-
-def _dims(model: pm.Model, name: str, query: Any, measured: Any = None) -> tuple[str, ...]:
-    """Dimensions of the answers: those of the query where the model has the same labels, else one of their own."""
-    if measured is None and len(query.parts) == 1:
-        for dim, labels in query.coords.items():
-            if dim not in model.coords:
-                model.add_coord(dim, labels)
-        if all(tuple(model.coords[dim]) == tuple(labels) for dim, labels in query.coords.items()):
-            return tuple(query.dims)
-    own = f"{name}_answer"
-    names = query.names if measured is None else [n for n, m in zip(query.names, measured, strict=True) if m]
-    model.add_coord(own, names)
-    return (own,)
-
-
-def _observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
-    """Add the likelihood of a noisy measurement; returns the data variable of its numbers."""
-    query, law = measured.query, measured.law
-    name = _free_name(model, measured.name or "noisy")
-    keep = None if not measured.unmeasured.any() else ~measured.unmeasured.reshape(-1)
-    dims = _dims(model, name, query, keep)
-    shape = query.shape if keep is None and len(dims) == len(query.shape) else (-1,)
-    values = measured.values.reshape(-1)[keep] if keep is not None else measured.values.reshape(shape)
-    data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
-    mu = answers(query, x, keep)
-    scale = None
-    if isinstance(law, noise.DiscreteLaplace | noise.DiscreteGaussian):
-        scale = law.b if isinstance(law, noise.DiscreteLaplace) else law.sigma
-        if np.ndim(scale):
-            flat = np.broadcast_to(scale, query.shape).reshape(-1)
-            scale = flat[keep] if keep is not None else flat.reshape(shape)
-    elif not query.shape:
-        mu = mu.reshape((1,))  # the grand total, as a table of one cell
-    add_likelihood(name, law, mu, observed=data, dims=dims, invariants=measured.noise_invariants, scale=scale)
-    return data
-
-
 def _observe_exact(model: pm.Model, exact: Exact, x: Any) -> Any:
     """Add the indicator of an exact part; returns the data variable of its numbers."""
-    name = _free_name(model, "exact")
-    dims = _dims(model, name, exact.query)
+    name = free_name(model, "exact")
+    dims = answer_dims(model, name, exact.query)
     values = exact.values if len(dims) == exact.values.ndim else exact.values.reshape(-1)
     data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
     ExactAnswers(name, x, query=exact.query, sign=exact.sign, observed=data, dims=dims)

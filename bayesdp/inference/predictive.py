@@ -42,7 +42,8 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
         for measured in release.measurements:
             if measured.law.support == "lattice" and measured.invariants is not None:
                 kind = getattr(measured.law, "norm", "gaussian")
-                sampler = choose_sampler(measured.invariants, kind)
+                scale = getattr(measured.law, "sigma" if kind == "gaussian" else "epsilon")
+                sampler = sampler_for(measured.invariants, kind, scale)
                 if not sampler.exact:
                     moves += draws * 1000.0 * measured.invariants.dimension
     if moves / _MOVES_A_SECOND > _SECONDS:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedept
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
+from bayesdp.inference.continuous import continuous_tables
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.registry import releases_of
 from bayesdp.release import Release
@@ -36,7 +38,9 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
     Parameters
     ----------
     *args, **kwargs
-        As for ``pm.sample``. ``random_seed`` makes a run repeatable (on one platform and start method of processes).
+        As for ``pm.sample``. ``random_seed`` makes a run repeatable (on one platform and start method of processes). A
+        model of `ContinuousCounts` is sampled by nutpie where it is installed, unless ``nuts_sampler`` or an argument
+        that nutpie does not have is given.
 
     Returns
     -------
@@ -72,6 +76,8 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
     _check_steps(model, kwargs.get("step"))
     # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
     kwargs.setdefault("compute_convergence_checks", False)
+    if continuous_tables(model):
+        kwargs.setdefault("nuts_sampler", _nuts_sampler(model, kwargs))
     with warnings.catch_warnings():
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
@@ -82,6 +88,14 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
         if not annotated["diagnostics"].attrs["converged"]:
             _log.warning(annotated["diagnostics"].attrs["message"])
     return annotated
+
+
+def _nuts_sampler(model: pm.Model, given: Any) -> str:
+    """Nutpie where it is installed and applies; stated, as PyMC's own choice depends on what is installed too."""
+    only_pymc = {"step", "init", "initvals", "trace", "callback", "return_inferencedata", "nuts"} & set(given)
+    if only_pymc or model.discrete_value_vars or find_spec("nutpie") is None:
+        return "pymc"
+    return "nutpie"
 
 
 def _check_steps(model: pm.Model, step: Any) -> None:
@@ -96,6 +110,15 @@ def _check_steps(model: pm.Model, step: Any) -> None:
                     "would record tables that break them, or none but its start. Leave the counts out of `step`; FiberGibbs "
                     "is assigned by itself"
                 )
+
+
+def _add_releases(tree: xr.DataTree, releases: list[Release], suffix: str) -> None:
+    for j, release in enumerate(releases):
+        ending = suffix if j == 0 else f"{suffix}_{j + 1}"
+        tree[f"release{ending}"] = xr.DataTree(release.to_dataset())
+        if release.guarantee is not None:
+            attrs = {"guarantee": json.dumps(release.guarantee.to_dict()), "text": str(release.guarantee)}
+            tree[f"guarantee{ending}"] = xr.DataTree(xr.Dataset(attrs=attrs))
 
 
 def _check_members(tree: xr.DataTree, name: str, fiber: Fiber) -> None:
@@ -161,12 +184,14 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
         fixed[name] = determined | prior_zeros(model, value).reshape(determined.shape)
         suffix = "" if i == 0 else f"_{name}"
         tree[f"fiber{suffix}"] = xr.DataTree(_limits(fiber, releases[0].frame if releases else fiber.frame, name))
-        for j, release in enumerate(releases):
-            ending = suffix if j == 0 else f"{suffix}_{j + 1}"
-            tree[f"release{ending}"] = xr.DataTree(release.to_dataset())
-            if release.guarantee is not None:
-                attrs = {"guarantee": json.dumps(release.guarantee.to_dict()), "text": str(release.guarantee)}
-                tree[f"guarantee{ending}"] = xr.DataTree(xr.Dataset(attrs=attrs))
+        _add_releases(tree, releases, suffix)
+    for name, table in continuous_tables(model).items():
+        suffix = "" if "fiber" not in tree.children else f"_{name}"
+        fixed[name] = table.fixed
+        limits = _limits(table.release.fiber, table.release.frame, name)
+        limits.attrs |= {"connectivity": "real tables: a convex set", "proved": 1}
+        tree[f"fiber{suffix}"] = xr.DataTree(limits)
+        _add_releases(tree, by_name.get(name, []), suffix)
     tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed))
     tree.attrs.update(
         {

@@ -11,6 +11,8 @@ name in files            mechanism              noise
 ``extended-laplace``     `ExtendedLaplace`      reals, pure; independent in published coordinates
 ``correlated-gaussian``  `CorrelatedGaussian`   the same as the Gaussians above, of a shape that fits the query
 ``k-norm``               `KNorm`                reals, pure differential privacy, least noise of its kind
+``discrete-laplace``     `DiscreteLaplace`      integers, pure; independent, no invariants
+``discrete-gaussian``    `DiscreteGaussian`     integers, concentrated or approximate; independent, no invariants
 =======================  =====================  ===============================================================
 
 `project` and `extend` make any private mechanism keep the invariants (values, without a likelihood). `Agent` and
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 from bayesdp.mechanisms.base import Mechanism, mechanism_names
 from bayesdp.mechanisms.correlated_gaussian import CorrelatedGaussian
+from bayesdp.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from bayesdp.mechanisms.distributed import Agent, Piece, assemble
 from bayesdp.mechanisms.extended_gaussian import ExtendedGaussian
 from bayesdp.mechanisms.extended_laplace import ExtendedLaplace
@@ -36,6 +39,8 @@ from bayesdp.mechanisms.projected_laplace import ProjectedLaplace
 __all__ = [
     "Agent",
     "CorrelatedGaussian",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
     "ExtendedGaussian",
     "ExtendedLaplace",
     "KNorm",

@@ -17,7 +17,7 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._differences import kept_differences
 from bayesdp.noise import NoiseLaw
-from bayesdp.privacy import Difference, Guarantee
+from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Exact, Measured, Release
 
@@ -26,8 +26,8 @@ __all__ = ["Mechanism", "mechanism_names"]
 _REGISTRY: dict[str, type[Mechanism]] = {}
 
 _GENERATOR = (
-    "The random numbers come from a generator that the operating system seeds, but that is not a "
-    "cryptographic one; secure sampling is planned."
+    "The random numbers come from a generator that the operating system seeds, but that is not a cryptographic one: no "
+    "sampler with integer arithmetic only is known for this law."
 )
 _DETERMINED = (
     "Cells that the published invariants and nonnegativity determine are not protected. Which cells these "
@@ -90,6 +90,19 @@ class Mechanism(ABC):
     def _guarantee(self, method: str) -> Guarantee:
         """What is protected when the noise is drawn by the given method."""
 
+    def _integers_only(self, method: str) -> str | None:
+        """How noise is drawn without a generator, if that is with integer arithmetic only; None if it is not."""
+        return None
+
+    def _published(self, method: str) -> Guarantee:
+        """The guarantee of a release whose noise comes from the operating system's entropy."""
+        stated = self._guarantee(method)
+        words = self._integers_only(method)
+        if words is None:
+            return replace(stated, caveats=(*stated.caveats, _GENERATOR))
+        others = tuple(caveat for caveat in stated.caveats if caveat != FLOATING_POINT_CAVEAT)
+        return replace(stated, sampler=EXACT_SAMPLER, caveats=(*others, words))
+
     @property
     def frame(self) -> Frame:
         """Labels of the table."""
@@ -115,8 +128,8 @@ class Mechanism(ABC):
     @property
     def guarantee(self) -> Guarantee:
         """What the mechanism protects, for which pairs of tables, and with what reservations."""
-        stated = self._guarantee("auto")
-        return replace(stated, caveats=(*stated.caveats, _GENERATOR, _DETERMINED))
+        stated = self._published("auto")
+        return replace(stated, caveats=(*stated.caveats, *((_DETERMINED,) if self.invariants.query.parts else ())))
 
     def noise(self, rng: np.random.Generator | None = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
         """Draw noise, as a release adds it.
@@ -124,7 +137,8 @@ class Mechanism(ABC):
         Parameters
         ----------
         rng : numpy.random.Generator, optional
-            Without one, entropy of the operating system.
+            Without one, entropy of the operating system, and integer arithmetic only where the law allows it: slower, and
+            as a release is drawn.
         size : int
             Number of independent draws.
         method : {"auto", "exact", "mcmc"}
@@ -169,8 +183,9 @@ class Mechanism(ABC):
         table : xarray.DataArray, pandas object or array_like
             Confidential counts. Labelled values are matched by label.
         rng : numpy.random.Generator, optional
-            Without one the noise comes from the entropy of the operating system: do that to publish. With one
-            the release is marked as simulated, because whoever knows the seed can subtract the noise.
+            Without one the noise comes from the entropy of the operating system, with integer arithmetic only where the law
+            allows it (the guarantee says so): do that to publish. With one the release is marked as simulated, because
+            whoever knows the seed can subtract the noise.
         method : {"auto", "exact", "mcmc"}
             How the noise is drawn, see `noise`.
 
@@ -190,16 +205,14 @@ class Mechanism(ABC):
         parts = [Query(self.frame, (part,)) for part in self.invariants.query.parts]
         exact = tuple(Exact(query, query.apply(counts)) for query in parts)
         determined = np.flatnonzero(Fiber.of(exact, self.frame).determined())
-        stated = self._guarantee(method)
         guarantee = replace(
-            stated,
-            caveats=stated.caveats if rng is not None else (*stated.caveats, _GENERATOR),
+            self._guarantee(method) if rng is not None else self._published(method),
             determined_cells=tuple(self.frame.cell_name(int(cell)) for cell in determined),
             simulated=rng is not None,
         )
         return Release(
             self.frame,
-            (Measured(self.asked, noisy, self.law, self.invariants),),
+            (Measured(self.asked, noisy, self.law, None if self.law.support == "integers" else self.invariants),),
             exact,
             mechanism=self.describe(),
             guarantee=guarantee,

@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from bayesdp._validate import positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, sample_noise, sampler_for
+from bayesdp.lattices.secure import draw_secure
 from bayesdp.mechanisms._parameters import one_statement
+from bayesdp.mechanisms._secure import secure_statement
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.noise import LatticeGaussian as Law
 from bayesdp.privacy import (
@@ -106,7 +108,12 @@ class LatticeGaussian(Mechanism):
         return Law(self.sigma)
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
+        if rng is None and self._integers_only(method) is not None:
+            return draw_secure(self.invariants, "gaussian", self.sigma, size)
         return sample_noise(self.invariants, "gaussian", self.sigma, rng, size, method, self.sweeps)
+
+    def _integers_only(self, method: str) -> str | None:
+        return secure_statement(self.invariants, "gaussian", method)
 
     def _guarantee(self, method: str) -> Guarantee:
         sampler = sampler_for(self.invariants, "gaussian", self.sigma, method, self.sweeps)

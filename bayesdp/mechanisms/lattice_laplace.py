@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, sample_noise, sampler_for
+from bayesdp.lattices.secure import draw_secure
+from bayesdp.mechanisms._secure import secure_statement
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Guarantee, gibbs_sampler, pure_pairs
@@ -89,7 +91,12 @@ class LatticeLaplace(Mechanism):
         return Law(self.rate, self.norm)
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
+        if rng is None and self._integers_only(method) is not None:
+            return draw_secure(self.invariants, self.norm, self.rate, size)
         return sample_noise(self.invariants, self.norm, self.rate, rng, size, method, self.sweeps)
+
+    def _integers_only(self, method: str) -> str | None:
+        return secure_statement(self.invariants, self.norm, method)
 
     def _guarantee(self, method: str) -> Guarantee:
         sampler = sampler_for(self.invariants, self.norm, self.rate, method, self.sweeps)

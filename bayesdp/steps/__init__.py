@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from bayesdp.steps import fiber_gibbs, row_gibbs
+from bayesdp.steps import fiber_gibbs, lattice_gibbs, row_gibbs
 from bayesdp.steps.fiber_gibbs import FiberGibbs
+from bayesdp.steps.lattice_gibbs import LatticeNoiseGibbs
 from bayesdp.steps.row_gibbs import RowNoiseGibbs
 
-__all__ = ["FiberGibbs", "RowNoiseGibbs"]
+__all__ = ["FiberGibbs", "LatticeNoiseGibbs", "RowNoiseGibbs"]
 
 fiber_gibbs.register()
+lattice_gibbs.register()
 row_gibbs.register()

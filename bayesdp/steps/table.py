@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
-import pytensor
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.fibers import Chain, Target
 from bayesdp.lattices.state import UNBOUNDED, UPPER
+from bayesdp.steps._compiled import Point, compiled, log_density
 from bayesdp.steps.terms import Reading, read_model
 
 __all__ = ["LEAST_MOVES", "CountTable"]
 
 type Ints = npt.NDArray[np.int64]
-type Point = Mapping[str, npt.NDArray[Any]]
 
 LEAST_MOVES = 100
 """Exact moves a draw at least: below this the framework costs more than the moves."""
@@ -57,7 +56,7 @@ class CountTable:
         reading = read_model(model, value)
         self.shape = reading.fiber.frame.shape
         _check_trials(reading, model, value.name)
-        self._parameters, self._inputs = _compile(model, reading.symbolic, compile_kwargs)
+        self._parameters, self._inputs = compiled(model, reading.symbolic, compile_kwargs)
         constant = not self._inputs
         point = {} if constant else model.initial_point() if initial_point is None else initial_point
         parameters = self._parameters(*[point[name] for name in self._inputs])
@@ -74,7 +73,7 @@ class CountTable:
         self._write(parameters)
         self._start: Ints | None = None
         self._first_table()
-        self._rest = _rest(model, reading, self.name, compile_kwargs)
+        self._rest = log_density(model, reading.unknown, self.name, compile_kwargs)
         self.dimension = max(fiber.invariants.dimension, 1)
 
     def _first_table(self) -> Ints:
@@ -200,38 +199,6 @@ class CountTable:
             else:
                 chain.take_back(count, step)
         return chain.counts.reshape(self.shape).copy(), changed / moves, accepted / moves
-
-
-def _compile(
-    model: pm.Model, outputs: list[Any], compile_kwargs: Mapping[str, Any]
-) -> tuple[Callable[..., list[Any]], list[str]]:
-    """A function from the values of other variables to parameters, and the names of those variables."""
-    used = set(ancestors(outputs))
-    inputs = [v for v in model.value_vars if v in used]
-    function = pytensor.function(inputs, outputs, **compile_kwargs)
-    # The point that PyMC hands over has the right types; checking them again would double the cost of a call.
-    function.trust_input = True
-    return function, [v.name for v in inputs]
-
-
-def _rest(
-    model: pm.Model, reading: Reading, own: str, compile_kwargs: Mapping[str, Any]
-) -> Callable[[Point, Ints], float] | None:
-    """Log-density of the terms that the kernel does not know, as a function of the point and the counts."""
-    if not reading.unknown:
-        return None
-    expression = model.logp(vars=reading.unknown, sum=True)
-    used = set(ancestors([expression]))
-    inputs = [v for v in model.value_vars if v in used]
-    function = pytensor.function(inputs, expression, **compile_kwargs)
-    function.trust_input = True  # as in `_compile`
-    names = [v.name for v in inputs]
-
-    def rest(point: Point, counts: Ints) -> float:
-        table = np.ascontiguousarray(counts)  # the state of the kernel has strides
-        return float(function(*[table if name == own else point[name] for name in names]))
-
-    return rest
 
 
 def _check_trials(reading: Reading, model: pm.Model, name: str) -> None:

@@ -41,6 +41,7 @@ from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Query
+from bayesdp.steps._compiled import depends
 
 __all__ = ["Reading", "exact_fiber", "prior_zeros", "read_model"]
 
@@ -231,10 +232,6 @@ def _flat(variable: Any, base: Any, cells: int) -> Any:
     return pt.cast(pt.broadcast_to(variable, base.shape), "float64").flatten()
 
 
-def _depends(model: pm.Model, rv: Any, value: Any) -> bool:
-    return value in ancestors([model.logp(vars=[rv], sum=True)])
-
-
 def _exact_variables(model: pm.Model, x: Any) -> list[Any]:
     return [
         rv for rv in model.observed_RVs if isinstance(rv.owner.op, ExactAnswersRV) and _source(rv.owner.inputs[0]) is x
@@ -312,7 +309,7 @@ def read_model(model: pm.Model, value: Any) -> Reading:
         parameters = [_flat(theta, base, frame.size), _flat(shape, base, frame.size)]
         known.add(id(x))
     others: Sequence[Any] = [*model.free_RVs, *model.observed_RVs, *model.potentials]
-    unknown = [rv for rv in others if id(rv) not in known and _depends(model, rv, value)]
+    unknown = [rv for rv in others if id(rv) not in known and depends(model, rv, value)]
     outputs = [*parameters, *scales, *answers, *([] if trials is None else [pt.as_tensor_variable(trials)])]
     symbolic = model.replace_rvs_by_values(outputs)
     return Reading(

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from threadpoolctl import threadpool_limits
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import CorrelatedGaussian, Mechanism, ProjectedGaussian
@@ -36,13 +34,6 @@ CASES = [
     (Invariants(Margins(TABLE, ["b"])), CELLS_AND_SUMS, "substitution"),
     (Invariants(LinearQuery(AGES, [[1] * 7, [0, 1, 2, 3, 4, 5, 6]], ["records", "years"])), None, "substitution"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    # Threads of several test processes that wait for one another make small matrix products a hundred times as slow.
-    with threadpool_limits(1):
-        yield
 
 
 def shifts(mechanism: CorrelatedGaussian) -> Floats:

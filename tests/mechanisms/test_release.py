@@ -22,6 +22,7 @@ LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
 TABLE = xr.DataArray([[15, 1], [20, 10], [3, 0]], dims=list(LABELS), coords=LABELS)
 BOTH = Margins(TABLE, ["county"], ["education"])
 COUNTY = Margins(TABLE, ["county"])
+LARGE = Margins({"row": range(14), "column": range(14)}, ["row"], ["column"])
 
 MECHANISMS = [
     LatticeLaplace(BOTH, epsilon=0.5, sweeps=20),
@@ -152,7 +153,8 @@ def test_how_the_noise_is_drawn_can_be_asked_for_and_is_told(make_rng):
     expected = sample_noise(mechanism.invariants, "l1", 0.5, make_rng(3), 2, "mcmc", 30)
     np.testing.assert_array_equal(mechanism.noise(make_rng(3), 2, "mcmc"), expected)
     with pytest.raises(NotImplementedError, match="no exact sampler"):
-        LatticeLaplace(BOTH, epsilon=0.5).release(TABLE, make_rng(1), method="exact")
+        LatticeLaplace(LARGE, epsilon=0.5).release(np.ones((14, 14), dtype=int), make_rng(1), method="exact")
+    assert LatticeLaplace(BOTH, epsilon=0.5).release(TABLE, make_rng(1)).guarantee.certified
     projected = ProjectedGaussian(COUNTY, mu=1.0)
     with pytest.raises(ValueError, match="the noise of this mechanism is always drawn exactly"):
         projected.noise(make_rng(1), method="mcmc")

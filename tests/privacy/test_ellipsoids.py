@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.linalg import helmert
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from bayesdp.privacy import base_decomposition, enclosing_ellipsoid, optimal_factorization
 from bayesdp.privacy._design import Criterion, Design, LogDeterminant, RootTrace, optimal_design
@@ -22,13 +20,6 @@ CROSS = np.eye(4)
 CUBE = np.array(list(itertools.product([1.0, -1.0], repeat=3)))[:4]
 SIMPLEX = helmert(4).T  # the vertices of a regular simplex with edges of length root 2
 ROOTS = np.array([SIMPLEX[i] - SIMPLEX[j] for i, j in itertools.combinations(range(4), 2)])
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    # Threads of several test processes that wait for one another make small matrix products a hundred times as slow.
-    with threadpool_limits(1):
-        yield
 
 
 def prefix_sums(ages: int) -> Floats:

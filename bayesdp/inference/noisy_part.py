@@ -1,0 +1,61 @@
+"""The noisy part of a release in a model: names, dimensions and likelihood of a measurement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from bayesdp import noise
+from bayesdp.distributions.answers import answers
+from bayesdp.inference.likelihoods import add_likelihood
+from bayesdp.measurements import Measured
+
+__all__ = ["answer_dims", "free_name", "observe_noisy"]
+
+
+def free_name(model: pm.Model, base: str) -> str:
+    """A name that is not taken in the model, nor that of its published numbers."""
+    taken = set(model.named_vars) | set(model.coords)
+    name, count = base, 1
+    while name in taken or f"{name}_published" in taken:
+        count += 1
+        name = f"{base}_{count}"
+    return name
+
+
+def answer_dims(model: pm.Model, name: str, query: Any, measured: Any = None) -> tuple[str, ...]:
+    """Dimensions of the answers: those of the query where the model has the same labels, else one of their own."""
+    if measured is None and len(query.parts) == 1:
+        for dim, labels in query.coords.items():
+            if dim not in model.coords:
+                model.add_coord(dim, labels)
+        if all(tuple(model.coords[dim]) == tuple(labels) for dim, labels in query.coords.items()):
+            return tuple(query.dims)
+    own = f"{name}_answer"
+    names = query.names if measured is None else [n for n, m in zip(query.names, measured, strict=True) if m]
+    model.add_coord(own, names)
+    return (own,)
+
+
+def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
+    """Add the likelihood of a noisy measurement; returns the data variable of its numbers."""
+    query, law = measured.query, measured.law
+    name = free_name(model, measured.name or "noisy")
+    keep = None if not measured.unmeasured.any() else ~measured.unmeasured.reshape(-1)
+    dims = answer_dims(model, name, query, keep)
+    shape = query.shape if keep is None and len(dims) == len(query.shape) else (-1,)
+    values = measured.values.reshape(-1)[keep] if keep is not None else measured.values.reshape(shape)
+    data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
+    mu = answers(query, x, keep)
+    scale = None
+    if isinstance(law, noise.DiscreteLaplace | noise.DiscreteGaussian):
+        scale = law.b if isinstance(law, noise.DiscreteLaplace) else law.sigma
+        if np.ndim(scale):
+            flat = np.broadcast_to(scale, query.shape).reshape(-1)
+            scale = flat[keep] if keep is not None else flat.reshape(shape)
+    elif not query.shape:
+        mu = mu.reshape((1,))  # the grand total, as a table of one cell
+    add_likelihood(name, law, mu, observed=data, dims=dims, invariants=measured.noise_invariants, scale=scale)
+    return data

@@ -1,0 +1,151 @@
+"""The step method of latent lattice noise."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+from pymc.initial_point import PointType
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator, get_value_vars_from_user_vars
+
+from bayesdp._validate import positive_integer
+from bayesdp.steps.noise_table import NoiseTable, is_lattice_noise
+
+__all__ = ["LatticeNoiseGibbs", "register"]
+
+
+@dataclass_state
+class LatticeNoiseGibbsState(StepMethodState):
+    """What changes while sampling: whether the chain has begun, and the generators of the kernels."""
+
+    fresh: bool
+    generators: list[npt.NDArray[np.uint64]]
+    sweeps: int = field(metadata={"frozen": True})
+
+
+class LatticeNoiseGibbs(BlockedStep):
+    """Moves latent lattice noise; PyMC assigns it to every free `LatticeLaplace` and `LatticeGaussian` by itself.
+
+    The noise itself is a variable z of the model, and the confidential table is what is left of the published one, ``y -
+    z``. Each move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; it is
+    accepted or taken back on the log-density of everything else in the model. Where the counts have a prior that
+    `ConfidentialCounts` takes, sampling them instead (`bayesdp.observe`) is faster, and gives the same posterior. Options
+    go through ``pm.sample(lattice_noise_gibbs={"sweeps": 4})``.
+
+    Parameters
+    ----------
+    vars : list of variables
+        The noise; all of the model if left out. Several tables in one model share one step.
+    sweeps : int
+        Moves a draw, in units of the dimension of the lattice.
+    model, initial_point, compile_kwargs, blocked, rng
+        Supplied by PyMC.
+
+    Raises
+    ------
+    TypeError
+        If a variable is not lattice noise.
+    ValueError
+        If it is a batch of tables, or its location depends on other variables.
+
+    Notes
+    -----
+    A start off the lattice is replaced by the location at a chain's first step, before anything is recorded; every move
+    stays on the lattice. If the rest of the model gives the start no density (a published table with negative counts, and
+    a prior on nonnegative ones), moves are tried until it does. Where NUTS is to run before that, give a start with
+    ``pm.sample(initvals=...)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesdp as bdp
+    >>> table = {"county": ["Alpha", "Beta", "Gamma"]}
+    >>> published = np.array([12, 30, 7])
+    >>> with pm.Model() as model:
+    ...     z = bdp.distributions.LatticeLaplace("z", np.zeros(3, dtype=int), 0.5, invariants=bdp.Invariants(bdp.Totals(table)))
+    ...     x = pm.Deterministic("x", published - z)
+    ...     prior = pm.Potential("prior", pm.logp(pm.Poisson.dist([10.0, 30.0, 10.0]), x).sum())
+    ...     step = LatticeNoiseGibbs([z])
+    """
+
+    name = "lattice_noise_gibbs"
+    default_blocked = True
+    stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int]]]] = {
+        "lattice_changed": (np.float64, []),
+        "lattice_accepted": (np.float64, []),
+    }
+    _state_class = LatticeNoiseGibbsState
+
+    def __init__(
+        self,
+        vars: Any = None,  # the name is PyMC's
+        *,
+        sweeps: int = 4,
+        model: pm.Model | None = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+        rng: Any = None,
+    ) -> None:
+        model = pm.modelcontext(model)
+        if vars is None:
+            chosen = [model.rvs_to_values[rv] for rv in model.free_RVs if is_lattice_noise(rv)]
+        else:
+            chosen = get_value_vars_from_user_vars(vars, model)
+        for value in chosen:
+            if not is_lattice_noise(model.values_to_rvs[value]):
+                raise TypeError(
+                    f"LatticeNoiseGibbs samples LatticeLaplace and LatticeGaussian variables, and {value.name!r} is not one"
+                )
+        self.vars = list(chosen)
+        self.sweeps = positive_integer(sweeps, "sweeps")
+        self.rng = get_random_generator(rng)
+        self.tables = [NoiseTable(model, value, self.rng, compile_kwargs or {}) for value in chosen]
+        self.fresh = True
+
+    @property
+    def generators(self) -> list[npt.NDArray[np.uint64]]:
+        """States of the generators of the kernels."""
+        return [table.state.generator.copy() for table in self.tables]
+
+    @generators.setter
+    def generators(self, states: list[npt.NDArray[np.uint64]]) -> None:
+        for table, state in zip(self.tables, states, strict=True):
+            table.state.generator[:] = state
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Take the generator of a chain; its first step will see to a feasible start."""
+        super().setup_chain(rng, tune, draws)
+        self.fresh = True
+
+    def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
+        """Move every table; the point that is passed in is left as it is."""
+        new = point.copy()
+        if self.fresh:
+            for table in self.tables:
+                table.begin(new, self.rng)
+                new[table.name] = table.noise
+            self.fresh = False
+        changed = accepted = 0.0
+        for table in self.tables:
+            new[table.name], share, taken = table.step(new, self.sweeps, self.rng)
+            changed += share / len(self.tables)
+            accepted += taken / len(self.tables)
+        return new, [{"lattice_changed": changed, "lattice_accepted": accepted}]
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:
+        """Claim lattice noise, and nothing else."""
+        return Competence.IDEAL if is_lattice_noise(var) else Competence.INCOMPATIBLE
+
+
+def register() -> None:
+    """Tell PyMC of the step method, once."""
+    if LatticeNoiseGibbs not in STEP_METHODS:
+        STEP_METHODS.append(LatticeNoiseGibbs)

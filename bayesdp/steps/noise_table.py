@@ -1,0 +1,183 @@
+"""One variable of lattice noise in a model while it is being sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import pytensor.tensor as pt
+import scipy.sparse as sp
+from pytensor.graph.traversal import ancestors
+
+from bayesdp.distributions.lattice_gaussian import LatticeGaussianRV
+from bayesdp.distributions.lattice_laplace import LatticeLaplaceRV
+from bayesdp.lattices.moves import Moves, moves_for
+from bayesdp.lattices.random import seed_state
+from bayesdp.lattices.state import (
+    FLAT,
+    GROUP,
+    GROUP_RATE,
+    NOISY,
+    State,
+    add_gaussian,
+    clear_noise,
+    new_state,
+    set_counts,
+    set_laplace,
+)
+from bayesdp.lattices.sweep import move_once, sweep, sweep_arguments, take_back
+from bayesdp.steps._compiled import Point, compiled, depends, log_density
+
+__all__ = ["NoiseTable", "is_lattice_noise"]
+
+type Ints = npt.NDArray[np.int64]
+
+_ATTEMPTS = 20_000
+"""Moves in search of a first table that the rest of the model allows; some tenths of a second."""
+
+_LEAST_MOVES = 100
+"""Exact moves a draw at least, where nothing else depends on the noise: below this the framework costs more."""
+
+
+def is_lattice_noise(variable: Any) -> bool:
+    """Whether a random variable is lattice noise."""
+    return variable.owner is not None and isinstance(variable.owner.op, LatticeLaplaceRV | LatticeGaussianRV)
+
+
+class NoiseTable:
+    """A free `LatticeLaplace` or `LatticeGaussian` variable, and what else in the model depends on it.
+
+    A move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; the rest of
+    the model is accounted for by accepting or taking it back.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    value : tensor variable
+        Value variable of the noise.
+    rng : numpy.random.Generator
+    compile_kwargs : mapping
+        As in ``pm.sample``.
+
+    Raises
+    ------
+    ValueError
+        If it is a batch of tables, or its location is not known.
+    """
+
+    def __init__(
+        self, model: pm.Model, value: Any, rng: np.random.Generator, compile_kwargs: Mapping[str, Any]
+    ) -> None:
+        rv = model.values_to_rvs[value]
+        op = rv.owner.op
+        self.name = value.name
+        self.invariants = op.invariants
+        self.shape: tuple[int, ...] = op.invariants.frame.shape
+        self.law = "gaussian" if isinstance(op, LatticeGaussianRV) else op.norm
+        if rv.ndim != len(self.shape):
+            raise ValueError(f"{self.name!r} must be one table of shape {self.shape}, not a batch of tables")
+        mu, scale = model.replace_rvs_by_values([pt.as_tensor_variable(v) for v in rv.owner.inputs[2:4]])
+        if set(ancestors([mu])) & set(model.value_vars):
+            raise ValueError(
+                f"mu of the latent noise {self.name!r} must be known, for example a table of zeros; to sample a table that "
+                "noise was added to, use ConfidentialCounts and observe"
+            )
+        self._parameters, self._inputs = compiled(
+            model, [pt.cast(mu, "float64").flatten(), pt.cast(scale, "float64")], compile_kwargs
+        )
+        others = [*model.free_RVs, *model.observed_RVs, *model.potentials]
+        unknown = [other for other in others if other is not rv and depends(model, other, value)]
+        self._rest = log_density(model, unknown, self.name, compile_kwargs)
+        self.moves: Moves = moves_for(self.invariants)
+        self.state = _new_state(self.invariants.frame.size, self.moves, self.law)
+        self._arguments = sweep_arguments(self.moves, self.state)
+        self._none = np.empty((0, self.invariants.frame.size), dtype=np.int64)
+        self.reseed(rng)
+
+    @property
+    def exact_conditional(self) -> bool:
+        """Whether nothing else depends on the noise, so that every step is drawn from its exact conditional law."""
+        return self._rest is None
+
+    @property
+    def noise(self) -> Ints:
+        """The table as it stands, a copy."""
+        return self.state.counts.reshape(self.shape).copy()
+
+    def reseed(self, rng: np.random.Generator) -> None:
+        """Start a fresh stream of random numbers."""
+        self.state.generator[:] = seed_state(rng)
+
+    def refresh(self, point: Point, table: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Read the law off the model, put a table into the kernel, and give the location."""
+        mu, scale = self._parameters(*[point[name] for name in self._inputs])
+        _set_law(self.state, self.law, float(scale), mu)
+        set_counts(self.state, np.asarray(table, dtype=np.int64).reshape(-1))
+        return np.asarray(mu, dtype=np.float64)
+
+    def begin(self, point: Point, rng: np.random.Generator) -> None:
+        """Start a chain: a start off the lattice, or that the rest of the model forbids, is moved where it is allowed."""
+        self.reseed(rng)
+        given = np.asarray(point[self.name], dtype=np.int64)
+        mu = self.refresh(point, given).reshape(self.shape)
+        if not self.invariants.is_null(given - np.rint(mu).astype(np.int64)):
+            self.refresh(point, np.rint(mu))
+        if self._rest is None:
+            return
+        for _ in range(_ATTEMPTS):
+            if self._rest(point, self.noise) > -np.inf:
+                return
+            move_once(FLAT, True, *self._arguments)
+        raise ValueError(
+            f"no noise {self.name!r} was found that has positive density under the rest of the model ({_ATTEMPTS} moves "
+            "tried); give one with pm.sample(initvals=...)"
+        )
+
+    def step(self, point: Point, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
+        """Move; returns the table, the share of moves that changed it, and the share of proposals accepted."""
+        self.refresh(point, point[self.name])
+        moves = sweeps * max(self.invariants.dimension, 1)
+        if self._rest is None:
+            moves = max(moves, _LEAST_MOVES)
+            changed = int(sweep(self._none, moves, FLAT, True, *self._arguments))
+            return self.noise, changed / moves, 1.0
+        height = self._rest(point, self.noise)
+        changed = accepted = 0
+        thresholds = np.log1p(-rng.random(moves))
+        for threshold in thresholds:
+            count, step = move_once(FLAT, True, *self._arguments)
+            if step == 0:
+                accepted += 1
+                continue
+            new = self._rest(point, self.noise)
+            if new - height > threshold:
+                height = new
+                changed += 1
+                accepted += 1
+            else:
+                take_back(count, step, *self._arguments)
+        return self.noise, changed / moves, accepted / moves
+
+
+def _new_state(cells: int, moves: Moves, law: str) -> State:
+    """A flat prior without bounds; the l2 law sees every cell as a row of one group."""
+    if law != "l2":
+        return new_state(cells, moves, None, 0)
+    state = new_state(cells, moves, sp.csr_array(sp.eye_array(cells, dtype=np.int64, format="csr")), 1)
+    state.rows[:, GROUP] = 0
+    return state
+
+
+def _set_law(state: State, law: str, scale: float, mu: npt.NDArray[np.float64]) -> None:
+    """Noise around `mu`: a table without a prior, measured to be `mu`."""
+    if law == "l2":
+        state.rows[:, NOISY] = mu
+        state.groups[:, GROUP_RATE] = scale
+    elif law == "l1":
+        set_laplace(state, scale, mu)
+    else:
+        clear_noise(state)
+        add_gaussian(state, 1.0 / scale**2, mu)
