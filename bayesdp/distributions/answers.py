@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytensor
 import pytensor.sparse as ps
 import pytensor.tensor as pt
 import scipy.sparse as sp
@@ -52,14 +53,16 @@ def answers(query: Query, x: Any, keep: npt.NDArray[np.bool_] | None = None) -> 
     if query.is_identity and keep is None:
         return x
     inner = x.type()
-    result = _sums(query, inner)
+    result, matrix = _sums(query, inner)
     if keep is not None:
         result = result.flatten()[np.flatnonzero(keep)]
-    op = AnswersOp(query, keep, inputs=[inner], outputs=[result], inline=True)
-    return op(x)
+    if matrix is None:
+        return AnswersOp(query, keep, inputs=[inner], outputs=[result], inline=True)(x)
+    return AnswersOp(query, keep, inputs=[inner, matrix], outputs=[result], inline=True)(x, matrix)
 
 
-def _sums(query: Query, x: Any) -> Any:
+def _sums(query: Query, x: Any) -> tuple[Any, Any]:
+    """Answers, and the matrix that they need as an input, if any."""
     [part, *more] = query.parts
     if (
         not more
@@ -67,11 +70,14 @@ def _sums(query: Query, x: Any) -> Any:
         and all(level in (None, dim) for level, dim in zip(part.levels, query.frame.dims, strict=True))
     ):
         summed = tuple(axis for axis, level in enumerate(part.levels) if level is None)
-        return x.sum(axis=summed) if summed else x
-    # Group labels, matrices and stacks: one sparse product. Counts below 2**53 are exact in float64.
-    matrix = sp.csr_matrix(query.matrix.astype(np.float64))
+        return (x.sum(axis=summed) if summed else x), None
+    # Group labels, matrices and stacks: one sparse product. Counts below 2**53 are exact in float64. For real
+    # tables the matrix is shared: a rewrite of gradients that looks for constants of magnitude 1 fails on sparse ones.
+    entries = sp.csr_matrix(query.matrix.astype(np.float64))
+    whole = x.dtype in discrete_dtypes
+    matrix = ps.as_sparse_variable(entries) if whole else pytensor.shared(entries)
     flat = pt.cast(x.flatten(), "float64")
-    result = ps.structured_dot(ps.as_sparse_variable(matrix), flat[:, None])[:, 0]
-    if x.dtype in discrete_dtypes:
+    result = ps.structured_dot(matrix, flat[:, None])[:, 0]
+    if whole:
         result = pt.cast(pt.round(result), "int64")
-    return result.reshape(query.shape) if query.shape else result[0]
+    return (result.reshape(query.shape) if query.shape else result[0]), None if whole else matrix

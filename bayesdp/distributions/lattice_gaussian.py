@@ -11,6 +11,7 @@ from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.distributions._normaliser import gaussian_log_normaliser
 from bayesdp.distributions._parameters import checked_location, scale
+from bayesdp.distributions._steps import register_steps
 from bayesdp.distributions._table import (
     TableNoiseRV,
     applied,
@@ -41,7 +42,8 @@ class LatticeGaussian(pm.Discrete):
     .. math:: f(x \mid \mu, \sigma) = e^{-\|x - \mu\|_2^2 / 2\sigma^2} / Z(\sigma), \qquad A x = A \mu
 
     The log-mass is finite for tables that break the invariants too: in a model, membership is decided by
-    the exact part of a release alone, and its value there is the formula above.
+    the exact part of a release alone, and its value there is the formula above. A free variable (noise around a known
+    table, such as zeros) never leaves the lattice: `bayesdp.steps.LatticeNoiseGibbs` samples it, and is assigned by itself.
 
     Parameters
     ----------
@@ -84,6 +86,7 @@ class LatticeGaussian(pm.Discrete):
     @classmethod
     def dist(cls, mu: Any, sigma: Any, *, invariants: Invariants, **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
+        register_steps()
         location, width = checked_location(mu, invariants), scale(sigma, "sigma")
         known = gaussian_log_normaliser(width, invariants) is not None
         if not known and not isinstance(width, TensorConstant):

@@ -12,6 +12,7 @@ from pytensor.tensor.variable import TensorConstant
 from bayesdp import _validate
 from bayesdp.distributions._normaliser import laplace_log_normaliser
 from bayesdp.distributions._parameters import checked_location, scale
+from bayesdp.distributions._steps import register_steps
 from bayesdp.distributions._table import (
     TableNoiseRV,
     applied,
@@ -43,7 +44,8 @@ class LatticeLaplace(pm.Discrete):
     .. math:: f(x \mid \mu, \epsilon) = e^{-\epsilon \|x - \mu\|} / Z(\epsilon), \qquad A x = A \mu
 
     The log-mass is finite for tables that break the invariants too: in a model, membership is decided by
-    the exact part of a release alone, and its value there is the formula above.
+    the exact part of a release alone, and its value there is the formula above. A free variable (noise around a known
+    table, such as zeros) never leaves the lattice: `bayesdp.steps.LatticeNoiseGibbs` samples it, and is assigned by itself.
 
     Parameters
     ----------
@@ -87,6 +89,7 @@ class LatticeLaplace(pm.Discrete):
     @classmethod
     def dist(cls, mu: Any, epsilon: Any, *, invariants: Invariants, norm: str = "l1", **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
+        register_steps()
         location, rate = checked_location(mu, invariants), scale(epsilon, "epsilon")
         _validate.choice(norm, ("l1", "l2"), "norm")
         known = laplace_log_normaliser(rate, invariants, norm) is not None

@@ -117,7 +117,8 @@ def ContinuousCounts(name: str, base: Any, release: Release) -> Any:
     So cells near 0 are what it is wrong about; the 0.03 that stay at b = 2 are the kinks of the law between whole numbers
     (with discrete Gaussian noise of sigma 2 they are below 0.001).
 
-    ``pm.sample_prior_predictive`` is refused by PyMC, as for every flat variable.
+    ``pm.sample_prior_predictive`` is refused by PyMC, as for every flat variable; posterior predictive draws under a
+    lattice law are refused too, as it draws around whole numbers only.
 
     Examples
     --------

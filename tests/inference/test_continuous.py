@@ -125,6 +125,17 @@ class TestDensity:
         axis = np.linspace(-5, 5, 170)
         assert_moments(over_coordinates(model, [axis, axis]), (x, expected), 6e-3)
 
+    def test_cells_without_exact_answers(self):
+        release = bdp.Release.from_published(
+            PAIR, measured=[bdp.Measured(bdp.Identity(PAIR), [5, -2], noise.DiscreteGaussian(sigma=2.0))]
+        )
+        model = model_of(release, lambda: pm.Poisson.dist(3.0))
+        grid = np.arange(0.01, 25, 0.02)
+        x = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2)
+        expected = posterior_of((x * np.log(3.0) - special.gammaln(x + 1) - (x - [5, -2]) ** 2 / 8).sum(1))
+        axis = np.linspace(-4, 4, 150)
+        assert_moments(over_coordinates(model, [axis, axis]), (x, expected))
+
     def test_two_cells_and_an_unknown_rate(self):
         # Rate and counts together; the total says about the rate what it says in a Poisson model.
         release = totalled(PAIR, [10, 3], 14, noise.DiscreteGaussian(sigma=2.0))
@@ -264,12 +275,18 @@ class TestSpace:
         release = bdp.Release.from_published(
             labels,
             measured=[
-                bdp.Measured(bdp.Identity(labels), counts + rng.integers(-9, 10, size), noise.DiscreteLaplace(b=5.0))
+                bdp.Measured(
+                    bdp.Identity(labels), counts + rng.integers(-9, 10, size), noise.DiscreteGaussian(sigma=5.0)
+                )
             ],
             exact=[bdp.Exact(bdp.LinearQuery(labels, rows, [f"s{i}" for i in range(51)]), rows @ counts)],
         )
-        logp, inside = compiled(model_of(release, lambda: pm.Poisson.dist(300.0)))
+        model = model_of(release, lambda: pm.Poisson.dist(300.0))
+        logp, inside = compiled(model)
         u = {"x_coordinates": rng.normal(size=size - 51)}
+        way = rng.normal(size=size - 51)
+        ends = [logp({"x_coordinates": u["x_coordinates"] + h * way}) for h in (-1e-5, 1e-5)]
+        assert model.compile_dlogp()(u) @ way == pytest.approx((ends[1] - ends[0]) / 2e-5, rel=1e-4)
         np.testing.assert_allclose(rows @ inside(u), rows @ counts, rtol=1e-12)
         assert np.isfinite(logp(u))
         with pytest.raises(NotImplementedError, match="3143 cells by 3092 free dimensions"):
