@@ -78,7 +78,9 @@ def gram_schmidt(invariants: Invariants) -> GramSchmidt | None:
         found.append(own)
     if not found:
         return None
-    bases = [_placed(basis, part.cells.ravel(), invariants.frame.size) for part, (basis, _, _) in _zip(invariants, found)]
+    bases = [
+        _placed(basis, part.cells.ravel(), invariants.frame.size) for part, (basis, _, _) in _zip(invariants, found)
+    ]
     lengths = [lengths for _, lengths, _ in found]
     return GramSchmidt(
         sp.csr_array(sp.vstack(bases, format="csr")),

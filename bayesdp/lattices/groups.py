@@ -70,7 +70,7 @@ def exchangeable_groups(part: General) -> Groups | None:
     >>> both = sp.csr_array(np.array([[1, 1, 1, 0], [0, 0, 1, 1]]))
     >>> groups = exchangeable_groups(General(np.arange(4), both))
     >>> groups.order.tolist(), groups.starts.tolist(), groups.relation.tolist()
-    ([0, 1, 3, 2], [0, 2, 3, 4], [[1], [1]])
+    ([0, 1, 2, 3], [0, 2, 3, 4], [[-1], [1]])
     """
     matrix = part.matrix.toarray()
     signs = np.sign(np.take_along_axis(matrix, np.argmax(matrix != 0, axis=0)[None, :], axis=0))[0]

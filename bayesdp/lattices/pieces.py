@@ -72,25 +72,28 @@ def laplace_pieces(parts: Sequence[Part], epsilon: float) -> list[Piece]:
     return found
 
 
+def _blocks(blocks: Ints, rate: float) -> Callable[[np.random.Generator, int], Ints]:
+    return lambda rng, size: draw_fixed_sums(blocks, rate, rng, size)
+
+
 def _lines(parts: Sequence[Line], epsilon: float) -> Iterator[Piece]:
     """Multiples of vectors: one piece for each l1 length."""
     lengths = np.array([int(np.abs(part.entries).sum()) for part in parts])
     for length in np.unique(lengths):
         own = [part for part, other in zip(parts, lengths, strict=True) if other == length]
-        free = np.full(len(own), -1)
         yield Piece(
             "lines",
             1.0,
             np.concatenate([part.cells for part in own]),
             np.repeat(np.arange(len(own)), [part.cells.size for part in own]),
             np.concatenate([part.entries for part in own]),
-            lambda rng, size, free=free, rate=epsilon * length: draw_fixed_sums(free, rate, rng, size),
+            _blocks(np.full(len(own), -1), epsilon * length),
         )
 
 
 def _totals(parts: Sequence[Table], epsilon: float) -> Iterator[Piece]:
     """Fixed totals: one piece for each number of copies."""
-    for copies in {part.copies for part in parts}:
+    for copies in sorted({part.copies for part in parts}):
         own = [part for part in parts if part.copies == copies]
         blocks = np.repeat(np.arange(len(own)), [part.shape[0] for part in own])
         yield Piece(
@@ -99,7 +102,7 @@ def _totals(parts: Sequence[Table], epsilon: float) -> Iterator[Piece]:
             np.concatenate([part.cells for part in own], axis=1).ravel(),
             np.tile(np.arange(len(blocks)), copies),
             np.concatenate([part.signs for part in own], axis=1).ravel(),
-            lambda rng, size, blocks=blocks, rate=epsilon * copies: draw_fixed_sums(blocks, rate, rng, size),
+            _blocks(blocks, epsilon * copies),
         )
 
 
@@ -148,14 +151,12 @@ def _three_way_share(slices: int, rows: int, columns: int, epsilon: float) -> fl
 def _three_way(part: Table, epsilon: float) -> Piece:
     """Slices along the way with which most tries are kept."""
     rate = epsilon * part.copies
-    best = (-1.0, 0, 1, 2)
+    share, order = -1.0, [0, 1, 2]
     for along in range(3):
         others = sorted((axis for axis in range(3) if axis != along), key=lambda axis: -part.shape[axis])
-        sizes = part.shape[along], part.shape[others[0]], part.shape[others[1]]
-        share = _three_way_share(*sizes, rate)
-        if share > best[0]:
-            best = (share, along, *others)
-    share, *order = best
+        kept = _three_way_share(part.shape[along], part.shape[others[0]], part.shape[others[1]], rate)
+        if kept > share:
+            share, order = kept, [along, *others]
     slices, rows, columns = (part.shape[axis] for axis in order)
     plan = two_way(rows, columns, rate)
     return Piece(

@@ -101,9 +101,7 @@ def sampler_for(
     return _choose(invariants, law, scale, method, sweeps)[0]
 
 
-def _choose(
-    invariants: Invariants, law: str, scale: float, method: str, sweeps: int
-) -> tuple[Sampler, Exact | None]:
+def _choose(invariants: Invariants, law: str, scale: float, method: str, sweeps: int) -> tuple[Sampler, Exact | None]:
     choice(law, LAWS, "law")
     choice(method, METHODS, "method")
     positive_integer(sweeps, "sweeps")

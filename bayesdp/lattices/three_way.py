@@ -29,9 +29,7 @@ def three_way_acceptance(plan: TwoWay, slices: int, rng: np.random.Generator, tr
     return float(_trial(seed_state(rng), *plan.arguments, table, tries))
 
 
-def draw_three_way(
-    plan: TwoWay, slices: int, rng: np.random.Generator, size: int
-) -> tuple[npt.NDArray[np.int64], int]:
+def draw_three_way(plan: TwoWay, slices: int, rng: np.random.Generator, size: int) -> tuple[npt.NDArray[np.int64], int]:
     """Draw noise that changes no two-way margin, with mass proportional to ``exp(-epsilon ||z||_1)``.
 
     Parameters

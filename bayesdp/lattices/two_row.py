@@ -70,7 +70,7 @@ def two_row(columns: int, epsilon: float) -> TwoRow | None:
     Examples
     --------
     >>> print(f"{two_row(4, 0.25).log_zero:.6f}")  # P_3(coth 0.5)
-    2.996463
+    3.094985
     """
     log_zero = log_normaliser(columns, 2.0 * epsilon)
     nodes = _nodes(columns, epsilon, log_zero)
@@ -140,4 +140,4 @@ def two_row_ratio(
     for k in range(1, half + 1):
         # Every node but the first stands for two, and the one opposite to it, if there is one, for itself.
         total += products[k] if 2 * k == nodes else 2.0 * products[k]
-    return total / nodes * math.exp(-log_zero)
+    return float(total / nodes * math.exp(-log_zero))
