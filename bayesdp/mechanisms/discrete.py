@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -76,6 +78,11 @@ class DiscreteMechanism(Mechanism):
         for name, value in (("invariants", invariants), ("query", asked), ("neighbours", neighbours)):
             object.__setattr__(self, name, value)
         super().__post_init__()
+        if not self.sensitivity:
+            raise ValueError(
+                f"no two neighbouring tables ({NEIGHBOURS[neighbours]}) have different answers, so that there is nothing for "
+                f"the noise to hide: {', '.join(asked.names[:3])}"
+            )
 
     @property
     def asked(self) -> Query:
@@ -166,7 +173,10 @@ class DiscreteLaplace(DiscreteMechanism):
     @property
     def law(self) -> LaplaceLaw:
         """The law of the noise."""
-        return LaplaceLaw(self.sensitivity / self.epsilon)
+        b = self.sensitivity / self.epsilon
+        # Exact noise of a scale that was rounded down would cost a little more than epsilon.
+        safe = Fraction(b) * Fraction(self.epsilon) >= Fraction(self.sensitivity)
+        return LaplaceLaw(b if safe else math.nextafter(b, math.inf))
 
     def _guarantee(self, method: str) -> Guarantee:
         _check_method(method)

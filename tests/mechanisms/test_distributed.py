@@ -183,7 +183,7 @@ def test_the_guarantee_says_against_whom_it_protects():
         in text
     )
     assert "operating system" not in text
-    assert "sweeps of Gibbs, convergence not certified" in text
+    assert "drawn exactly from its law" in text
 
 
 def test_determined_cells_are_listed():
