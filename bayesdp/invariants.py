@@ -400,7 +400,10 @@ def _relation_names(relations: fmpz_mat, frame: Frame) -> list[str]:
         if len(used) > _WRITTEN_OUT:
             names.append(f"relation {number}, of {len(used)} answers")
             continue
-        terms = [f"{'-' if row[i] < 0 else '+'} {abs(row[i]) if abs(row[i]) != 1 else ''}{frame.cell_name(int(i))}" for i in used]
+        terms = [
+            f"{'-' if row[i] < 0 else '+'} {abs(row[i]) if abs(row[i]) != 1 else ''}{frame.cell_name(int(i))}"
+            for i in used
+        ]
         text = " ".join(terms).removeprefix("+ ").replace("answer=", "")
         names.append(text if text not in names else f"{text} ({number})")
     return names

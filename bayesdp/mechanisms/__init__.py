@@ -15,6 +15,8 @@ name in files            mechanism              noise
 ``discrete-gaussian``    `DiscreteGaussian`     integers, concentrated or approximate; independent, no invariants
 =======================  =====================  ===============================================================
 
+`certify` estimates how many sweeps a Markov chain of lattice noise needs, and what it costs in delta.
+
 `project` and `extend` make any private mechanism keep the invariants (values, without a likelihood). `Agent` and
 `assemble` let holders of single cells add the noise of a mechanism without telling anybody their counts.
 
@@ -24,6 +26,7 @@ A new mechanism is a new module with a `Mechanism` subclass, imported here.
 from __future__ import annotations
 
 from bayesdp.mechanisms.base import Mechanism, mechanism_names
+from bayesdp.mechanisms.certify import Certificate, certify
 from bayesdp.mechanisms.correlated_gaussian import CorrelatedGaussian
 from bayesdp.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from bayesdp.mechanisms.distributed import Agent, Piece, assemble
@@ -38,6 +41,7 @@ from bayesdp.mechanisms.projected_laplace import ProjectedLaplace
 
 __all__ = [
     "Agent",
+    "Certificate",
     "CorrelatedGaussian",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -51,6 +55,7 @@ __all__ = [
     "ProjectedGaussian",
     "ProjectedLaplace",
     "assemble",
+    "certify",
     "extend",
     "mechanism_names",
     "project",

@@ -100,7 +100,8 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
     if drawn is None:
         size, relations = 4000, measured.noise_invariants
         shape = measured.query.shape if relations is None else relations.frame.shape
-        drawn = law.draw(np.random.default_rng(0), shape, size=size, invariants=relations).reshape(size, -1)
+        noise = law.draw(np.random.default_rng(0), shape, size=size, invariants=relations)
+        drawn = noise.astype(np.float64).reshape(size, -1)
     sample = drawn.reshape(-1) if scale.exchangeable else drawn[:, answer]
     if not law.integer:
         heights, edges = np.histogram(sample, bins=_MOST_BARS, range=(-reach, reach))

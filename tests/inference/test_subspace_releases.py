@@ -6,6 +6,8 @@ projected Laplace law of a 2x2 table by its characteristic function. False alarm
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -39,7 +41,7 @@ def _projected_laplace(residuals, b):
         pieces = [-np.inf, *knots, np.inf]
         return sum(
             integrate.quad(lambda w: np.exp(-np.abs(residual + w).sum() / b), low, high)[0]
-            for low, high in zip(pieces[:-1], pieces[1:], strict=True)
+            for low, high in pairwise(pieces)
         )
 
     return np.log([one(r) for r in residuals])

@@ -64,15 +64,18 @@ def test_arrays_are_summarised_in_text_and_locked() -> None:
 
 
 def test_names_are_listed() -> None:
-    known = "discrete-gaussian, discrete-laplace, lattice-gaussian, lattice-laplace, projected-gaussian"
+    known = (
+        "correlated-gaussian, discrete-gaussian, discrete-laplace, extended-laplace, k-norm, lattice-gaussian, "
+        "lattice-laplace, projected-gaussian, projected-laplace"
+    )
     assert law_names() == known
 
 
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("", ValueError, "must start with one of discrete-gaussian"),
-        ("gaussian sigma=5", ValueError, "unknown noise law 'gaussian'; known laws are discrete-gaussian"),
+        ("", ValueError, "must start with one of correlated-gaussian"),
+        ("gaussian sigma=5", ValueError, "unknown noise law 'gaussian'; known laws are correlated-gaussian"),
         ("discrete-gaussian 5", ValueError, "written as name=value, got '5'"),
         ("discrete-gaussian sigma=", ValueError, "written as name=value, got 'sigma='"),
         ("discrete-gaussian", ValueError, "'discrete-gaussian' lacks parameter 'sigma'"),
