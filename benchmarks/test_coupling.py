@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 
+import arviz as az
 import numpy as np
 import pytest
 
@@ -17,7 +18,8 @@ from bayesdp.lattices.basis_gibbs import draw_basis_gibbs
 from bayesdp.lattices.basis_law import BasisLaw
 from bayesdp.lattices.coupling import couple
 from bayesdp.lattices.double_geometric import draw_double_geometric, tune_jumps
-from bayesdp.queries import Margins
+from bayesdp.lattices.samplers import sample_noise
+from bayesdp.queries import Margins, Totals
 
 EPSILON, PAPER = 0.25, math.exp(-1)
 TARGET = BasisLaw.of(
@@ -27,16 +29,18 @@ DRAWS = 2000
 _SECONDS: dict[str, float] = {}
 
 
-def plain_metropolis(a: float, sweeps: int, rng: np.random.Generator) -> np.ndarray:
+def plain_metropolis(
+    a: float, sweeps: int, rng: np.random.Generator, target: BasisLaw = TARGET, epsilon: float = EPSILON
+) -> np.ndarray:
     """Algorithm 1 of the paper as one would write it in NumPy: one chain from zero."""
-    basis = TARGET.basis.toarray()
-    z = np.zeros(TARGET.cells, dtype=np.int64)
+    basis = target.basis.toarray()
+    z = np.zeros(target.cells, dtype=np.int64)
     for _ in range(sweeps):
         jumps = rng.geometric(1 - a, size=len(basis)) - rng.geometric(1 - a, size=len(basis))
         levels = rng.exponential(size=len(basis))
         for vector, jump, level in zip(basis, jumps, levels, strict=True):
             proposal = z + jump * vector
-            if EPSILON * (np.abs(proposal).sum() - np.abs(z).sum()) < level:
+            if epsilon * (np.abs(proposal).sum() - np.abs(z).sum()) < level:
                 z = proposal
     return z
 
@@ -73,3 +77,29 @@ def test_sweeps_to_the_law(benchmark, enter, name):
         plain_metropolis(PAPER, 750, rng)
         plain = time.perf_counter() - start
         enter("4 x 4, Gibbs against the paper's sampler in NumPy, 750 sweeps", plain / seconds, "times", at_least=100)
+
+
+def test_fixed_total_of_102_cells(benchmark, enter):
+    """Exact draws against effective draws of the paper's sampler in NumPy, a = exp(-2.5) and epsilon = 0.192 as there.
+
+    Its autocorrelation comes from a long run of the compiled sampler, which is the same chain; its speed from NumPy.
+    """
+    invariants = Invariants(Totals({"county": range(102)}))
+    target, a = BasisLaw.of(invariants, "l1", 0.192), math.exp(-2.5)
+    rng = np.random.default_rng(1)
+    size = 20_000
+    sample_noise(invariants, "l1", 0.192, rng=rng, size=10)
+    benchmark.pedantic(lambda: sample_noise(invariants, "l1", 0.192, rng=rng, size=size), rounds=3)
+    exact = size / benchmark.stats.stats.min
+    thin = 100
+    draws = draw_double_geometric(target, a, rng, chains=4, draws=3000, burn_in=20_000, thin=thin)
+    tree = az.from_dict({"posterior": {"z": draws.astype(np.float64)}})
+    each = 4 * 3000 * thin / float(az.ess(tree, method="mean")["z"].min())  # sweeps for an effective draw
+    start = time.perf_counter()
+    plain_metropolis(a, 40, rng, target, 0.192)
+    plain = 40 / (time.perf_counter() - start) / each
+    enter("102 cells, fixed total: exact draws a second", exact, "", at_least=30_000)
+    enter("102 cells: sweeps of the paper's sampler for an effective draw of the worst cell", each, "sweeps")
+    enter(
+        "102 cells: exact draws / effective draws of the paper's sampler in NumPy", exact / plain, "times", at_least=1e4
+    )
