@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 from pymc.initial_point import PointType
-from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from pymc.util import get_random_generator
 
 from bayesdp._validate import positive_integer
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
+from bayesdp.steps._assigned import chosen_values, register_step
 from bayesdp.steps.table import CountTable
 
 __all__ = ["FiberGibbs", "register"]
@@ -91,14 +91,8 @@ class FiberGibbs(BlockedStep):
         rng: Any = None,
     ) -> None:
         model = pm.modelcontext(model)
-        if vars is None:
-            chosen = [model.rvs_to_values[rv] for rv in model.free_RVs if _is_counts(rv)]
-        else:
-            chosen = get_value_vars_from_user_vars(vars, model)
-        for value in chosen:
-            if not _is_counts(model.values_to_rvs[value]):
-                raise TypeError(f"FiberGibbs samples ConfidentialCounts variables, and {value.name!r} is not one")
-        self.vars = list(chosen)
+        chosen = chosen_values(model, vars, _is_counts, "FiberGibbs", "ConfidentialCounts")
+        self.vars = chosen
         self.sweeps = positive_integer(sweeps, "sweeps")
         self.rng = get_random_generator(rng)
         options = compile_kwargs or {}
@@ -152,5 +146,4 @@ def _is_counts(var: Any) -> bool:
 
 def register() -> None:
     """Tell PyMC of the step method, once."""
-    if FiberGibbs not in STEP_METHODS:
-        STEP_METHODS.append(FiberGibbs)
+    register_step(FiberGibbs)

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 from pymc.initial_point import PointType
-from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from pymc.util import get_random_generator
 
 from bayesdp._validate import positive_integer
+from bayesdp.steps._assigned import chosen_values, register_step
 from bayesdp.steps.noise_table import NoiseTable, is_lattice_noise
 
 __all__ = ["LatticeNoiseGibbs", "register"]
@@ -94,16 +94,8 @@ class LatticeNoiseGibbs(BlockedStep):
         rng: Any = None,
     ) -> None:
         model = pm.modelcontext(model)
-        if vars is None:
-            chosen = [model.rvs_to_values[rv] for rv in model.free_RVs if is_lattice_noise(rv)]
-        else:
-            chosen = get_value_vars_from_user_vars(vars, model)
-        for value in chosen:
-            if not is_lattice_noise(model.values_to_rvs[value]):
-                raise TypeError(
-                    f"LatticeNoiseGibbs samples LatticeLaplace and LatticeGaussian variables, and {value.name!r} is not one"
-                )
-        self.vars = list(chosen)
+        chosen = chosen_values(model, vars, is_lattice_noise, "LatticeNoiseGibbs", "LatticeLaplace and LatticeGaussian")
+        self.vars = chosen
         self.sweeps = positive_integer(sweeps, "sweeps")
         self.rng = get_random_generator(rng)
         self.tables = [NoiseTable(model, value, self.rng, compile_kwargs or {}) for value in chosen]
@@ -147,5 +139,4 @@ class LatticeNoiseGibbs(BlockedStep):
 
 def register() -> None:
     """Tell PyMC of the step method, once."""
-    if LatticeNoiseGibbs not in STEP_METHODS:
-        STEP_METHODS.append(LatticeNoiseGibbs)
+    register_step(LatticeNoiseGibbs)

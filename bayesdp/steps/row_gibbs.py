@@ -11,10 +11,9 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.initial_point import PointType
-from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
 from bayesdp._validate import positive_integer
@@ -22,6 +21,7 @@ from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV, RowSpac
 from bayesdp.lattices.random import seed_state
 from bayesdp.noise._row_noise import RowDirections, directions_of, sweep
 from bayesdp.noise._rows import row_basis
+from bayesdp.steps._assigned import chosen_values, register_step
 
 __all__ = ["RowNoiseGibbs", "register"]
 
@@ -93,14 +93,8 @@ class RowNoiseGibbs(BlockedStep):
         rng: Any = None,
     ) -> None:
         model = pm.modelcontext(model)
-        if vars is None:
-            chosen = [model.rvs_to_values[rv] for rv in model.free_RVs if _is_row_noise(rv)]
-        else:
-            chosen = get_value_vars_from_user_vars(vars, model)
-        for value in chosen:
-            if not _is_row_noise(model.values_to_rvs[value]):
-                raise TypeError(f"RowNoiseGibbs samples RowSpaceNoise variables, and {value.name!r} is not one")
-        self.vars = list(chosen)
+        chosen = chosen_values(model, vars, _is_row_noise, "RowNoiseGibbs", "RowSpaceNoise")
+        self.vars = chosen
         self.sweeps = positive_integer(sweeps, "sweeps")
         self.rng = get_random_generator(rng)
         self.tables = [_read(model, value, compile_kwargs or {}) for value in chosen]
@@ -188,5 +182,4 @@ def _stands_in(rv: Any, w: Any) -> bool:
 
 def register() -> None:
     """Tell PyMC of the step method, once."""
-    if RowNoiseGibbs not in STEP_METHODS:
-        STEP_METHODS.append(RowNoiseGibbs)
+    register_step(RowNoiseGibbs)

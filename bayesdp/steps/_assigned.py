@@ -1,0 +1,44 @@
+"""Which variables a step method samples, and making the method known to PyMC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pymc as pm
+from pymc.step_methods import STEP_METHODS
+from pymc.util import get_value_vars_from_user_vars
+
+__all__ = ["chosen_values", "register_step"]
+
+
+def chosen_values(model: pm.Model, asked: Any, belongs: Callable[[Any], bool], step: str, kind: str) -> list[Any]:
+    """Value variables that a step method is to sample: those asked for, else all that belong to it.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    asked : list of variables, or None
+    belongs : callable
+        Whether the method samples a random variable.
+    step, kind : str
+        Name of the method and of its variables, for the message.
+
+    Raises
+    ------
+    TypeError
+        If a variable that was asked for does not belong to the method.
+    """
+    if asked is None:
+        return [model.rvs_to_values[rv] for rv in model.free_RVs if belongs(rv)]
+    chosen = list(get_value_vars_from_user_vars(asked, model))
+    for value in chosen:
+        if not belongs(model.values_to_rvs[value]):
+            raise TypeError(f"{step} samples {kind} variables, and {value.name!r} is not one")
+    return chosen
+
+
+def register_step(method: Any) -> None:
+    """Tell PyMC of a step method, once."""
+    if method not in STEP_METHODS:
+        STEP_METHODS.append(method)
