@@ -65,3 +65,17 @@ def test_the_table_of_names_and_all_agree():
 def test_a_misspelt_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match=r"no attribute 'LatticeLaplac'.*LatticeLaplace"):
         bayesdp.LatticeLaplac  # noqa: B018  the attribute access is what is tested
+
+
+def test_everything_imports_without_the_extras():
+    # As if only the core dependencies were installed: what the extras bring in cannot be imported.
+    statements = (
+        "import importlib, pkgutil, sys\n"
+        "for extra in ('nutpie', 'opendp'):\n"
+        "    sys.modules[extra] = None\n"
+        "import bayesdp\n"
+        "for found in pkgutil.walk_packages(bayesdp.__path__, 'bayesdp.'):\n"
+        "    if not found.name.endswith('__main__'):\n"
+        "        importlib.import_module(found.name)\n"
+    )
+    assert "pymc" in loaded_after(statements)

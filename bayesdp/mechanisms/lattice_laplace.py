@@ -49,6 +49,11 @@ class LatticeLaplace(Mechanism):
     bayesdp.noise.LatticeLaplace : the law of the noise.
     bayesdp.distributions.LatticeLaplace : that law as a PyMC distribution; it takes the noise's own rate.
 
+    Notes
+    -----
+    Whatever is computed from a release alone costs nothing more (post-processing, Proposition 7). Several releases of one
+    table add up, for pairs of tables that agree on all their invariants (Proposition 6): see `bayesdp.compose`.
+
     References
     ----------
     Dharangutte, Gao, Gong and Yu (2023), Integer Subspace Differential Privacy, Definition 9 and Theorem 10.
