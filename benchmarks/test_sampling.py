@@ -5,6 +5,8 @@ from __future__ import annotations
 import resource
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import arviz as az
 import numpy as np
@@ -152,8 +154,8 @@ def _random_walk(release, model):
     return np.array(kept)[None], time.perf_counter() - began
 
 
-def test_three_thousand_counties(benchmark, enter):
-    """3,143 cells in 51 states, state totals exact, collapsed prior: 4 chains of 1,000 draws on two cores."""
+def three_thousand_counties() -> tuple[float, float, float]:
+    """Seconds of sampling, smallest bulk effective sample size, and peak memory in GB."""
     rng = np.random.default_rng(0)
     states = np.sort(rng.integers(0, 51, 3143))
     frame = {"county": [f"c{i}" for i in range(3143)], "state": ("county", [f"s{k:02d}" for k in states])}
@@ -162,17 +164,27 @@ def test_three_thousand_counties(benchmark, enter):
     with pm.Model(coords=release.coords) as model:
         x = bdp.ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=30.0, alpha=2.0), dims="county")
         bdp.observe(release, x)
-
-    def run():
-        return pm.sample(model=model, draws=1000, tune=200, chains=4, cores=2, random_seed=1, **QUIET)
-
     began = time.perf_counter()
-    tree = benchmark.pedantic(run, rounds=1, warmup_rounds=0)
+    tree = pm.sample(model=model, draws=1000, tune=200, chains=4, cores=2, random_seed=1, **QUIET)
     seconds = time.perf_counter() - began
     ess = az.ess(tree.posterior, method="bulk")["x"]
-    # Peak of this process and, counted in full, of two forked chains; kilobytes on Linux.
-    own, forked = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    # Peak of this process and, counted in full, of two chains; kilobytes on Linux.
+    own, chains = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return seconds, float(ess.min()), (own + 2 * chains) / 1e6
+
+
+def test_three_thousand_counties(benchmark, enter):
+    """3,143 cells in 51 states, state totals exact, collapsed prior: 4 chains of 1,000 draws on two cores.
+
+    In a process of its own: the peak of this one is that of whichever benchmark ran before.
+    """
+
+    def run():
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            return pool.submit(three_thousand_counties).result()
+
+    seconds, ess, memory = benchmark.pedantic(run, rounds=1, warmup_rounds=0)
     enter("3,143 counties: 4 chains of 1,000 draws", seconds, "s", at_most=60)
-    enter("3,143 counties: smallest bulk ESS of a cell", float(ess.min()), "", at_least=400)
-    enter("3,143 counties: peak memory", (own + 2 * forked) / 1e6, "GB", at_most=2)
-    assert float(ess.min()) > 400
+    enter("3,143 counties: smallest bulk ESS of a cell", ess, "", at_least=400)
+    enter("3,143 counties: peak memory", memory, "GB", at_most=2)
+    assert ess > 400
