@@ -210,3 +210,14 @@ def test_wrong_arguments(make_rng):
         meeting_times(target, make_rng(1), pairs=10, lag=9, horizon=9)
     with pytest.raises(ValueError, match="confidence must lie strictly between 0 and 1"):
         couple(target, make_rng(1), pairs=10, lag=2, confidence=1.0)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.1])
+def test_upper_limits_never_increase(rate):
+    # Without the running maximum these do, where the last summand changes: at 22 and at 27 and 47.
+    times, lag = np.arange(150), 20
+    meetings = lag + np.random.default_rng(lag).geometric(rate, size=200)
+    limits = upper_limits(meetings, lag, 10_000, times, 0.99)
+    assert np.all(np.diff(limits) <= 0)
+    assert limits[0] > 0.8
+    assert 0.0 < limits[-1] < 0.1
