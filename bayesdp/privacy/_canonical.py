@@ -1,0 +1,130 @@
+"""What every canonical noise law has: distribution function, survival function, density, quantiles and draws."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.privacy._levels import Floats, levels, plain, points
+
+__all__ = ["CanonicalNoise"]
+
+
+class CanonicalNoise(ABC):
+    """Noise for a statistic of sensitivity 1, with the methods of a SciPy law.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy.tradeoff import approximate_dp
+    >>> noise = approximate_dp(1.0, 0.01).canonical_noise()
+    >>> print(f"{noise.cdf(2.5):.6f} {noise.ppf(0.975):.6f}")
+    0.968999 2.757834
+    """
+
+    @abstractmethod
+    def _tails(self, z: Floats) -> tuple[Floats, Floats]:
+        """``F(z)`` and ``1 - F(z)`` for finite z <= 0."""
+
+    @abstractmethod
+    def _density(self, z: Floats) -> Floats:
+        """``F'(z)`` for finite z <= 0."""
+
+    @abstractmethod
+    def _quantile(self, low: Floats) -> Floats:
+        """``F^-1(low)`` for low <= 1/2."""
+
+    def cdf(self, x: npt.ArrayLike) -> Any:
+        """Distribution function, to full relative accuracy in the lower tail.
+
+        Parameters
+        ----------
+        x : float or array_like
+            Any real numbers, infinities included.
+
+        Returns
+        -------
+        float or ndarray
+            Of the shape of x.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If x does not hold numbers.
+        """
+        at = points(x, "x")
+        low, high = self._both(at)
+        return plain(np.where(at <= 0.0, low, high))
+
+    def sf(self, x: npt.ArrayLike) -> Any:
+        """Survival function ``1 - cdf``, to full relative accuracy in the upper tail. See `cdf`."""
+        at = points(x, "x")
+        low, high = self._both(at)
+        return plain(np.where(at <= 0.0, high, low))
+
+    def pdf(self, x: npt.ArrayLike) -> Any:
+        """Density; at its jumps, one of the two limits. See `cdf`."""
+        at = points(x, "x")
+        finite = np.isfinite(at)
+        return plain(np.where(finite, self._density(-np.abs(np.where(finite, at, 0.0))), 0.0))
+
+    def ppf(self, q: npt.ArrayLike) -> Any:
+        """Quantile function, the inverse of `cdf`.
+
+        Parameters
+        ----------
+        q : float or array_like
+            Probabilities from 0 to 1; at the ends the limits of the support.
+
+        Returns
+        -------
+        float or ndarray
+            Of the shape of q.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If q does not hold numbers between 0 and 1.
+        """
+        level = levels(q, "q")
+        x = self._quantile(np.minimum(level, 1.0 - level))
+        return plain(np.where(level <= 0.5, x, -x))
+
+    def isf(self, q: npt.ArrayLike) -> Any:
+        """Inverse of `sf`. See `ppf`."""
+        return plain(-np.asarray(self.ppf(q)))
+
+    def rvs(self, size: int | tuple[int, ...] | None = None, rng: np.random.Generator | None = None) -> Any:
+        """Independent draws, by inversion.
+
+        Parameters
+        ----------
+        size : int, tuple of int or None
+            Shape of the result; None draws one float.
+        rng : numpy.random.Generator or None
+            Source of randomness; None makes one from the operating system's entropy.
+
+        Returns
+        -------
+        float or ndarray
+
+        Raises
+        ------
+        TypeError, ValueError
+            If rng is not a generator, or size not a shape.
+        """
+        if rng is None:
+            rng = np.random.default_rng()
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(f"rng must be a numpy.random.Generator or None, got {type(rng).__name__}")
+        half = 0.5 * (1.0 - np.asarray(rng.random(size)))  # in (0, 1/2]: never the infinite end
+        sign = np.where(np.asarray(rng.random(size)) < 0.5, 1.0, -1.0)
+        return plain(sign * self._quantile(half))
+
+    def _both(self, at: Floats) -> tuple[Floats, Floats]:
+        """Smaller and larger tail at +-at."""
+        finite = np.isfinite(at)
+        low, high = self._tails(-np.abs(np.where(finite, at, 0.0)))
+        return np.where(finite, low, 0.0), np.where(finite, high, 1.0)

@@ -1,0 +1,105 @@
+"""Canonical noise of any symmetric trade-off function, by recursion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import brentq
+
+from bayesdp.privacy._canonical import CanonicalNoise
+from bayesdp.privacy._levels import Floats
+
+if TYPE_CHECKING:
+    from bayesdp.privacy._tradeoff import TradeOff
+
+__all__ = ["RecursiveNoise"]
+
+_SMALLEST_DENSITY = 1e-12  # of the centre; below it f is 1 - alpha to double precision
+
+
+@dataclass(frozen=True)
+class RecursiveNoise(CanonicalNoise):
+    """Canonical noise of any symmetric f by the recursion of Awan and Vadhan (paper 003, Lemma 36).
+
+    Uniform between -1/2 and 1/2 with ``F(-1/2) = c = f(c)``, and ``F(x) = f(1 - F(x + 1))`` below. As f is
+    convex every step shrinks the tail by at least ``c / (1 - c)``, so that the work stops when it is zero.
+
+    Parameters
+    ----------
+    tradeoff : TradeOff
+        A symmetric trade-off function other than 1 - alpha.
+
+    Raises
+    ------
+    ValueError
+        If it is not symmetric, or 1 - alpha up to 1e-12.
+    """
+
+    tradeoff: TradeOff
+    _c: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.tradeoff.symmetric:
+            raise ValueError(
+                f"tradeoff must be symmetric (its own inverse) to have canonical noise, and {self.tradeoff!r} is not;"
+                " see its method symmetrised()"
+            )
+        c = _fixed_point(self.tradeoff)
+        if 1.0 - 2.0 * c < _SMALLEST_DENSITY:
+            raise ValueError(f"tradeoff must differ from 1 - alpha: no noise attains that, but {self.tradeoff!r} does")
+        object.__setattr__(self, "_c", c)
+
+    def _start(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        steps = np.ceil(-z - 0.5)
+        at, slope = z + steps, 1.0 - 2.0 * self._c
+        return steps, self._c + slope * (at + 0.5), self._c + slope * (0.5 - at)
+
+    def _walk(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """Both tails and the density."""
+        left, low, high = (np.atleast_1d(part).reshape(-1).copy() for part in self._start(z))
+        density = np.full(low.shape, 1.0 - 2.0 * self._c)
+        going = np.flatnonzero((left > 0.0) & (low > 0.0))
+        while going.size:
+            density[going] *= self.tradeoff._slope(high[going], low[going])
+            low[going], high[going] = self.tradeoff._errors(high[going], low[going])
+            left[going] -= 1.0
+            going = going[(left[going] > 0.0) & (low[going] > 0.0)]
+        # A tail may have become zero within the centre's image of the last step, or steps earlier.
+        density[low <= 0.0] = 0.0
+        shape = np.shape(z)
+        return low.reshape(shape), high.reshape(shape), density.reshape(shape)
+
+    def _tails(self, z: Floats) -> tuple[Floats, Floats]:
+        return self._walk(z)[:2]
+
+    def _density(self, z: Floats) -> Floats:
+        return self._walk(z)[2]
+
+    def _quantile(self, low: Floats) -> Floats:
+        flat = np.atleast_1d(low).reshape(-1).copy()
+        other = 1.0 - flat
+        endless = self.tradeoff.power(0.0) == 0.0
+        steps = np.zeros(flat.shape)
+        going = np.flatnonzero((flat < self._c) & ~((flat == 0.0) & endless))
+        while going.size:
+            # A symmetric f is its own inverse: low = f(1 - next) means next = 1 - f(low).
+            other[going], flat[going] = self.tradeoff._errors(flat[going], other[going])
+            steps[going] += 1.0
+            going = going[flat[going] < self._c]
+        x = (flat - self._c) / (1.0 - 2.0 * self._c) - 0.5 - steps
+        return np.where((np.asarray(low) == 0.0) & endless, -np.inf, x.reshape(np.shape(low)))
+
+
+def _fixed_point(tradeoff: TradeOff) -> float:
+    """Give the c in [0, 1/2] with ``f(c) = c``."""
+
+    def excess(c: float) -> float:
+        return float(tradeoff(c)) - c
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    if excess(0.5) >= 0.0:
+        return 0.5
+    return float(brentq(excess, 0.0, 0.5, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=5000))

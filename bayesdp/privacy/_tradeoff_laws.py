@@ -1,0 +1,179 @@
+"""The three kinds of trade-off function: of (epsilon, delta)-DP, of mu-GDP, and of two discrete laws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from bayesdp import _validate
+from bayesdp.privacy._canonical import CanonicalNoise
+from bayesdp.privacy._canonical_laws import GaussianNoise, Tulap
+from bayesdp.privacy._levels import Floats
+from bayesdp.privacy._tradeoff import Symmetrised, TradeOff
+
+__all__ = ["ApproximateDP", "DiscretePair", "GaussianDP"]
+
+_EXP_MAX = 700.0  # exp of more than this is taken in log space
+_SAME = 1e-12  # largest difference at a knot between a function and its inverse if it passes as symmetric
+
+
+class _Symmetric(TradeOff):
+    """A function that is its own inverse."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether f is its own inverse: yes."""
+        return True
+
+    def inverse(self) -> TradeOff:
+        """Give the function itself, which is symmetric."""
+        return self
+
+
+@dataclass(frozen=True)
+class ApproximateDP(_Symmetric):
+    """Trade-off function of (epsilon, delta)-DP; see `bayesdp.privacy.tradeoff.approximate_dp`.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Already checked.
+    """
+
+    epsilon: float
+    delta: float
+
+    def canonical_noise(self) -> CanonicalNoise:
+        """Give Tulap noise, the only canonical noise of (epsilon, delta)-DP (Awan and Dong, 2022)."""
+        return Tulap(self.epsilon, self.delta)
+
+    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
+        shrink = math.exp(-self.epsilon)
+        steep = self._steep(a)
+        type_two = np.maximum(np.maximum(0.0, 1.0 - self.delta - steep), shrink * (s - self.delta))
+        power = np.minimum(np.minimum(1.0, self.delta + steep), -math.expm1(-self.epsilon) + shrink * (a + self.delta))
+        return type_two, power
+
+    def _slope(self, a: Floats, s: Floats) -> Floats:
+        shrink = math.exp(-self.epsilon)
+        grow = math.exp(self.epsilon) if self.epsilon < _EXP_MAX else math.inf
+        crossing = (1.0 - self.delta) * shrink / (1.0 + shrink)
+        return np.where(a < crossing, grow, np.where(s < self.delta, 0.0, shrink))
+
+    def _steep(self, a: Floats) -> Floats:
+        """``exp(epsilon) a`` without overflow; anything above 1 will do where it is above 1."""
+        if self.epsilon < _EXP_MAX:
+            return math.exp(self.epsilon) * a
+        with np.errstate(divide="ignore"):
+            return np.exp(np.minimum(self.epsilon + np.log(a), 1.0))
+
+
+@dataclass(frozen=True)
+class GaussianDP(_Symmetric):
+    """Trade-off function of mu-GDP; see `bayesdp.privacy.tradeoff.gaussian_dp`.
+
+    Parameters
+    ----------
+    mu : float
+        Already checked.
+    """
+
+    mu: float
+
+    def group(self, k: int) -> TradeOff:
+        """Give ``G_{k mu}`` (Dong, Roth and Su, 2022, Section 2.5)."""
+        return GaussianDP(self.mu * _validate.positive_integer(k, "k"))
+
+    def canonical_noise(self) -> CanonicalNoise:
+        """Give ``N(0, 1 / mu**2)``, the log-concave canonical noise of mu-GDP (Awan and Dong, 2022)."""
+        return GaussianNoise(self.mu)
+
+    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
+        threshold = _upper_quantile(a, s)
+        return ndtr(threshold - self.mu), ndtr(self.mu - threshold)
+
+    def _slope(self, a: Floats, s: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(self.mu * _upper_quantile(a, s) - 0.5 * self.mu**2))
+
+
+def _upper_quantile(a: Floats, s: Floats) -> Floats:
+    return np.asarray(np.where(a <= 0.5, -ndtri(a), ndtri(s)))
+
+
+@dataclass(frozen=True, repr=False)
+class DiscretePair(TradeOff):
+    """Trade-off function of two discrete laws; see `bayesdp.privacy.tradeoff.tradeoff`.
+
+    Outcomes that only q has raise the power at once (`start`). The others are rejected in falling order of
+    q / p: each is a segment that adds p to the type I error and q to the power (Neyman and Pearson).
+
+    Parameters
+    ----------
+    start : float
+        Mass of q where p is zero.
+    p, q : tuple of float
+        Masses of the other outcomes, in falling order of q / p.
+    """
+
+    start: float
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+    _knots: tuple[Floats, Floats, Floats, Floats] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        p, q = np.array(self.p), np.array(self.q)
+        below = [np.concatenate([[first], first + np.cumsum(mass)]) for first, mass in ((0.0, p), (self.start, q))]
+        above = [np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]]) for mass in (p, q)]
+        object.__setattr__(self, "_knots", (below[0], above[0], below[1], above[1]))
+
+    def __repr__(self) -> str:
+        return f"DiscretePair({len(self.p)} segments, f(0) = {1.0 - self.start:g})"
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether f is its own inverse, up to rounding of the masses (1e-12)."""
+        other = self.inverse()
+        # Both are piecewise linear, so they are equal if they are equal at the knots of both.
+        a = np.clip(np.concatenate([self._knots[0], other._knots[0]]), 0.0, 1.0)
+        return bool(np.max(np.abs(self._errors(a, 1.0 - a)[0] - other._errors(a, 1.0 - a)[0])) <= _SAME)
+
+    def inverse(self) -> DiscretePair:
+        """Give the trade-off of the same two laws with the hypotheses exchanged."""
+        turned = [(q, p) for p, q in zip(reversed(self.p), reversed(self.q), strict=True)]
+        both = [(q, p) for q, p in turned if q > 0.0]
+        if self.start > 0.0:
+            both.append((self.start, 0.0))
+        first = math.fsum(p for q, p in turned if q == 0.0)
+        return DiscretePair(first, tuple(new for new, _ in both), tuple(new for _, new in both))
+
+    def symmetrised(self) -> TradeOff:
+        """Give ``max(f, f^-1)``; see `TradeOff.symmetrised` for when that is a guarantee."""
+        return self if self.symmetric else Symmetrised(self, self.inverse())
+
+    def _segment(self, a: Floats, s: Floats) -> npt.NDArray[np.intp]:
+        low, high = self._knots[0], self._knots[1]
+        by_a = np.searchsorted(low, a, side="right") - 1
+        by_s = high.size - 1 - np.searchsorted(high[::-1], s, side="left")
+        return np.clip(np.where(a <= 0.5, by_a, by_s), 0, len(self.p) - 1)
+
+    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
+        i = self._segment(a, s)
+        a_low, s_high, w_low, t_high = self._knots
+        mass, gain = np.array(self.p)[i], np.array(self.q)[i]
+        # How far along the segment: measured from the end whose tail is small, for steep segments magnify errors.
+        done = np.clip((a - a_low[i]) / mass, 0.0, 1.0)
+        rest = np.clip((s - s_high[i + 1]) / mass, 0.0, 1.0)
+        by_a = a <= 0.5
+        power = w_low[i] + np.where(by_a, done, 1.0 - rest) * gain
+        type_two = t_high[i + 1] + np.where(by_a, 1.0 - done, rest) * gain
+        return type_two, power
+
+    def _slope(self, a: Floats, s: Floats) -> Floats:
+        i = self._segment(a, s)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.array(self.q)[i] / np.array(self.p)[i], dtype=np.float64)

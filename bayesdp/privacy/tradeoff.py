@@ -1,0 +1,130 @@
+"""Trade-off functions: type II error of the best test as a function of its type I error.
+
+The convention is that of Dong, Roth and Su (2022), "Gaussian differential privacy"; see `TradeOff`, whose
+method `increasing` is the convention of paper 003.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp import _validate
+from bayesdp.privacy._levels import Floats, levels
+from bayesdp.privacy._tradeoff import TradeOff
+from bayesdp.privacy._tradeoff_laws import ApproximateDP, DiscretePair, GaussianDP
+
+__all__ = ["TradeOff", "approximate_dp", "gaussian_dp", "tradeoff"]
+
+_SUM_TOLERANCE = 1e-9
+
+
+def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateDP:
+    """Give ``max(0, 1 - delta - exp(epsilon) alpha, exp(-epsilon) (1 - delta - alpha))``.
+
+    Source: Wasserman and Zhou (2010); Dong, Roth and Su (2022, Proposition 2.5).
+
+    Parameters
+    ----------
+    epsilon : float
+        Zero or greater.
+    delta : float, default 0
+        At least 0 and less than 1.
+
+    Returns
+    -------
+    ApproximateDP
+        A `TradeOff`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is negative, delta outside [0, 1), or one is not a finite number.
+
+    Examples
+    --------
+    >>> f = approximate_dp(1.0)
+    >>> print(f"{f(0.05):.6f} {f.group(2)(0.05):.6f}")
+    0.864086 0.630547
+    """
+    budget = _validate.nonnegative_real(epsilon, "epsilon")
+    slack = _validate.nonnegative_real(delta, "delta")
+    if slack >= 1.0:
+        raise ValueError(f"delta must be at least 0 and less than 1, got {delta!r}")
+    return ApproximateDP(budget, slack)
+
+
+def gaussian_dp(mu: float) -> GaussianDP:
+    """Give ``G_mu(alpha) = Phi(Phi^-1(1 - alpha) - mu)``, the trade-off of N(0, 1) and N(mu, 1).
+
+    Source: Dong, Roth and Su (2022, Definition 2.6).
+
+    Parameters
+    ----------
+    mu : float
+        Greater than zero.
+
+    Returns
+    -------
+    GaussianDP
+        A `TradeOff`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If mu is not a positive finite number.
+
+    Examples
+    --------
+    >>> print(f"{gaussian_dp(0.5).group(2)(0.05):.6f}")
+    0.740489
+    """
+    return GaussianDP(_validate.positive_real(mu, "mu"))
+
+
+def tradeoff(p: npt.ArrayLike, q: npt.ArrayLike) -> DiscretePair:
+    """Give the trade-off function of two discrete laws, exactly: piecewise linear (Neyman and Pearson).
+
+    Parameters
+    ----------
+    p, q : array_like
+        Probabilities of the same outcomes, one axis, under the null hypothesis and under the alternative.
+        Each must add up to 1 within 1e-9, and is divided by its sum.
+
+    Returns
+    -------
+    DiscretePair
+        A `TradeOff`, symmetric only if the pair is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the shapes differ, or one is not a vector of probabilities.
+
+    Examples
+    --------
+    >>> randomised_response = tradeoff([0.75, 0.25], [0.25, 0.75])
+    >>> randomised_response([0.0, 0.25, 1.0])
+    array([1.  , 0.25, 0.  ])
+    """
+    null, other = _law(p, "p"), _law(q, "q")
+    if null.shape != other.shape:
+        raise ValueError(f"p and q must list the same outcomes, but p has {null.size} and q has {other.size}")
+    start = math.fsum(other[null == 0.0])
+    kept = null > 0.0
+    null, other = null[kept], other[kept]
+    with np.errstate(over="ignore"):
+        order = np.argsort(-(other / null), kind="stable")
+    return DiscretePair(start, tuple(null[order].tolist()), tuple(other[order].tolist()))
+
+
+def _law(values: npt.ArrayLike, argument: str) -> Floats:
+    masses = levels(values, argument)
+    if masses.ndim != 1 or masses.size == 0:
+        raise ValueError(f"{argument} must be a vector of at least one probability, got shape {masses.shape}")
+    total = math.fsum(masses)
+    if abs(total - 1.0) > _SUM_TOLERANCE:
+        raise ValueError(f"{argument} must add up to 1 within {_SUM_TOLERANCE}, but adds up to {total!r}")
+    return masses / total
