@@ -40,7 +40,9 @@ def test_the_oracle_has_the_published_numbers_of_lattice_gaussian_noise():
 def test_the_chain_follows_the_law(case, law, scale, make_rng):
     invariants, reach = CASES[case]
     if (case, law) == ("3x3x3", "l1"):
-        scale = 0.5  # the shortest vectors have length 8
+        scale = 0.8  # the shortest vectors have length 8
+    elif (case, law) == ("3x3x3", "l2"):
+        scale = 3.0  # an eighth of the mass is beyond the enumeration otherwise
     points = lattice_points(invariants.matrix.toarray(), reach)
     size = 1200 if case == "3x3x3" else 2000
     draws = sample_noise(invariants, law, scale, make_rng(len(case)), size, "mcmc", 40).reshape(size, -1)
