@@ -53,7 +53,7 @@ class NestedAxis:
         return np.lexsort(self.codes[::-1]).astype(np.int64)
 
     @cached_property
-    def _starts(self) -> tuple[Ints, ...]:
+    def starts(self) -> tuple[Ints, ...]:
         """For each level, where its classes start among the sorted labels."""
         return tuple(np.flatnonzero(np.diff(code[self._order], prepend=-1)).astype(np.int64) for code in self.codes)
 
@@ -63,13 +63,13 @@ class NestedAxis:
         sizes = np.diff(np.array(self.classes), prepend=0)
         return np.repeat(np.arange(len(self.classes)), sizes).astype(np.int64)
 
-    def _contrasts(self, level: int) -> tuple[Floats, Floats, Floats, Ints, npt.NDArray[np.bool_]]:
+    def contrasts(self, level: int) -> tuple[Floats, Floats, Floats, Ints, npt.NDArray[np.bool_]]:
         """Weighted Helmert contrasts of the classes of a level within the classes of the level above.
 
         Class k against the mean of the classes before it in the same parent: weights n_k, W_k = sum of the earlier
         n; contrast (1 on the earlier classes, -W_k / n_k on class k), squared length W_k (W_k + n_k) / n_k.
         """
-        starts, parents = self._starts[level], self._starts[level - 1]
+        starts, parents = self.starts[level], self.starts[level - 1]
         sizes = np.diff(starts, append=self.size).astype(np.float64)
         parent = (np.searchsorted(parents, starts, side="right") - 1).astype(np.int64)
         before = starts - parents[parent]
@@ -84,8 +84,8 @@ class NestedAxis:
         ordered = np.take(values, self._order, axis=-1)
         pieces = [ordered.sum(axis=-1, keepdims=True) / np.sqrt(self.size)]
         for level in range(1, len(self.codes)):
-            _, ratio, scale, parent, used = self._contrasts(level)
-            sums = np.add.reduceat(ordered, self._starts[level], axis=-1)
+            _, ratio, scale, parent, used = self.contrasts(level)
+            sums = np.add.reduceat(ordered, self.starts[level], axis=-1)
             running = np.cumsum(sums, axis=-1) - sums
             first = np.searchsorted(parent, np.arange(self.classes[level - 1]))
             earlier = running - np.take(running, first, axis=-1)[..., parent]
@@ -97,7 +97,7 @@ class NestedAxis:
         ordered = np.repeat(coordinates[..., :1] / np.sqrt(self.size), self.size, axis=-1)
         taken = 1
         for level in range(1, len(self.codes)):
-            _, ratio, scale, parent, used = self._contrasts(level)
+            _, ratio, scale, parent, used = self.contrasts(level)
             count = int(used.sum())
             own = np.zeros((*coordinates.shape[:-1], len(used)))
             own[..., used] = coordinates[..., taken : taken + count]
@@ -107,7 +107,7 @@ class NestedAxis:
             running = np.cumsum(own, axis=-1)
             last = np.searchsorted(parent, np.arange(self.classes[level - 1]), side="right") - 1
             later = np.take(running, last, axis=-1)[..., parent] - running
-            members = np.diff(self._starts[level], append=self.size)
+            members = np.diff(self.starts[level], append=self.size)
             ordered = ordered + np.repeat(later - ratio * own, members, axis=-1)
         values = np.empty_like(ordered)
         values[..., self._order] = ordered
@@ -203,7 +203,7 @@ class NestedSums:
             if level == 0:
                 values = values.mean(axis=where, keepdims=True)
             elif axis.classes[level] < axis.size:
-                order, starts = axis._order, axis._starts[level]
+                order, starts = axis._order, axis.starts[level]
                 sums = np.add.reduceat(np.take(values, order, axis=where), starts, axis=where)
                 sizes = np.diff(starts, append=axis.size)
                 means = sums / sizes.reshape([-1 if a == where else 1 for a in range(values.ndim)])

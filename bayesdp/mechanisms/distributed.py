@@ -40,7 +40,8 @@ _SEED_BITS = 96
 _OUTSIDERS = (
     "The noise was drawn from a seed that all agents have in common. This protects against outsiders only: whoever holds "
     "the seed, every agent among them, can subtract the noise from the published values, and has the table. Agents are "
-    "trusted not to. A seed that gets known, or is used for the same round twice, protects nothing."
+    "trusted not to. A seed that gets known, or is used for the same round twice, protects nothing. The noise is the "
+    "output of NumPy's PCG64 generator, which is not a cryptographic one: the statements hold for ideal random bits."
 )
 
 

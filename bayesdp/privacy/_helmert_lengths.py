@@ -150,7 +150,7 @@ def _blocks(axes: Sequence[_Regions], step: int) -> Iterator[tuple[Floats, Float
 
 def _pairs(axis: NestedAxis, *, single: bool) -> tuple[Ints, Ints]:
     """Positions, among the sorted labels, of the pairs that have to be tried."""
-    starts = axis._starts[-2] if axis.size > 1 else np.zeros(1, dtype=np.int64)
+    starts = axis.starts[-2] if axis.size > 1 else np.zeros(1, dtype=np.int64)
     if single or axis.size == 1:
         return starts, starts
     count = len(starts)
@@ -170,12 +170,12 @@ def _regions(axis: NestedAxis, a: Ints, b: Ints, *, single: bool) -> _Regions:
     mean = np.full((len(a), 1), 1.0 / math.sqrt(axis.size))
     firsts, seconds, tags = [mean], [mean], [0]
     for level in range(1, len(axis.codes)):
-        _, ratio, scale, parent, _ = axis._contrasts(level)
+        _, ratio, scale, parent, _ = axis.contrasts(level)
         until = np.cumsum(scale)  # including the class itself
         last = np.searchsorted(parent, parent, side="right") - 1
         later = until[last] - until
         own = -ratio * scale
-        x, y = (np.searchsorted(axis._starts[level], position, side="right") - 1 for position in (a, b))
+        x, y = (np.searchsorted(axis.starts[level], position, side="right") - 1 for position in (a, b))
         kin, same = parent[x] == parent[y], x == y
         low, high = np.minimum(x, y), np.maximum(x, y)
         # Contrasts in which only one label is not zero; that of the later label of a parent; what both have alike.

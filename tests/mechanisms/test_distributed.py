@@ -182,6 +182,7 @@ def test_the_guarantee_says_against_whom_it_protects():
         "protects against outsiders only: whoever holds the seed, every agent among them, can subtract the noise"
         in text
     )
+    assert "PCG64 generator, which is not a cryptographic one" in text
     assert "operating system" not in text
     assert "drawn exactly from its law" in text
 
