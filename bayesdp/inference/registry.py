@@ -11,7 +11,7 @@ import pymc as pm
 
 from bayesdp.release import Release
 
-__all__ = ["releases_of", "remember"]
+__all__ = ["numbers_of", "releases_of", "remember"]
 
 _ATTRIBUTE = "_bayesdp_releases"
 
@@ -33,3 +33,39 @@ def releases_of(model: pm.Model) -> tuple[tuple[str, Release], ...]:
         for name, release, published in getattr(model, _ATTRIBUTE, ())
         if all(np.array_equal(model[data].get_value(), values) for data, values in published.items())
     )
+
+
+def numbers_of(model: pm.Model, release: Release) -> dict[str, npt.NDArray[np.float64]] | None:
+    """Values for the data of a model that has observed one release, of another release with the same structure.
+
+    Returns
+    -------
+    dict or None
+        By name of the ``pm.Data``, for `pm.set_data`; None if the model has not observed exactly one release, or if the other one
+        lacks something that was observed.
+    """
+    noted = getattr(model, _ATTRIBUTE, ())
+    if len(noted) != 1:
+        return None
+    _, observed, published = noted[0]
+    mine, theirs = (_parts(own) for own in (observed, release))
+    if not set(mine) <= set(theirs):
+        return None
+    # In the order of the release: first what was measured, then what is exact.
+    return {
+        name: theirs[key].reshape(model[name].get_value(borrow=True).shape)
+        for name, key in zip(published, mine, strict=True)
+    }
+
+
+def _parts(release: Release) -> dict[tuple[object, ...], npt.NDArray[np.float64]]:
+    """The published numbers by query and sign, and by number where one query is there several times."""
+    found: dict[tuple[object, ...], npt.NDArray[np.float64]] = {}
+    parts = [(m.query, "~", m.values.reshape(-1)[~m.unmeasured.reshape(-1)]) for m in release.measurements]
+    parts += [(exact.query, exact.sign, exact.values.reshape(-1)) for exact in release.exact]
+    for query, sign, values in parts:
+        count = 0
+        while (query, sign, count) in found:
+            count += 1
+        found[query, sign, count] = values.astype(np.float64)
+    return found

@@ -1,0 +1,27 @@
+"""Simulation-based calibration of models with releases: ranks, coverage, and many fits on one machine or a cluster."""
+
+from __future__ import annotations
+
+from bayesdp.calibration.coverage import coverage
+from bayesdp.calibration.fits import Fits, fit_many
+from bayesdp.calibration.joint import JointTest, joint_distribution_test
+from bayesdp.calibration.naive import NAIVE
+from bayesdp.calibration.sbc import sbc, verdict_of
+from bayesdp.calibration.simulated import Simulated
+from bayesdp.calibration.verdict import Power, QuantityVerdict, Verdict, power
+
+__all__ = [
+    "NAIVE",
+    "Fits",
+    "JointTest",
+    "Power",
+    "QuantityVerdict",
+    "Simulated",
+    "Verdict",
+    "coverage",
+    "fit_many",
+    "joint_distribution_test",
+    "power",
+    "sbc",
+    "verdict_of",
+]

@@ -1,0 +1,173 @@
+"""Fits of many independent releases, one for each county or state, here or on a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from bayesdp import _validate
+from bayesdp.calibration.journal import Journal
+from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.sbc import choose_runner, run_numbers
+from bayesdp.calibration.study import SAMPLER
+from bayesdp.inference.sampling import annotate
+from bayesdp.storage.atomic import replacing
+
+__all__ = ["Fits", "fit_many"]
+
+_SAMPLER = SAMPLER | {"draws": 1000, "tune": 1000, "chains": 4}
+
+
+class Fits(Mapping[str, xr.DataTree]):
+    """Posteriors by name; those that failed are in `failures`.
+
+    Attributes
+    ----------
+    failures : mapping from name to error
+    """
+
+    def __init__(self, found: Mapping[str, xr.DataTree | Path], failures: Mapping[str, str]) -> None:
+        self._found, self.failures = dict(found), dict(failures)
+
+    def __getitem__(self, name: str) -> xr.DataTree:
+        if name not in self._found and name in self.failures:
+            raise KeyError(f"the fit of {name!r} failed: {self.failures[name]}")
+        value = self._found[name]
+        return xr.open_datatree(value, engine="h5netcdf").load() if isinstance(value, Path) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return f"<Fits: {len(self)} posteriors, {len(self.failures)} failed>"
+
+
+@dataclass
+class _Fit:
+    """The fit of one release, by number."""
+
+    names: list[str]
+    releases: list[Any]
+    build_model: Build
+    seed: int
+    update: Update | None = None
+    sampler: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._refit: Refit | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_refit": None}
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        if self._refit is None:
+            self._refit = Refit(self.build_model, self.releases[0], self.update)
+        release = self.releases[number]
+        seed = int(np.random.SeedSequence(self.seed, spawn_key=(number,)).generate_state(1)[0])
+        with self._refit.model(release):
+            tree = pm.sample(**(_SAMPLER | self.sampler), random_seed=seed)
+        # The model that was sampled has other numbers put in, and does not know the release; its twin does.
+        annotated = annotate(tree, self.build_model(release), seed=seed)
+        return {"number": number, "name": self.names[number], "tree": annotated}
+
+
+def fit_many(
+    releases: Mapping[str, Any],
+    build_model: Build,
+    *,
+    seed: int,
+    client: Any = None,
+    workers: int = 1,
+    update: Update | None = None,
+    path: str | os.PathLike[str] | None = None,
+    progressbar: bool = True,
+    **sampler: Any,
+) -> Fits:
+    """Fit one model to many releases, compiled once for all of the same structure.
+
+    Parameters
+    ----------
+    releases : mapping from name to release
+    build_model : callable
+        From a release to a `pymc.Model`.
+    seed : int
+        Of all fits: each has its own from it, by its place, wherever it is run.
+    client, workers, update, progressbar
+        As for `sbc`.
+    path : path, optional
+        A folder for the results, made if need be: a netCDF file for each as it ends, so that a run that was stopped goes on
+        where it was. Without it they are kept in memory.
+    **sampler
+        For ``pm.sample``.
+
+    Returns
+    -------
+    Fits
+        A mapping from name to DataTree, as `bayesdp.sample` gives it; failed fits are in ``.failures``, and are tried
+        again when the run is.
+
+    Raises
+    ------
+    ValueError
+        If there is no release, or the folder is of another run.
+    OSError
+        If the folder cannot be written.
+    """
+    given: Any = releases
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError(f"releases must be a mapping from names to at least one release, got {releases!r}")
+    names = [str(name) for name in releases]
+    fit = _Fit(
+        names, list(releases.values()), build_model, _validate.nonnegative_integer(seed, "seed"), update, dict(sampler)
+    )
+    folder = None if path is None else Path(path)
+    if folder is not None:
+        folder.mkdir(exist_ok=True)
+    settings = {key: repr(value) for key, value in (_SAMPLER | fit.sampler).items()}
+    about = {"what": "fits", "seed": fit.seed, "names": names, "sampler": settings}
+    journal = _Folder(None if folder is None else folder / "journal.jsonl", about, folder)
+    run_numbers(fit, range(len(names)), journal, choose_runner(client, workers), "fits", progressbar)
+    found = {record["name"]: record["tree"] for record in journal.ordered() if "error" not in record}
+    failures = {names[record["number"]]: record["error"] for record in journal.ordered() if "error" in record}
+    return Fits(found, failures)
+
+
+@dataclass
+class _Folder(Journal):
+    """A journal whose posteriors are files beside it."""
+
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert self.folder is not None or self.path is None
+        for number, record in list(self.records.items()):
+            if "error" in record:  # tried again
+                del self.records[number]
+            elif self.folder is not None:
+                record["tree"] = self.folder / record["file"]
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Write the posterior to its file, then note that it is there."""
+        if self.folder is None or "error" in record:
+            super().add(record)
+            return
+        name = f"{record['number']:06d}.nc"
+        with replacing(self.folder / name, overwrite=True) as temporary:
+            record["tree"].to_netcdf(temporary, engine="h5netcdf")
+        super().add({"number": record["number"], "name": record["name"], "file": name})
+        self.records[record["number"]]["tree"] = self.folder / name
+
+    def ordered(self) -> list[dict[str, Any]]:
+        """Records by number."""
+        return [self.records[number] for number in sorted(self.records)]

@@ -1,0 +1,213 @@
+"""Joint distribution test: a step method that keeps the posterior keeps the prior, if data are released anew in between."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from scipy import stats
+
+from bayesdp import _validate
+from bayesdp.calibration.journal import Journal
+from bayesdp.calibration.quantities import Quantities, checked_quantities, evaluate, scalars
+from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.sbc import choose_runner, run_numbers
+from bayesdp.calibration.simulated import Simulate, simulated
+from bayesdp.calibration.verdict import holm
+
+__all__ = ["JointTest", "joint_distribution_test"]
+
+type ReleaseAgain = Callable[[Mapping[str, Any], np.random.Generator], Any]
+"""From a truth and a generator to a release of it."""
+
+_SAMPLER = {
+    "tune": 0,  # adaptation would not keep the law
+    "chains": 1,
+    "cores": 1,
+    "nuts_sampler": "pymc",
+    "init": "adapt_diag",  # without jitter: the chain must start where it is
+    "progressbar": False,
+    "quiet": True,
+    "compute_convergence_checks": False,
+}
+
+
+@dataclass(frozen=True)
+class JointTest:
+    """Two samples that must have one law: draws from the prior, and ends of chains that started at such draws.
+
+    Attributes
+    ----------
+    pvalues, adjusted : mapping from quantity to float
+        Of the two-sample Kolmogorov-Smirnov test, and adjusted for their number.
+    n : int
+        Size of each sample.
+    rounds, steps : int
+        Rounds of release and transitions, and transitions in each.
+    false_alarm : float
+        Chance that a right step method is called wrong.
+    failures : mapping from number to error
+    """
+
+    pvalues: Mapping[str, float]
+    adjusted: Mapping[str, float]
+    n: int
+    rounds: int
+    steps: int
+    false_alarm: float
+    failures: Mapping[int, str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no quantity is rejected."""
+        return min(self.adjusted.values()) > self.false_alarm
+
+    def __str__(self) -> str:
+        worst = min(self.adjusted, key=lambda name: self.adjusted[name])
+        what = "No sign that the steps change the law" if self.passed else "The steps CHANGE the law"
+        failed = f" {len(self.failures)} chains failed." if self.failures else ""
+        return (
+            f"{what}: smallest adjusted p-value {self.adjusted[worst]:.3g} ({worst}), {self.n} chains of {self.rounds} rounds "
+            f"with {self.steps} transitions, chance of a false alarm {self.false_alarm:g}.{failed}"
+        )
+
+
+@dataclass
+class _Chain:
+    """One chain by number: a draw from the prior, then rounds of release and transitions."""
+
+    simulate: Simulate
+    release: ReleaseAgain
+    build_model: Build
+    quantities: Quantities
+    seed: int
+    rounds: int
+    update: Update | None = None
+    sampler: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._refit: Refit | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_refit": None}
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        if self._refit is None:
+            first = np.random.SeedSequence(self.seed, spawn_key=(0,)).spawn(2)[0]
+            self._refit = Refit(
+                self.build_model, simulated(self.simulate, np.random.default_rng(first)).release, self.update
+            )
+        draw, moves = np.random.SeedSequence(self.seed, spawn_key=(number,)).spawn(2)
+        start = simulated(self.simulate, np.random.default_rng(draw))
+        rng = np.random.default_rng(moves)
+        values, release = dict(start.truth), start.release
+        free = [rv.name for rv in self._refit.template.free_RVs]
+        if number % 2:  # odd numbers are run, even ones are the sample of the prior that they are compared with
+            for _ in range(self.rounds):
+                release = self.release(values, rng)
+                model = self._refit.model(release)
+                with model:
+                    tree = pm.sample(
+                        **(_SAMPLER | self.sampler),
+                        initvals={name: values[name] for name in free},
+                        random_seed=int(rng.integers(2**31)),
+                    )
+                last = tree["posterior"].to_dataset().isel(chain=[0], draw=[-1])
+                values |= {name: last[name].values[0, 0] for name in free}
+        shapes = {name: tuple(f"{name}_{i}" for i in range(np.ndim(values[name]))) for name in free}
+        points = xr.Dataset({name: (("chain", "draw", *shapes[name]), values[name][None, None]) for name in free})
+        found: dict[str, float] = {}
+        for name, function in checked_quantities(self.quantities or free, free).items():
+            array = evaluate(name, function, points, release)
+            found |= {label: float(value[0, 0]) for label, value in scalars(name, array)}
+        return {"number": number, "found": found, "tie": rng.random()}
+
+
+def joint_distribution_test(
+    simulate: Simulate,
+    release: ReleaseAgain,
+    build_model: Build,
+    quantities: Quantities = None,
+    *,
+    n: int,
+    seed: int,
+    rounds: int = 3,
+    steps: int = 5,
+    client: Any = None,
+    workers: int = 1,
+    update: Update | None = None,
+    path: str | os.PathLike[str] | None = None,
+    false_alarm: float = 0.01,
+    progressbar: bool = True,
+    **sampler: Any,
+) -> JointTest:
+    """Test the step methods of a model without waiting for convergence (after Geweke, 2004).
+
+    The marginal simulator draws from the prior. The successive-conditional one starts there as well, and then repeats: release
+    the table, move by the model's step methods given that release. If these keep the posterior, the law of parameters and
+    table stays that of the prior, after any number of transitions, converged or not. Chains are independent of each other
+    (Gandy and Scott, 2020, "Unit testing for MCMC"), because exact answers would hold a single chain on its first fiber for ever.
+
+    Parameters
+    ----------
+    simulate : callable
+        As for `sbc`: a draw from the prior, and a release (which fixes the structure).
+    release : callable
+        ``release(truth, rng)`` gives a new release of a truth, a mapping by name.
+    build_model : callable
+        From a release to the model.
+    quantities : optional
+        As for `sbc`, without the log-likelihood; all free variables if left out.
+    n : int
+        Chains, and draws from the prior that they are compared with.
+    seed : int
+    rounds, steps : int
+        Rounds, and transitions in each.
+    client, workers, update, path, false_alarm, progressbar
+        As for `sbc`.
+    **sampler
+        For ``pm.sample``, for example ``step=...``. Tuning is off: it would not keep the law.
+
+    Returns
+    -------
+    JointTest
+
+    Raises
+    ------
+    ValueError
+        If all chains failed.
+    """
+    count = _validate.positive_integer(n, "n")
+    turns, moves = _validate.positive_integer(rounds, "rounds"), _validate.positive_integer(steps, "steps")
+    chain = _Chain(simulate, release, build_model, quantities, seed, turns, update, {"draws": moves, **sampler})
+    about = {"what": "joint", "seed": seed, "rounds": turns, "steps": moves}
+    journal = Journal(None if path is None else Path(path), about)
+    run_numbers(chain, range(2 * count), journal, choose_runner(client, workers), "chains", progressbar)
+    good = [record for record in journal.records.values() if "error" not in record]
+    failures = {k: record["error"] for k, record in journal.records.items() if "error" in record}
+    samples: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+    for record in sorted(good, key=lambda r: int(r["number"])):
+        samples[record["number"] % 2].append(record)
+    if not samples[0] or not samples[1]:
+        raise ValueError(f"all chains failed; the first one: {next(iter(failures.values()))}")
+    pvalues = {}
+    for name in samples[0][0]["found"]:
+        pair = [np.array([(r["found"][name], r["tie"]) for r in sample]) for sample in samples]
+        pvalues[name] = _two_sample(*pair)
+    adjusted = dict(zip(pvalues, holm(list(pvalues.values())).tolist(), strict=True))
+    return JointTest(pvalues, adjusted, count, turns, moves, false_alarm, failures)
+
+
+def _two_sample(one: np.ndarray, other: np.ndarray) -> float:
+    """Kolmogorov-Smirnov on values whose ties a uniform number breaks: exact for counts too."""
+    both = np.concatenate([one, other])
+    order = np.lexsort((both[:, 1], both[:, 0]))
+    places = np.empty(len(both))
+    places[order] = np.arange(len(both))
+    return float(stats.ks_2samp(places[: len(one)], places[len(one) :], method="auto").pvalue)

@@ -1,0 +1,155 @@
+"""Test quantities: scalar functions of parameters, table and release, whose ranks are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from bayesdp.calibration.simulated import Simulated
+
+__all__ = [
+    "EXACT_ANSWERS",
+    "LOG_LIKELIHOOD",
+    "Quantities",
+    "Quantity",
+    "as_points",
+    "checked_quantities",
+    "evaluate",
+    "exact_answers",
+    "scalars",
+]
+
+LOG_LIKELIHOOD = "log-likelihood"
+"""Name of the log-likelihood of the released numbers, a quantity of parameters and data together."""
+
+EXACT_ANSWERS = "error of exact answers"
+"""Name of the sum of what a table lacks of the exact answers: zero, unless the model forgets them."""
+
+type Quantity = Callable[[xr.Dataset, Any], Any]
+"""From values (dimensions chain, draw and their own) and the release to a DataArray over chain and draw at least."""
+
+type Quantities = Iterable[str] | Mapping[str, Quantity | None] | None
+
+
+def checked_quantities(quantities: Quantities, available: Iterable[str]) -> dict[str, Quantity | None]:
+    """Read what a user may give: names, or names with functions; without them all variables and the log-likelihood.
+
+    Parameters
+    ----------
+    quantities : iterable of str, mapping or None
+        A name without a function is that of a variable, or ``"log-likelihood"``.
+    available : iterable of str
+        Variables that truth and posterior have in common.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a name is unknown, or something is no function.
+
+    Examples
+    --------
+    >>> list(checked_quantities(None, ["rate", "x"]))
+    ['rate', 'x', 'log-likelihood']
+    """
+    known = [*available, LOG_LIKELIHOOD]
+    if quantities is None:
+        return dict.fromkeys(known)
+    if isinstance(quantities, str):
+        raise TypeError(f"quantities must be names in a list, or a mapping, got the text {quantities!r}")
+    listed = dict(quantities) if isinstance(quantities, Mapping) else dict.fromkeys(quantities)
+    if not listed:
+        raise ValueError("quantities must hold at least one, got none")
+    for name, function in listed.items():
+        if not isinstance(name, str):
+            raise TypeError(f"quantities must have names, got {name!r}")
+        if function is None and name not in known:
+            raise ValueError(f"quantities names {name!r}; known without a function are {', '.join(known)}")
+        if function is not None and not callable(function):
+            raise TypeError(f"quantities[{name!r}] must be a function of values and release, got {function!r}")
+    return listed
+
+
+def exact_answers(table: str) -> Quantity:
+    """Give the quantity `EXACT_ANSWERS` of a table.
+
+    A posterior that forgets the invariants can be right for every cell, given the noisy numbers alone. Only a quantity that looks
+    at the exact ones catches it.
+
+    Parameters
+    ----------
+    table : str
+        Name of the table of counts.
+    """
+
+    def error(values: xr.Dataset, release: Any) -> xr.DataArray:
+        array = values[table]
+        draws = array.transpose("chain", "draw", ...).values
+        total = np.zeros(draws.shape[:2])
+        for part in release.exact:
+            lacking = part.query.apply(draws) - np.asarray(part.values)
+            if part.sign != "=":
+                lacking = np.minimum(lacking, 0) if part.sign == ">=" else np.maximum(lacking, 0)
+            total += np.abs(lacking).reshape(*total.shape, -1).sum(axis=-1)
+        return xr.DataArray(total, dims=("chain", "draw"))
+
+    return error
+
+
+def as_points(truth: Simulated, posterior: xr.Dataset) -> xr.Dataset:
+    """Put the truth into the form of a posterior with one chain and one draw.
+
+    Raises
+    ------
+    ValueError
+        If a value has another shape than the variable of the model.
+    """
+    arrays = {}
+    for name in posterior.data_vars:
+        if name not in truth.truth:
+            continue
+        own = posterior[name]
+        shape = own.shape[2:]
+        value = truth.truth[str(name)]
+        if value.shape != shape:
+            raise ValueError(f"simulate gives {name!r} the shape {value.shape}, but the model gives it {shape}")
+        labels = {dim: own.coords[dim] for dim in own.dims[2:] if dim in own.coords}
+        arrays[name] = xr.DataArray(value[None, None], dims=own.dims, coords=labels)
+    return xr.Dataset(arrays)
+
+
+def evaluate(name: str, function: Quantity | None, values: xr.Dataset, release: Any) -> xr.DataArray:
+    """Compute one quantity, with chain and draw in front.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a function gives back something without chain and draw.
+    """
+    result = values[name] if function is None else function(values, release)
+    if not isinstance(result, xr.DataArray):
+        raise TypeError(f"quantities[{name!r}] must give back a DataArray, got {type(result).__name__}")
+    if not {"chain", "draw"} <= set(result.dims):
+        raise ValueError(f"quantities[{name!r}] must keep the dimensions chain and draw, got {result.dims}")
+    return result.transpose("chain", "draw", ...)
+
+
+def scalars(name: str, array: xr.DataArray) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+    """Split a quantity into its elements, named by label: ``x[Alpha, Low]``.
+
+    Examples
+    --------
+    >>> array = xr.DataArray(np.zeros((1, 2, 2)), dims=("chain", "draw", "county"), coords={"county": ["A", "B"]})
+    >>> [(label, values.shape) for label, values in scalars("x", array)]
+    [('x[A]', (1, 2)), ('x[B]', (1, 2))]
+    """
+    for at in np.ndindex(*array.shape[2:]):
+        words = [
+            str(array.coords[dim].values[i]) if dim in array.coords else str(i)
+            for dim, i in zip(array.dims[2:], at, strict=True)
+        ]
+        label = f"{name}[{', '.join(words)}]" if words else name
+        yield label, np.asarray(array.values[(slice(None), slice(None), *at)], dtype=np.float64)

@@ -1,0 +1,170 @@
+"""Fit one model to many releases: build and compile it once, then change the released numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.model.transform.conditioning import remove_value_transforms
+from pymc.model.transform.optimization import freeze_model
+from pytensor.graph.basic import equal_computations
+
+from bayesdp.inference.registry import numbers_of
+from bayesdp.release import Release
+
+__all__ = ["Build", "Refit", "Update"]
+
+type Build = Callable[[Any], pm.Model]
+"""Makes the model of a release."""
+
+type Update = Callable[[Any], Mapping[str, Any]]
+"""Gives the new values of the model's ``pm.Data`` for another release."""
+
+
+class Refit:
+    """A model whose compiled functions serve every release of the same structure.
+
+    The first release gives the model. For another one with the same labels, queries and laws the model is built again
+    (that costs milliseconds), and its log-density is compared with the first, operation by operation, with the released numbers
+    left open. If the two are the same graph, only numbers are replaced from then on. If not, because the model itself
+    depends on the numbers (a prior centred at a published mean, say), every release gets a model of its own.
+
+    Parameters
+    ----------
+    build_model : callable
+        From a release to a `pymc.Model`.
+    first : object
+        The release that gives the compiled model.
+    update : callable, optional
+        From a release to the values of the model's ``pm.Data``. Needed where the release is not a `bayesdp.Release`
+        put into the model by `observe`; without it such models are built again for each release.
+    """
+
+    def __init__(self, build_model: Build, first: Any, update: Update | None = None) -> None:
+        self._build, self._update = build_model, update
+        self._first = self._checked(build_model(first))
+        self._frozen = freeze_model(self._first)
+        self._structure = _structure(first)
+        self._likelihood: Any = None
+        self._verdict: bool | None = None
+
+    @property
+    def template(self) -> pm.Model:
+        """The model of the first release."""
+        return self._first
+
+    @property
+    def reused(self) -> bool | None:
+        """Whether one compiled model serves all releases; None before a second release has come."""
+        return self._verdict
+
+    def model(self, release: Any) -> pm.Model:
+        """The model of a release, compiled functions kept where they can be."""
+        numbers = self._numbers(release)
+        if numbers is None:
+            return self._checked(self._build(release))
+        if self._verdict is None and self._differs(numbers):  # the first release itself would tell nothing
+            self._verdict = self._same(self._checked(self._build(release)))
+        if self._verdict is False:
+            return self._checked(self._build(release))
+        _set(self._frozen, numbers)
+        return self._frozen
+
+    def log_likelihood(self, release: Any, points: xr.Dataset) -> xr.DataArray:
+        """Log-likelihood of the released numbers at each draw.
+
+        Parameters
+        ----------
+        release : object
+        points : xarray.Dataset
+            Values of the model's free variables, with dimensions chain and draw.
+
+        Returns
+        -------
+        xarray.DataArray, dims (chain, draw)
+        """
+        numbers = self._numbers(release)
+        if numbers is None or self._verdict is False:
+            value = _Likelihood(self._checked(self._build(release)))
+        else:
+            if self._likelihood is None:
+                self._likelihood = _Likelihood(self._first)
+            value = self._likelihood
+            _set(value.model, numbers)
+        return value(points)
+
+    def _checked(self, model: Any) -> pm.Model:
+        if not isinstance(model, pm.Model):
+            raise TypeError(f"build_model must give back a pymc.Model, got {type(model).__name__}")
+        return model
+
+    def _numbers(self, release: Any) -> dict[str, Any] | None:
+        """New values of the data, or None if this release needs a model of its own."""
+        if self._update is not None:
+            return dict(self._update(release))
+        if not isinstance(release, Release) or _structure(release) != self._structure:
+            return None
+        return numbers_of(self._first, release)
+
+    def _differs(self, numbers: Mapping[str, Any]) -> bool:
+        return any(not np.array_equal(self._first[name].get_value(borrow=True), v) for name, v in numbers.items())
+
+    def _same(self, other: pm.Model) -> bool:
+        """Whether another model has the same log-density, up to the values of its data."""
+        mine, theirs = _open_inputs(self._first), _open_inputs(other)
+        if set(mine) != set(theirs):
+            return False
+        names = sorted(mine)
+        left, right = [mine[n] for n in names], [theirs[n] for n in names]
+        return bool(equal_computations([self._first.logp()], [other.logp()], in_xs=left, in_ys=right))
+
+
+class _Likelihood:
+    """The log-likelihood of a model, at untransformed values of its variables."""
+
+    def __init__(self, model: pm.Model) -> None:
+        self.model = remove_value_transforms(model)
+        total = sum(self.model.logp(vars=[rv], sum=True) for rv in self.model.observed_RVs)
+        self._names = [value.name for value in self.model.value_vars]
+        self._function = self.model.compile_fn(
+            total, inputs=self.model.value_vars, point_fn=False, on_unused_input="ignore"
+        )
+
+    def __call__(self, points: xr.Dataset) -> xr.DataArray:
+        arrays = [points[name].transpose("chain", "draw", ...).values for name in self._names]
+        shape = arrays[0].shape[:2]
+        values = np.empty(shape)
+        for at in np.ndindex(*shape):
+            values[at] = self._function(*(array[at] for array in arrays))
+        return xr.DataArray(values, dims=("chain", "draw"))
+
+
+def _open_inputs(model: pm.Model) -> dict[str, Any]:
+    """What may differ between models of two releases: values of variables, data, lengths of dimensions."""
+    data = {name: v for name, v in model.named_vars.items() if hasattr(v, "get_value")}
+    lengths = {f"length of {dim}": v for dim, v in model.dim_lengths.items()}
+    return {f"value of {v.name}": v for v in model.value_vars} | data | lengths
+
+
+def _set(model: pm.Model, numbers: Mapping[str, Any]) -> None:
+    with model:
+        pm.set_data(dict(numbers))
+
+
+def _structure(release: Any) -> Any:
+    """All of a release but its numbers."""
+    if not isinstance(release, Release):
+        return None
+    measured = [
+        (
+            part.query.describe(),
+            part.law.describe(),
+            None if part.invariants is None else part.invariants.describe(),
+            part.unmeasured.tolist(),
+        )
+        for part in release.measurements
+    ]
+    return release.dims, release.frame.labels, measured, [(part.query.describe(), part.sign) for part in release.exact]

@@ -1,0 +1,156 @@
+"""Where simulations run: in this process, in local processes, or on a Dask cluster.
+
+Each runner takes a function of a number and the numbers, and yields a record for each as it ends, in any order. A number
+whose function raised, or whose process died, yields a record that says so: ``{"number", "error"}``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import cloudpickle
+
+from bayesdp import _validate
+
+__all__ = ["DIED", "Runner", "in_processes", "on_dask", "serially"]
+
+type Task = Callable[[int], Mapping[str, Any]]
+type Runner = Callable[[Task, Iterable[int]], Iterator[dict[str, Any]]]
+
+DIED = "its process died"
+"""Error of a simulation that took its process down (memory, a crash, a kill)."""
+
+_TASKS: dict[str, Task] = {}  # in a worker: what has been unpacked, with the models that it has compiled
+
+
+def _record(task: Task, number: int) -> dict[str, Any]:
+    try:
+        return dict(task(number))
+    except Exception as error:
+        return {"number": number, "error": f"{type(error).__name__}: {error}"}
+
+
+def _run_packed(packed: bytes, number: int) -> dict[str, Any]:
+    """In a worker: unpack the task once, then run it."""
+    key = hashlib.sha256(packed).hexdigest()
+    if key not in _TASKS:
+        _TASKS[key] = cloudpickle.loads(packed)
+    return _record(_TASKS[key], number)
+
+
+def serially(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """Run in this process, in order.
+
+    Examples
+    --------
+    >>> list(serially(lambda k: {"number": k, "half": 1 / k}, [2, 0]))
+    [{'number': 2, 'half': 0.5}, {'number': 0, 'error': 'ZeroDivisionError: division by zero'}]
+    """
+    for number in numbers:
+        yield _record(task, number)
+
+
+def in_processes(workers: int) -> Runner:
+    """Run in local processes.
+
+    Parameters
+    ----------
+    workers : int
+        How many. Each is a pool of its own with one process, so that a process that dies takes one simulation with it,
+        and is replaced.
+
+    Returns
+    -------
+    Runner
+
+    Raises
+    ------
+    TypeError, ValueError
+        If workers is not a positive integer.
+    """
+    count = _validate.positive_integer(workers, "workers")
+
+    def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        packed = cloudpickle.dumps(task)
+        # Not forked from here: this process may have threads (a notebook has), and compiled functions.
+        context = multiprocessing.get_context("forkserver")
+        pools = {slot: _pool(context) for slot in range(count)}
+        left = iter(numbers)
+        busy: dict[Future[dict[str, Any]], tuple[int, int]] = {}
+
+        def start(slot: int) -> None:
+            number = next(left, None)
+            if number is not None:
+                busy[pools[slot].submit(_run_packed, packed, number)] = (slot, number)
+
+        try:
+            for slot in pools:
+                start(slot)
+            while busy:
+                for future in wait(busy, return_when=FIRST_COMPLETED).done:
+                    slot, number = busy.pop(future)
+                    try:
+                        record = future.result()
+                    except BrokenProcessPool:
+                        pools[slot].shutdown(wait=False)
+                        pools[slot] = _pool(context)
+                        record = {"number": number, "error": DIED, "again": True}
+                    start(slot)
+                    yield record
+        finally:
+            for pool in pools.values():
+                for process in list((pool._processes or {}).values()):
+                    process.terminate()
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    return run
+
+
+def _pool(context: Any) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(max_workers=1, mp_context=context)
+
+
+def on_dask(client: Any) -> Runner:
+    """Run on a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client or str
+        A client, or the address of a scheduler. Workers need this library in the same version; simulations of one
+        worker process take turns.
+
+    Returns
+    -------
+    Runner
+
+    Raises
+    ------
+    ImportError
+        If `distributed` is not installed (extra ``cluster``).
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
+
+    def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        own = isinstance(client, str)
+        used = distributed.Client(client) if own else client
+        try:
+            packed = used.scatter(cloudpickle.dumps(task), broadcast=True, hash=False)
+            futures = {used.submit(_run_packed, packed, k, pure=False, retries=0): k for k in numbers}
+            for future in distributed.as_completed(futures):
+                try:
+                    yield future.result()
+                except Exception as error:  # KilledWorker: the scheduler has tried it on other workers already
+                    yield {"number": futures[future], "error": f"{DIED}: {type(error).__name__}", "again": True}
+        finally:
+            if own:
+                used.close()
+
+    return run

@@ -1,0 +1,221 @@
+"""One simulation: draw a truth, release it, fit the release, rank the truth among the posterior's draws."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import arviz as az
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import xarray as xr
+
+from bayesdp.calibration.quantities import (
+    EXACT_ANSWERS,
+    LOG_LIKELIHOOD,
+    Quantities,
+    Quantity,
+    as_points,
+    checked_quantities,
+    evaluate,
+    exact_answers,
+    scalars,
+)
+from bayesdp.calibration.ranks import squared_error_rank, uniform_rank
+from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.simulated import Simulate, Simulated, simulated
+from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
+from bayesdp.release import Release
+
+__all__ = ["SAMPLER", "Study"]
+
+type Floats = npt.NDArray[np.float64]
+
+SAMPLER: dict[str, Any] = {
+    "draws": 400,
+    "tune": 400,
+    "chains": 1,
+    "cores": 1,
+    "nuts_sampler": "pymc",
+    "progressbar": False,
+    "quiet": True,
+    "compute_convergence_checks": False,
+}
+"""What a simulation asks of ``pm.sample``, unless it is told otherwise."""
+
+_FEWEST = 8
+_LOCK = threading.Lock()  # PyMC models are built in a context of the process: one simulation at a time in each
+
+
+@dataclass
+class Study:
+    """What is the same in all simulations; calling it with a number runs the simulation of that number.
+
+    The random numbers of a simulation come from the seed and its own number only, so that it does not matter where and after
+    which others it is run.
+
+    Attributes
+    ----------
+    simulate : callable
+        From a generator to `Simulated` or a pair ``(truth, release)``.
+    build_model : callable
+        From a release to a model.
+    quantities : as for `sbc`
+    seed : int
+    update : callable, optional
+        See `Refit`.
+    sampler : dict
+        Arguments of ``pm.sample``.
+    """
+
+    simulate: Simulate
+    build_model: Build
+    quantities: Quantities
+    seed: int
+    update: Update | None = None
+    sampler: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._refit: Refit | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_refit": None}  # compiled functions stay where they are
+
+    def streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator, int]:
+        """Generators of the simulation and of its ranks, and the sampler's seed."""
+        simulation, ranks, sampler = np.random.SeedSequence(self.seed, spawn_key=(number,)).spawn(3)
+        return np.random.default_rng(simulation), np.random.default_rng(ranks), int(sampler.generate_state(1)[0])
+
+    def draw(self, number: int) -> Simulated:
+        """Truth and release of a simulation."""
+        return simulated(self.simulate, self.streams(number)[0])
+
+    @property
+    def refit(self) -> Refit:
+        """The model of simulation 0, in every process: what is compiled must not depend on which one came first."""
+        if self._refit is None:
+            self._refit = Refit(self.build_model, self.draw(0).release, self.update)
+        return self._refit
+
+    def check(self) -> None:
+        """See that simulator, model and quantities agree on names, before anything is compiled.
+
+        Raises
+        ------
+        ValueError
+            If the truth lacks a variable of the model, or has one that the model does not know.
+        """
+        truth, model = self.draw(0).truth, self.refit.template
+        free = {rv.name for rv in model.free_RVs}
+        known = free | {variable.name for variable in model.deterministics}
+        missing, unknown = sorted(free - set(truth)), sorted(set(truth) - known)
+        if missing or unknown:
+            parts = [f"simulate gives no {name!r}, a variable of the model" for name in missing]
+            parts += [f"simulate gives {name!r}, which the model does not have" for name in unknown]
+            raise ValueError(f"simulate and build_model disagree on names: {'; '.join(parts)}")
+        self.tested(truth)
+
+    def tested(self, available: Iterable[Any]) -> dict[str, Quantity | None]:
+        """The quantities by name, with the error of exact answers among those that are taken if none are named."""
+        listed = checked_quantities(self.quantities, map(str, available))
+        if self.quantities is None and isinstance(release := self.draw(0).release, Release) and release.exact:
+            free = self.refit.template.free_RVs
+            counts = [rv.name for rv in free if isinstance(rv.owner.op, ConfidentialCountsRV)]
+            if len(counts) == 1:
+                listed[EXACT_ANSWERS] = exact_answers(counts[0])
+        return listed
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        """Run a simulation.
+
+        Returns
+        -------
+        dict
+            Plain numbers: ``number``, ``seconds``, ``ranks`` and ``dispersion`` by quantity (of an array also the rank of all its
+            squared errors together), the smallest ``ess`` and ``divergences``.
+        """
+        with _LOCK:
+            return self._run(number)
+
+    def _run(self, number: int) -> dict[str, Any]:
+        start = time.perf_counter()
+        _, rng, seed = self.streams(number)
+        truth = self.draw(number)
+        with self.refit.model(truth.release):
+            tree = pm.sample(**(SAMPLER | self.sampler), random_seed=seed)
+        posterior = tree["posterior"].to_dataset()
+        points = as_points(truth, posterior)
+        ranks: dict[str, float] = {}
+        dispersion: dict[str, float] = {}
+        smallest = float("inf")
+        for name, function in self.tested(points.data_vars).items():
+            pair: Iterable[xr.DataArray]
+            if name == LOG_LIKELIHOOD and function is None:
+                pair = (self.refit.log_likelihood(truth.release, data) for data in (points, posterior))
+            else:
+                pair = (evaluate(name, function, data, truth.release) for data in (points, posterior))
+            true, draws = pair
+            elements = list(zip(scalars(name, true), scalars(name, draws), strict=True))
+            for (label, one), (_, many) in elements:
+                kept, ess = _thinned(many)
+                smallest = min(smallest, ess)
+                ranks[label] = uniform_rank(float(one[0, 0]), kept, rng)
+                dispersion[label] = squared_error_rank(float(one[0, 0]), kept, rng)
+            if len(elements) > 1:
+                ones = np.array([one[0, 0] for (_, one), _ in elements])
+                many = np.stack([many for _, (_, many) in elements], axis=-1)
+                ranks[f"{name}: all squared errors"] = _joint_rank(ones, many, rng)
+        return {
+            "number": number,
+            "seconds": time.perf_counter() - start,
+            "ranks": ranks,
+            "dispersion": dispersion,
+            "ess": smallest,
+            "divergences": _divergences(tree),
+        }
+
+
+def _thinned(draws: Floats) -> tuple[Floats, float]:
+    """Every k-th draw, so that about as many are left as their effective sample size; that size.
+
+    Raises
+    ------
+    ValueError
+        If fewer than eight would be left: the chain has hardly moved.
+    """
+    if not np.all(np.isfinite(draws)):
+        raise ValueError("a quantity of the posterior is not finite")
+    if draws.min() == draws.max():  # determined: one value, of which independent draws cost nothing
+        return draws.reshape(-1), float(draws.size)
+    ess = float(np.nanmin([az.ess(draws, method=kind) for kind in ("bulk", "mean")]))
+    step = max(1, int(np.ceil(draws.size / ess)))
+    kept = draws[:, ::step].reshape(-1)
+    if kept.size < _FEWEST:
+        raise ValueError(
+            f"the chain has an effective sample size of {ess:.1f}; at least {_FEWEST} are needed for a rank"
+        )
+    return kept, ess
+
+
+def _joint_rank(truth: Floats, draws: Floats, rng: np.random.Generator) -> float:
+    """Rank of the sum of squared standardised errors over the elements of an array.
+
+    An error of scale that is common to many cells shows in their sum long before it shows in any of them. The mean and the
+    standard deviation come from one half of the chain, as in `squared_error_rank`.
+    """
+    flat = draws.reshape(-1, draws.shape[-1])
+    centre, spread = flat[::2].mean(axis=0), flat[::2].std(axis=0)
+    free = spread > 0.0
+    sums = (((draws - centre)[..., free] / spread[free]) ** 2).sum(axis=-1)
+    kept, _ = _thinned(sums[:, 1::2])
+    return uniform_rank(float((((truth - centre)[free] / spread[free]) ** 2).sum()), kept, rng)
+
+
+def _divergences(tree: xr.DataTree) -> int:
+    if "sample_stats" not in tree.children or "diverging" not in tree["sample_stats"]:
+        return 0
+    return int(tree["sample_stats"]["diverging"].sum())

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import arviz_plots as azp
+import numpy as np
+import pymc as pm
+import pytest
+
+import bayesdp as bdp
+from bayesdp.calibration import sbc, verdict_of
+from bayesdp.calibration.quantities import EXACT_ANSWERS
+from bayesdp.calibration.refit import Refit
+from tests.calibration import models
+
+QUICK = {"draws": 200, "tune": 30, "progressbar": False}
+
+
+@pytest.fixture(scope="module")
+def right():
+    return sbc(models.simulate, models.build, n=60, seed=8, **QUICK)
+
+
+def test_the_right_posterior_passes(right):
+    # False alarm 0.01 for another seed.
+    assert right["verdict"].attrs["calibrated"] == 1
+    assert right["verdict"].attrs["failed"] == 0
+    assert right.attrs["model_reused"] == "True"
+    names = list(right["prior_sbc"].to_dataset().data_vars)
+    cells = [f"x[County {k}]" for k in range(1, 11)]
+    assert names == [*cells, "x: all squared errors", "log-likelihood", EXACT_ANSWERS]
+    assert verdict_of(right).calibrated
+
+
+# How many simulations it takes to notice each error, at a false alarm of 0.01 over all quantities.
+@pytest.mark.parametrize(
+    ("build", "n", "where"),
+    [
+        (models.noise_ignored, 10, "log-likelihood"),
+        (models.forgetful, 10, EXACT_ANSWERS),
+        (models.narrow, 40, "log-likelihood"),
+        (models.wide, 40, "log-likelihood"),
+    ],
+    ids=["noise ignored", "invariants ignored", "scale 20% too small", "scale 20% too large"],
+)
+def test_deliberate_errors_are_caught(build, n, where):
+    result = sbc(models.simulate, build, n=n, seed=8, **QUICK)
+    assert result["verdict"].attrs["calibrated"] == 0
+    assert verdict_of(result).worst.name.startswith(where)
+    assert "NOT calibrated" in result["verdict"].attrs["message"]
+
+
+def surprise(values, release):
+    """How far the released total is from what the rate lets expect: a quantity of parameter and data together."""
+    return abs(2.0 * values["rate"] - float(release.exact[0].values))
+
+
+def test_a_prior_that_is_renormalised_over_the_fiber_is_caught():
+    # Its posterior of the rate is the prior: every quantity of parameters alone is calibrated.
+    settings = {"n": 30, "seed": 3, "draws": 200, "tune": 200, "progressbar": False}
+    found = sbc(models.simulate_rates, models.renormalised, {"rate": None, "surprise": surprise}, **settings)
+    assert verdict_of(found).worst.name == "surprise"
+    assert not verdict_of(found).calibrated
+    assert found.attrs["model_reused"] == "False"  # the multinomial's total is a constant of each model
+    fine = sbc(models.simulate_rates, models.build_rates, {"rate": None, "surprise": surprise}, **settings)
+    assert verdict_of(fine).calibrated
+
+
+def test_the_same_seed_gives_the_same_ranks_here_in_processes_and_on_dask(right):
+    distributed = pytest.importorskip("distributed")
+    settings = {"n": 4, "seed": 8, **QUICK}
+    ranks = [sbc(models.simulate, models.build, workers=2, **settings)["prior_sbc"].to_dataset()]
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        ranks.append(sbc(models.simulate, models.build, client=client, **settings)["prior_sbc"].to_dataset())
+    for found in ranks:
+        assert found.identical(right["prior_sbc"].to_dataset().isel(draw=slice(4)))
+
+
+def test_arviz_draws_the_ranks(right):
+    plots = azp.plot_ecdf_pit(right, var_names=["x[County 1]", "log-likelihood"], backend="none")
+    assert plots.viz is not None
+
+
+def test_a_result_survives_its_file(right, tmp_path):
+    import xarray as xr
+
+    right.to_netcdf(tmp_path / "sbc.nc", engine="h5netcdf")
+    again = xr.open_datatree(tmp_path / "sbc.nc", engine="h5netcdf").load()
+    assert str(verdict_of(again)) == str(verdict_of(right))
+    assert again["verdict"].attrs["message"] == right["verdict"].attrs["message"]
+
+
+def odd_fails(values, release):
+    if int(release.exact[0].values) % 2:
+        raise RuntimeError("odd total")
+    return values["x"].sum("county")
+
+
+def test_failed_fits_are_counted_and_listed():
+    result = sbc(models.simulate, models.build, {"total": odd_fails}, n=8, seed=8, **QUICK)
+    errors = [str(e) for e in result["failures"]["error"].values]
+    assert 0 < len(errors) < 8
+    assert all(e == "RuntimeError: odd total" for e in errors)
+    assert f"{len(errors)} of 8 simulations failed" in result["verdict"].attrs["message"]
+    assert result["prior_sbc"].sizes["draw"] == 8 - len(errors)
+    with pytest.raises(ValueError, match="all 3 simulations failed"):
+        sbc(models.simulate, models.build, ["x"], n=3, seed=1, **QUICK | {"step": "none"})
+
+
+def test_a_model_that_depends_on_the_numbers_is_built_each_time():
+    def centred(release):
+        with pm.Model(coords=release.coords) as model:
+            mean = float(release.exact[0].values) / 3
+            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(mean), dims=release.dims)
+            bdp.observe(release, x)
+        return model
+
+    rng = np.random.default_rng(1)
+    first, second = (models.simulate(rng)[1] for _ in range(2))
+    refit = Refit(centred, first)
+    model = refit.model(second)
+    assert refit.reused is False
+    assert model["exact_published"].get_value() == second.exact[0].values
+    refit = Refit(models.build, first)
+    model = refit.model(second)
+    assert refit.reused is True
+    assert np.array_equal(model["noisy_published"].get_value(), second.measurements[0].values)
+    assert np.all(model["exact_published"].get_value() == second.exact[0].values)
+
+
+def test_names_that_disagree():
+    with pytest.raises(ValueError, match=r"simulate gives no 'x'.*simulate gives 'y', which the model does not have"):
+        sbc(lambda rng: ({"y": 1}, models.simulate(rng)[1]), models.build, n=2, seed=1, **QUICK)
+    with pytest.raises(ValueError, match="quantities names 'z'"):
+        sbc(models.simulate, models.build, ["z"], n=2, seed=1, **QUICK)
+    with pytest.raises(TypeError, match="simulate must give back"):
+        sbc(lambda rng: 3, models.build, n=2, seed=1, **QUICK)
+    with pytest.raises(TypeError, match=r"build_model must give back a pymc\.Model"):
+        sbc(models.simulate, lambda release: None, n=2, seed=1, **QUICK)
+
+
+def test_a_stopped_run_goes_on(tmp_path):
+    path = tmp_path / "run.jsonl"
+    settings = {"seed": 8, "path": path, **QUICK}
+    sbc(models.simulate, models.build, ["x"], n=3, **settings)
+    before = path.read_text().splitlines()
+    assert len(before) == 4
+    result = sbc(models.simulate, models.build, ["x"], n=5, **settings)
+    after = path.read_text().splitlines()
+    assert after[:4] == before
+    assert [json.loads(line)["number"] for line in after[1:]] == [0, 1, 2, 3, 4]
+    straight = sbc(models.simulate, models.build, ["x"], n=5, seed=8, **QUICK)
+    assert result["prior_sbc"].to_dataset().identical(straight["prior_sbc"].to_dataset())
+
+
+DRIVER = """
+import sys
+from bayesdp.calibration import sbc
+from tests.calibration import models
+sbc(models.simulate, models.build, ["x"], n=int(sys.argv[2]), seed=8, path=sys.argv[1], draws=200, tune=30, progressbar=False)
+"""
+
+
+def test_a_killed_driver_goes_on_where_it_was(tmp_path):
+    path = tmp_path / "run.jsonl"
+    root = Path(__file__).resolve().parents[2]
+    process = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), "100000"], cwd=root, env={**os.environ})
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and not (path.exists() and path.read_text().count("\n") > 3):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = path.read_text().count("\n") - 1
+    assert done >= 3
+    straight = sbc(models.simulate, models.build, ["x"], n=done + 2, seed=8, **QUICK)
+    resumed = sbc(models.simulate, models.build, ["x"], n=done + 2, seed=8, path=path, **QUICK)
+    assert resumed["prior_sbc"].to_dataset().identical(straight["prior_sbc"].to_dataset())

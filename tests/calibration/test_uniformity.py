@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesdp.calibration.dispersion import dispersion_power, dispersion_pvalue, dispersion_ratio
+from bayesdp.calibration.uniformity import band, crossing_probability, detection_probability, uniformity_pvalue
+from bayesdp.calibration.verdict import holm, judge, power
+
+
+def test_the_crossing_probability_is_that_of_enumeration():
+    # Three values, each in one of three cells of a grid: 27 outcomes.
+    law = np.array([0.2, 0.5])
+    lower, upper = np.array([0, 1]), np.array([1, 2])
+    cells = np.array([0.2, 0.3, 0.5])
+    outside = 0.0
+    for outcome in np.ndindex(3, 3, 3):
+        counts = np.array([sum(c <= k for c in outcome) for k in (0, 1)])
+        if np.any(counts < lower) or np.any(counts > upper):
+            outside += np.prod(cells[list(outcome)])
+    assert crossing_probability(3, lower, upper, law) == pytest.approx(outside, abs=1e-14)
+
+
+@pytest.mark.parametrize("n", [7, 50, 300])
+@pytest.mark.parametrize("false_alarm", [0.01, 0.1])
+def test_the_band_holds_uniform_values_as_often_as_it_says(n, false_alarm):
+    # 4000 samples; the limits are five standard errors: false alarm below 1e-5 in all cases together.
+    rng = np.random.default_rng(n)
+    points, lower, upper = band(n, false_alarm)
+    counts = np.sum(rng.random((4000, n, 1)) <= points, axis=1)
+    left = np.mean(np.any((counts < lower) | (counts > upper), axis=1))
+    stated = crossing_probability(n, lower, upper, points)
+    assert stated <= false_alarm
+    assert abs(left - stated) < 5 * np.sqrt(max(stated, 1e-3) / 4000)
+
+
+def test_p_values_are_super_uniform_and_nearly_uniform():
+    rng = np.random.default_rng(3)
+    pvalues = np.array([uniformity_pvalue(rng.random(60)) for _ in range(600)])
+    for level in (0.01, 0.05, 0.2, 0.5):
+        share = np.mean(pvalues <= level)
+        assert share < level + 4 * np.sqrt(level * (1 - level) / 600)  # false alarm 3e-5 each
+        assert share > 0.5 * level
+
+
+def test_power_of_the_band_is_what_simulation_gives():
+    rng = np.random.default_rng(5)
+    stated = power(100, "scale", 1.3, 0.05)
+    draws = stats.norm.cdf(1.3 * rng.standard_normal((400, 100)))
+    ranks = np.mean([uniformity_pvalue(row) <= 0.05 for row in draws])
+    squares = stats.chi2.cdf((1.3 * rng.standard_normal((400, 100))) ** 2, 1)
+    dispersion = np.mean([dispersion_pvalue(row) <= 0.05 for row in squares])
+    # Five standard errors of 400 samples.
+    assert abs(ranks - stated.ranks) < 5 * np.sqrt(0.25 / 400)
+    assert abs(dispersion - stated.dispersion) < 5 * np.sqrt(0.25 / 400)
+
+
+def test_squared_errors_notice_a_scale_that_ranks_miss():
+    found = power(300, "scale", 1.2, 0.001)
+    assert found.ranks < 0.5 < 0.85 < found.dispersion
+    assert power(300, "shift", 0.3, 0.001).ranks > 0.85 > 0.1 > power(300, "shift", 0.3, 0.001).dispersion
+
+
+def test_dispersion_in_closed_form():
+    u = np.array([0.1, 0.5, 0.9])
+    squares = stats.norm.ppf((1 + u) / 2) ** 2
+    assert dispersion_ratio(u) == pytest.approx(np.sqrt(squares.mean()))
+    total = squares.sum()
+    assert dispersion_pvalue(u) == pytest.approx(2 * min(stats.chi2.cdf(total, 3), stats.chi2.sf(total, 3)))
+    assert dispersion_power(50, 1.0, 0.05) == pytest.approx(0.05)
+
+
+def test_detection_at_the_null_is_the_false_alarm():
+    points, lower, upper = band(80, 0.05)
+    assert detection_probability(80, lambda z: z, 0.05) == crossing_probability(80, lower, upper, points)
+
+
+def test_holm_against_the_textbook():
+    assert holm([0.01, 0.02, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.04, 0.04, 0.02])
+    assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
+
+
+def test_family_wise_false_alarm():
+    # 200 families of 4 quantities, all right: rejected at most 5 in 100; limit is four standard errors.
+    rng = np.random.default_rng(11)
+    rejected = 0
+    for _ in range(200):
+        u, v = rng.random((2, 4, 30))
+        names = [str(k) for k in range(4)]
+        rejected += not judge(dict(zip(names, u, strict=True)), dict(zip(names, v, strict=True)), 0.05).calibrated
+    assert rejected / 200 < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 200)
+
+
+def test_a_verdict_says_what_is_wrong_and_what_could_have_been_seen():
+    rng = np.random.default_rng(2)
+    u = rng.random(200)
+    verdict = judge({"good": u, "bad": u**3}, {"good": u, "bad": u}, 0.01)
+    assert not verdict.calibrated
+    assert verdict.worst.name == "bad"
+    assert "NOT calibrated" in str(verdict)
+    assert "1.2 times as large as stated" in str(verdict)
+
+
+@pytest.mark.parametrize("values", [[], [0.5, 1.5], [float("nan")], [[0.5]]])
+def test_what_is_no_rank_is_refused(values):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        uniformity_pvalue(values)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        dispersion_pvalue(values)
+
+
+def test_levels_outside_the_unit_interval_are_refused():
+    with pytest.raises(ValueError, match="false_alarm"):
+        band(10, 1.0)
+    with pytest.raises(ValueError, match="alternative"):
+        power(10, "tilt")
+    with pytest.raises(ValueError, match="at least one quantity"):
+        judge({}, {})
