@@ -44,7 +44,7 @@ def numbers_of(model: pm.Model, release: Release) -> dict[str, npt.NDArray[np.fl
         By name of the ``pm.Data``, for `pm.set_data`; None if the model has not observed exactly one release, or if the other one
         lacks something that was observed.
     """
-    noted = getattr(model, _ATTRIBUTE, ())
+    noted: Any = getattr(model, _ATTRIBUTE, ())
     if len(noted) != 1:
         return None
     _, observed, published = noted[0]
