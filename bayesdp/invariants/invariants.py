@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
-from flint import fmpz_mat
 
 from bayesdp._nested import NestedSums
 from bayesdp.frames import Frame
-from bayesdp.queries import LinearQuery, Query, SumPart
+from bayesdp.invariants.general import check_dense, echelon_basis, independent_rows
+from bayesdp.invariants.relations import matrix_through, sums_through
+from bayesdp.queries import Query, SumPart
 
 __all__ = ["COORDINATE_RULES", "Invariants"]
 
@@ -25,15 +25,6 @@ type Ints = npt.NDArray[np.int64]
 
 COORDINATE_RULES = ("helmert-1", "echelon-1")
 """How orthonormal coordinates of a null space are chosen; see `Invariants.coordinate_rule`."""
-
-_DENSE_CELLS = 4000
-"""General matrices: above this many cells, orthonormal coordinates (a dense matrix) are refused."""
-
-_WRITTEN_OUT = 6
-"""Relations between more answers than this are named by a number."""
-
-_IMAGE_CELLS = 2000
-"""Stacked or general queries: above this many answers, or distinct columns, relations between answers are refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,19 +116,7 @@ class Invariants:
 
         The pivots of the reduced echelon form of the transpose are the first rows not spanned by earlier ones.
         """
-        used = np.flatnonzero(np.diff(self.matrix.tocsc().indptr))
-        # Cells with equal columns add nothing to the rank: one of each is enough.
-        columns = (
-            np.unique(self.matrix[:, used].toarray(), axis=1) if used.size else np.zeros((self.matrix.shape[0], 0))
-        )
-        if columns.shape[1] == 0:
-            return np.zeros(0, dtype=np.int64)
-        reduced, _, rank = fmpz_mat(columns.T.astype(int).tolist()).rref()
-        pivots: list[int] = []
-        for row in range(rank):
-            start = pivots[-1] + 1 if pivots else 0
-            pivots.append(next(j for j in range(start, reduced.ncols()) if reduced[row, j] != 0))
-        return np.array(pivots, dtype=np.int64)
+        return independent_rows(self.matrix)
 
     @property
     def dimension(self) -> int:
@@ -200,23 +179,8 @@ class Invariants:
 
     @cached_property
     def _dense_basis(self) -> Floats:
-        if self.frame.size > _DENSE_CELLS:
-            raise ValueError(
-                f"orthonormal coordinates of general invariants need a dense matrix; the table has {self.frame.size} cells, "
-                f"more than {_DENSE_CELLS}. State the invariants as Margins or Totals, which need none"
-            )
-        if not self.rank:
-            return np.eye(self.frame.size)
-        echelon, denominator, rank = fmpz_mat(self.matrix[self.independent_rows].toarray().astype(int).tolist()).rref()
-        reduced = np.array([[int(v) for v in row] for row in echelon.tolist()], dtype=object) / int(denominator)
-        pivots = [int(np.argmax(reduced[row] != 0)) for row in range(rank)]
-        free = np.setdiff1d(np.arange(self.frame.size), pivots)
-        kernel = np.zeros((self.frame.size, len(free)))
-        kernel[free, np.arange(len(free))] = 1.0
-        kernel[pivots] = -reduced[:, free].astype(np.float64)
-        basis, triangle = np.linalg.qr(kernel)
-        # The sign that Gram and Schmidt would give: unique, whatever the linear algebra library.
-        return np.asarray(basis * np.sign(np.diag(triangle)))
+        check_dense(self.frame.size)
+        return echelon_basis(self.matrix, self.independent_rows)
 
     @property
     def coordinate_rule(self) -> str:
@@ -303,64 +267,8 @@ class Invariants:
             raise ValueError("query must be about the table of the invariants (same dimensions and labels)")
         if query.is_identity:
             return self
-        return self._through_sums(query) or self._through_matrix(query)
-
-    def _through_sums(self, query: Query) -> Invariants | None:
-        """A single sum under invariants that are sums nested with it: the coarser of both labels, dimension by dimension.
-
-        Tables of the row space are sums of tables that are constant on the classes of one part. Subspaces of functions
-        that are constant on nested classes form a distributive lattice, so that the answers constant on the coarser
-        classes are all that the row space and the answers have in common.
-        """
-        [own, *others] = query.parts
-        parts = [part for part in self.query.parts if isinstance(part, SumPart)]
-        if others or not isinstance(own, SumPart) or not own.keep or len(parts) < len(self.query.parts):
-            return None
-        if NestedSums.of([*parts, own]) is None:
-            return None
-        groups: dict[str, tuple[str, str, tuple[Any, ...]]] = {}
-        kept: list[tuple[str, ...]] = []
-        for part in parts:
-            keep: list[str] = []
-            for ours, theirs, code, coarse in zip(own.levels, part.levels, own.codes, part.codes, strict=True):
-                if ours is None or theirs is None:
-                    continue
-                if int(coarse.max()) >= int(code.max()):
-                    keep.append(ours)
-                    continue
-                first = [int(np.argmax(code == answer)) for answer in range(int(code.max()) + 1)]
-                labels = self.frame.group(theirs)[1]
-                groups[theirs] = (theirs, ours, tuple(labels[cell] for cell in first))
-                keep.append(theirs)
-            kept.append(tuple(keep))
-        frame = Frame(own.keep, own.answer_labels, tuple(groups.values()))
-        return Invariants([Query(frame, (SumPart(frame, keep),)) for keep in kept], frame)
-
-    def _through_matrix(self, query: Query) -> Invariants:
-        """Exact integer algebra: the left kernel of ``W`` on a basis of the null space."""
-        frame = query.answer_frame or Frame(("answer",), (tuple(query.names),))
-        both = sp.csc_array(sp.vstack([self.matrix, query.matrix]))
-        # Cells with equal columns differ by a vector of the null space that the query does not see: one of each will do.
-        columns = _distinct_columns(both)
-        if max(len(columns), frame.size) > _IMAGE_CELLS:
-            raise NotImplementedError(
-                f"relations between the answers of stacked or general queries are found by exact dense algebra, for at most "
-                f"{_IMAGE_CELLS} answers and as many distinct columns; here are {frame.size} answers and {len(columns)} columns. "
-                "Ask for one margin or total at a time, which have a closed form"
-            )
-        dense = both[:, columns].toarray()
-        asked = fmpz_mat(dense[self.matrix.shape[0] :].astype(int).tolist())
-        if self.rank:
-            kernel, nullity = fmpz_mat(dense[: self.matrix.shape[0]].astype(int).tolist()).nullspace()
-            if not nullity:
-                relations = fmpz_mat(np.eye(frame.size, dtype=int).tolist())
-                return Invariants(LinearQuery(frame, _entries(relations), _relation_names(relations, frame)), frame)
-            asked = asked * fmpz_mat([row[:nullity] for row in kernel.tolist()])
-        left, count = asked.transpose().nullspace()
-        if not count:
-            return Invariants(None, frame)
-        relations = fmpz_mat([row[:count] for row in left.tolist()]).transpose().lll()
-        return Invariants(LinearQuery(frame, _entries(relations), _relation_names(relations, frame)), frame)
+        queries, frame = sums_through(self.query, query) or matrix_through(self.matrix, query)
+        return Invariants(queries, frame)
 
     def describe(self) -> dict[str, Any]:
         """The invariants as plain data, without the frame."""
@@ -374,36 +282,3 @@ class Invariants:
     def __repr__(self) -> str:
         size = f"{self.matrix.shape[0]} rows, rank {self.rank}, {self.dimension} free dimensions of {self.frame.size} cells"
         return f"<Invariants: {size}>"
-
-
-def _distinct_columns(matrix: sp.csc_array) -> Ints:
-    """Positions of the first column of each kind."""
-    matrix.sort_indices()
-    seen: dict[tuple[bytes, bytes], int] = {}
-    for cell in range(matrix.shape[1]):
-        own = slice(matrix.indptr[cell], matrix.indptr[cell + 1])
-        seen.setdefault((matrix.indices[own].tobytes(), matrix.data[own].tobytes()), cell)
-    return np.array(list(seen.values()), dtype=np.int64)
-
-
-def _entries(relations: fmpz_mat) -> Ints:
-    """A matrix of arbitrary integers as int64, each row without a common factor."""
-    rows = [[int(v) for v in row] for row in relations.tolist()]
-    return np.array([[v // (math.gcd(*row) or 1) for v in row] for row in rows], dtype=np.int64)
-
-
-def _relation_names(relations: fmpz_mat, frame: Frame) -> list[str]:
-    """Short relations written out (``county=Alpha + county=Beta - total``), long ones counted."""
-    names: list[str] = []
-    for number, row in enumerate(_entries(relations), start=1):
-        used = np.flatnonzero(row)
-        if len(used) > _WRITTEN_OUT:
-            names.append(f"relation {number}, of {len(used)} answers")
-            continue
-        terms = [
-            f"{'-' if row[i] < 0 else '+'} {abs(row[i]) if abs(row[i]) != 1 else ''}{frame.cell_name(int(i))}"
-            for i in used
-        ]
-        text = " ".join(terms).removeprefix("+ ").replace("answer=", "")
-        names.append(text if text not in names else f"{text} ({number})")
-    return names

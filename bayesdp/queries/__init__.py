@@ -1,0 +1,18 @@
+"""Linear queries of a table, with labelled answers.
+
+A query is built from parts. Two kinds of part are enough: sums of the cells that share labels (`SumPart`, which
+covers the identity, margins and totals, and never needs a matrix), and an explicit sparse integer matrix
+(`MatrixPart`). `Identity`, `Margins`, `Totals` and `LinearQuery` are the names that users meet.
+"""
+
+from __future__ import annotations
+
+from bayesdp.queries.identity import Identity
+from bayesdp.queries.linear import LinearQuery
+from bayesdp.queries.margins import Margins
+from bayesdp.queries.matrix_part import MatrixPart
+from bayesdp.queries.query import Query
+from bayesdp.queries.sum_part import SumPart
+from bayesdp.queries.totals import Totals
+
+__all__ = ["Identity", "LinearQuery", "Margins", "MatrixPart", "Query", "SumPart", "Totals"]

@@ -1,0 +1,209 @@
+"""A query: parts stacked, with labelled answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import xarray as xr
+
+from bayesdp._validate import shown
+from bayesdp.frames import Frame, Label
+from bayesdp.queries.matrix_part import MatrixPart, part_from_entries
+from bayesdp.queries.sum_part import SumPart
+
+__all__ = ["Part", "Query"]
+
+type Part = SumPart | MatrixPart
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Query:
+    """A linear map of a table with labelled answers; add two queries of one frame to stack them.
+
+    Users build queries with `Identity`, `Margins`, `Totals` and `LinearQuery`.
+
+    Parameters
+    ----------
+    frame : Frame
+        Labels of the table.
+    parts : tuple of SumPart or MatrixPart
+        What is asked, in order.
+    """
+
+    frame: Frame
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            if not part.frame.same_cells(self.frame):
+                raise ValueError("all parts of a query must be about the same table (same dimensions and labels)")
+
+    def __eq__(self, other: object) -> bool:
+        # By content: Identity(frame) equals the same query read back from a file.
+        return isinstance(other, Query) and self.frame == other.frame and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash((self.frame, self.parts))
+
+    def __repr__(self) -> str:
+        return f"<Query: {self.rows} answers, by {' × '.join(self.dims) or 'nothing: the total'}>"
+
+    @property
+    def _only(self) -> Part | None:
+        return self.parts[0] if len(self.parts) == 1 else None
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the answer is the table itself, cell by cell."""
+        return isinstance(self._only, SumPart) and self._only.keep == self.frame.dims
+
+    @property
+    def rows(self) -> int:
+        """Number of answers."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Dimensions of the answer: the kept labels of a single sum, else ``("answer",)``."""
+        return self._only.keep if self._only is not None else ("answer",)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the answer."""
+        return self._only.shape if self._only is not None else (self.rows,)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """A name for each answer, in order."""
+        return [name for part in self.parts for name in part.names]
+
+    @property
+    def coords(self) -> dict[str, list[Label]]:
+        """Coordinates of the answer."""
+        if self._only is not None:
+            return {dim: list(own) for dim, own in zip(self.dims, self._only.answer_labels, strict=True)}
+        return {"answer": list(self.names)}
+
+    @property
+    def answer_frame(self) -> Frame | None:
+        """Labels of the answer; None for a grand total, whose answer is a single number."""
+        if not self.dims:
+            return None
+        return Frame(self.dims, tuple(tuple(own) for own in self.coords.values()))
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """The query as a sparse int64 matrix of shape (rows, cells)."""
+        return sp.csr_array(sp.vstack([part.matrix for part in self.parts], format="csr"))
+
+    @overload
+    def apply(self, values: xr.DataArray) -> xr.DataArray: ...
+    @overload
+    def apply(self, values: npt.ArrayLike) -> npt.NDArray[Any]: ...
+    def apply(self, values: xr.DataArray | npt.ArrayLike) -> xr.DataArray | npt.NDArray[Any]:
+        """Answer the query on a table, or on many.
+
+        Parameters
+        ----------
+        values : xarray.DataArray or array_like
+            A table; further dimensions (chain, draw) pass through. An array without labels has shape
+            ``(..., *frame.shape)``.
+
+        Returns
+        -------
+        xarray.DataArray or numpy.ndarray
+            Answers, labelled if the values were, of shape ``(..., *query.shape)``.
+
+        Examples
+        --------
+        >>> import xarray as xr
+        >>> from bayesdp.queries import Margins
+        >>> labels = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+        >>> table = xr.DataArray([[1, 2], [3, 4]], dims=list(labels), coords=labels)
+        >>> Margins(table, ["county"]).apply(table).values
+        array([3, 7])
+        """
+        if not isinstance(values, xr.DataArray):
+            array = np.asarray(values)
+            if array.shape[array.ndim - len(self.frame.shape) :] != self.frame.shape:
+                raise ValueError(f"values must have shape (..., {self.frame.shape}), got {array.shape}")
+            return self._apply(array)
+        missing = [dim for dim in self.frame.dims if dim not in values.dims]
+        if missing:
+            raise ValueError(f"values lack the dimensions {shown(missing)} of the query's table")
+        lead = [dim for dim in values.dims if dim not in self.frame.dims]
+        first = values.isel(dict.fromkeys(lead, 0))
+        order = Frame.of(first)
+        aligned = values
+        for dim, own in zip(self.frame.dims, self.frame.labels, strict=True):
+            theirs = order.labels_of(dim)
+            if theirs != own:
+                if set(theirs) != set(own):
+                    odd = sorted(set(theirs) ^ set(own), key=str)
+                    raise ValueError(f"labels of {dim!r} do not match those of the query's table: {shown(odd)}")
+                aligned = aligned.isel({dim: [theirs.index(label) for label in own]})
+        answers = self._apply(aligned.transpose(*lead, *self.frame.dims).values)
+        kept = {name: coord for name, coord in values.coords.items() if set(coord.dims) <= set(lead)}
+        return xr.DataArray(answers, dims=(*lead, *self.dims), coords={**kept, **self.coords}, name=values.name)
+
+    def _apply(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if self._only is not None:
+            return self._only.apply(array)
+        lead = array.shape[: array.ndim - len(self.frame.shape)]
+        return np.concatenate([part.apply(array).reshape(*lead, part.rows) for part in self.parts], axis=-1)
+
+    def adjoint(self, answers: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Apply the transposed map: answers of shape ``(..., *query.shape)`` to cells, ``(..., *frame.shape)``."""
+        array = np.asarray(answers)
+        if self._only is not None:
+            return self._only.adjoint(array)
+        ends = np.cumsum([part.rows for part in self.parts])[:-1]
+        pieces = np.split(array, ends, axis=-1)
+        shaped = [p.reshape(*array.shape[:-1], *part.shape) for part, p in zip(self.parts, pieces, strict=True)]
+        return np.asarray(sum(part.adjoint(p) for part, p in zip(self.parts, shaped, strict=True)))
+
+    def align(self, values: Any, argument: str) -> npt.NDArray[Any]:
+        """Answers in the order of the query, of shape `shape`; labelled values are matched by label."""
+        frame = self.answer_frame
+        if frame is None:
+            array = np.asarray(values)
+            if array.shape != ():
+                raise ValueError(f"{argument} must be a single number (a grand total), got shape {array.shape}")
+            return array
+        return frame.align(values, argument)
+
+    def answer_name(self, position: int) -> str:
+        """The name of one answer, given its position."""
+        return self.names[position]
+
+    def __add__(self, other: Query) -> Query:
+        if not isinstance(other, Query):
+            return NotImplemented
+        if not self.frame.same_cells(other.frame):
+            raise ValueError("queries can be stacked when they are about the same table (same dimensions and labels)")
+        return Query(self.frame, self.parts + other.parts)
+
+    def describe(self) -> dict[str, Any]:
+        """The query as plain data, without its frame."""
+        return {"parts": [part.describe() for part in self.parts]}
+
+    @staticmethod
+    def from_description(description: Mapping[str, Any], frame: Frame) -> Query:
+        """Rebuild a query of `frame` from `describe`."""
+        if set(description) != {"parts"} or not isinstance(description["parts"], list):
+            raise ValueError(f"a query description has the one key 'parts', a list; got {shown(sorted(description))}")
+        parts: list[Part] = []
+        for part in description["parts"]:
+            if set(part) == {"sum"}:
+                parts.append(SumPart(frame, tuple(part["sum"])))
+            elif set(part) == {"rows", "cells", "entries", "names"}:
+                parts.append(part_from_entries(frame, part["rows"], part["cells"], part["entries"], part["names"]))
+            else:
+                raise ValueError(f"unknown kind of query part with the keys {shown(sorted(part))}")
+        return Query(frame, tuple(parts))
