@@ -12,7 +12,7 @@ from bayesdp.fibers.system import System
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.state import UNBOUNDED
 
-__all__ = ["EXACT_CELLS", "cell_bounds"]
+__all__ = ["EXACT_CELLS", "cell_bounds", "propagated_bounds"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, boo
     of a two-way table: Fréchet's bounds. Other small tables: integer programs. Other large tables: what propagation
     gives.
     """
-    lower, upper = _propagate(system)
+    lower, upper = propagated_bounds(system)
     exact = False
     simple = not len(system.limit_names)
     if simple and invariants.blocks is not None:
@@ -42,8 +42,11 @@ def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, boo
     return lower.astype(np.int64), np.where(np.isinf(upper), -1, upper).astype(np.int64), exact
 
 
-def _propagate(system: System) -> tuple[Floats, Floats]:
-    """Shrink limits of cells through every row until nothing changes (floats hold these integers exactly)."""
+def propagated_bounds(system: System) -> tuple[Floats, Floats]:
+    """Shrink limits of cells through every row until nothing changes; infinite where there is none.
+
+    Floats hold these integers exactly.
+    """
     lower = system.lower.astype(np.float64)
     upper = np.where(system.upper == UNBOUNDED, np.inf, system.upper.astype(np.float64))
     rows = sp.csr_array(sp.vstack([system.matrix, system.limit_matrix], format="csr")).astype(np.float64)

@@ -14,7 +14,7 @@ __all__ = ["enumerate_fiber"]
 type Ints = npt.NDArray[np.int64]
 
 
-def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000) -> Ints:
+def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = None) -> Ints:
     """All tables of a fiber.
 
     Cells are filled one after the other; a partial table is dropped as soon as a row can no longer reach its value
@@ -26,6 +26,8 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000) -> Ints:
         Every cell must be bounded.
     limit : int
         Largest number of tables.
+    work : int, optional
+        Largest number of partial tables looked at, many of which may lead nowhere; no limit if left out.
 
     Returns
     -------
@@ -34,7 +36,7 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000) -> Ints:
     Raises
     ------
     ValueError
-        If a cell is unbounded or there are more tables than `limit`.
+        If a cell is unbounded, there are more tables than `limit`, or listing them takes more than `work`.
 
     Examples
     --------
@@ -58,7 +60,13 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000) -> Ints:
     rest_least = np.concatenate([np.cumsum(least[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
     rest_most = np.concatenate([np.cumsum(most[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
 
+    looked_at = 0
+
     def fill(position: int, partial: npt.NDArray[np.float64], table: list[int]) -> Iterator[list[int]]:
+        nonlocal looked_at
+        looked_at += 1
+        if work is not None and looked_at > work:
+            raise ValueError(f"listing the fiber takes more than {work} partial tables")
         if np.any(partial + rest_least[:, position] > high + 1e-9) or np.any(
             partial + rest_most[:, position] < low - 1e-9
         ):

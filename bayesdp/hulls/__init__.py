@@ -1,13 +1,30 @@
 """Symmetric polytopes given by their vertices: their norms, their volumes, and noise of these norms. No PyMC.
 
-- a polytope and its norm: `SymmetricHull`, `shared`;
+- a polytope and its norm: `Hull`; with a list of vertices `SymmetricHull`, `shared`; of all that a number of records can
+  change without changing an invariant `SensitivityHull`, `sensitivity_hull`;
 - noise with density proportional to ``exp(-epsilon ||v||)``: `sample_hull`, and how it is drawn:
-  `choose_hull_sampler`.
+  `choose_hull_sampler`;
+- the same on the integer points that change no invariant: `sample_lattice`, `choose_lattice_sampler`.
 """
 
 from __future__ import annotations
 
+from bayesdp.hulls.base import Hull
 from bayesdp.hulls.hull import SymmetricHull, shared
-from bayesdp.hulls.samplers import DEFAULT_SWEEPS, choose_hull_sampler, sample_hull
+from bayesdp.hulls.lattice import choose_lattice_sampler, sample_lattice
+from bayesdp.hulls.samplers import DEFAULT_SWEEPS, HULL_METHODS, choose_hull_sampler, sample_hull
+from bayesdp.hulls.sensitivity import SensitivityHull, sensitivity_hull
 
-__all__ = ["DEFAULT_SWEEPS", "SymmetricHull", "choose_hull_sampler", "sample_hull", "shared"]
+__all__ = [
+    "DEFAULT_SWEEPS",
+    "HULL_METHODS",
+    "Hull",
+    "SensitivityHull",
+    "SymmetricHull",
+    "choose_hull_sampler",
+    "choose_lattice_sampler",
+    "sample_hull",
+    "sample_lattice",
+    "sensitivity_hull",
+    "shared",
+]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import ConvexHull, QhullError
 
-__all__ = ["POINTS", "Boundary", "boundary_of", "is_small"]
+__all__ = ["POINTS", "Boundary", "boundary_of", "is_quick", "is_small"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int32]
@@ -19,6 +19,8 @@ POINTS = {1: 100_000, 2: 20_000, 3: 20_000, 4: 5000, 5: 2000, 6: 500, 7: 150, 8:
 At the last two limits stand the 3 x 5 and 4 x 4 tables with both margins and all substitutions: 267,265 and
 782,060 simplices. Generic points of these numbers would take several times as long.
 """
+
+_QUICK = {6: 150, 7: 60, 8: 40, 9: 18}
 
 _INCIDENT = 1e-7  # a vertex lies on a facet if its form is this close to 1; forms of rounded vertices err by 1e-13
 _VALID = 1e-9
@@ -55,6 +57,17 @@ def is_small(count: int, dimension: int) -> bool:
     (True, False)
     """
     return count <= POINTS.get(dimension, 0)
+
+
+def is_quick(count: int, dimension: int) -> bool:
+    """Whether Qhull can be expected to finish in about a second.
+
+    Examples
+    --------
+    >>> is_quick(18, 6), is_quick(36, 9)
+    (True, False)
+    """
+    return is_small(count, dimension) and (dimension <= 5 or count <= _QUICK.get(dimension, 0))
 
 
 def boundary_of(vertices: Floats) -> Boundary | None:

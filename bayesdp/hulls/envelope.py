@@ -8,11 +8,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.hulls.hull import SymmetricHull
+from bayesdp.hulls.base import Hull
 from bayesdp.hulls.proposals import Proposal, proposal_for
+from bayesdp.hulls.sensitivity import SensitivityHull
 from bayesdp.invariants import Invariants
 
-__all__ = ["LEAST", "Envelope", "envelope_of"]
+__all__ = ["LEAST", "Envelope", "envelope_of", "reach_of"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -22,15 +23,18 @@ LEAST = 0.003
 _PILOT = 64
 _TRIES = 1_000_000  # tables that are tried to get the proposals of the pilot
 _BATCH = 4096
+_CELLS = 2e7  # cells of tables that are tried in one call of compiled code, which cannot be interrupted: a second
 
 
 @dataclass(frozen=True, eq=False)
 class Envelope:
     """Rejection from l1 noise: ``||z||_1 <= D ||z||_K``, D the greatest l1 norm of a vertex.
 
+    Whether a proposal is accepted is settled without its norm wherever bounds suffice (`Hull.below`).
+
     Parameters
     ----------
-    hull : SymmetricHull
+    hull : Hull
         In orthonormal coordinates of the invariants.
     invariants : Invariants
     proposal : Proposal
@@ -38,14 +42,18 @@ class Envelope:
     reach : float
         The greatest l1 norm D of a vertex as a table.
     acceptance : float
-        Estimated share of proposals that are accepted. It depends on neither the rate nor any data.
+        Estimated share of proposals that are accepted: the volume of K as a share of that of the l1 ball. It depends
+        on neither the rate nor any data.
+    batch : int
+        Number of proposals in one go.
     """
 
-    hull: SymmetricHull
+    hull: Hull
     invariants: Invariants
     proposal: Proposal
     reach: float
     acceptance: float
+    batch: int
 
     def draw(self, epsilon: float, rng: np.random.Generator, size: int) -> Floats:
         """Draw points in coordinates, with density proportional to ``exp(-epsilon ||v||_K)``, shape (size, n)."""
@@ -53,44 +61,40 @@ class Envelope:
         found = 0
         while found < size:
             # At least as many as should be enough, in pieces that fit in memory.
-            wanted = min(_BATCH, int((size - found) / self.acceptance) + 1)
-            points, excess = _propose(self.hull, self.invariants, self.proposal, self.reach, epsilon, rng, wanted)
-            chosen = points[rng.standard_exponential(len(points)) >= excess][: size - found]
+            wanted = min(self.batch, int((size - found) / self.acceptance) + 1)
+            tables = self.proposal.draw(epsilon / self.reach, rng, wanted)
+            points = self.invariants.coordinates(tables.reshape(-1, *self.invariants.frame.shape))
+            limits = np.sum(np.abs(tables), axis=1) / self.reach + rng.standard_exponential(wanted) / epsilon
+            chosen = points[self.hull.below(points, limits)][: size - found]
             kept[found : found + len(chosen)] = chosen
             found += len(chosen)
         return kept
 
 
+def reach_of(hull: Hull, invariants: Invariants) -> float:
+    """The greatest l1 norm of a vertex, as a table."""
+    if isinstance(hull, SensitivityHull):
+        return float(hull.reach)
+    tables = invariants.from_coordinates(hull.vertices).reshape(len(hull.vertices), -1)
+    return float(np.max(np.sum(np.abs(tables), axis=1)))
+
+
 @lru_cache(maxsize=8)
-def envelope_of(hull: SymmetricHull, invariants: Invariants) -> Envelope | None:
+def envelope_of(hull: Hull, invariants: Invariants) -> Envelope | None:
     """Set up the rejection sampler; None where there are no proposals, or too few of them would be accepted.
 
     Acceptance is estimated from 64 proposals of a generator with a fixed seed, so that the answer is always
-    the same.
+    the same. The l1 norm of a proposal is independent of its direction, and is integrated over.
     """
     proposal = proposal_for(invariants)
     if proposal is None:
         return None
-    tables = invariants.from_coordinates(hull.vertices).reshape(len(hull.vertices), -1)
-    reach = float(np.max(np.sum(np.abs(tables), axis=1)))
-    rng = np.random.default_rng(0)
-    points, excess = _propose(hull, invariants, proposal, reach, 1.0, rng, _PILOT, _TRIES)
-    share = float(np.mean(np.exp(-excess))) if len(points) == _PILOT else 0.0
-    return Envelope(hull, invariants, proposal, reach, share) if share >= LEAST else None
-
-
-def _propose(
-    hull: SymmetricHull,
-    invariants: Invariants,
-    proposal: Proposal,
-    reach: float,
-    epsilon: float,
-    rng: np.random.Generator,
-    size: int,
-    tries: int | None = None,
-) -> tuple[Floats, Floats]:
-    """Proposals in coordinates, and minus the logarithm of the probability to accept each."""
-    rate = epsilon / reach
-    tables = proposal.draw(rate, rng, size, tries)
-    points = invariants.coordinates(tables.reshape(-1, *invariants.frame.shape))
-    return points, epsilon * hull.gauge(points) - rate * np.sum(np.abs(tables), axis=1)
+    reach = reach_of(hull, invariants)
+    tables, tried = proposal.tried(1.0, np.random.default_rng(0), _PILOT, _TRIES)
+    if len(tables) < _PILOT:
+        return None
+    gauges = hull.gauge(invariants.coordinates(tables.reshape(-1, *invariants.frame.shape)))
+    ratios = np.minimum(1.0, np.sum(np.abs(tables), axis=1) / (reach * gauges))
+    share = float(np.mean(ratios**hull.dimension))
+    batch = max(1, min(_BATCH, int(_CELLS * _PILOT / (tried * tables.shape[1]))))
+    return Envelope(hull, invariants, proposal, reach, share, batch) if share >= LEAST else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -11,23 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import choice, finite_array
-from bayesdp.hulls.boundary import Boundary, boundary_of, is_small
-from bayesdp.hulls.cones import second_moment
-from bayesdp.hulls.programs import gauge_program
+from bayesdp.hulls.base import Hull
+from bayesdp.hulls.boundary import Boundary, boundary_of, is_quick, is_small
+from bayesdp.hulls.generators import Generators, listed
 
 __all__ = ["METHODS", "SymmetricHull", "shared"]
 
 type Floats = npt.NDArray[np.float64]
 
 METHODS = ("auto", "facets", "program")
-"""How a gauge is computed; ``auto``: by facets where Qhull takes seconds, else by a linear program a point."""
+"""How a gauge is computed; ``auto``: by facets where Qhull takes up to a second, else by a linear program a point."""
 
 _RANK = 1e-9  # singular values below this share of the largest are zero
-_PRODUCTS = 1 << 22  # forms times points in one go
 
 
 @dataclass(frozen=True, eq=False)
-class SymmetricHull:
+class SymmetricHull(Hull):
     """The polytope ``K = conv(+-vertices)``, and the norm ``||v||_K``: the least r with v in r K (its gauge).
 
     Two hulls are equal if their vertices are, in the same order.
@@ -39,7 +37,7 @@ class SymmetricHull:
     method : {"auto", "facets", "program"}
         By facets, a gauge is a maximum of linear forms, and the volume is known; they are found when first
         needed (see `bayesdp.hulls.boundary.POINTS` for what `auto` tries). A linear program a point takes
-        milliseconds, in any dimension.
+        microseconds to milliseconds, in any dimension.
 
     Raises
     ------
@@ -49,6 +47,7 @@ class SymmetricHull:
 
     Examples
     --------
+    >>> import math
     >>> diamond = SymmetricHull([[1, 0], [0, 1]])
     >>> diamond.gauge([[3.0, -4.0], [0.5, 0.0]])
     array([7. , 0.5])
@@ -96,64 +95,15 @@ class SymmetricHull:
             raise ArithmeticError("Qhull finds no consistent facets of this hull; use method='program'")
         return found
 
-    def gauge(self, points: npt.ArrayLike) -> Floats:
-        """The norm of points.
-
-        Parameters
-        ----------
-        points : array_like, shape (..., n)
-
-        Returns
-        -------
-        float array, shape (...)
-        """
-        array = self._points(points)
-        flat = array.reshape(-1, self.dimension)
-        if self.boundary is None:
-            values = np.array([gauge_program(self.vertices, point)[0] for point in flat])
-            return values.reshape(array.shape[:-1])
-        forms = self.boundary.forms.T
-        batch = max(1, _PRODUCTS // forms.shape[1])
-        values = np.empty(len(flat))
-        for start in range(0, len(flat), batch):
-            values[start : start + batch] = np.max(np.abs(flat[start : start + batch] @ forms), axis=1)
-        return values.reshape(array.shape[:-1])
-
-    def subgradient(self, point: npt.ArrayLike) -> tuple[float, Floats]:
-        """The norm of one point, and a linear form that attains it: ``form @ point``; zeros at the origin.
-
-        Parameters
-        ----------
-        point : array_like, shape (n,)
-        """
-        [flat] = self._points(point).reshape(-1, self.dimension)
-        if self.boundary is None:
-            return gauge_program(self.vertices, flat)
-        heights = self.boundary.forms @ flat
-        top = int(np.argmax(np.abs(heights)))
-        return abs(float(heights[top])), np.sign(heights[top]) * self.boundary.forms[top]
-
     @property
-    def log_volume(self) -> float | None:
-        """Logarithm of the volume of K, or None where the boundary is not triangulated."""
-        cones = self.log_cone_mass
-        return None if cones is None else cones - math.lgamma(self.dimension + 1)
+    def facets(self) -> Boundary | None:
+        """What gauges are computed from: the boundary, unless it takes more than about a second (`auto`)."""
+        return self.boundary if self.method == "facets" or is_quick(*self.vertices.shape) else None
 
     @cached_property
-    def log_cone_mass(self) -> float | None:
-        """Logarithm of ``n! vol(K)``, the integral of ``exp(-||v||_K)``, or None as for `log_volume`."""
-        return None if self.boundary is None else math.log(math.fsum(self.boundary.determinants.tolist()))
-
-    @cached_property
-    def second_moment(self) -> Floats | None:
-        """Expectation of ``v v^T`` under the density proportional to ``exp(-||v||_K)``, or None likewise."""
-        return None if self.boundary is None else second_moment(self.vertices, self.boundary)
-
-    def _points(self, points: npt.ArrayLike) -> Floats:
-        array = np.asarray(points, dtype=np.float64)
-        if array.shape[-1:] != (self.dimension,):
-            raise ValueError(f"points must have shape (..., {self.dimension}), got {array.shape}")
-        return array
+    def generators(self) -> Generators:
+        """The vertices, as linear programs read them."""
+        return listed(self.vertices)
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -1,4 +1,4 @@
-"""Linear programs about a symmetric polytope that is known by its vertices only."""
+"""The gauge of a symmetric polytope as a linear program over a list of its vertices: a second opinion, in milliseconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
 
-__all__ = ["chord_end", "gauge_program"]
+__all__ = ["gauge_program"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -59,43 +59,6 @@ def gauge_program(vertices: Floats, point: Floats) -> tuple[float, Floats]:
     if abs(value - solution.fun) > _GAP * value:
         raise ArithmeticError(f"the gauge of a point is known only to lie between {value!r} and {solution.fun!r}")
     return value * size / scale, form / scale
-
-
-def chord_end(vertices: Floats, point: Floats, direction: Floats) -> float:
-    """How far one can go from a point of the polytope in a direction without leaving it.
-
-    Parameters
-    ----------
-    vertices : float array, shape (m, n)
-        One of each pair; they must span the space.
-    point, direction : float array, shape (n,)
-        The point is in the polytope.
-
-    Returns
-    -------
-    float
-        The greatest t with ``point + t * direction`` in the polytope.
-
-    Raises
-    ------
-    ArithmeticError
-        If the program is not solved.
-
-    Examples
-    --------
-    >>> chord_end(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.5, 0.0]), np.array([0.0, 2.0]))
-    0.25
-    """
-    m = len(vertices)
-    # The last column is t, the one before it what is left of the total weight of one.
-    matrix = np.zeros((len(point) + 1, 2 * m + 2))
-    matrix[:-1, :m] = vertices.T
-    matrix[:-1, m : 2 * m] = -vertices.T
-    matrix[:-1, -1] = -direction
-    matrix[-1, :-1] = 1.0
-    cost = np.zeros(2 * m + 2)
-    cost[-1] = -1.0
-    return max(0.0, -float(_solve(cost, matrix, np.append(point, 1.0)).fun))
 
 
 def _solve(cost: Floats, matrix: Floats, target: Floats) -> Any:

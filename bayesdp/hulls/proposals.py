@@ -49,6 +49,10 @@ class Proposal:
 
     def draw(self, rate: float, rng: np.random.Generator, size: int, tries: int | None = None) -> Floats:
         """Draw tables as flat vectors, shape (size, cells); fewer than `size` if `tries` do not suffice."""
+        return self.tried(rate, rng, size, tries)[0]
+
+    def tried(self, rate: float, rng: np.random.Generator, size: int, tries: int | None = None) -> tuple[Floats, int]:
+        """Draw likewise, and say how many tries were made."""
         state = seed_state(rng)
         if self.blocks is not None:
             order = np.argsort(self.blocks, kind="stable").astype(np.int64)
@@ -56,14 +60,14 @@ class Proposal:
             starts = np.append(free + np.flatnonzero(np.diff(self.blocks[order[free:]], prepend=-1)), len(order))
             out = np.zeros((size, len(self.blocks)))
             _fill_blocks(state, order, starts, rate, out)
-            return out
+            return out, size
         assert self.table is not None  # one of the two kinds
         rows, columns = self.table
         # Short rows are accepted more often.
         turned = columns > rows
         draws = np.zeros((size, *((columns, rows) if turned else (rows, columns))))
-        found = _fill_tables(state, rate, -1 if tries is None else tries, draws)
-        return np.ascontiguousarray(draws.swapaxes(1, 2) if turned else draws).reshape(size, -1)[:found]
+        found, tried = _fill_tables(state, rate, -1 if tries is None else tries, draws)
+        return np.ascontiguousarray(draws.swapaxes(1, 2) if turned else draws).reshape(size, -1)[:found], tried
 
 
 def proposal_for(invariants: Invariants) -> Proposal | None:
@@ -144,8 +148,8 @@ def _fill_blocks(state: Words, order: Ints, starts: Ints, rate: float, out: Floa
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def _fill_tables(state: Words, rate: float, tries: int, out: Floats) -> int:
-    """Fill `out`, (size, rows, columns); the number of tables found in so many tries (-1: no limit)."""
+def _fill_tables(state: Words, rate: float, tries: int, out: Floats) -> tuple[int, int]:
+    """Fill `out`, (size, rows, columns); the number of tables found in so many tries (-1: no limit), and of tries."""
     size, rows, columns = out.shape
     first, second, sums = np.empty(columns), np.empty(columns), np.empty(columns)
     found = 0
@@ -167,4 +171,4 @@ def _fill_tables(state: Words, rate: float, tries: int, out: Floats) -> int:
             table[rows - 1, j] = -first[j] - 0.5 * sums[j]
         if rate * excess <= -math.log1p(-uniform(state)):
             found += 1
-    return found
+    return found, tried

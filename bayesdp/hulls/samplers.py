@@ -6,36 +6,41 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import choice, positive_integer, positive_real
+from bayesdp.hulls.base import Hull
 from bayesdp.hulls.cones import draw_cones
+from bayesdp.hulls.cube import draw_cube
 from bayesdp.hulls.envelope import envelope_of
 from bayesdp.hulls.hit_and_run import draw_hit_and_run
-from bayesdp.hulls.hull import SymmetricHull
+from bayesdp.hulls.lift import lift_of, substitutions_of
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import METHODS, Sampler
 
-__all__ = ["DEFAULT_SWEEPS", "choose_hull_sampler", "sample_hull"]
+__all__ = ["DEFAULT_SWEEPS", "HULL_METHODS", "choose_hull_sampler", "sample_hull"]
+
+HULL_METHODS = (*METHODS, "algorithm-3")
+"""``auto``: exact where an exact sampler is known, else mcmc. ``algorithm-3``: exact too, by rejection from a cube."""
 
 DEFAULT_SWEEPS = 50
 """Sweeps of hit-and-run for each draw; a sweep has as many steps as there are dimensions."""
 
 _CONES = Sampler(True, "cones", None, "exponential weights on the corners of a random simplex of the boundary")
-_ENVELOPE = Sampler(True, "envelope", None, "rejection from l1 noise that keeps the invariants")
+_CUBE = Sampler(True, "algorithm-3", None, "rejection from uniform points of a cube around the hull")
 
 
 def choose_hull_sampler(
-    hull: SymmetricHull, invariants: Invariants | None = None, method: str = "auto", sweeps: int = DEFAULT_SWEEPS
+    hull: Hull, invariants: Invariants | None = None, method: str = "auto", sweeps: int = DEFAULT_SWEEPS
 ) -> Sampler:
     """Say how noise would be drawn.
 
     Parameters
     ----------
-    hull : SymmetricHull
+    hull : Hull
         In orthonormal coordinates of the invariants.
     invariants : Invariants, optional
         Where there is no triangulation, exact draws need to know that the subspace is that of disjoint totals
         or of both margins of a table.
-    method : {"auto", "exact", "mcmc"}
-        ``auto`` is exact where an exact sampler is known.
+    method : {"auto", "exact", "mcmc", "algorithm-3"}
+        ``auto`` is exact where an exact sampler is known; ``algorithm-3`` is that of the third paper, for comparison.
     sweeps : int
         Length of the chain behind each draw where it is MCMC.
 
@@ -50,32 +55,44 @@ def choose_hull_sampler(
 
     Examples
     --------
+    >>> from bayesdp.hulls import SymmetricHull
     >>> choose_hull_sampler(SymmetricHull(np.eye(3))).name
     'cones'
     """
-    choice(method, METHODS, "method")
+    choice(method, HULL_METHODS, "method")
     count = positive_integer(sweeps, "sweeps")
     if invariants is not None and invariants.dimension != hull.dimension:
         raise ValueError(
             f"the hull must be in the coordinates of the invariants, of dimension {invariants.dimension}, "
             f"but it has dimension {hull.dimension}"
         )
+    if method == "algorithm-3":
+        return _CUBE
     if method != "mcmc":
+        # What takes least to set up comes first: triangulating a large boundary takes half a minute.
+        if hull.facets is not None:
+            return _CONES
+        envelope = None if invariants is None else envelope_of(hull, invariants)
+        if envelope is not None:
+            words = f"rejection from l1 noise that keeps the invariants, about {1.0 / envelope.acceptance:.3g} proposals a draw"
+            return Sampler(True, "envelope", None, words, envelope.acceptance)
+        lift = None if invariants is None else lift_of(hull, invariants)
+        if lift is not None:
+            words = f"rejection from l1 noise on the cells, about {1.0 / lift.acceptance:.3g} proposals a draw"
+            return Sampler(True, "lift", None, words, lift.acceptance)
         if hull.boundary is not None:
             return _CONES
-        if invariants is not None and envelope_of(hull, invariants) is not None:
-            return _ENVELOPE
     if method == "exact":
         raise NotImplementedError(
             f"no exact sampler is known for {hull!r}: it is too large for its boundary to be triangulated, and "
-            "rejection from l1 noise is not to be had for these invariants (it is for disjoint totals and for "
-            "both margins of a table) or accepts too little. method='mcmc' draws approximately"
+            "rejection from l1 noise is not to be had for these invariants (it is for disjoint totals, for "
+            "both margins of a table, and for all substitutions) or accepts too little. method='mcmc' draws approximately"
         )
     return Sampler(False, "hit-and-run", count, f"hit-and-run: approximate, {count} sweeps, convergence not certified")
 
 
 def sample_hull(
-    hull: SymmetricHull,
+    hull: Hull,
     epsilon: float,
     rng: np.random.Generator,
     size: int,
@@ -87,7 +104,7 @@ def sample_hull(
 
     Parameters
     ----------
-    hull : SymmetricHull
+    hull : Hull
     epsilon : float
         Rate.
     rng : numpy.random.Generator
@@ -103,6 +120,7 @@ def sample_hull(
 
     Examples
     --------
+    >>> from bayesdp.hulls import SymmetricHull
     >>> square = SymmetricHull([[1, 1], [1, -1]])
     >>> draws = sample_hull(square, 0.5, np.random.default_rng(1), 10_000)
     >>> print(f"{square.gauge(draws).mean():.1f}")  # dimension / epsilon
@@ -118,4 +136,12 @@ def sample_hull(
         envelope = envelope_of(hull, invariants)
         assert envelope is not None
         return envelope.draw(rate, rng, size)
-    return draw_hit_and_run(hull, rate, rng, size, sweeps)
+    if sampler.name == "lift":
+        assert invariants is not None  # likewise
+        lift = lift_of(hull, invariants)
+        assert lift is not None
+        return lift.draw(rate, rng, size)
+    if sampler.name == "algorithm-3":
+        return draw_cube(hull, rate, rng, size)
+    faster = None if invariants is None else substitutions_of(hull, invariants)
+    return draw_hit_and_run(hull, rate, rng, size, sweeps, faster)

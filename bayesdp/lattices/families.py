@@ -19,6 +19,7 @@ are only left out where another one generates their moves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -27,7 +28,7 @@ import numpy.typing as npt
 
 from bayesdp._nested import NestedSums
 
-__all__ = ["Classes", "classes_of", "is_decomposable", "is_two_way", "product_families"]
+__all__ = ["Classes", "classes_of", "family_sizes", "is_decomposable", "is_two_way", "product_families"]
 
 type Ints = npt.NDArray[np.int64]
 type Levels = tuple[int, ...]
@@ -145,6 +146,36 @@ def product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_]) -> list
                 kept.append((partition, rule))
                 families.append(factors)
     return families
+
+
+def family_sizes(nested: NestedSums) -> list[list[int]]:
+    """For each family of product moves, for each block, how many combinations of labels its largest class has.
+
+    The families of `product_families` where every cell may move, without writing any of them out: a class of a block is a
+    product of classes of its dimensions.
+
+    Examples
+    --------
+    >>> from bayesdp.invariants import Invariants
+    >>> from bayesdp.queries import Margins
+    >>> table = {"a": range(1000), "b": range(500)}
+    >>> family_sizes(Invariants(Margins(table, ["a"], ["b"])).nested)
+    [[1000, 500]]
+    """
+    kept: list[tuple[Partition, Levels]] = []
+    sizes: list[list[int]] = []
+    largest = [[int(np.bincount(code).max()) for code in axis.codes] for axis in nested.axes]
+    for partition in sorted(_set_partitions(range(len(nested.axes))), key=len):
+        if len(partition) > len(nested.generators):
+            break  # as in product_families
+        for rule in _rules(partition, nested.generators, len(nested.axes)):
+            own = [math.prod(largest[dim][rule[dim]] for dim in block) for block in partition]
+            if min(own) < 2 or not _every_block_counts(partition, rule, nested.generators):
+                continue
+            if not any(_generated(partition, rule, coarse, lax) for coarse, lax in kept):
+                kept.append((partition, rule))
+                sizes.append(own)
+    return sizes
 
 
 def is_two_way(nested: NestedSums) -> bool:

@@ -10,7 +10,6 @@ import pytest
 
 from bayesdp.hulls import SymmetricHull
 from bayesdp.hulls.boundary import POINTS, boundary_of
-from bayesdp.hulls.programs import chord_end
 from tests.hulls.polytopes import Floats, cube, moves, substitutions
 
 BOTH = ("facets", "program")
@@ -133,18 +132,6 @@ def test_generic_points_and_doubled_vertices() -> None:
     assert SymmetricHull(vertices, method="program").gauge(v) == pytest.approx(hull.gauge(v), rel=1e-10)
     # A gauge is a norm.
     assert np.all(hull.gauge(v[:-1] + v[1:]) <= hull.gauge(v[:-1]) + hull.gauge(v[1:]) + 1e-12)
-
-
-def test_chords_end_on_the_boundary() -> None:
-    _, vertices = moves(3, 4)
-    hull = SymmetricHull(vertices)
-    rng = np.random.default_rng(3)
-    start = vertices[0] * 0.4 + vertices[5] * 0.3
-    for direction in rng.normal(size=(4, hull.dimension)):
-        end = chord_end(vertices, start, direction)
-        assert end > 0
-        assert hull.gauge(start + end * direction) == pytest.approx(1.0, abs=1e-9)
-    assert chord_end(vertices, vertices[0], vertices[0]) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_what_is_too_large_for_qhull_gets_programs() -> None:

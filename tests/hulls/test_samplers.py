@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, gamma, kstest
 
-from bayesdp.hulls import SymmetricHull, choose_hull_sampler, sample_hull
+from bayesdp.hulls import SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
 from bayesdp.hulls.cones import draw_cones
+from bayesdp.hulls.cube import draw_cube
 from bayesdp.hulls.envelope import envelope_of
-from bayesdp.hulls.hit_and_run import draw_hit_and_run
+from bayesdp.hulls.hit_and_run import _chain, draw_hit_and_run
+from bayesdp.hulls.lift import lift_of, substitutions_of
 from bayesdp.hulls.proposals import proposal_for
 from bayesdp.invariants import Invariants
 from bayesdp.queries import LinearQuery, Margins, Totals
@@ -32,7 +34,28 @@ def draws_of(sampler: str, hull: SymmetricHull, epsilon: float, size: int, invar
         envelope = envelope_of(hull, invariants)
         assert envelope is not None
         return envelope.draw(epsilon, rng, size)
+    if sampler == "lift":
+        assert invariants is not None
+        lift = lift_of(hull, invariants)
+        assert lift is not None
+        return lift.draw(epsilon, rng, size)
+    if sampler == "algorithm-3":
+        return draw_cube(hull, epsilon, rng, size)
+    if sampler == "chains":
+        return draw_hit_and_run(SymmetricHull(hull.vertices, method="program"), epsilon, rng, size, 20)
     return draw_hit_and_run(hull, epsilon, rng, size, 20)
+
+
+def sensitivity(rows: int, columns: int, adjacency: int) -> tuple[Invariants, Floats]:
+    invariants = both_margins(rows, columns)
+    return invariants, sensitivity_hull(invariants, adjacency).vertices
+
+
+def all_substitutions(rows: int, columns: int) -> tuple[Invariants, Floats]:
+    """Differences of any two cells, as both margins see them."""
+    invariants = both_margins(rows, columns)
+    units = invariants.coordinates(np.eye(rows * columns).reshape(-1, rows, columns))
+    return invariants, np.array([one - other for one, other in combinations(units, 2)])
 
 
 CASES = [
@@ -48,13 +71,23 @@ CASES = [
     # Stretched, so that l1 noise is far from it.
     ("envelope", (substitutions(5)[0], substitutions(5)[1] * [1.0, 0.3, 1.0, 0.3])),
     ("hit-and-run", (substitutions(4)[0], substitutions(4)[1] * [1.0, 0.2, 5.0])),
+    # With the 3-cycles, for which triangulation, envelope and cube know nothing of one another.
+    ("cones", sensitivity(3, 3, 3)),
+    ("envelope", sensitivity(3, 3, 3)),
+    ("algorithm-3", sensitivity(3, 3, 3)),
+    ("algorithm-3", moves(3, 3)),
+    ("envelope", sensitivity(4, 3, 3)),
+    ("lift", all_substitutions(3, 3)),
+    ("lift", all_substitutions(2, 3)),
+    ("chains", all_substitutions(3, 3)),
 ]
 
 
 @pytest.mark.parametrize(("sampler", "case"), CASES, ids=lambda value: value if isinstance(value, str) else "")
 def test_radii_and_second_moments(sampler: str, case: tuple[Invariants, Floats]) -> None:
     invariants, vertices = case
-    hull, size, epsilon = SymmetricHull(vertices), 20_000, 0.7
+    hull, epsilon = SymmetricHull(vertices), 0.7
+    size = 2000 if sampler == "chains" else 20_000
     draws = draws_of(sampler, hull, epsilon, size, invariants)
     assert draws.shape == (size, hull.dimension)
     # Radii: gamma of shape n and rate epsilon, whatever K.
@@ -93,11 +126,11 @@ def test_cube_coordinates() -> None:
     assert kstest(share[:, 0][~ends[:, 0]], "uniform").pvalue > LEVEL
 
 
-def test_hit_and_run_without_facets_has_the_same_law() -> None:
-    hull = SymmetricHull(HEXAGON, method="program")
-    draws = draw_hit_and_run(hull, 1.0, np.random.default_rng(5), 30, 5)
-    facets = draw_hit_and_run(SymmetricHull(HEXAGON), 1.0, np.random.default_rng(5), 30, 5)
-    assert draws == pytest.approx(facets, abs=1e-7)  # the same random numbers lead to the same points
+def test_chains_end_where_the_chords_do() -> None:
+    # A chain of one step from the centre ends uniformly on a chord through it: its norm is uniform, whichever direction.
+    hull = SymmetricHull(moves(3, 3)[1], method="program")
+    ends = np.array([_chain(hull.generators, np.eye(4), np.random.default_rng(i), 1) for i in range(4000)])
+    assert kstest(hull.gauge(ends), "uniform").pvalue > LEVEL
 
 
 def test_l1_proposals_of_blocks() -> None:
@@ -189,6 +222,8 @@ def test_the_sampler_is_chosen_by_what_is_known() -> None:
     forced = choose_hull_sampler(SymmetricHull(vertices), invariants, "mcmc", 12)
     assert (forced.exact, forced.name, forced.sweeps) == (False, "hit-and-run", 12)
     assert "12 sweeps, convergence not certified" in forced.words
+    cube = choose_hull_sampler(program, invariants, "algorithm-3")
+    assert (cube.exact, cube.name) == (True, "algorithm-3")
     with pytest.raises(NotImplementedError, match=r"no exact sampler is known for .*method='mcmc' draws approximately"):
         choose_hull_sampler(program, method="exact")
     with pytest.raises(ValueError, match="of dimension 6, but it has dimension 4"):
@@ -216,3 +251,74 @@ def test_five_by_five_is_exact() -> None:
     assert kstest(hull.gauge(draws), gamma(16, scale=0.5).cdf).pvalue > LEVEL
     # Published mean square 260 / epsilon**2, to +-5%; its standard error here is about 3.5%.
     assert np.mean(np.sum(draws**2, axis=1)) * 4 == pytest.approx(258, rel=0.16)
+
+
+@pytest.mark.parametrize(("size", "adjacency"), [(5, 3), (8, 3), (10, 3), (10, 2)])
+def test_beyond_the_triangulation(size: int, adjacency: int) -> None:
+    # Radii, and zero margins; that the gauge is right is shown elsewhere. How fast is in benchmarks/.
+    invariants = both_margins(size, size)
+    hull = sensitivity_hull(invariants, adjacency)
+    sampler = choose_hull_sampler(hull, invariants)
+    assert (sampler.exact, sampler.name) == (True, "envelope")
+    assert sampler.acceptance is not None
+    assert 0.1 < sampler.acceptance < 1.0
+    draws = sample_hull(hull, 1.5, np.random.default_rng(4), 400 if size < 10 else 20, invariants)
+    assert kstest(hull.gauge(draws), gamma(hull.dimension, scale=1 / 1.5).cdf).pvalue > LEVEL
+    assert np.max(np.abs(invariants.matrix @ invariants.from_coordinates(draws).reshape(len(draws), -1).T)) < 1e-9
+
+
+def test_acceptance_is_the_share_of_the_volume() -> None:
+    # Of the l1 ball, whose own volume is that of the moves and 3-cycles of length 1 (see above).
+    for adjacency, reach in [(2, 4), (3, 6)]:
+        invariants, vertices = sensitivity(3, 3, adjacency)
+        steps = sensitivity_hull(invariants, 3).vertices
+        ball = SymmetricHull(steps / np.abs(invariants.from_coordinates(steps)).sum(axis=(1, 2))[:, None])
+        envelope = envelope_of(SymmetricHull(vertices), invariants)
+        assert envelope is not None
+        assert envelope.reach == pytest.approx(reach, rel=1e-12)
+        volumes = SymmetricHull(vertices).log_volume, ball.log_volume
+        assert None not in volumes
+        share = np.exp(volumes[0] - volumes[1] - 4 * np.log(reach))  # type: ignore[operator]
+        # 64 draws of a number in [0, 1]: five standard errors are at most 0.31.
+        assert envelope.acceptance == pytest.approx(share, abs=0.2)
+
+
+def test_two_exact_samplers_of_all_substitutions_agree() -> None:
+    # 4 x 4: no triangulation takes part. Radii, and mean squares of 16 cells and their total.
+    invariants, vertices = all_substitutions(4, 4)
+    hull = SymmetricHull(vertices)
+    assert choose_hull_sampler(hull, invariants).name == "envelope"
+    first = draws_of("envelope", hull, 1.0, 6000, invariants)
+    second = draws_of("lift", hull, 1.0, 3000, invariants)
+    means = []
+    for draws in (first, second):
+        assert kstest(hull.gauge(draws), gamma(9).cdf).pvalue > LEVEL
+        squares = invariants.from_coordinates(draws).reshape(len(draws), -1) ** 2
+        total = squares.sum(axis=1)
+        means.append((total.mean(), total.var() / len(total), squares.mean(axis=0), squares.var(axis=0) / len(total)))
+    (one, one_var, cells, cells_var), (two, two_var, others, others_var) = means
+    assert abs(one - two) < 5 * np.sqrt(one_var + two_var)
+    assert np.max(np.abs(cells - others) / np.sqrt(cells_var + others_var)) < 5
+
+
+def test_all_substitutions_are_recognised() -> None:
+    invariants, vertices = all_substitutions(3, 4)
+    assert substitutions_of(SymmetricHull(-vertices[::-1]), invariants) is not None
+    assert substitutions_of(SymmetricHull(vertices[:-1]), invariants) is None
+    assert substitutions_of(SymmetricHull(2 * vertices), invariants) is None
+    assert lift_of(SymmetricHull(moves(3, 4)[1]), invariants) is None
+    assert lift_of(SymmetricHull(np.eye(4)), invariants) is None
+    # 6 x 6: beyond Qhull, and l1 noise under the margins hardly ever fits. Exact all the same.
+    large, points = all_substitutions(6, 6)
+    sampler = choose_hull_sampler(SymmetricHull(points), large)
+    assert (sampler.exact, sampler.name) == (True, "lift")
+    assert "proposals a draw" in sampler.words
+    assert choose_hull_sampler(SymmetricHull(all_substitutions(8, 8)[1]), both_margins(8, 8)).exact is False
+
+
+def test_draws_are_repeatable() -> None:
+    for case, name in [(all_substitutions(5, 5), "lift"), (sensitivity(4, 4, 3), "envelope")]:
+        hull = SymmetricHull(case[1])
+        assert choose_hull_sampler(hull, case[0]).name == name
+        one, two = (sample_hull(hull, 1.0, np.random.default_rng(3), 4, case[0]) for _ in range(2))
+        assert np.array_equal(one, two)
