@@ -6,14 +6,33 @@
 - the paper's Lemma 3.4, where it holds: `lemma_3_4_sigma`;
 - sensitivities of linear queries, with and without invariants: `query_sensitivity`, `projected_sensitivity`,
   `neighbour_differences`; these know tables, and are imported when first used, so that the arithmetic starts in a moment;
+- adjacency of databases seen from their tables: `record_distance`, `adjacent`, `conforming_pairs`; how many records change
+  when one does and the exact answers stay: `semi_adjacency`; by how much answers then differ: `SensitivitySpace`,
+  `inclusions` (tables again, imported when first used);
+- trade-off functions, type II error against type I error: `approximate_dp`, `gaussian_dp`, `tradeoff`, their methods (`group`,
+  `tensor`, `inverse`, `canonical_noise`, ...), composition by `tensor_product`, `semi_first` and `composition_first`, and the
+  (epsilon, delta) that they amount to: `tradeoff_delta`, `tradeoff_epsilon`, `profile_tradeoff`;
+- Renyi differential privacy: `renyi_to_epsilon`, `renyi_to_delta`, `renyi_to_rho`;
+- which of two guarantees protects more: `SemiGuarantee`, `compare`; the census of 2020: `census_analysis`;
+- global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
+- what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_gaussian_epsilon`;
 - shapes of Gaussian noise: `enclosing_ellipsoid`, `base_decomposition`, `optimal_factorization`;
 - what a mechanism protects: `Guarantee`, with rows `PairLoss` for pairs of neighbouring tables.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from bayesdp.privacy.bounded import (
+    truncated_epsilon,
+    truncated_gaussian_delta,
+    truncated_gaussian_epsilon,
+    truncated_scale,
+)
+from bayesdp.privacy.canonical import CanonicalNoise
+from bayesdp.privacy.census import CensusRow, census_analysis
 from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
 from bayesdp.privacy.ellipsoids import (
     BaseDecomposition,
@@ -39,6 +58,20 @@ from bayesdp.privacy.guarantee import (
 )
 from bayesdp.privacy.lemma import lemma_3_4_sigma
 from bayesdp.privacy.pairs import DIFFERENCES, Difference, PairLoss, gaussian_pairs, pure_pairs
+from bayesdp.privacy.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
+from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
+from bayesdp.privacy.statistics import (
+    Sensitivity,
+    covariance_sensitivity,
+    histogram_sensitivity,
+    mean_sensitivity,
+    proportion_sensitivity,
+    quantile_sensitivity,
+    split_budget,
+    variance_sensitivity,
+)
+from bayesdp.privacy.tensor import composition_first, semi_first, tensor_product
+from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
 from bayesdp.privacy.zcdp import (
     gaussian_rho,
     gaussian_sigma_for_rho,
@@ -48,23 +81,45 @@ from bayesdp.privacy.zcdp import (
 )
 
 if TYPE_CHECKING:
+    from bayesdp.privacy._inclusions import Inclusions, inclusions
+    from bayesdp.privacy.adjacency import adjacent, conforming_pairs, record_distance
+    from bayesdp.privacy.comparison import Comparison, SemiGuarantee, compare
+    from bayesdp.privacy.semi_adjacent import SemiAdjacency, semi_adjacency
     from bayesdp.privacy.sensitivity import neighbour_differences, projected_sensitivity, query_sensitivity
+    from bayesdp.privacy.sensitivity_space import SensitivitySpace
 
 __all__ = [
     "DIFFERENCES",
     "EXACT_SAMPLER",
     "FLOATING_POINT_CAVEAT",
     "BaseDecomposition",
+    "CanonicalNoise",
+    "CensusRow",
+    "Comparison",
     "Difference",
     "EnclosingEllipsoid",
     "Factorization",
     "Guarantee",
+    "Inclusions",
     "PairLoss",
+    "SemiAdjacency",
+    "SemiGuarantee",
+    "Sensitivity",
+    "SensitivitySpace",
+    "TradeOff",
+    "adjacent",
+    "approximate_dp",
     "base_decomposition",
+    "census_analysis",
+    "compare",
+    "composition_first",
+    "conforming_pairs",
+    "covariance_sensitivity",
     "discrete_gaussian_delta",
     "discrete_gaussian_epsilon",
     "enclosing_ellipsoid",
     "gaussian_delta",
+    "gaussian_dp",
     "gaussian_epsilon",
     "gaussian_mu",
     "gaussian_pairs",
@@ -73,28 +128,63 @@ __all__ = [
     "gaussian_sigma_for_mu",
     "gaussian_sigma_for_rho",
     "gibbs_sampler",
+    "histogram_sensitivity",
     "hit_and_run_sampler",
+    "inclusions",
     "lemma_3_4_sigma",
+    "mean_sensitivity",
     "neighbour_differences",
     "optimal_factorization",
+    "profile_tradeoff",
     "projected_sensitivity",
+    "proportion_sensitivity",
     "pure_pairs",
+    "quantile_sensitivity",
     "query_sensitivity",
+    "record_distance",
+    "renyi_to_delta",
+    "renyi_to_epsilon",
+    "renyi_to_rho",
     "rho_to_delta",
     "rho_to_epsilon",
     "rho_within",
+    "semi_adjacency",
+    "semi_first",
+    "split_budget",
+    "tensor_product",
+    "tradeoff",
+    "tradeoff_delta",
+    "tradeoff_epsilon",
+    "truncated_epsilon",
+    "truncated_gaussian_delta",
+    "truncated_gaussian_epsilon",
+    "truncated_scale",
+    "variance_sensitivity",
 ]
 
-_TABLES = frozenset({"neighbour_differences", "projected_sensitivity", "query_sensitivity"})
-"""Public names of `bayesdp.privacy.sensitivity`, which needs tables, queries and invariants."""
+_TABLES = {
+    "Comparison": "comparison",
+    "Inclusions": "_inclusions",
+    "SemiGuarantee": "comparison",
+    "SemiAdjacency": "semi_adjacent",
+    "SensitivitySpace": "sensitivity_space",
+    "adjacent": "adjacency",
+    "conforming_pairs": "adjacency",
+    "compare": "comparison",
+    "inclusions": "_inclusions",
+    "neighbour_differences": "sensitivity",
+    "projected_sensitivity": "sensitivity",
+    "query_sensitivity": "sensitivity",
+    "record_distance": "adjacency",
+    "semi_adjacency": "semi_adjacent",
+}
+"""Public names of modules that need tables, queries and invariants, and where they are."""
 
 # Hidden from type checkers, which read the import above.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import a sensitivity when it is first asked for."""
+        """Import what knows tables when it is first asked for."""
         if name in _TABLES:
-            from bayesdp.privacy import sensitivity
-
-            return getattr(sensitivity, name)
+            return getattr(import_module(f"bayesdp.privacy.{_TABLES[name]}"), name)
         raise AttributeError(f"module 'bayesdp.privacy' has no attribute {name!r}; it offers {', '.join(__all__)}")

@@ -6,13 +6,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import gammainc, log_ndtr, ndtr, ndtri
 
 from bayesdp import _validate
 from bayesdp.privacy._canonical import CanonicalNoise
 from bayesdp.privacy._levels import Floats
 
 __all__ = ["GaussianNoise", "Tulap"]
+
+_ADDED_BELOW = 1_000_000
+"""Terms of a finite sum are added one by one below this; above it they are an integral to 12 digits."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,18 @@ class GaussianNoise(CanonicalNoise):
 
     def _quantile(self, low: Floats) -> Floats:
         return np.asarray(ndtri(low) / self.mu)
+
+    def _log_tail(self, z: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return np.asarray(log_ndtr(self.mu * z))
+
+    def _log_density(self, z: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return np.asarray(math.log(self.mu / math.sqrt(2.0 * math.pi)) - 0.5 * (self.mu * z) ** 2)
+
+    def var(self) -> float:
+        """Variance, ``1 / mu**2``."""
+        return 1.0 / self.mu**2
 
 
 @dataclass(frozen=True)
@@ -100,3 +115,57 @@ class Tulap(CanonicalNoise):
             half = np.exp(0.5 * self.epsilon * steps)  # in two halves: the whole may overflow
             x = ((low + shift) * half * half - shift - c) / slope - 0.5 - steps
         return np.where((low == 0.0) & (self.delta == 0.0), -np.inf, x)
+
+    def _log_tail(self, z: Floats) -> Floats:
+        return self._logs(z)[0]
+
+    def _log_density(self, z: Floats) -> Floats:
+        return self._logs(z)[1]
+
+    def _logs(self, z: Floats) -> tuple[Floats, Floats]:
+        """Logarithms of the tail and of the density, from ``F = b**k (v - s (b**-k - 1))`` with ``s = delta b / (1 - b)``."""
+        steps = np.ceil(-z - 0.5)
+        log_c = math.log1p(-self.delta) - self.epsilon - math.log1p(math.exp(-self.epsilon))
+        slope = self._centre()[1]
+        with np.errstate(divide="ignore"):
+            log_value = np.logaddexp(log_c, np.log(slope * (z + steps + 0.5)))
+        log_density = math.log(slope) - self.epsilon * steps
+        if self.delta == 0.0:
+            return log_value - self.epsilon * steps, log_density
+        with np.errstate(divide="ignore"):
+            if self.epsilon == 0.0:
+                log_cut = np.log(steps) + math.log(self.delta)
+            else:
+                ratio = math.log(self.delta) - self.epsilon - math.log(-math.expm1(-self.epsilon))
+                # log(exp(epsilon k) - 1) without overflow
+                log_cut = ratio + self.epsilon * steps + np.log(-np.expm1(-self.epsilon * steps))
+            gone = log_cut >= log_value
+            kept = np.log1p(-np.exp(np.where(gone, -np.inf, log_cut - log_value)))
+        tail = np.where(gone, -np.inf, log_value - self.epsilon * steps + kept)
+        return tail, np.where(gone, -np.inf, log_density)
+
+    def var(self) -> float:
+        """Variance, in closed form: ``2 b / (1 - b)**2 + 1/12`` for delta = 0, uniform for epsilon = 0."""
+        if self.epsilon == 0.0:
+            return 1.0 / (12.0 * self.delta**2)
+        b = math.exp(-self.epsilon)
+        if self.delta == 0.0:
+            return 2.0 * b / math.expm1(-self.epsilon) ** 2 + 1.0 / 12.0
+        # Cells of width 1 around the integers -n ... n with density slope b**|k|, and a part of one more on each side.
+        slope, end = self._centre()[1], -float(self._quantile(np.asarray(0.0)))
+        full = max(math.floor(end - 0.5), 0)
+        if end <= 0.5:
+            return slope * 2.0 * end**3 / 3.0
+        inner = slope * (1.0 / 12.0 + 2.0 * _cells(self.epsilon, full))
+        left = full + 0.5
+        return inner + 2.0 * slope * math.exp(-self.epsilon * (full + 1)) * (end**3 - left**3) / 3.0
+
+
+def _cells(epsilon: float, n: int) -> float:
+    """Sum ``(k**2 + 1/12) exp(-epsilon k)`` over k from 1 to n: second moments of cells of width 1."""
+    n = min(n, math.ceil(800.0 / epsilon))  # the rest is below 1e-300
+    if n < _ADDED_BELOW:
+        k = np.arange(1.0, n + 1.0)
+        return float(np.sum((k * k + 1.0 / 12.0) * np.exp(-epsilon * k)))
+    # So many cells of one slope: the sum is the integral of x**2 exp(-epsilon x) up to a relative 1/n**2.
+    return float(2.0 * gammainc(3.0, epsilon * (n + 0.5)) / epsilon**3)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from bayesdp.privacy._canonical import CanonicalNoise
+from bayesdp.privacy._canonical_moments import recursive_variance
 from bayesdp.privacy._levels import Floats
 
 if TYPE_CHECKING:
@@ -76,6 +77,38 @@ class RecursiveNoise(CanonicalNoise):
 
     def _density(self, z: Floats) -> Floats:
         return self._walk(z)[2]
+
+    def _log_tail(self, z: Floats) -> Floats:
+        return self._log_walk(z)[0]
+
+    def _log_density(self, z: Floats) -> Floats:
+        return self._log_walk(z)[1]
+
+    def _log_walk(self, z: Floats) -> tuple[Floats, Floats]:
+        """Logarithms of the tail and of the density: no underflow, and one step for all that are left on a straight end."""
+        left, low, _ = (np.atleast_1d(part).reshape(-1).copy() for part in self._start(z))
+        with np.errstate(divide="ignore"):
+            tail = np.log(low)
+        density = np.full(low.shape, np.log(1.0 - 2.0 * self._c))
+        end = self.tradeoff._linear_end()
+        going = np.flatnonzero((left > 0.0) & (tail > -np.inf))
+        while going.size:
+            if end is not None:
+                straight = going[tail[going] <= end[0]]
+                tail[straight] += left[straight] * end[1]
+                density[straight] += left[straight] * end[1]
+                left[straight] = 0.0
+                going = going[left[going] > 0.0]
+            tail[going], step = self.tradeoff._log_step(tail[going])
+            density[going] += step
+            left[going] -= 1.0
+            going = going[(left[going] > 0.0) & (tail[going] > -np.inf)]
+        density[np.isneginf(tail)] = -np.inf
+        return tail.reshape(np.shape(z)), density.reshape(np.shape(z))
+
+    def var(self) -> float:
+        """Variance: ``4`` times the integral of ``|x| F(x)`` over x < 0, cell by cell, split where F has kinks."""
+        return recursive_variance(self)
 
     def _quantile(self, low: Floats) -> Floats:
         flat = np.atleast_1d(low).reshape(-1).copy()

@@ -26,13 +26,16 @@ import numpy.typing as npt
 
 from bayesdp._nested import NestedAxis, NestedSums
 
-__all__ = ["block_l1", "helmert_l1"]
+__all__ = ["block_l1", "helmert_l1", "move_l1"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 _MOST_TERMS = 3_000_000_000
 """Pairs of cells to be tried, times regions."""
+
+_MOST_MOVED = 200_000_000
+"""The same for one block of a move, which is to be known in about a second."""
 
 _MOST_PARENTS = 1500
 """Groups of labels of one dimension, all pairs of which are tried."""
@@ -112,14 +115,49 @@ def helmert_l1(nested: NestedSums, neighbours: str) -> float:
             "or fewer group labels in the invariants"
         )
     axes = [_regions(nested.axes[i], *listed[i], single=single) for i in order]
-    free = {tuple(level[i] for i in order) for level in levels}
+    return _longest(axes, {tuple(level[i] for i in order) for level in levels}, single=single)
+
+
+def move_l1(axes: Sequence[NestedAxis], classes: Sequence[Ints]) -> float:
+    """The largest ``|Q^T (e_a - e_b)|_1`` in all coordinates, over cells whose labels agree in the given classes.
+
+    What a product of differences is in coordinates is the product of what its factors are, so that this is the factor that
+    one block of dimensions has in the length of a product move.
+
+    Parameters
+    ----------
+    axes : sequence of NestedAxis
+        The dimensions of the block.
+    classes : sequence of int array, shape (labels,)
+        For each dimension, the class of each label; one of the levels of its axis.
+
+    Raises
+    ------
+    NotImplementedError
+        If too many pairs of labels are left to be tried.
+    """
+    chosen = []
+    for axis, code in zip(axes, classes, strict=True):
+        a, b = _pairs(axis, single=False)
+        own = code[axis._order]
+        together = own[a] == own[b]
+        chosen.append(_regions(axis, a[together], b[together], single=False))
+    chosen.sort(key=len)
+    terms = math.prod(len(own) * len(own.level) for own in chosen)
+    if terms > _MOST_MOVED:
+        raise NotImplementedError(f"{terms} pairs of labels and regions are more than {_MOST_MOVED}")
+    return _longest(chosen, None, single=False)
+
+
+def _longest(axes: Sequence[_Regions], free: set[tuple[int, ...]] | None, *, single: bool) -> float:
+    """The largest sum over the combinations of regions whose levels are free; None for all of them."""
     *outer, inner = axes
     best = 0.0
     for block in _blocks(outer, max(_CHUNK // len(inner), 1)):
         lengths = np.zeros((len(block[0]), len(inner)))
         for head, x, y in zip(_tags(outer), block[0].T, block[1].T, strict=True):
             for region, level in enumerate(inner.level.tolist()):
-                if (*head, level) not in free:
+                if free is not None and (*head, level) not in free:
                     continue
                 if single:
                     lengths += np.multiply.outer(x, inner.first[:, region])

@@ -8,8 +8,7 @@ can: so tails of 1e-300 pass through compositions without loss.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,13 @@ from bayesdp.privacy._canonical import CanonicalNoise
 from bayesdp.privacy._canonical_recursion import RecursiveNoise
 from bayesdp.privacy._levels import Floats, levels, plain
 
-__all__ = ["Grouped", "Symmetrised", "TradeOff"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["TradeOff"]
+
+_LOG_SMALL = -667.0
+"""Logarithm of 1e-290: below it a curve is continued as a straight line through its end."""
 
 
 class TradeOff(ABC):
@@ -31,7 +36,7 @@ class TradeOff(ABC):
 
     Examples
     --------
-    >>> from bayesdp.privacy.tradeoff import gaussian_dp
+    >>> from bayesdp.privacy.tradeoffs import gaussian_dp
     >>> f = gaussian_dp(1.0)
     >>> print(f"{f(0.05):.6f} {f.power(0.05):.6f} {f.increasing(0.95):.6f}")
     0.740489 0.259511 0.740489
@@ -48,6 +53,29 @@ class TradeOff(ABC):
     @abstractmethod
     def inverse(self) -> TradeOff:
         """Give ``f^-1(beta) = inf {alpha : f(alpha) <= beta}``, the trade-off with the hypotheses exchanged."""
+
+    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
+        """``log f(1 - s)`` and ``log(-f'(1 - s))`` from ``log s``, finite where s itself underflows.
+
+        Below 1e-290 the curve is taken for straight: exact for piecewise linear f, an upper bound for others, f being convex.
+        """
+        s = np.exp(np.maximum(log_s, _LOG_SMALL))
+        with np.errstate(divide="ignore"):
+            log_t, log_slope = np.log(self._errors(1.0 - s, s)[0]), np.log(self._slope(1.0 - s, s))
+        return log_t + np.minimum(log_s - _LOG_SMALL, 0.0), log_slope
+
+    def _linear_end(self) -> tuple[float, float] | None:
+        """``(log s, log m)`` if ``f(1 - s') = m s'`` for all s' up to s; None if not, or not known."""
+        return None
+
+    def _kinks(self) -> Floats:
+        """Type I errors at which the slope may jump."""
+        return np.empty(0)
+
+    @property
+    def _piecewise_linear(self) -> bool:
+        """Whether f is straight between neighbouring kinks."""
+        return False
 
     @property
     @abstractmethod
@@ -106,6 +134,35 @@ class TradeOff(ABC):
         s = levels(level, "level")
         return plain(self._errors(1.0 - s, s)[0])
 
+    @property
+    def lower(self) -> TradeOff:
+        """A curve that is certainly not above f: f itself, unless f is known within bounds only."""
+        return self
+
+    @property
+    def upper(self) -> TradeOff:
+        """A curve that is certainly not below f. See `lower`."""
+        return self
+
+    @property
+    def error(self) -> float:
+        """Largest distance between `lower` and `upper`: 0 where f is known exactly."""
+        return 0.0
+
+    def tensor(self, *others: TradeOff, interval: float | None = None) -> TradeOff:
+        """Give the tensor product, which is composition; see `bayesdp.privacy.tensor_product`.
+
+        Examples
+        --------
+        >>> from bayesdp.privacy.tradeoffs import gaussian_dp
+        >>> gaussian_dp(3.0).tensor(gaussian_dp(4.0))
+        GaussianDP(mu=5.0)
+        """
+        from bayesdp.privacy.tensor import tensor_product
+
+        factors: Sequence[TradeOff] = (self, *others)
+        return tensor_product(*factors, interval=interval)
+
     def symmetrised(self) -> TradeOff:
         """Give ``max(f, f^-1)``, which an f-DP mechanism satisfies when neighbours are mutual.
 
@@ -113,6 +170,8 @@ class TradeOff(ABC):
         neighbours is bounded by f. Where f is the trade-off of one ordered pair only, the other order has
         ``f^-1``, and a guarantee for both is at most ``min(f, f^-1)``: do not use this method there.
         """
+        from bayesdp.privacy._tradeoff_derived import Symmetrised
+
         return self if self.symmetric else Symmetrised(self, self.inverse())
 
     def group(self, k: int) -> TradeOff:
@@ -132,6 +191,8 @@ class TradeOff(ABC):
         TypeError, ValueError
             If k is not a positive integer.
         """
+        from bayesdp.privacy._tradeoff_derived import Grouped
+
         steps = _validate.positive_integer(k, "k")
         return self if steps == 1 else Grouped(self, steps)
 
@@ -149,81 +210,3 @@ class TradeOff(ABC):
             If f is not symmetric, or is (nearly) ``1 - alpha``, which no noise attains.
         """
         return RecursiveNoise(self)
-
-
-@dataclass(frozen=True)
-class Symmetrised(TradeOff):
-    """The larger of a trade-off function and its inverse.
-
-    Parameters
-    ----------
-    one, other : TradeOff
-        A trade-off function and its inverse.
-    """
-
-    one: TradeOff
-    other: TradeOff
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether f is its own inverse: yes."""
-        return True
-
-    def inverse(self) -> TradeOff:
-        """Give the function itself, which is symmetric."""
-        return self
-
-    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        t1, w1 = self.one._errors(a, s)
-        t2, w2 = self.other._errors(a, s)
-        return np.maximum(t1, t2), np.minimum(w1, w2)
-
-    def _slope(self, a: Floats, s: Floats) -> Floats:
-        t1, w1 = self.one._errors(a, s)
-        t2, w2 = self.other._errors(a, s)
-        first = np.where(t1 <= 0.5, t1 >= t2, w1 <= w2)  # compare the tail that has the digits
-        return np.where(first, self.one._slope(a, s), self.other._slope(a, s))
-
-
-@dataclass(frozen=True)
-class Grouped(TradeOff):
-    """Group privacy, ``1 - (1 - f)^{o k}``.
-
-    Parameters
-    ----------
-    base : TradeOff
-        The function f for a single step.
-    k : int
-        Number of steps.
-    """
-
-    base: TradeOff
-    k: int
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether f is its own inverse: exactly if the base is (otherwise not claimed)."""
-        return self.base.symmetric
-
-    def inverse(self) -> TradeOff:
-        """Give the inverse, the group function of the inverse."""
-        return self if self.symmetric else Grouped(self.base.inverse(), self.k)
-
-    def group(self, k: int) -> TradeOff:
-        """Give the function of groups of groups: the numbers of steps multiply."""
-        return Grouped(self.base, self.k * _validate.positive_integer(k, "k"))
-
-    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        for _ in range(self.k):
-            s, a = self.base._errors(a, s)  # the power of one step is the type I error of the next
-        return s, a
-
-    def _slope(self, a: Floats, s: Floats) -> Floats:
-        log_slope = np.zeros(np.shape(a))  # the factors may overflow and underflow where their product does not
-        with np.errstate(divide="ignore", over="ignore"):
-            for _ in range(self.k):
-                step = np.log(self.base._slope(a, s))
-                # 0 times infinity: past the end of the support nothing is left
-                log_slope = np.where(np.isneginf(step) | np.isneginf(log_slope), -np.inf, log_slope + step)
-                s, a = self.base._errors(a, s)
-            return np.exp(log_slope)

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from bayesdp import _validate
 from bayesdp.privacy._canonical import CanonicalNoise
 from bayesdp.privacy._canonical_laws import GaussianNoise, Tulap
 from bayesdp.privacy._levels import Floats
-from bayesdp.privacy._tradeoff import Symmetrised, TradeOff
+from bayesdp.privacy._tradeoff import TradeOff
+from bayesdp.privacy._tradeoff_derived import Symmetrised
 
 __all__ = ["ApproximateDP", "DiscretePair", "GaussianDP"]
 
@@ -36,7 +37,7 @@ class _Symmetric(TradeOff):
 
 @dataclass(frozen=True)
 class ApproximateDP(_Symmetric):
-    """Trade-off function of (epsilon, delta)-DP; see `bayesdp.privacy.tradeoff.approximate_dp`.
+    """Trade-off function of (epsilon, delta)-DP; see `bayesdp.privacy.tradeoffs.approximate_dp`.
 
     Parameters
     ----------
@@ -64,6 +65,25 @@ class ApproximateDP(_Symmetric):
         crossing = (1.0 - self.delta) * shrink / (1.0 + shrink)
         return np.where(a < crossing, grow, np.where(s < self.delta, 0.0, shrink))
 
+    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
+        log_t, log_slope = super()._log_step(log_s)
+        if self.delta > 0.0:
+            return log_t, log_slope
+        end, log_shrink = self._linear_end() or (-np.inf, 0.0)  # exp(-epsilon) may underflow
+        return np.where(log_s <= end, log_s + log_shrink, log_t), np.where(log_s <= end, log_shrink, log_slope)
+
+    def _linear_end(self) -> tuple[float, float] | None:
+        return (-math.log1p(math.exp(-self.epsilon)), -self.epsilon) if self.delta == 0.0 else None
+
+    def _kinks(self) -> Floats:
+        shrink = math.exp(-self.epsilon)
+        crossing = (1.0 - self.delta) * shrink / (1.0 + shrink)
+        return np.array([crossing, 1.0 - self.delta] if self.delta else [crossing])
+
+    @property
+    def _piecewise_linear(self) -> bool:
+        return True
+
     def _steep(self, a: Floats) -> Floats:
         """``exp(epsilon) a`` without overflow; anything above 1 will do where it is above 1."""
         if self.epsilon < _EXP_MAX:
@@ -74,7 +94,7 @@ class ApproximateDP(_Symmetric):
 
 @dataclass(frozen=True)
 class GaussianDP(_Symmetric):
-    """Trade-off function of mu-GDP; see `bayesdp.privacy.tradeoff.gaussian_dp`.
+    """Trade-off function of mu-GDP; see `bayesdp.privacy.tradeoffs.gaussian_dp`.
 
     Parameters
     ----------
@@ -100,6 +120,10 @@ class GaussianDP(_Symmetric):
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(self.mu * _upper_quantile(a, s) - 0.5 * self.mu**2))
 
+    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
+        threshold = ndtri_exp(log_s)
+        return log_ndtr(threshold - self.mu), self.mu * threshold - 0.5 * self.mu**2
+
 
 def _upper_quantile(a: Floats, s: Floats) -> Floats:
     return np.asarray(np.where(a <= 0.5, -ndtri(a), ndtri(s)))
@@ -107,7 +131,7 @@ def _upper_quantile(a: Floats, s: Floats) -> Floats:
 
 @dataclass(frozen=True, repr=False)
 class DiscretePair(TradeOff):
-    """Trade-off function of two discrete laws; see `bayesdp.privacy.tradeoff.tradeoff`.
+    """Trade-off function of two discrete laws; see `bayesdp.privacy.tradeoffs.tradeoff`.
 
     Outcomes that only q has raise the power at once (`start`). The others are rejected in falling order of
     q / p: each is a segment that adds p to the type I error and q to the power (Neyman and Pearson).
@@ -154,6 +178,22 @@ class DiscretePair(TradeOff):
     def symmetrised(self) -> TradeOff:
         """Give ``max(f, f^-1)``; see `TradeOff.symmetrised` for when that is a guarantee."""
         return self if self.symmetric else Symmetrised(self, self.inverse())
+
+    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
+        log_t, log_slope = super()._log_step(log_s)
+        end, slope = self._linear_end()
+        return np.where(log_s <= end, log_s + slope, log_t), log_slope
+
+    def _linear_end(self) -> tuple[float, float]:
+        p, q = self.p[-1], self.q[-1]
+        return math.log(p), math.log(q) - math.log(p) if q > 0.0 else -math.inf
+
+    def _kinks(self) -> Floats:
+        return np.clip(self._knots[0][1:-1], 0.0, 1.0)
+
+    @property
+    def _piecewise_linear(self) -> bool:
+        return True
 
     def _segment(self, a: Floats, s: Floats) -> npt.NDArray[np.intp]:
         low, high = self._knots[0], self._knots[1]

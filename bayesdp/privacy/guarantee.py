@@ -86,7 +86,7 @@ class Guarantee:
     parameters : mapping
         Its parameters for a difference of ``sensitivity`` (1 unless it is among them) in the norm `unit`:
         ``epsilon``; ``rho``; ``epsilon`` and ``delta``; ``mu``.
-    unit : {"l1", "l2", "K", "Mahalanobis"}
+    unit : {"l1", "l2", "linf", "K", "Mahalanobis"}
         Norm in which the difference of two tables is measured, in counts; the last two are those of a K-norm mechanism
         and of correlated Gaussian noise.
     pairs : tuple of PairLoss

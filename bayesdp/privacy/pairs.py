@@ -22,9 +22,10 @@ __all__ = ["DIFFERENCES", "NORMS", "UNITS", "Difference", "PairLoss", "gaussian_
 NORMS = ("l1", "l2")
 """Norms in which the difference of two tables is measured."""
 
-UNITS = (*NORMS, "K", "Mahalanobis")
-"""The same, and the norms of mechanisms that fit the noise to the differences of neighbours: the norm K, in which their hull
-is the unit ball, and the Mahalanobis norm of correlated Gaussian noise, scaled so that the largest of them has length 1."""
+UNITS = (*NORMS, "linf", "K", "Mahalanobis")
+"""The same, the largest change of a cell, and the norms of mechanisms that fit the noise to the differences of neighbours:
+the norm K, in which their hull is the unit ball, and the Mahalanobis norm of correlated Gaussian noise, scaled so that the
+largest of them has length 1."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
-from bayesdp.privacy.tradeoff import TradeOff, approximate_dp, gaussian_dp, tradeoff
+from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
 
 GRID = np.linspace(0.0, 1.0, 401)
 RESPONSE = tradeoff([0.7, 0.2, 0.1], [0.1, 0.2, 0.7])

@@ -1,0 +1,36 @@
+"""Tests, p-values and confidence intervals from noisy numbers, exact in size. No PyMC.
+
+- `odds_ratio_test`: the odds ratio of a 2 x 2 table with exact margins, from a noisy corner (paper 003, Theorem 37);
+- `odds_ratio_test_from_release`: the same from a release, with the trade-off function worked out;
+- `umpu_odds_ratio`, `unbiased_odds_ratio`: the tests as functions, with thresholds, size and power;
+- `posterior_odds_ratio`: the odds ratio in a posterior, with the test of the same release beside it;
+- `binomial_test`: a proportion, from a noisy count.
+"""
+
+from __future__ import annotations
+
+from bayesdp.significance.binomial import BinomialResult, binomial_test
+from bayesdp.significance.from_release import odds_ratio_test_from_release
+from bayesdp.significance.odds_ratio import (
+    ConfidenceInterval,
+    OddsRatioResult,
+    odds_ratio_test,
+    umpu_odds_ratio,
+    unbiased_odds_ratio,
+)
+from bayesdp.significance.posterior import PosteriorOddsRatio, posterior_odds_ratio
+from bayesdp.significance.rules import Rule
+
+__all__ = [
+    "BinomialResult",
+    "ConfidenceInterval",
+    "OddsRatioResult",
+    "PosteriorOddsRatio",
+    "Rule",
+    "binomial_test",
+    "odds_ratio_test",
+    "odds_ratio_test_from_release",
+    "posterior_odds_ratio",
+    "umpu_odds_ratio",
+    "unbiased_odds_ratio",
+]

@@ -1,0 +1,337 @@
+"""Tests of the odds ratio of a 2 x 2 table whose margins are exact (paper 003, Section 5.3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp import _validate
+from bayesdp.privacy.tradeoffs import TradeOff
+from bayesdp.significance._families import Hypergeometric
+from bayesdp.significance._inversion import ALTERNATIVES, NoisyCount, finite_statistic
+from bayesdp.significance._noise import Noise, checked_tradeoff, in_words
+from bayesdp.significance.rules import Form, Rule, solve
+
+__all__ = [
+    "ConfidenceInterval",
+    "OddsRatioResult",
+    "odds_ratio_test",
+    "umpu_odds_ratio",
+    "unbiased_odds_ratio",
+]
+
+
+class ConfidenceInterval(NamedTuple):
+    """Ends of a confidence interval, as SciPy's results name them."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class OddsRatioResult:
+    """What a noisy corner of a 2 x 2 table with exact margins says about the odds ratio ``x11 x22 / (x12 x21)``.
+
+    Parameters
+    ----------
+    statistic : float
+        ``U = x11 + N``, N the noise.
+    pvalue : float
+        Uniform at the null odds ratio, and smaller the further the truth is on the alternative's side.
+    alternative : {"greater", "less", "two-sided"}
+    null : float
+        Odds ratio of the null hypothesis; its boundary for one-sided alternatives.
+    rows : tuple of int
+        Row totals.
+    column : int
+        Total of the first column.
+    noise : Noise
+        Law of N.
+    tradeoff : str
+        The trade-off function f in words: how hard it is to tell two tables that differ by one move (+1, -1, -1, +1).
+    optimal : bool
+        Whether the noise is canonical for f, and the alternative one-sided: then the test that rejects for small p is
+        uniformly most powerful among the unbiased tests that satisfy Semi-DP with f. No two-sided p-value is called that.
+    cell : str or None
+        Labels of the corner x11, where a labelled release was tested.
+    published : float or None
+        The published noisy corner, where an integer release was tested: the statistic less `uniform`.
+    uniform : float or None
+        The U(-1/2, 1/2) that turned an integer release into canonical noise. Drawn once and kept: the p-value is
+        randomised, and whoever may draw again may draw until it is small.
+    """
+
+    statistic: float
+    pvalue: float
+    alternative: str
+    null: float
+    rows: tuple[int, int]
+    column: int
+    noise: Noise
+    tradeoff: str
+    optimal: bool
+    cell: str | None = None
+    published: float | None = None
+    uniform: float | None = None
+
+    @property
+    def _count(self) -> NoisyCount:
+        return NoisyCount(self.statistic, Hypergeometric(*self.rows, self.column), self.noise)
+
+    def confidence_interval(self, level: float = 0.95) -> ConfidenceInterval:
+        """Odds ratios whose p-value is above ``1 - level``: exact coverage, as the p-value is uniform.
+
+        One-sided for a one-sided alternative: [low, inf) for "greater", [0, high) for "less".
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            Between 0 and 1.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` is 0, or ``high`` infinite, where no odds ratio however extreme is ruled out. (inf, inf) or (0, 0),
+            an interval without any odds ratio, where all are: the statistic is then far off what the margins allow.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If level is not a number between 0 and 1.
+        """
+        low, high = self._count.bounds(level, self.alternative)
+        return ConfidenceInterval(_exp(low), _exp(high))
+
+    def confidence_distribution(self, odds_ratio: npt.ArrayLike) -> Any:
+        """One-sided p-value ("greater") as a function of the null odds ratio: a distribution function of the odds ratio.
+
+        Its quantiles are the confidence bounds. The rest below its limit at 0, and above that at infinity, is confidence
+        in those ends.
+
+        Parameters
+        ----------
+        odds_ratio : float or array_like
+            At least 0; infinity is allowed.
+
+        Returns
+        -------
+        float or ndarray
+            Of the shape of odds_ratio; rising.
+
+        Raises
+        ------
+        ValueError
+            If an odds ratio is negative or NaN.
+        """
+        ratios = np.asarray(odds_ratio, dtype=np.float64)
+        if np.any(~(ratios >= 0.0)):
+            raise ValueError(f"odds_ratio must be at least 0, got {odds_ratio!r}")
+        with np.errstate(divide="ignore"):
+            logs = np.log(ratios)
+        found = np.array([self._count.greater(float(own)) for own in logs.reshape(-1)])
+        return found.reshape(ratios.shape) if ratios.ndim else float(found[0])
+
+    def unbiased_test(self, alpha: float = 0.05) -> Rule:
+        """Two-sided unbiased test of size alpha that this statistic can be put to: ``P(|U - k| > m)``.
+
+        Its decision is ``result.unbiased_test(alpha).rejects(result.statistic)``. See `unbiased_odds_ratio`.
+        """
+        family = Hypergeometric(*self.rows, self.column)
+        return _rule("noisy-two-sided", alpha, self.null, family, self.noise, self.tradeoff)
+
+    @property
+    def claim(self) -> str:
+        """What the test is, in a sentence."""
+        if self.optimal:
+            return (
+                f"uniformly most powerful among the unbiased tests that satisfy Semi-DP with f of {self.tradeoff} "
+                f"(one-sided, {self.alternative})"
+            )
+        if self.alternative == "two-sided":
+            return f"exact size under f of {self.tradeoff}; twice the smaller one-sided p-value, which is not the UMPU test"
+        return f"exact size under {self.tradeoff}; the noise is not canonical, so that the test is not the UMPU one"
+
+
+def odds_ratio_test(
+    statistic: float,
+    *,
+    rows: tuple[int, int],
+    column: int,
+    tradeoff: TradeOff,
+    alternative: str = "greater",
+    null: float = 1.0,
+) -> OddsRatioResult:
+    """Test the odds ratio of a 2 x 2 table from a noisy corner and the exact margins.
+
+    ``p = E F(H - U)`` for "greater", H the corner under the null odds ratio given the margins (Fisher's noncentral
+    hypergeometric law) and F canonical noise of f. It is uniform under the null, and rejecting for ``p <= alpha`` is the
+    uniformly most powerful unbiased test under Semi-DP. "two-sided" doubles the smaller one-sided p-value: of exact size,
+    but not UMPU (see `umpu_odds_ratio`, which needs the data, and `unbiased_odds_ratio`).
+
+    Source: paper 003, Theorem 37. The odds ratio is ``x11 x22 / (x12 x21)``, see docs/CORRECTIONS.md.
+
+    Parameters
+    ----------
+    statistic : float
+        ``U = x11 + N``, N a draw of ``tradeoff.canonical_noise()`` that whoever released the corner has added.
+    rows : tuple of int
+        Totals of the two rows.
+    column : int
+        Total of the first column.
+    tradeoff : TradeOff
+        Symmetric f that the noise is canonical for, as of `bayesdp.privacy.approximate_dp`.
+    alternative : {"greater", "less", "two-sided"}
+    null : float, default 1
+        Odds ratio of the null hypothesis, greater than 0.
+
+    Returns
+    -------
+    OddsRatioResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not valid: margins that no table has, a trade-off function without canonical noise.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy.tradeoffs import approximate_dp
+    >>> result = odds_ratio_test(26.4, rows=(50, 50), column=40, tradeoff=approximate_dp(1.0, 0.01))
+    >>> low, high = result.confidence_interval(0.95)
+    >>> print(f"{result.pvalue:.6f} [{low:.4f}, {high})")
+    0.010337 [1.3680, inf)
+    """
+    u = finite_statistic(statistic)
+    f = checked_tradeoff(tradeoff)
+    return result_of(u, margins(rows, column), f.canonical_noise(), in_words(f), alternative, null, canonical=True)
+
+
+def result_of(
+    statistic: float,
+    family: Hypergeometric,
+    noise: Noise,
+    tradeoff: str,
+    alternative: str,
+    null: float,
+    *,
+    canonical: bool,
+    **kept: Any,
+) -> OddsRatioResult:
+    """The result for noise that is worked out already."""
+    _validate.choice(alternative, ALTERNATIVES, "alternative")
+    ratio = _validate.positive_real(null, "null")
+    pvalue = NoisyCount(statistic, family, noise).pvalue(math.log(ratio), alternative)
+    optimal = canonical and alternative != "two-sided"
+    rows = (family.r1, family.r2)
+    return OddsRatioResult(statistic, pvalue, alternative, ratio, rows, family.c1, noise, tradeoff, optimal, **kept)
+
+
+def umpu_odds_ratio(
+    alpha: float,
+    *,
+    rows: tuple[int, int],
+    column: int,
+    tradeoff: TradeOff,
+    alternative: str = "greater",
+    null: float = 1.0,
+) -> Rule:
+    """The uniformly most powerful unbiased test of the odds ratio under Semi-DP, as a function of the confidential corner.
+
+    One-sided, ``phi(x) = F(x - m)`` with m such that the size is alpha (paper 003, Theorem 37). Two-sided,
+    ``phi(x) = max(F(x - k - m), F(k - m - x))``, k and m such that the size is alpha and the power is least at the null:
+    the form that Awan and Slavkovic (2018) prove for binomial data. For the two-sided odds ratio we have no proof; the
+    tests compare its power with that of the best test, by linear programming, on small margins.
+
+    Parameters
+    ----------
+    alpha : float
+        Size, between 0 and 1.
+    rows, column, tradeoff, alternative, null
+        As for `odds_ratio_test`.
+
+    Returns
+    -------
+    Rule
+        With ``probability(x11)``, ``power(odds_ratio)``, ``threshold``, and ``decide(x11)``, which draws the one bit that
+        the test publishes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `odds_ratio_test`.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy.tradeoffs import gaussian_dp
+    >>> rule = umpu_odds_ratio(0.05, rows=(12, 8), column=10, tradeoff=gaussian_dp(1.0), alternative="two-sided")
+    >>> print(f"{rule.centre:.6f} {rule.size:.6f} {rule.power(0.2):.6f} {rule.power(5.0):.6f}")
+    6.000000 0.050000 0.240697 0.240697
+    """
+    f = checked_tradeoff(tradeoff)
+    _validate.choice(alternative, ALTERNATIVES, "alternative")
+    forms: dict[str, Form] = {"greater": "greater", "less": "less", "two-sided": "umpu-two-sided"}
+    return _rule(forms[alternative], alpha, null, margins(rows, column), f.canonical_noise(), in_words(f))
+
+
+def unbiased_odds_ratio(
+    alpha: float, *, rows: tuple[int, int], column: int, tradeoff: TradeOff, null: float = 1.0
+) -> Rule:
+    """The two-sided unbiased test of a *noisy* corner: reject if ``|U - k| > m``.
+
+    k and m are such that the size is alpha and the derivative of the power at the null is 0. It is post-processing of
+    U, and not the UMPU test, which no function of U alone attains.
+
+    Parameters
+    ----------
+    alpha : float
+        Size, between 0 and 1.
+    rows, column, tradeoff, null
+        As for `odds_ratio_test`.
+
+    Returns
+    -------
+    Rule
+        With ``rejects(statistic)``, ``power(odds_ratio)``, ``centre`` k and ``threshold`` m.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `odds_ratio_test`.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy.tradeoffs import gaussian_dp
+    >>> rule = unbiased_odds_ratio(0.05, rows=(12, 8), column=10, tradeoff=gaussian_dp(1.0))
+    >>> print(f"{rule.centre:.4f} {rule.threshold:.4f} {rule.power(5.0):.6f} {rule.rejects(10.2)}")
+    6.0000 2.9449 0.239143 True
+    """
+    f = checked_tradeoff(tradeoff)
+    return _rule("noisy-two-sided", alpha, null, margins(rows, column), f.canonical_noise(), in_words(f))
+
+
+def _rule(form: Form, alpha: float, null: float, family: Hypergeometric, noise: Noise, tradeoff: str) -> Rule:
+    size = _validate.probability(alpha, "alpha")
+    ratio = _validate.positive_real(null, "null")
+    anchor, offset, half_width = solve(form, size, math.log(ratio), family, noise)
+    return Rule(form, size, ratio, family, noise, tradeoff, anchor, offset, half_width)
+
+
+def margins(rows: Any, column: Any) -> Hypergeometric:
+    """Accept the margins of a 2 x 2 table."""
+    if not isinstance(rows, (tuple, list)) or len(rows) != 2:
+        raise ValueError(f"rows must be the totals of the two rows, (r1, r2), got {rows!r}")
+    r1, r2 = (_validate.nonnegative_integer(total, f"rows[{i}]") for i, total in enumerate(rows))
+    c1 = _validate.nonnegative_integer(column, "column")
+    if r1 + r2 >= _validate.MAX_COUNT:
+        raise ValueError(f"rows must add up to less than 2**53, got {rows!r}")
+    if c1 > r1 + r2:
+        raise ValueError(f"column must be at most the grand total {r1 + r2}, got {column!r}")
+    return Hypergeometric(r1, r2, c1)
+
+
+def _exp(log: float) -> float:
+    return math.inf if log == math.inf else math.exp(log)

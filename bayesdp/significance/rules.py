@@ -1,0 +1,249 @@
+"""Tests as functions of the confidential count: the probability of rejecting, solved for size and unbiasedness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+
+from bayesdp import _validate
+from bayesdp.noise.base import Floats
+from bayesdp.significance._families import Family, Masses
+from bayesdp.significance._noise import Noise
+
+__all__ = ["Rule", "solve"]
+
+type Form = Literal["greater", "less", "umpu-two-sided", "noisy-two-sided"]
+
+_NEGLIGIBLE = 1e-30  # masses below this share of the largest, times alpha, have no say in size and unbiasedness
+_TOLERANCE = 4.0 * float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A test of the odds ratio given both margins, as a function of the corner ``x = x11``.
+
+    ================== ========================================  ===============================================
+    form               probability of rejecting                  what it is
+    ================== ========================================  ===============================================
+    greater            ``F(x - threshold)``                      UMPU for odds ratios above the null
+    less               ``F(threshold - x)``                      UMPU for odds ratios below it
+    umpu-two-sided     ``F(|x - centre| - threshold)``           UMPU against both sides; needs the data
+    noisy-two-sided    ``P(|x + N - centre| > threshold)``       unbiased; needs the noisy corner only; not UMPU
+    ================== ========================================  ===============================================
+
+    Make one with `bayesdp.significance.umpu_odds_ratio` or `bayesdp.significance.unbiased_odds_ratio`.
+
+    Parameters
+    ----------
+    form : str
+        As in the table.
+    alpha : float
+        Size.
+    null : float
+        Odds ratio of the null hypothesis, ``x11 x22 / (x12 x21)``.
+    family : Family
+        Law of the corner given the margins.
+    noise : Noise
+        Canonical noise F.
+    tradeoff : str
+        The trade-off function in words.
+    anchor : int
+        Whole number that the next two are relative to, so that they keep their digits with large counts.
+    offset : float
+        Threshold (one-sided) or centre (two-sided) less the anchor.
+    half_width : float
+        Threshold of the two-sided forms, not relative; NaN otherwise.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy.tradeoffs import approximate_dp
+    >>> from bayesdp.significance import umpu_odds_ratio
+    >>> rule = umpu_odds_ratio(0.05, rows=(50, 50), column=40, tradeoff=approximate_dp(1.0))
+    >>> print(f"{rule.threshold:.6f} {rule.size:.6f} {rule.power(3.0):.6f} {rule.probability(27):.6f}")
+    24.608893 0.050000 0.758161 0.956792
+    """
+
+    form: Form
+    alpha: float
+    null: float
+    family: Family = field(repr=False)
+    noise: Noise
+    tradeoff: str
+    anchor: int = field(repr=False)
+    offset: float = field(repr=False)
+    half_width: float = field(default=math.nan, repr=False)
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether the test is against both sides."""
+        return self.form.endswith("two-sided")
+
+    @property
+    def threshold(self) -> float:
+        """m(t) of paper 003, Theorem 37; for two-sided forms the distance from `centre`."""
+        return self.half_width if self.two_sided else self.anchor + self.offset
+
+    @property
+    def centre(self) -> float:
+        """Centre of a two-sided test; NaN for one-sided ones."""
+        return self.anchor + self.offset if self.two_sided else math.nan
+
+    def probability(self, corner: npt.ArrayLike) -> Any:
+        """Probability of rejecting, given the confidential corner.
+
+        Parameters
+        ----------
+        corner : int or array_like of int
+            Values of x11 that the margins allow.
+
+        Returns
+        -------
+        float or ndarray
+            Of the shape of corner.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a value is not a whole number, or the margins do not allow it.
+        """
+        x = _validate.integer_array(corner, "corner")
+        if np.any((x < self.family.low) | (x > self.family.high)):
+            raise ValueError(
+                f"corner must be from {self.family.low} to {self.family.high} with these margins, got {corner!r}"
+            )
+        found = rejection(self.form, self.noise, x.astype(np.float64) - self.anchor - self.offset, self.half_width)
+        return found if x.ndim else float(found)
+
+    def power(self, odds_ratio: npt.ArrayLike) -> Any:
+        """Probability of rejecting, given the odds ratio and the margins.
+
+        Parameters
+        ----------
+        odds_ratio : float or array_like
+            At least 0; infinity is allowed.
+
+        Returns
+        -------
+        float or ndarray
+            Of the shape of odds_ratio.
+
+        Raises
+        ------
+        ValueError
+            If an odds ratio is negative or NaN.
+        """
+        ratios = np.asarray(odds_ratio, dtype=np.float64)
+        if np.any(~(ratios >= 0.0)):
+            raise ValueError(f"odds_ratio must be at least 0, got {odds_ratio!r}")
+        with np.errstate(divide="ignore"):
+            logs = np.log(ratios).reshape(-1)
+        powers = np.array([self._power(self.family.masses(float(own))) for own in logs])
+        return powers.reshape(ratios.shape) if ratios.ndim else float(powers[0])
+
+    @property
+    def size(self) -> float:
+        """Probability of rejecting at the null: alpha, up to rounding."""
+        return float(self.power(self.null))
+
+    def _power(self, law: Masses) -> float:
+        at = law.points - float(self.anchor) - self.offset
+        return min(1.0, law.expectation(rejection(self.form, self.noise, at, self.half_width)))
+
+    def rejects(self, statistic: float) -> bool:
+        """Whether the noisy corner ``U = x11 + N`` is in the rejection region, without touching the data again.
+
+        Raises
+        ------
+        ValueError
+            For the two-sided UMPU test: it is no function of a noisy corner.
+        """
+        u = _validate.finite_array(statistic, "statistic") - float(self.anchor) - self.offset
+        if self.form == "umpu-two-sided":
+            raise ValueError("the two-sided UMPU test needs the data: no noisy corner decides it; see decide()")
+        if self.form == "noisy-two-sided":
+            return bool(abs(u) > self.half_width)
+        return bool(u >= 0.0 if self.form == "greater" else u <= 0.0)
+
+    def decide(self, corner: int, rng: np.random.Generator | None = None) -> bool:
+        """Draw the decision from the confidential corner: the one bit that the test publishes.
+
+        Parameters
+        ----------
+        corner : int
+            Confidential x11.
+        rng : numpy.random.Generator or None
+            None takes the operating system's entropy. Draw once: every further bit costs as much privacy again.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `probability`.
+        """
+        chance = self.probability(_validate.nonnegative_integer(corner, "corner"))
+        return bool((np.random.default_rng() if rng is None else rng).random() < chance)
+
+
+def rejection(form: Form, noise: Noise, at: Floats, half_width: float) -> Floats:
+    """Probability of rejecting at a distance `at` from the threshold or the centre."""
+    if form == "greater":
+        found = noise.cdf(at)
+    elif form == "less":
+        found = noise.cdf(-at)
+    elif form == "umpu-two-sided":
+        found = noise.cdf(np.abs(at) - half_width)
+    else:
+        found = noise.cdf(at - half_width) + noise.cdf(-at - half_width)
+    return np.asarray(found, dtype=np.float64)
+
+
+def solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Noise) -> tuple[int, float, float]:
+    """Anchor, offset and half-width of the test of a given size; for two-sided forms unbiased as well.
+
+    Unbiased: the power has derivative 0 at the null, ``E (X - E X) phi(X) = 0``.
+    """
+    law = family.masses(log_odds, _NEGLIGIBLE * alpha)
+    if form in ("greater", "less"):
+        sign = 1.0 if form == "greater" else -1.0
+
+        def size(threshold: float, anchor: int) -> float:
+            return law.expectation(rejection(form, noise, law.points - float(anchor) - threshold, math.nan))
+
+        # The power of "greater" falls with the threshold, that of "less" rises.
+        anchor = round(law.mean)
+        rough = _root(lambda m: sign * (alpha - size(m, anchor)))
+        nearest = anchor + round(rough)
+        return nearest, _root(lambda m: sign * (alpha - size(m, nearest)), rough - round(rough), 0.5), math.nan
+    if law.weights.size == 1:  # one table: nothing to balance
+        return law.first, 0.0, _half_width(form, alpha, law, noise, law.first, 0.0)
+    anchor = round(law.mean)
+    deviation = law.points - law.mean
+
+    def lean(offset: float) -> float:
+        """Covariance of the count and the test: below 0 where the centre is too far right."""
+        own = _half_width(form, alpha, law, noise, anchor, offset)
+        return law.expectation(deviation * rejection(form, noise, law.points - float(anchor) - offset, own))
+
+    offset = _root(lambda k: -lean(k), width=max(1.0, 0.1 * law.weights.size))
+    return anchor, offset, _half_width(form, alpha, law, noise, anchor, offset)
+
+
+def _half_width(form: Form, alpha: float, law: Masses, noise: Noise, anchor: int, offset: float) -> float:
+    """Threshold at which a two-sided test with this centre has size alpha."""
+    at = law.points - float(anchor) - offset
+    return _root(lambda m: alpha - law.expectation(rejection(form, noise, at, m)))
+
+
+def _root(rising: Callable[[float], float], start: float = 0.0, width: float = 1.0) -> float:
+    """Where a rising function is 0: bracket by doubling, then Brent's method to the last digits."""
+    left, right = start - width, start + width
+    while rising(left) > 0.0:
+        left, width = left - width, 2.0 * width
+    while rising(right) < 0.0:
+        right, width = right + width, 2.0 * width
+    return float(brentq(rising, left, right, xtol=1e-15, rtol=_TOLERANCE, maxiter=500))

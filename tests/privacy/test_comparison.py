@@ -1,0 +1,111 @@
+"""The partial order of guarantees: cases decided by hand, and the order's own axioms on all pairs of a list."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from bayesdp.invariants import Invariants
+from bayesdp.privacy import SemiGuarantee, approximate_dp, compare, composition_first, gaussian_dp, semi_first, tradeoff
+from bayesdp.queries import Margins, Totals
+
+TABLE = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+TOTAL, COUNTY = Invariants(Totals(TABLE)), Invariants(Margins(TABLE, ["county"]))
+EDUCATION, BOTH = Invariants(Margins(TABLE, ["education"])), Invariants(Margins(TABLE, ["county"], ["education"]))
+F, G = approximate_dp(1.0), gaussian_dp(1.0)
+
+
+def guarantee(f: object = F, a: int = 1, t: Invariants | None = None, n: str = "substitution") -> SemiGuarantee:
+    return SemiGuarantee(f, a, t, n)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "answer", "why"),
+    [
+        (guarantee(), guarantee(), "equal", "equal up to"),
+        (guarantee(approximate_dp(0.5)), guarantee(), "stronger", "larger"),
+        (guarantee(gaussian_dp(2.0)), guarantee(G), "weaker", "mu = 2 and 1"),
+        (guarantee(t=COUNTY), guarantee(), "weaker", "more invariants"),
+        (guarantee(t=TOTAL), guarantee(t=BOTH), "stronger", "fewer invariants"),
+        (guarantee(t=COUNTY), guarantee(t=EDUCATION), "not comparable", "each keeps an invariant"),
+        (guarantee(a=2), guarantee(), "stronger", "reaches further"),
+        (guarantee(F.group(2), 2), guarantee(), "not comparable", "smaller"),
+        (guarantee(F), guarantee(G), "not comparable", "cross"),
+        (guarantee(a=2, n="add-remove"), guarantee(), "stronger", "reaches further"),
+        (guarantee(a=1, n="add-remove"), guarantee(), "not comparable", "neither distance"),
+        (guarantee(a=2, n="add-remove", t=TOTAL), guarantee(t=TOTAL), "equal", "equally far"),
+        (guarantee(a=2, t=COUNTY), guarantee(a=5, n="add-remove", t=COUNTY), "equal", "equally far"),
+    ],
+)
+def test_cases_by_hand(first: SemiGuarantee, second: SemiGuarantee, answer: str, why: str) -> None:
+    found = compare(first, second)
+    assert found.answer == answer
+    assert why in str(found)
+    turned = {"stronger": "weaker", "weaker": "stronger"}
+    assert compare(second, first).answer == turned.get(answer, answer)
+
+
+def test_example_6_and_proposition_15() -> None:
+    # (D_t, A_a, f^a) is weaker than group privacy (D, A_a, f^a), which is what f-DP gives.
+    semi, group = guarantee(F.group(2), 2, COUNTY), guarantee().group(2)
+    assert group.tradeoff == F.group(2)
+    assert compare(semi, group).answer == "weaker"
+
+
+def test_proposition_21() -> None:
+    factors = [approximate_dp(0.5)] * 2
+    first, late = (SemiGuarantee(own(factors, 2), 2, COUNTY) for own in (semi_first, composition_first))
+    assert compare(first, late).answer == "stronger"
+    smooth = [gaussian_dp(0.5), approximate_dp(0.5)]
+    first, late = (SemiGuarantee(own(smooth, 2, 2e-3), 2, COUNTY) for own in (semi_first, composition_first))
+    found = compare(first, late)
+    assert found.tolerance == pytest.approx(1e-9 + first.tradeoff.error + late.tradeoff.error)
+    assert found.answer in ("stronger", "equal")
+
+
+def test_it_is_a_partial_order() -> None:
+    curves = [F, G, approximate_dp(0.5, 0.01), tradeoff([0.6, 0.4], [0.4, 0.6]), gaussian_dp(0.5)]
+    listed = [guarantee(f, a, t) for f, a, t in itertools.product(curves, (1, 2), (None, TOTAL, COUNTY, EDUCATION))]
+    above = {
+        (i, j): compare(a, b).answer in ("stronger", "equal")
+        for (i, a), (j, b) in itertools.product(enumerate(listed[::3]), repeat=2)
+    }
+    size = len(listed[::3])
+    for i, j, k in itertools.product(range(size), repeat=3):
+        if above[i, j] and above[j, k]:
+            assert above[i, k]
+    assert all(above[i, i] for i in range(size))
+
+
+def test_smooth_curves_are_compared_where_they_are_closest() -> None:
+    # G_mu against f_{epsilon, delta(epsilon)}, which touches it at two points and lies below it elsewhere.
+    from bayesdp.privacy import gaussian_delta
+
+    below = approximate_dp(0.7, gaussian_delta(0.7, 1.0))
+    assert compare(guarantee(G), guarantee(below)).answer == "stronger"
+    nearly = approximate_dp(0.7, gaussian_delta(0.7, 1.0) - 1e-7)
+    found = compare(guarantee(G), guarantee(nearly))
+    assert found.answer == "not comparable"
+    assert "cross" in str(found)
+    assert compare(guarantee(G), guarantee(nearly), tolerance=1e-6).answer == "stronger"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: compare(guarantee(), F), TypeError, "second must be a SemiGuarantee"),  # type: ignore[arg-type]
+        (lambda: guarantee("f"), TypeError, "tradeoff must be a trade-off function"),
+        (lambda: guarantee(a=0), ValueError, "adjacency must be"),
+        (lambda: guarantee(n="swap"), ValueError, "neighbours"),
+        (lambda: SemiGuarantee(F, 1, TABLE), TypeError, "invariants must be an Invariants or None"),  # type: ignore[arg-type]
+        (
+            lambda: compare(guarantee(t=TOTAL), guarantee(t=Invariants(Totals({"x": ["a", "b"]})))),
+            ValueError,
+            "one table",
+        ),
+    ],
+)
+def test_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()  # type: ignore[operator]

@@ -1,0 +1,160 @@
+"""Tensor products, against products of laws written out, closed forms and the thresholds of likelihood ratios."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from bayesdp.privacy import (
+    TradeOff,
+    approximate_dp,
+    composition_first,
+    gaussian_dp,
+    semi_first,
+    tensor_product,
+    tradeoff,
+)
+from bayesdp.privacy._loss_grid import bounds
+from bayesdp.privacy._piecewise import as_pair
+from bayesdp.privacy._tradeoff_laws import GaussianDP
+
+GRID = np.unique(np.concatenate([np.linspace(0.0, 1.0, 301), np.logspace(-8, -2, 40), 1 - np.logspace(-8, -2, 40)]))
+P, Q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.1, 0.0, 0.5, 0.4])
+R, S = np.array([0.2, 0.5, 0.3]), np.array([0.4, 0.35, 0.25])
+A, B = tradeoff(P, Q), tradeoff(R, S)
+
+
+def test_gaussians_multiply_exactly() -> None:
+    assert gaussian_dp(3.0).tensor(gaussian_dp(4.0)) == gaussian_dp(5.0)
+    assert tensor_product(*[gaussian_dp(0.5)] * 4) == gaussian_dp(1.0)
+    assert tensor_product(A) is A
+
+
+def test_discrete_products_are_those_of_the_product_laws() -> None:
+    found = A.tensor(B, B)
+    rr, ss = np.multiply.outer(R, R), np.multiply.outer(S, S)
+    expected = tradeoff(np.multiply.outer(P, rr).ravel(), np.multiply.outer(Q, ss).ravel())
+    assert found.error == 0.0
+    np.testing.assert_allclose(found(GRID), expected(GRID), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(B.tensor(A, B)(GRID), found(GRID), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "n"), [(0.1, 0.0, 20), (0.7, 0.0, 5), (0.4, 0.02, 3)])
+def test_differential_privacy_composes_like_randomised_response(epsilon: float, delta: float, n: int) -> None:
+    # f_{epsilon, delta} is the trade-off of: reveal all with probability delta, otherwise tell the truth with e^eps/(1+e^eps).
+    truth = 1.0 / (1.0 + math.exp(-epsilon))
+    p, q = binom.pmf(range(n + 1), n, 1 - truth), binom.pmf(range(n + 1), n, truth)
+    kept = (1 - delta) ** n  # as soon as one reveals, all is known
+    expected = tradeoff(np.append(kept * p, [1 - kept, 0]), np.append(kept * q, [0, 1 - kept]))
+    found = tensor_product(*[approximate_dp(epsilon, delta)] * n)
+    np.testing.assert_allclose(found(GRID), expected(GRID), rtol=0, atol=1e-13)
+    assert found.symmetric
+
+
+def mixed(mu: float, epsilon: float, alpha: np.ndarray) -> np.ndarray:
+    """G_mu (x) f_{epsilon, 0}: thresholds of the log likelihood ratio ``mu x - mu^2 / 2 +- epsilon``."""
+    c = np.linspace(-60.0, 60.0, 400_001)
+    small = 1.0 / (1.0 + math.exp(epsilon))
+    level, power = np.zeros_like(c), np.zeros_like(c)
+    for loss, null, other in ((epsilon, small, 1 - small), (-epsilon, 1 - small, small)):
+        x = (c - loss + 0.5 * mu**2) / mu
+        level += null * norm.sf(x)
+        power += other * norm.sf(x - mu)
+    return np.asarray(1.0 - np.interp(alpha, level[::-1], power[::-1]))
+
+
+@pytest.mark.parametrize("interval", [1e-2, 1e-3, None])
+def test_bounds_enclose_a_mixed_product(interval: float | None) -> None:
+    found = tensor_product(gaussian_dp(0.8), approximate_dp(0.6), interval=interval)
+    truth = mixed(0.8, 0.6, GRID)
+    assert np.all(found.lower(GRID) <= truth + 1e-9)
+    assert np.all(found.upper(GRID) >= truth - 1e-9)
+    assert found.error <= 2.0 * (1e-4 if interval is None else interval)
+    assert np.max(truth - found.lower(GRID)) <= 1e-3 * found.error + (1e-2 if interval is None else 3 * interval) ** 2
+    assert np.max(found.upper(GRID) - found.lower(GRID)) <= found.error
+    assert found.symmetric
+    np.testing.assert_array_equal(found(GRID), found.lower(GRID))
+    noise = found.canonical_noise()
+    assert noise.cdf(-0.3) == pytest.approx(found(noise.sf(0.7)), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [
+        ([(gaussian_dp(0.3), 10)], gaussian_dp(math.sqrt(0.9))),
+        ([(gaussian_dp(2.0), 2), (gaussian_dp(1.0), 1)], gaussian_dp(3.0)),
+        ([(A, 1), (B, 2)], A.tensor(B, B)),
+        ([(A.inverse(), 2)], A.inverse().tensor(A.inverse())),
+        ([(approximate_dp(0.4, 0.02), 3)], tensor_product(*[approximate_dp(0.4, 0.02)] * 3)),
+        ([(approximate_dp(0.4).group(3), 2)], approximate_dp(0.4).group(3).tensor(approximate_dp(0.4).group(3))),
+    ],
+)
+def test_grid_bounds_hold_where_the_product_is_known(factors: list[tuple[TradeOff, int]], expected: TradeOff) -> None:
+    for h in (0.05, 2e-3):
+        lower, upper = bounds(factors, h)
+        count = sum(n for _, n in factors)
+        gap = upper(GRID) - lower(GRID)
+        assert np.min(expected(GRID) - lower(GRID)) >= -1e-12
+        assert np.min(upper(GRID) - expected(GRID)) >= -1e-12
+        assert np.max(gap) <= count * h
+        if isinstance(factors[0][0], GaussianDP):  # no atoms: of second order from below
+            assert np.max(expected(GRID) - lower(GRID)) <= 2 * count * h * h
+
+
+def test_products_of_bounded_functions_stay_bounded() -> None:
+    rough = tensor_product(gaussian_dp(0.8), approximate_dp(0.6), interval=0.02)
+    twice = rough.tensor(approximate_dp(0.2), interval=0.02)
+    direct = tensor_product(gaussian_dp(0.8), approximate_dp(0.6), approximate_dp(0.2), interval=1e-3)
+    assert np.all(twice.lower(GRID) <= direct.upper(GRID))
+    assert np.all(twice.upper(GRID) >= direct.lower(GRID))
+    for f in (rough.group(2), rough.inverse(), rough.symmetrised()):
+        assert f.error > 0.0
+        assert np.all(f.lower(GRID) <= f.upper(GRID) + 1e-13)
+
+
+def test_semi_first_is_never_below_composition_first() -> None:
+    # Proposition 21; equality for Gaussians.
+    for factors in ([approximate_dp(0.5)] * 2, [approximate_dp(0.3, 0.01), B], [B, approximate_dp(0.2)]):
+        for a in (2, 3):
+            first, late = semi_first(factors, a), composition_first(factors, a)
+            assert np.all(first(GRID) >= late(GRID) - 1e-13)
+            assert np.max(first(GRID) - late(GRID)) > 1e-3
+    assert semi_first([gaussian_dp(0.3), gaussian_dp(0.4)], 2) == gaussian_dp(1.0)
+    assert composition_first([gaussian_dp(0.3), gaussian_dp(0.4)], 2) == gaussian_dp(1.0)
+
+
+def test_semi_first_by_hand() -> None:
+    # Two releases at epsilon, a = 2: each step of randomised response is a chain of two; written out.
+    truth = 1 / (1 + math.exp(-0.5))
+    f = approximate_dp(0.5).group(2)
+    a = np.concatenate([[0.0], np.sort(f._kinks()), [1.0]])
+    p, q = np.diff(a), -np.diff(f(a))
+    expected = tradeoff(np.outer(p, p).ravel(), np.outer(q, q).ravel())
+    np.testing.assert_allclose(semi_first([approximate_dp(0.5)] * 2, 2)(GRID), expected(GRID), atol=1e-13)
+    assert f(1 - truth) == pytest.approx(1 - (1 - (1 - truth) * math.exp(-0.5)), abs=1e-12)
+
+
+@pytest.mark.parametrize("f", [A, approximate_dp(0.4, 0.02).group(3), A.symmetrised(), approximate_dp(2.0), B.group(2)])
+def test_kinks_are_all_there(f: TradeOff) -> None:
+    np.testing.assert_allclose(as_pair(f)(GRID), f(GRID), rtol=0, atol=1e-14)
+
+
+def test_what_is_missing_or_wrong_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [n for n in sys.modules if n.split(".")[0] == "dp_accounting"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ImportError, match=r"pip install 'bayesdp\[accounting\]'"):
+        tensor_product(gaussian_dp(1.0), approximate_dp(1.0))
+    assert tensor_product(A, B).error == 0.0  # exact products need nothing
+    with pytest.raises(ValueError, match="at least one trade-off function"):
+        tensor_product()
+    with pytest.raises(TypeError, match="factor 1 must be a trade-off function"):
+        tensor_product(A, 0.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="interval must be"):
+        tensor_product(A, B, interval=0.0)
+    with pytest.raises(ValueError, match="a must be"):
+        semi_first([A], 0)

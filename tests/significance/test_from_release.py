@@ -1,0 +1,205 @@
+"""The test as post-processing of releases: the noise of the corner against its own law, labels, and refusals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.integrate import quad
+from scipy.stats import kstest, laplace, norm
+
+import bayesdp as bdp
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.privacy.canonical import GaussianNoise, Tulap
+from bayesdp.privacy.tradeoffs import approximate_dp, tradeoff
+from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release
+from bayesdp.significance._noise import DiscreteGaussianNoise, LaplaceNoise, LaplaceSumNoise
+
+TABLE = xr.DataArray(
+    [[12, 30], [25, 17]], dims=("sex", "admission"), coords={"sex": ["men", "women"], "admission": ["yes", "no"]}
+)
+MARGINS = bdp.Margins(TABLE, ["sex"], ["admission"])
+EXACT = [
+    bdp.Exact(bdp.Margins(TABLE, [dim]), TABLE.sum(other))
+    for dim, other in (("sex", "admission"), ("admission", "sex"))
+]
+SQUARE = np.array([[1, -1], [-1, 1]])
+LAWS: list[tuple[NoiseLaw, bool]] = [
+    (bdp.noise.LatticeLaplace(0.2), True),
+    (bdp.noise.LatticeLaplace(0.3, "l2"), True),
+    (bdp.noise.LatticeGaussian(3.0), True),
+    (bdp.noise.ProjectedGaussian(3.0), True),
+    (bdp.noise.CorrelatedGaussian([[6.25]], "helmert-1"), True),
+    (bdp.noise.ExtendedLaplace(2.5), False),
+    (bdp.noise.ProjectedLaplace(2.5), False),
+    (bdp.noise.KNorm(0.5, [[1.3]]), False),
+]
+
+
+def released(law: NoiseLaw, j: float, exact: list[bdp.Exact] = EXACT) -> bdp.Release:
+    return bdp.Release.from_published(TABLE, [bdp.Measured(bdp.Identity(TABLE), TABLE.values + j * SQUARE, law)], exact)
+
+
+@pytest.mark.parametrize(("law", "canonical"), LAWS, ids=lambda own: str(own) if isinstance(own, NoiseLaw) else "")
+def test_the_noise_of_the_corner_is_what_the_release_draws(law: NoiseLaw, canonical: bool) -> None:
+    own = odds_ratio_test_from_release(released(law, 3))
+    assert own.optimal == canonical
+    rng = np.random.default_rng(8)
+    drawn = law.draw(rng, (2, 2), 4000, bdp.Invariants(MARGINS))[:, 0, 0].astype(float)
+    if law.integer:
+        drawn += rng.random(4000) - 0.5
+    assert kstest(drawn, own.noise.cdf).pvalue > 1e-4  # false alarms: one in 10,000 for each law
+
+
+@pytest.mark.parametrize(("law", "canonical"), LAWS, ids=lambda own: str(own) if isinstance(own, NoiseLaw) else "")
+def test_the_mass_or_density_of_the_corner_is_that_of_the_law(law: NoiseLaw, canonical: bool) -> None:
+    cdf = odds_ratio_test_from_release(released(law, 3)).noise.cdf
+    invariants = bdp.Invariants(MARGINS)
+    for j in (0, 1, 2, 5):
+        if law.integer:
+            # Steps of one unit around j; the lattice Gaussian's normaliser may not be known, so that ratios are compared.
+            mass = cdf(-j + 0.5) - cdf(-j - 0.5)
+            ratio = mass / (cdf(0.5) - cdf(-0.5))
+            expected = law.logp(j * SQUARE, 0 * SQUARE, invariants) - law.logp(0 * SQUARE, 0 * SQUARE, invariants)
+            assert math.log(ratio) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        else:
+            # The density per unit of j is twice that per unit of length: (1, -1, -1, 1) is two long.
+            at, step = j + 0.3, 1e-4
+            slope = (cdf(-at + step) - cdf(-at - step)) / (2 * step)
+            density = 2 * math.exp(law.logp(at * SQUARE, 0.0 * SQUARE, invariants))
+            assert slope == pytest.approx(density, rel=1e-6)
+
+
+def test_the_noise_and_the_trade_off_are_named() -> None:
+    found = {str(law): odds_ratio_test_from_release(released(law, 3)) for law, _ in LAWS}
+    assert [type(own.noise) for own in found.values()] == [
+        Tulap, Tulap, DiscreteGaussianNoise, GaussianNoise, GaussianNoise, LaplaceNoise, LaplaceSumNoise, LaplaceNoise,
+    ]  # fmt: skip
+    words = [own.tradeoff for own in found.values()]
+    assert words[0] == "(0.8, 0)-DP"  # 4 epsilon
+    assert words[1] == "(0.6, 0)-DP"  # 2 epsilon
+    assert "discrete Gaussian of scale 1.5" in words[2]
+    assert words[3] == "0.6666666667-GDP"  # the corner has half of sigma
+    assert words[4] == "0.8-GDP"
+    assert "scale 1.25" in words[5]
+    assert "(0.8, 0)-DP" in words[5]
+    assert "scale 0.625" in words[6]
+    assert "scale 1.3" in words[7]
+    assert "most powerful" in next(iter(found.values())).claim
+    assert "not canonical" in list(found.values())[-1].claim
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.5, 6.0])
+def test_discrete_gaussian_plus_uniform_is_canonical_for_its_shift(scale: float) -> None:
+    # Lemma 36 of paper 003 applied to the trade-off of the law and its shift, against the closed form.
+    reach = math.ceil(39 * scale)
+    mass = np.exp(-0.5 * (np.arange(-reach, reach + 1) / scale) ** 2)
+    f = tradeoff(np.append(mass, 0.0) / mass.sum(), np.append(0.0, mass) / mass.sum())
+    x = np.linspace(-6 * scale - 2, 6 * scale + 2, 501)
+    np.testing.assert_allclose(DiscreteGaussianNoise(scale).cdf(x), f.canonical_noise().cdf(x), rtol=1e-11)
+    assert DiscreteGaussianNoise(scale).cdf([-1e300, 1e300, -np.inf, np.inf]).tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+def test_laplace_noise_and_sums_of_it() -> None:
+    x = np.array([-30.0, -2.0, -0.1, 0.0, 0.7, 5.0, 1e6])
+    np.testing.assert_allclose(LaplaceNoise(1.7).cdf(x), laplace(scale=1.7).cdf(x), rtol=1e-12)
+    # The characteristic function of the sum is (1 + t^2)^-4: inverted numerically.
+    for at in (0.5, 3.0):
+        integral = quad(lambda t, at=at: np.sinc(t * at / np.pi) * at * (1 + t * t) ** -4, 0, 60, limit=400)[0]
+        assert LaplaceSumNoise(1.0).cdf(at) == pytest.approx(0.5 + integral / np.pi, abs=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.25, 2.0])
+def test_an_integer_release_gives_the_test_of_tulap_noise(epsilon: float) -> None:
+    result = odds_ratio_test_from_release(released(bdp.noise.LatticeLaplace(epsilon), 2), rng=np.random.default_rng(4))
+    assert result.published == 14.0
+    assert result.uniform == np.random.default_rng(4).random() - 0.5
+    assert result.statistic == result.published + result.uniform
+    direct = odds_ratio_test(result.statistic, rows=(42, 42), column=37, tradeoff=approximate_dp(4 * epsilon))
+    assert (result.pvalue, result.noise) == (direct.pvalue, direct.noise)
+    assert result.confidence_interval() == direct.confidence_interval()
+
+
+def test_p_values_of_simulated_releases_are_uniform() -> None:
+    # Tables drawn at odds ratio 1 given the margins, released, tested: the whole way, 600 times.
+    rng = np.random.default_rng(2)
+    mechanism = bdp.LatticeLaplace(MARGINS, epsilon=0.3)
+    noise = mechanism.noise(rng, 600)[:, 0, 0]
+    p = []
+    for j, x in zip(noise.tolist(), rng.hypergeometric(42, 42, 37, 600).tolist(), strict=True):
+        values = np.array([[x, 42 - x], [37 - x, 5 + x]]) + j * SQUARE
+        measured = bdp.Measured(bdp.Identity(TABLE), values, bdp.noise.LatticeLaplace(0.3))
+        release = bdp.Release(bdp.Frame.of(TABLE), (measured,), tuple(EXACT))
+        p.append(odds_ratio_test_from_release(release, rng=rng).pvalue)
+    assert kstest(p, "uniform").pvalue > 1e-3  # a false alarm in 1,000; the seed is fixed
+    assert kstest(noise, norm.cdf).pvalue < 1e-3  # and the test can fail
+
+
+def test_the_corner_is_chosen_by_labels() -> None:
+    release = released(bdp.noise.ProjectedGaussian(2.0), 1.25)
+    first = odds_ratio_test_from_release(release)
+    assert first.cell == "sex=men, admission=yes"
+    assert (first.rows, first.column, first.statistic, first.uniform) == ((42, 42), 37, 13.25, None)
+    other = odds_ratio_test_from_release(release, "less", cell={"admission": "yes", "sex": "women"})
+    assert other.cell == "sex=women, admission=yes"
+    assert other.statistic == 25 - 1.25
+    # Rows exchanged: the odds ratio is turned over, and so is the alternative.
+    assert other.pvalue == pytest.approx(first.pvalue, rel=1e-12)
+    both = odds_ratio_test_from_release(release, "greater", cell={"admission": "no", "sex": "women"})
+    assert both.pvalue == pytest.approx(first.pvalue, rel=1e-12)
+    with pytest.raises(ValueError, match=r"label 'girls' of 'sex', which has 'men', 'women'"):
+        odds_ratio_test_from_release(release, cell={"sex": "girls", "admission": "no"})
+    with pytest.raises(ValueError, match="a label for each of 'sex', 'admission'"):
+        odds_ratio_test_from_release(release, cell={"sex": "men"})
+
+
+def test_any_exact_queries_that_fix_both_margins_will_do() -> None:
+    matrix = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
+    query = bdp.LinearQuery(TABLE, matrix, names=list("abcde"))
+    release = released(bdp.noise.LatticeLaplace(0.2), 2, [bdp.Exact(query, matrix @ TABLE.values.reshape(-1))])
+    rng = np.random.default_rng
+    one = odds_ratio_test_from_release(release, rng=rng(1))
+    assert one.pvalue == odds_ratio_test_from_release(released(bdp.noise.LatticeLaplace(0.2), 2), rng=rng(1)).pvalue
+
+
+def refused(
+    frame: xr.DataArray, law: NoiseLaw, exact: list[bdp.Exact], query: bdp.Identity | None = None
+) -> bdp.Release:
+    return bdp.Release.from_published(frame, [bdp.Measured(bdp.Identity(frame), frame, law)], exact)
+
+
+def test_releases_that_cannot_be_tested_are_refused_with_the_reason() -> None:
+    independent = bdp.noise.DiscreteGaussian(2.0)
+    three = xr.DataArray(np.arange(6).reshape(2, 3), dims=("a", "b"), coords={"a": [1, 2], "b": [1, 2, 3]})
+    cases = [
+        (refused(three, independent, []), ValueError, r"about one of 2 x 3 \(a, b\)"),
+        (refused(TABLE, independent, EXACT[:1]), ValueError, "leaves 2 dimensions free"),
+        (refused(TABLE, independent, EXACT), NotImplementedError, "independent in each cell"),
+        (bdp.Release.from_published(TABLE, [], EXACT), ValueError, "has none"),
+    ]
+    same = bdp.LinearQuery(TABLE, np.eye(4, dtype=int), names=list("abcd"))
+    asked = bdp.Release.from_published(TABLE, [bdp.Measured(same, TABLE.values.reshape(-1), independent)], EXACT)
+    cases.append((asked, ValueError, "one noisy measurement of the cells"))
+    bound = bdp.Exact(bdp.Totals(TABLE), 100, "<=")
+    cases.append((refused(TABLE, independent, [*EXACT, bound]), ValueError, "bounds"))
+    total = bdp.Exact(bdp.Identity(TABLE), TABLE)
+    cases.append((refused(TABLE, independent, [total]), ValueError, "leaves 0 dimensions free"))
+    for release, error, message in cases:
+        with pytest.raises(error, match=message):
+            odds_ratio_test_from_release(release)
+    with pytest.raises(TypeError, match="must be a Release"):
+        odds_ratio_test_from_release(TABLE)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="alternative"):
+        odds_ratio_test_from_release(released(LAWS[0][0], 1), "more")
+    with pytest.raises(NotImplementedError, match="scale 500000"):
+        odds_ratio_test_from_release(released(bdp.noise.LatticeGaussian(1e6), 1))
+
+
+def test_noise_drawn_under_other_invariants_is_refused() -> None:
+    law = bdp.noise.LatticeLaplace(0.2)
+    measured = bdp.Measured(bdp.Identity(TABLE), TABLE, law, bdp.Invariants(bdp.Totals(TABLE)))
+    release = bdp.Release.from_published(TABLE, [measured], EXACT)
+    with pytest.raises(ValueError, match="other invariants than both margins"):
+        odds_ratio_test_from_release(release)

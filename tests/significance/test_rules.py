@@ -1,0 +1,250 @@
+"""The tests as functions of the corner: Semi-DP, size, unbiasedness, and optimality by linear programming."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+from scipy.optimize import linprog
+
+from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
+from bayesdp.significance import Rule, odds_ratio_test, umpu_odds_ratio, unbiased_odds_ratio
+
+P, Q = [0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6]
+STEPS = tradeoff(P, Q)
+TRADEOFFS = [approximate_dp(1.0), approximate_dp(0.4, 0.05), gaussian_dp(0.8), STEPS]
+ALTERNATIVES = ("greater", "less", "two-sided")
+MARGINS = [(9, 7, 6), (3, 12, 10), (1, 1, 1), (4, 4, 8)]
+ODDS = np.array([0.0, *np.geomspace(1e-3, 1e3, 25), math.inf])
+
+
+def every_rule(alpha: float, margins: tuple[int, int, int], f: TradeOff, null: float = 1.0) -> list[Rule]:
+    r1, r2, c1 = margins
+    given = {"rows": (r1, r2), "column": c1, "tradeoff": f, "null": null}
+    umpu = [umpu_odds_ratio(alpha, **given, alternative=own) for own in ALTERNATIVES]  # type: ignore[arg-type]
+    return [*umpu, unbiased_odds_ratio(alpha, **given)]  # type: ignore[arg-type]
+
+
+def corners(margins: tuple[int, int, int]) -> np.ndarray:
+    r1, r2, c1 = margins
+    return np.arange(max(0, c1 - r2), min(r1, c1) + 1)
+
+
+def masses(margins: tuple[int, int, int], odds_ratio: float) -> np.ndarray:
+    """Fisher's noncentral hypergeometric law from binomial coefficients."""
+    r1, r2, c1 = margins
+    x = corners(margins)
+    weights = np.array([math.comb(r1, int(k)) * math.comb(r2, c1 - int(k)) for k in x]) * odds_ratio ** x.astype(float)
+    return np.asarray(weights / weights.sum())
+
+
+@pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
+@pytest.mark.parametrize("margins", MARGINS, ids=str)
+@pytest.mark.parametrize("alpha", [1e-6, 0.05, 0.4, 0.97])
+def test_semi_dp_size_and_unbiasedness(f: TradeOff, margins: tuple[int, int, int], alpha: float) -> None:
+    for null in (1.0, 0.3):
+        for rule in every_rule(alpha, margins, f, null):
+            phi = rule.probability(corners(margins))
+            # Paper 003, Equation (2), on every table with these margins, both ways.
+            assert np.all(phi[1:] <= f.power(phi[:-1]) + 1e-13)
+            assert np.all(phi[:-1] <= f.power(phi[1:]) + 1e-13)
+            assert masses(margins, null) @ phi == pytest.approx(alpha, abs=1e-13, rel=1e-12)
+            assert rule.size == pytest.approx(alpha, abs=1e-13, rel=1e-12)
+            power = rule.power(ODDS)
+            slack = 1e-12 * alpha + 1e-14
+            if rule.two_sided:
+                assert np.all(power >= alpha - slack)
+            else:
+                side = (null < ODDS) if rule.form == "greater" else (null > ODDS)
+                assert np.all(power[side] >= alpha - slack)
+                assert np.all(power[~side] <= alpha + slack)
+
+
+@pytest.mark.parametrize("margins", MARGINS[:2], ids=str)
+def test_power_is_the_expectation_of_the_test(margins: tuple[int, int, int]) -> None:
+    for rule in every_rule(0.1, margins, gaussian_dp(1.0), 2.0):
+        for odds_ratio in (0.01, 1.0, 2.0, 30.0):
+            expected = masses(margins, odds_ratio) @ rule.probability(corners(margins))
+            assert rule.power(odds_ratio) == pytest.approx(expected, rel=1e-12)
+
+
+def lines(f: TradeOff) -> list[tuple[float, float]]:
+    """f as a maximum of lines ``a - b alpha``; for a curve, tangents from below (a weaker constraint)."""
+    if f == STEPS:
+        knots = np.array([0.0, *np.cumsum(P[::-1])])  # rejected in the order of Q / P, largest first
+        values = 1.0 - np.array([0.0, *np.cumsum(Q[::-1])])
+        slopes = -np.diff(values) / np.diff(knots)
+        return [(v + b * k, b) for k, v, b in zip(knots, values, slopes, strict=False)]
+    if hasattr(f, "epsilon"):
+        e, delta = math.exp(f.epsilon), f.delta  # type: ignore[attr-defined]
+        return [(1.0 - delta, e), ((1.0 - delta) / e, 1.0 / e), (0.0, 0.0)]
+    alphas = np.concatenate([np.geomspace(1e-9, 0.05, 60), np.linspace(0.05, 1 - 1e-9, 250)])
+    step = 1e-6 * alphas * (1 - alphas)
+    slopes = -(f(alphas + step) - f(alphas - step)) / (2 * step)
+    return [(float(f(a)) + b * a, b) for a, b in zip(alphas, slopes.tolist(), strict=True)]
+
+
+def best_power(
+    f: TradeOff, margins: tuple[int, int, int], alpha: float, null: float, odds_ratio: float, *, two_sided: bool
+) -> float:
+    """Largest power of any Semi-DP test of that size (and unbiased to first order, if two-sided): a linear program."""
+    x = corners(margins)
+    rows, limits = [], []
+    for a, b in lines(f):
+        for i in range(x.size):
+            for j in (i - 1, i + 1):
+                if 0 <= j < x.size:
+                    row = np.zeros(x.size)  # phi_i <= 1 - (a - b phi_j)
+                    row[i], row[j] = 1.0, -b
+                    rows.append(row)
+                    limits.append(1.0 - a)
+    weights = masses(margins, null)
+    equal, values = [weights], [alpha]
+    if two_sided:
+        equal.append(weights * (x - weights @ x))
+        values.append(0.0)
+    found = linprog(-masses(margins, odds_ratio), np.array(rows), limits, np.array(equal), values, bounds=(0.0, 1.0))
+    assert found.status == 0, found.message
+    return -float(found.fun)
+
+
+@pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
+@pytest.mark.parametrize("margins", [(9, 7, 6), (3, 12, 10), (8, 8, 8)], ids=str)
+@pytest.mark.parametrize("null", [1.0, 2.5])
+def test_no_semi_dp_test_has_more_power(f: TradeOff, margins: tuple[int, int, int], null: float) -> None:
+    # Tangents from below leave room: up to 5e-4 for the curved f. The others are exact, up to the solver's 1e-7.
+    room = 5e-4 if f == TRADEOFFS[2] else 1e-7
+    for alpha in (0.05, 0.3):
+        greater, less, both, noisy = every_rule(alpha, margins, f, null)
+        for odds_ratio in (0.05, 0.5, 4.0, 60.0):
+            if odds_ratio > null:
+                best = best_power(f, margins, alpha, null, odds_ratio, two_sided=False)
+                assert best - room < greater.power(odds_ratio) < best + 1e-7
+            elif odds_ratio < null:
+                best = best_power(f, margins, alpha, null, odds_ratio, two_sided=False)
+                assert best - room < less.power(odds_ratio) < best + 1e-7
+            best = best_power(f, margins, alpha, null, odds_ratio, two_sided=True)
+            assert best - room < both.power(odds_ratio) < best + 1e-7
+            assert noisy.power(odds_ratio) < best + 1e-7
+
+
+def test_the_noisy_two_sided_test_is_weaker_and_so_not_called_umpu() -> None:
+    *_, both, noisy = every_rule(0.3, (9, 7, 6), approximate_dp(1.0))
+    assert noisy.power(4.0) < both.power(4.0) - 1e-3
+
+
+@pytest.mark.parametrize("base", [approximate_dp(0.5), approximate_dp(0.3, 0.01), gaussian_dp(0.4), STEPS], ids=repr)
+@pytest.mark.parametrize("distance", [2, 3])
+def test_more_power_than_the_route_of_group_privacy(base: TradeOff, distance: int) -> None:
+    # A DP test for neighbours, whose promise for groups of the semi-adjacent size is f, against the best test for f.
+    f = base.group(distance)
+    margins, odds = (16, 14, 12), ODDS[1:-1:2]
+    naive, best = every_rule(0.05, margins, base), every_rule(0.05, margins, f)
+    for rule, better in zip(naive[:3], best[:3], strict=True):
+        side = odds > 1.2 if rule.form == "greater" else odds < 0.8 if rule.form == "less" else np.abs(odds - 1) > 0.2
+        phi = rule.probability(corners(margins))
+        assert np.all(phi[1:] <= f.power(phi[:-1]) + 1e-13)  # it does satisfy Semi-DP with f
+        gain = (better.power(odds) - rule.power(odds))[side]
+        assert np.all(gain > 0.0)
+        assert gain.max() > 0.02
+
+
+@pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
+def test_p_values_and_rules_decide_alike(f: TradeOff) -> None:
+    margins = (9, 7, 6)
+    greater, less, _, noisy = every_rule(0.05, margins, f, 1.5)
+    given = {"rows": (9, 7), "column": 6, "tradeoff": f, "null": 1.5}
+    for u in np.linspace(-6, 13, 20):
+        for rule in (greater, less):
+            result = odds_ratio_test(u, **given, alternative=rule.form)  # type: ignore[arg-type]
+            assert (result.pvalue <= 0.05) == rule.rejects(u)
+    two_sided = odds_ratio_test(4.2, **given, alternative="two-sided")  # type: ignore[arg-type]
+    assert two_sided.unbiased_test(0.05) == noisy
+    # The chance of rejecting, from the noise: U at its quantiles.
+    noise = f.canonical_noise()
+    grid = (np.arange(20000) + 0.5) / 20000
+    for rule in (greater, less, noisy):
+        for corner in (0, 3, 6):
+            u = corner + np.asarray(noise.ppf(grid))
+            edges = {"greater": u >= rule.threshold, "less": u <= rule.threshold}
+            rejected = edges.get(rule.form, np.abs(u - rule.centre) > rule.threshold)
+            assert rule.probability(corner) == pytest.approx(rejected.mean(), abs=1e-4)
+            assert rule.rejects(u[17]) == bool(rejected[17])
+
+
+def test_two_sided_tests_are_centred_where_the_law_is_symmetric() -> None:
+    for rule in every_rule(0.05, (8, 8, 8), approximate_dp(0.7))[2:]:
+        assert rule.centre == pytest.approx(4.0, abs=1e-9)
+        phi = rule.probability(corners((8, 8, 8)))
+        np.testing.assert_allclose(phi, phi[::-1], atol=1e-12)
+
+
+def exact_masses(margins: tuple[int, int, int], sds: float) -> tuple[np.ndarray, np.ndarray]:
+    """Masses of the central law within some standard deviations, with 60 digits."""
+    r1, r2, c1 = margins
+    n = r1 + r2
+    mean = c1 * r1 / n
+    sd = math.sqrt(mean * (r2 / n) * (n - c1) / (n - 1))
+    x = np.arange(max(0, c1 - r2, int(mean - sds * sd)), min(r1, c1, int(mean + sds * sd)) + 1)
+    digits = ctx.dps
+    ctx.dps = 60
+    try:
+
+        def log_choose(n: int, k: int) -> arb:
+            return arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
+
+        first = int(x[0])
+        mass = (log_choose(r1, first) + log_choose(r2, c1 - first) - log_choose(n, c1)).exp()
+        found = []
+        for k in x.tolist():
+            found.append(float(mass))
+            mass = mass * ((r1 - k) * (c1 - k)) / ((k + 1) * (r2 - c1 + k + 1))
+    finally:
+        ctx.dps = digits
+    return x, np.array(found)
+
+
+@pytest.mark.parametrize(
+    ("margins", "tolerance"),
+    [((10**4, 9000, 8000), 1e-12), ((10**4, 10**4, 30), 1e-12), ((10**6, 900_000, 10**6), 1e-9)],
+)
+@pytest.mark.parametrize("f", [approximate_dp(1.0, 1e-6), gaussian_dp(0.3)], ids=repr)
+def test_size_with_large_margins(margins: tuple[int, int, int], tolerance: float, f: TradeOff) -> None:
+    x, weights = exact_masses(margins, 12.0)
+    for alpha in (0.05, 1e-5):
+        for rule in every_rule(alpha, margins, f):
+            phi = rule.probability(x)
+            assert math.fsum(weights * phi) == pytest.approx(alpha, abs=tolerance * alpha / 0.05, rel=0)
+            if rule.two_sided:
+                centred = x - math.fsum(weights * (x - x[0])) - x[0]
+                assert abs(math.fsum(weights * centred * phi)) < 1e-9
+
+
+def test_a_decision_is_one_draw() -> None:
+    rule = umpu_odds_ratio(0.05, rows=(9, 7), column=6, tradeoff=approximate_dp(1.0))
+    rng = np.random.default_rng(3)
+    chance = rule.probability(5)
+    rejected = sum(rule.decide(5, rng) for _ in range(4000))
+    # Four standard deviations: a false alarm in 16,000.
+    assert abs(rejected - 4000 * chance) < 4 * math.sqrt(4000 * chance * (1 - chance))
+    assert isinstance(rule.decide(5), bool)
+
+
+def test_bad_questions_to_a_rule() -> None:
+    given = {"rows": (9, 7), "column": 6, "tradeoff": approximate_dp(1.0)}
+    rule = umpu_odds_ratio(0.05, **given, alternative="two-sided")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="from 0 to 6"):
+        rule.probability(7)
+    with pytest.raises(ValueError, match="whole numbers"):
+        rule.probability(2.5)
+    with pytest.raises(ValueError, match="at least 0"):
+        rule.power([1.0, -2.0])
+    with pytest.raises(ValueError, match="needs the data"):
+        rule.rejects(3.0)
+    for alpha in (0.0, 1.0, 5):
+        with pytest.raises(ValueError, match="alpha"):
+            umpu_odds_ratio(alpha, **given)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'two-sided'"):
+        umpu_odds_ratio(0.05, **given, alternative="both")  # type: ignore[arg-type]
