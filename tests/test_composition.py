@@ -12,10 +12,12 @@ import pytest
 import scipy.linalg
 
 from bayesdp import Exact, Margins, Measured, Release, compose, is_nested
+from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import LatticeLaplace, ProjectedGaussian
 from bayesdp.noise import DiscreteGaussian
-from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler
+from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler, semi_adjacency
+from bayesdp.privacy._semi_enumerated import semi_adjacency_of_tables
 from bayesdp.queries import Identity, LinearQuery, Query, Totals
 
 LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
@@ -117,6 +119,30 @@ def test_nothing_is_left_to_protect() -> None:
     assert both.guarantee is None
     assert "nothing is protected" in str(both)
     assert both.fiber.determined().all()
+
+
+def test_the_semi_adjacent_parameter_of_the_joint_answers() -> None:
+    both = compose(exact(COUNTY), exact(EDUCATION))
+    own = both.semi_adjacency
+    # Each margin alone: somebody else with the label changes places. Both: in the worst table nobody has both labels.
+    assert [semi_adjacency(part.fiber).value for part in both.releases] == [2, 2]
+    assert (own.value, own.convention, own.infimum, own.method) == (3, "worst", 2, "one-way margins")
+    assert "Semi-adjacent parameter: 3 (from the worst database), 2 (infimum over databases);" in str(both)
+    tables = enumerate_fiber(both.fiber).reshape(-1, 6)
+    assert semi_adjacency_of_tables(tables) == (own.infimum, own.worst)
+
+
+def test_the_semi_adjacent_parameter_by_listing_or_unknown() -> None:
+    labels = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
+    small, large = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]]]), np.full((2, 2, 2), 60)
+    pairs = (Margins(labels, ["a", "b"]), Margins(labels, ["b", "c"]), Margins(labels, ["a", "c"]))
+    listed = compose(*(exact(query, small) for query in pairs))
+    # Two tables, of four records each, without a common record: everybody changes.
+    assert (listed.semi_adjacency.value, listed.semi_adjacency.method) == (4, "enumeration")
+    assert "by comparing all tables with these answers (2)" in " ".join(str(listed).split())
+    unknown = compose(*(exact(query, large) for query in pairs[:2]))
+    assert (unknown.semi_adjacency.value, unknown.semi_adjacency.method) == (None, "unknown")
+    assert "Semi-adjacent parameter: unknown (the exact answers are not one-way margins" in str(unknown)
 
 
 # ------------------------------------------------------------------------------------------------------ total loss

@@ -18,6 +18,7 @@ from bayesdp.noise import (
     ProjectedGaussian,
 )
 from bayesdp.privacy import DIFFERENCES, Difference, Guarantee, gaussian_epsilon, gaussian_pairs, pure_pairs
+from bayesdp.privacy.pairs import NORMS
 from bayesdp.release import Release
 
 __all__ = ["Loss", "common_kind", "loss_of", "neighbour_loss", "total"]
@@ -106,11 +107,21 @@ def loss_of(release: Release, difference: Difference, *, total_is_exact: bool) -
         if relation == "substitution" and not (same_total and steps == int(steps)):
             return None  # one of the two tables may have more records
         return stated.kind, _steps(stated, loss, steps)
+    if stated.unit not in NORMS:
+        return _within_adjacency(release, difference, stated)
     size = difference.size(stated.unit) / stated.parameters.get("sensitivity", 1.0)
     loss = {name: v for name, v in stated.parameters.items() if name != "sensitivity"}
     if stated.kind == "approximate":
         return (stated.kind, loss) if size <= _LONGER else None
     return stated.kind, _steps(stated, loss, size)
+
+
+def _within_adjacency(release: Release, difference: Difference, stated: Guarantee) -> tuple[str, Loss] | None:
+    """Semi-DP in a norm that a difference is not measured in: its worst loss, up to the number of records that it is for."""
+    adjacency = (release.mechanism or {}).get("adjacency")
+    if not isinstance(adjacency, int) or difference.l1 > 2.0 * adjacency:
+        return None
+    return stated.kind, dict(stated.pairs[0].loss)
 
 
 def _steps(stated: Guarantee, loss: Loss, steps: float) -> dict[str, float]:

@@ -1,36 +1,62 @@
 """The noise laws as PyMC distributions, each with a location: what the noise was added to.
 
-`DiscreteLaplace` and `DiscreteGaussian` are elementwise, for any real location. `LatticeLaplace`, `LatticeGaussian`,
-`ProjectedGaussian`, `ProjectedLaplace`, `ExtendedLaplace`, `CorrelatedGaussian` and `KNorm` have whole tables as values and
-keep ``invariants``. Parameters
+`DiscreteLaplace`, `DiscreteGaussian`, `Tulap` and `CanonicalNoise` are elementwise, for any real location. `LatticeLaplace`,
+`LatticeGaussian`,
+`ProjectedGaussian`, `ProjectedLaplace`, `ExtendedLaplace`, `CorrelatedGaussian`, `KNorm`, `SemiKNorm`, `SubspaceNorm` and
+`LatticeKNorm` have whole tables as values and keep ``invariants``. Parameters
 are named as PyMC names them (``mu``, ``sigma``, ``b``) and are scales of noise; the mechanisms of the same
 names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of projected Laplace noise, for invariants where
-its density is not available (`ProjectedLaplaceGivenRows`). In most models `bayesdp.observe` puts them in for you.
+its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
+`BoundaryInflatedLaplace` and the four discrete laws of such names are elementwise, with values between ``lower`` and
+``upper``. In most models `bayesdp.observe` puts them in for you.
 """
 
 from __future__ import annotations
 
+from bayesdp.distributions.bounded_discrete import (
+    BoundaryInflatedDiscreteGaussian,
+    BoundaryInflatedDiscreteLaplace,
+    TruncatedDiscreteGaussian,
+    TruncatedDiscreteLaplace,
+)
+from bayesdp.distributions.bounded_laplace import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.distributions.canonical_noise import CanonicalNoise
 from bayesdp.distributions.correlated_gaussian import CorrelatedGaussian
 from bayesdp.distributions.discrete_gaussian import DiscreteGaussian
 from bayesdp.distributions.discrete_laplace import DiscreteLaplace
 from bayesdp.distributions.extended_laplace import ExtendedLaplace
 from bayesdp.distributions.k_norm import KNorm
 from bayesdp.distributions.lattice_gaussian import LatticeGaussian
+from bayesdp.distributions.lattice_k_norm import LatticeKNorm
 from bayesdp.distributions.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.projected_gaussian import ProjectedGaussian
 from bayesdp.distributions.projected_laplace import ProjectedLaplace
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
+from bayesdp.distributions.semi_k_norm import SemiKNorm
+from bayesdp.distributions.subspace_norm import SubspaceNorm
+from bayesdp.distributions.tulap import Tulap
 
 __all__ = [
+    "BoundaryInflatedDiscreteGaussian",
+    "BoundaryInflatedDiscreteLaplace",
+    "BoundaryInflatedLaplace",
+    "CanonicalNoise",
     "CorrelatedGaussian",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ExtendedLaplace",
     "KNorm",
     "LatticeGaussian",
+    "LatticeKNorm",
     "LatticeLaplace",
     "ProjectedGaussian",
     "ProjectedLaplace",
     "ProjectedLaplaceGivenRows",
     "RowSpaceNoise",
+    "SemiKNorm",
+    "SubspaceNorm",
+    "TruncatedDiscreteGaussian",
+    "TruncatedDiscreteLaplace",
+    "TruncatedLaplace",
+    "Tulap",
 ]

@@ -13,7 +13,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
-from bayesdp.hulls import SymmetricHull
+from bayesdp.hulls import Hull, SensitivityHull
 from bayesdp.invariants import Invariants
 
 __all__ = ["GaugeOp", "table_gauge"]
@@ -29,12 +29,12 @@ class GaugeOp(Op):
 
     Parameters
     ----------
-    hull : SymmetricHull
+    hull : Hull
     """
 
     __props__ = ("hull",)
 
-    def __init__(self, hull: SymmetricHull) -> None:
+    def __init__(self, hull: Hull) -> None:
         self.hull = hull
 
     def make_node(self, *inputs: Any) -> Apply[Any]:
@@ -96,13 +96,13 @@ def _in_python(op: GaugeOp, node: Any, **_: Any) -> tuple[Any, None]:
     return gauge, None
 
 
-def table_gauge(difference: Any, hull: SymmetricHull, invariants: Invariants) -> Any:
+def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
     """Gauge of ``Q^T z`` for tables z, also off the subspace: of their projection.
 
     Parameters
     ----------
     difference : tensor variable, shape (..., *table)
-    hull : SymmetricHull
+    hull : Hull
         In the coordinates of the invariants.
     invariants : Invariants
 
@@ -125,9 +125,12 @@ def table_gauge(difference: Any, hull: SymmetricHull, invariants: Invariants) ->
     lead = [difference.shape[i] for i in range(difference.ndim - ndim)]
     flat = difference.reshape((-1, cells))
     gauges: Any
-    if hull.boundary is None:
+    if isinstance(hull, SensitivityHull) and hull.is_l1:
+        tables = pt.dot(pt.dot(flat, basis.T), basis)
+        gauges = pt.sum(pt.abs(tables), axis=1) / hull.reach
+    elif hull.facets is None:
         op: Any = GaugeOp(hull)
         gauges = op(pt.dot(flat, basis.T))[0]
     else:
-        gauges = pt.max(pt.abs(pt.dot(flat, (hull.boundary.forms @ basis).T)), axis=1)
+        gauges = pt.max(pt.abs(pt.dot(flat, (hull.facets.forms @ basis).T)), axis=1)
     return gauges.reshape(lead) if lead else gauges[0]

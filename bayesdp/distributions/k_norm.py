@@ -13,24 +13,29 @@ from pymc.logprob.abstract import _logprob
 from bayesdp.distributions._gauge import table_gauge
 from bayesdp.distributions._parameters import checked_location, scale
 from bayesdp.distributions._table import TableNoiseRV, applied, nearest_table
-from bayesdp.hulls import SymmetricHull, shared
+from bayesdp.hulls import Hull, SymmetricHull, shared
 from bayesdp.invariants import Invariants
 from bayesdp.noise.k_norm import KNorm as KNormLaw
 
 __all__ = ["KNorm"]
 
 
-class KNormRV(TableNoiseRV):
+class HullNormRV(TableNoiseRV):
+    """Random variable of the laws on real numbers that a polytope gives the norm of."""
+
+    dtype = "float64"
+    __props__ = (*TableNoiseRV.__props__, "hull")
+
+    def __init__(self, invariants: Invariants, hull: Hull, **props: Any) -> None:
+        self.hull = hull
+        super().__init__(invariants, **props)
+
+
+class KNormRV(HullNormRV):
     """Random variable of `KNorm`."""
 
     name = "k_norm"
-    dtype = "float64"
     _print_name = ("KNorm", r"\operatorname{KNorm}")
-    __props__ = (*TableNoiseRV.__props__, "hull")
-
-    def __init__(self, invariants: Invariants, hull: SymmetricHull, **props: Any) -> None:
-        self.hull = hull
-        super().__init__(invariants, **props)
 
     def law(self, scale: float) -> KNormLaw:
         """Give the noise law at one epsilon."""
@@ -47,8 +52,8 @@ class KNorm(pm.Continuous):
     density is finite for tables that break the invariants too: in a model, membership is decided by the exact part of a
     release alone.
 
-    The norm is a maximum of linear forms where the facets of K can be found, and a linear program of some milliseconds
-    elsewhere. It has a gradient almost everywhere.
+    The norm is a maximum of linear forms where the facets of K can be found, and a linear program elsewhere, of microseconds to
+    some milliseconds. It has a gradient almost everywhere.
 
     Parameters
     ----------
@@ -107,8 +112,8 @@ class KNorm(pm.Continuous):
         return nearest_table(rv, mu)
 
 
-@_logprob.register(KNormRV)
-def _k_norm_logp(op: KNormRV, values: Any, rng: Any, size: Any, mu: Any, epsilon: Any, **_: Any) -> Any:
+@_logprob.register(HullNormRV)
+def _k_norm_logp(op: HullNormRV, values: Any, rng: Any, size: Any, mu: Any, epsilon: Any, **_: Any) -> Any:
     [value] = values
     gauge = table_gauge(value - mu, op.hull, op.invariants)
     density = op.hull.dimension * pt.log(epsilon) - (op.hull.log_cone_mass or 0.0) - epsilon * gauge

@@ -57,8 +57,9 @@ class LatticeGaussian(pm.Discrete):
     Raises
     ------
     NotImplementedError
-        If sigma is not a constant and no closed form of Z is known: disjoint totals, free cells, 2 x 2 and
-        2 x c tables. For a constant sigma, an unknown Z is left out.
+        If sigma is not a constant and Z is not computed for these invariants. Where it is, it is for every positive
+        sigma, with its gradient: see ``bayesdp.noise.LatticeGaussian.log_normaliser``. For a constant sigma, an
+        unknown Z is left out.
 
     See Also
     --------
@@ -92,7 +93,8 @@ class LatticeGaussian(pm.Discrete):
         if not known and not isinstance(width, TensorConstant):
             raise NotImplementedError(
                 f"sigma must be a constant here: the normaliser of the lattice Gaussian law with these "
-                f"invariants ({invariants!r}) depends on sigma and has no closed form known to us"
+                f"invariants ({invariants!r}) depends on sigma, and they have neither a closed form nor few enough "
+                f"dimensions to count ({invariants.dimension}). Give the sigma that was published, as a number"
             )
         return super().dist([location, width], invariants=invariants, **kwargs)
 

@@ -60,8 +60,9 @@ class LatticeLaplace(pm.Discrete):
     Raises
     ------
     NotImplementedError
-        If epsilon is not a constant and no closed form of Z is known: disjoint totals, free cells, 2 x 2 and
-        2 x c tables in l1, or one free number. For a constant epsilon, an unknown Z is left out.
+        If epsilon is not a constant and Z is not computed for these invariants. Where it is, it is for every
+        positive epsilon, with its gradient: see ``bayesdp.noise.LatticeLaplace.log_normaliser``. For a constant
+        epsilon, an unknown Z is left out.
 
     See Also
     --------
@@ -96,7 +97,8 @@ class LatticeLaplace(pm.Discrete):
         if not known and not isinstance(rate, TensorConstant):
             raise NotImplementedError(
                 f"epsilon must be a constant here: the normaliser of the {norm} lattice Laplace law with "
-                f"these invariants ({invariants!r}) depends on epsilon and has no closed form known to us"
+                f"these invariants ({invariants!r}) depends on epsilon, and they have neither a closed form nor few "
+                f"enough dimensions to count ({invariants.dimension}). Give the epsilon that was published, as a number"
             )
         return super().dist([location, rate], invariants=invariants, norm=norm, **kwargs)
 

@@ -15,6 +15,7 @@ from bayesdp._validate import finite_array, shown
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
+from bayesdp.noise.bounded import BoundedLaw
 from bayesdp.queries import MatrixPart, Query
 
 __all__ = [
@@ -109,6 +110,8 @@ def checked_noisy(query: Query, values: Any, law: NoiseLaw, unmeasured: Mask) ->
         )
     flat[hidden] = 0
     finite = finite_array(array, "values", query.answer_name)
+    if isinstance(law, BoundedLaw):
+        _check_inside(query, finite, law, hidden)
     if not law.integer:
         return finite.astype(np.float64)
     fractional = np.flatnonzero(finite.reshape(-1) != np.rint(finite.reshape(-1)))
@@ -123,21 +126,36 @@ def checked_noisy(query: Query, values: Any, law: NoiseLaw, unmeasured: Mask) ->
     return finite.astype(np.int64)
 
 
+def _check_inside(query: Query, values: Any, law: BoundedLaw, hidden: Mask) -> None:
+    """A law within bounds cannot give a value outside them."""
+    outside = np.flatnonzero(law.outside(values).reshape(-1) & ~hidden)
+    if outside.size:
+        where = int(outside[0])
+        low, high = (np.broadcast_to(side, query.shape).reshape(-1)[where] for side in law.bounds)
+        raise ValueError(
+            f"values must lie within the bounds of the law {law.name!r}, {low:.17g} to {high:.17g}, but "
+            f"{query.answer_name(where)} is {values.reshape(-1)[where].item()!r}"
+        )
+
+
 def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeasured: Mask) -> None:
     """What the law asks of the query, of its invariants and of unpublished cells."""
     for item in fields(law):  # type: ignore[arg-type]  # laws are dataclasses
         scale = getattr(law, item.name)
-        if isinstance(scale, np.ndarray) and law.support != "subspace":
-            try:
-                fits = np.broadcast_shapes(scale.shape, query.shape) == query.shape
-            except ValueError:
-                fits = False
-            if not fits:
+        if isinstance(scale, np.ndarray) and law.independent:  # other arrays are no scales of answers
+            if not _fits(scale.shape, query.shape):
                 raise ValueError(
                     f"{item.name} of the law {law.name!r} has shape {scale.shape}, which does not fit the "
                     f"answers of the query, of shape {query.shape}"
                 )
-    if law.support == "integers":
+    if isinstance(law, BoundedLaw):
+        for side in law.bounds:
+            if isinstance(side, np.ndarray) and not _fits(side.shape, query.shape):
+                raise ValueError(
+                    f"bounds of the law {law.name!r} have shape {side.shape}, which does not fit the answers of the query, "
+                    f"of shape {query.shape}"
+                )
+    if law.independent:
         if invariants is not None:
             raise ValueError(
                 f"noise of the law {law.name!r} is independent in each cell, so invariants must be None; "
@@ -157,6 +175,14 @@ def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeas
         )
     if invariants is not None and not invariants.frame.same_cells(query.frame):
         raise ValueError("invariants of the noise must be about the table of the query (same dimensions and labels)")
+
+
+def _fits(shape: tuple[int, ...], answers: tuple[int, ...]) -> bool:
+    """Whether a parameter has one entry for each answer, or spreads over them."""
+    try:
+        return np.broadcast_shapes(shape, answers) == answers
+    except ValueError:
+        return False
 
 
 def has_negative_entry(query: Query) -> Mask:

@@ -134,10 +134,10 @@ class Measured:
         invariants : Invariants, optional
             Used by lattice and projected laws whose own invariants were left open.
         """
-        own = self.invariants if self.law.support != "integers" else None
+        own = None if self.law.independent else self.invariants
         if own is not None:
             own = Invariants(on_frame(own.query, frame), frame)
-        elif self.law.support != "integers":
+        elif not self.law.independent:
             own = invariants
         query = on_frame(self.query, frame)
         if query is self.query and own == self.invariants:

@@ -13,7 +13,17 @@ name in files            mechanism              noise
 ``k-norm``               `KNorm`                reals, pure differential privacy, least noise of its kind
 ``discrete-laplace``     `DiscreteLaplace`      integers, pure; independent, no invariants
 ``discrete-gaussian``    `DiscreteGaussian`     integers, concentrated or approximate; independent, no invariants
+``canonical-noise``      `CanonicalNoise`       reals, pure, approximate or Gaussian; independent, no invariants
 =======================  =====================  ===============================================================
+
+Semi-DP, for tables with the same invariants that are a few records apart: ``semi-gaussian`` (`SemiGaussian`), ``semi-k-norm`` and
+``semi-lattice-k-norm`` (`SemiKNorm`, `SemiLatticeKNorm`: least noise of their kind), ``semi-norm`` and ``semi-lattice-laplace``
+(`SemiNorm`, `SemiLatticeLaplace`: noise of the l1, l2 and l-infinity norm), ``semi-projected-laplace`` (`SemiProjectedLaplace`);
+`semi_project` projects any additive noise.
+
+Within public bounds there are `TruncatedLaplace` and `BoundaryInflatedLaplace` for statistics, which publish a
+`StatisticRelease`, and ``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``,
+``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` for counts in tables.
 
 `certify` estimates how many sweeps a Markov chain of lattice noise needs, and what it costs in delta.
 
@@ -26,6 +36,14 @@ A new mechanism is a new module with a `Mechanism` subclass, imported here.
 from __future__ import annotations
 
 from bayesdp.mechanisms.base import Mechanism, mechanism_names
+from bayesdp.mechanisms.bounded_counts import (
+    BoundaryInflatedDiscreteGaussian,
+    BoundaryInflatedDiscreteLaplace,
+    TruncatedDiscreteGaussian,
+    TruncatedDiscreteLaplace,
+)
+from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, StatisticMechanism, TruncatedLaplace
+from bayesdp.mechanisms.canonical import CanonicalNoise
 from bayesdp.mechanisms.certify import Certificate, certify
 from bayesdp.mechanisms.correlated_gaussian import CorrelatedGaussian
 from bayesdp.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
@@ -38,9 +56,19 @@ from bayesdp.mechanisms.lattice_gaussian import LatticeGaussian
 from bayesdp.mechanisms.lattice_laplace import LatticeLaplace
 from bayesdp.mechanisms.projected_gaussian import ProjectedGaussian
 from bayesdp.mechanisms.projected_laplace import ProjectedLaplace
+from bayesdp.mechanisms.semi_gaussian import SemiGaussian
+from bayesdp.mechanisms.semi_k_norm import SemiKNorm, SemiLatticeKNorm
+from bayesdp.mechanisms.semi_lattice_laplace import SemiLatticeLaplace
+from bayesdp.mechanisms.semi_norm import SemiNorm
+from bayesdp.mechanisms.semi_projection import SemiProjectedLaplace, SemiProjectedMechanism, semi_project
+from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease
 
 __all__ = [
     "Agent",
+    "BoundaryInflatedDiscreteGaussian",
+    "BoundaryInflatedDiscreteLaplace",
+    "BoundaryInflatedLaplace",
+    "CanonicalNoise",
     "Certificate",
     "CorrelatedGaussian",
     "DiscreteGaussian",
@@ -54,9 +82,23 @@ __all__ = [
     "Piece",
     "ProjectedGaussian",
     "ProjectedLaplace",
+    "SemiGaussian",
+    "SemiKNorm",
+    "SemiLatticeKNorm",
+    "SemiLatticeLaplace",
+    "SemiNorm",
+    "SemiProjectedLaplace",
+    "SemiProjectedMechanism",
+    "StatisticGuarantee",
+    "StatisticMechanism",
+    "StatisticRelease",
+    "TruncatedDiscreteGaussian",
+    "TruncatedDiscreteLaplace",
+    "TruncatedLaplace",
     "assemble",
     "certify",
     "extend",
     "mechanism_names",
     "project",
+    "semi_project",
 ]

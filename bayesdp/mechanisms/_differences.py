@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.basis import integer_kernel
-from bayesdp.lattices.families import product_families
+from bayesdp.lattices.families import family_sizes
 from bayesdp.lattices.listed import short_combinations
 from bayesdp.privacy import DIFFERENCES, Difference
 
-__all__ = ["kept_differences"]
+__all__ = ["found_changes", "kept_differences"]
 
 _ADDED = Difference("one record added to or removed from a cell that no invariant counts", 1.0, 1.0)
 
@@ -41,29 +43,28 @@ def kept_differences(invariants: Invariants) -> tuple[Difference, ...]:
         return _of_sums(invariants.nested)
     columns = sp.csc_array(invariants.matrix)
     columns.sort_indices()
+    ends = columns.indptr
+    counted = np.flatnonzero(np.diff(ends))
+    uncounted = columns.shape[1] - len(counted)
     seen: set[tuple[bytes, bytes]] = set()
-    found: list[Difference] = []
-    for cell in range(columns.shape[1]):
-        own = slice(columns.indptr[cell], columns.indptr[cell + 1])
-        column = (columns.indices[own].tobytes(), columns.data[own].tobytes())
-        if column in seen and DIFFERENCES["substitution"] not in found:
-            found.append(DIFFERENCES["substitution"])
-        if column == (b"", b"") and _ADDED not in found:
-            found.append(_ADDED)
-        seen.add(column)
+    for cell in counted.tolist():
+        own = slice(ends[cell], ends[cell + 1])
+        seen.add((columns.indices[own].tobytes(), columns.data[own].tobytes()))
+    found = [_ADDED] if uncounted else []
+    if uncounted > 1 or len(seen) < len(counted):
+        found.append(DIFFERENCES["substitution"])
     return tuple(found) if found else _shortest(invariants)
 
 
 def _of_sums(nested: NestedSums) -> tuple[Difference, ...]:
-    cells = math.prod(axis.size for axis in nested.axes)
     found: list[Difference] = []
-    for factors in product_families(nested, np.ones(cells, dtype=np.bool_)):
-        blocks = len(factors)
+    for sizes in family_sizes(nested):
+        blocks = len(sizes)
         if blocks == 1:
             found.append(DIFFERENCES["substitution"])
         elif blocks == 2:
             found.append(DIFFERENCES["2x2 move"])
-            if all(any(len(own) >= 3 for own in classes) for classes in factors):
+            if min(sizes) >= 3:
                 found.append(DIFFERENCES["3-cycle"])
         else:
             size, name = 2.0**blocks, "x".join("2" * blocks)
@@ -79,9 +80,7 @@ def _of_sums(nested: NestedSums) -> tuple[Difference, ...]:
 
 
 def _shortest(invariants: Invariants) -> tuple[Difference, ...]:
-    if invariants.frame.size > _GENERAL_CELLS:
-        return ()
-    vectors = short_combinations(integer_kernel(invariants.matrix.toarray()))
+    vectors = found_changes(invariants)
     if not len(vectors):
         return ()
     shortest = vectors[np.argmin(np.abs(vectors).sum(axis=1))].astype(np.float64)
@@ -92,3 +91,11 @@ def _shortest(invariants: Invariants) -> tuple[Difference, ...]:
             float(np.linalg.norm(shortest)),
         ),
     )
+
+
+@lru_cache(maxsize=8)
+def found_changes(invariants: Invariants) -> npt.NDArray[np.int64]:
+    """Short changes of a table that keep general invariants, shape (changes, cells); none where it is too large to search."""
+    if invariants.frame.size > _GENERAL_CELLS:
+        return np.zeros((0, invariants.frame.size), dtype=np.int64)
+    return short_combinations(integer_kernel(invariants.matrix.toarray()))

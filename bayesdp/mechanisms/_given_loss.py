@@ -14,7 +14,7 @@ from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
 from bayesdp.privacy.pairs import checked_parameters
 
-__all__ = ["GivenGuarantee", "checked_loss", "given_guarantee", "group_loss"]
+__all__ = ["GivenGuarantee", "checked_loss", "given_guarantee", "group_loss", "semi_given_guarantee"]
 
 _KINDS = {("epsilon",): "pure", ("epsilon", "delta"): "approximate", ("rho",): "zcdp", ("mu",): "gdp"}
 
@@ -130,6 +130,41 @@ def given_guarantee(
         {**loss, "sensitivity": size},
         "l1",
         tuple(rows),
+        determined_cells=determined_cells,
+        simulated=simulated,
+        caveats=caveats,
+    )
+
+
+def semi_given_guarantee(
+    loss: Mapping[str, float],
+    words: str,
+    size: float,
+    caveats: tuple[str, ...],
+    determined_cells: tuple[str, ...] = (),
+    *,
+    trusted_sampler: bool,
+    simulated: bool = False,
+) -> Guarantee:
+    """The guarantee of Semi-DP that is a stated loss for the pairs of tables it protects.
+
+    Parameters
+    ----------
+    loss : mapping
+        As `checked_loss` accepts it.
+    words : str
+        These pairs.
+    size : float
+        The largest l1 distance of a pair.
+    caveats, determined_cells, trusted_sampler, simulated
+        As in `given_guarantee`.
+    """
+    kind = GivenGuarantee if not trusted_sampler else Guarantee
+    return kind(
+        _KINDS[tuple(loss)],
+        {**loss, "sensitivity": size},
+        "l1",
+        (PairLoss(words, size, "l1", loss),),
         determined_cells=determined_cells,
         simulated=simulated,
         caveats=caveats,

@@ -1,93 +1,333 @@
-"""How long the smallest differences that change no invariant are, in a norm that is not the same for all of them."""
+"""How far the smallest differences that change no invariant move the answers, in the norm of a mechanism.
+
+A guarantee for neighbouring tables is about tables that the invariants may tell apart. Restated on the tables that conform
+to the invariants (Gao, Gong and Yu, 2022, Section 2), it is about differences z with ``A z = 0``: for each kind of them, the
+largest length of what z changes in the answers. Found, in this order,
+
+- by counting, for sums (`bayesdp.mechanisms._sum_lengths`), and as products, in Helmert coordinates: tables of any size;
+- by listing all differences of the kind;
+- else as an upper bound: of two moves that make a 3-cycle, or of as many neighbouring steps as the difference takes.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.distance import pdist
+import scipy.sparse as sp
 
-from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._differences import kept_differences
+from bayesdp._nested import NestedSums
+from bayesdp.mechanisms._differences import found_changes, kept_differences
+from bayesdp.mechanisms._kept_moves import block_codes, count_cycles, cycles, partitions, product_moves, rules
+from bayesdp.mechanisms._rulers import RECORDS, Ruler
+from bayesdp.mechanisms._sum_lengths import changed_answers
 from bayesdp.privacy import DIFFERENCES, Difference
+from bayesdp.privacy._farthest import distinct_columns, largest_distance
+from bayesdp.privacy._helmert_lengths import move_l1
+from bayesdp.queries import SumPart
 
-__all__ = ["kept_lengths"]
+__all__ = ["AT_MOST", "LARGEST", "KeptLength", "kept_lengths"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_CELLS = 400
-"""Larger tables: pairs of cells would be too many to compare."""
+LARGEST = " (the largest loss of all such pairs)"
+AT_MOST = " (an upper bound of the loss of all such pairs)"
 
-_COMPARED = 10_000_000
-"""Largest number of comparisons of pairs of cells."""
+_CELLS = 3000
+"""Cells whose answers are written out."""
+
+_NUMBERS = 30_000_000
+"""Cells times coordinates that are written out."""
+
+_WORK = 150_000_000
+"""Numbers looked at in a list of differences."""
+
+_PRODUCTS = 2_000_000_000
+"""Pairs of cells times coordinates: about a second."""
 
 
-def kept_lengths(invariants: Invariants, images: Floats) -> list[tuple[Difference, float]]:
-    """The largest length of each kind of difference, over all differences of the kind; kinds not known are left out.
+@dataclass(frozen=True)
+class KeptLength:
+    """One kind of difference that keeps the invariants, and how long it gets.
 
-    Known are one record that comes or goes, one that changes its cell, and moves on four cells; in tables of at most 400
-    cells. All of them are compared.
-
-    Parameters
+    Attributes
     ----------
-    invariants : Invariants
-        Of the table.
-    images : numpy.ndarray, shape (cells, n)
-        What a record in each cell adds; the length is the l2 norm there.
+    difference : Difference
+    size : float
+        The largest length of all differences of the kind, or an upper bound of it.
+    words : str
+        What to add to the relation: `LARGEST`, `AT_MOST`, or nothing where all differences of the kind are equally long.
+    """
 
-    Returns
-    -------
-    list of (Difference, float)
+    difference: Difference
+    size: float
+    words: str
+
+
+def kept_lengths(ruler: Ruler) -> tuple[KeptLength, ...]:
+    """The largest length of each kind of difference that keeps the invariants, over all differences of the kind.
+
+    Empty only where general invariants of a large table leave no kind that is known.
 
     Examples
     --------
-    >>> from bayesdp.queries import Totals
-    >>> total = Invariants(Totals({"county": ["A", "B", "C"]}))
-    >>> [(kind.l1, size) for kind, size in kept_lengths(total, np.array([[1.0], [2.0], [5.0]]))]
-    [(2.0, 4.0)]
+    >>> from bayesdp.invariants import Invariants
+    >>> from bayesdp.queries import Identity, Margins
+    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
+    >>> both = Invariants(Margins(table, ["county"], ["education"]))
+    >>> stack = Identity(table) + Identity(table)
+    >>> [(own.difference.l1, own.size) for own in kept_lengths(Ruler(stack, both, "substitution", 4.0, "l1"))]
+    [(4.0, 8.0)]
     """
-    if invariants.frame.size > _CELLS:
-        return []
-    columns = np.asarray(invariants.matrix.toarray().T)
-    found = []
-    for difference in kept_differences(invariants):
-        size: float | None = None
-        if difference == DIFFERENCES["substitution"]:
-            size = _longest_difference(columns, images)
-        elif difference == DIFFERENCES["2x2 move"]:
-            size = _longest_move(columns, images)
-        elif difference.l1 == 1.0:
-            size = float(np.linalg.norm(images[~columns.any(axis=1)], axis=1).max())
+    nested = ruler.invariants.nested
+    if nested is None:
+        return _general(ruler)
+    found: dict[Difference, KeptLength] = {}
+    alike = ruler.query.is_identity and (ruler.norm == "K" or ruler.coordinates is None)
+    for difference in kept_differences(ruler.invariants):
+        size = _exact(ruler, nested, difference)
         if size is not None:
-            found.append((difference, size))
-    return found
+            found[difference] = KeptLength(difference, size, "" if alike else LARGEST)
+            continue
+        bound = _steps(ruler, difference.l1)
+        move = found.get(DIFFERENCES["2x2 move"])
+        if difference == DIFFERENCES["3-cycle"] and move is not None and _is_two_moves(nested):
+            bound = min(bound, 2.0 * move.size)
+        found[difference] = KeptLength(difference, bound, AT_MOST)
+    return tuple(found.values())
 
 
-def _groups(columns: Ints) -> list[Ints]:
-    """Positions of equal rows, group by group; of at least two."""
-    if not columns.shape[1]:
-        return [np.arange(len(columns))]
-    _, group = np.unique(columns, axis=0, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    cuts = np.flatnonzero(np.diff(group[order])) + 1
-    return [own for own in np.split(order, cuts) if own.size > 1]
+def _steps(ruler: Ruler, l1: float) -> float:
+    """At most: as many neighbouring steps as lead from one table to the other, if they have the same number of records."""
+    return l1 / RECORDS[ruler.neighbours] * ruler.step
 
 
-def _longest_difference(columns: Ints, images: Floats) -> float:
-    return max(float(pdist(images[own]).max()) for own in _groups(columns))
+def _exact(ruler: Ruler, nested: NestedSums, difference: Difference) -> float | None:
+    """The largest length of a kind of move on nested sums; None where it is neither counted nor listed."""
+    cycle = difference == DIFFERENCES["3-cycle"]
+    blocks = 2 if cycle else round(math.log2(difference.l1))
+    if ruler.sums:
+        changed = changed_answers(nested.parts, ruler.sums, blocks, cycle=cycle)
+        if changed is not None:
+            return ruler.of_count(changed)
+    if ruler.helmert and not cycle and (size := _product_of_blocks(ruler, nested, blocks)) is not None:
+        return size
+    if blocks == 1:
+        return _substituted(ruler)
+    return _listed(ruler, nested, blocks, cycle=cycle)
 
 
-def _longest_move(columns: Ints, images: Floats) -> float | None:
-    """Two pairs of cells with the same sum of columns: +1 on the one and -1 on the other keeps the invariants."""
-    first, second = np.triu_indices(len(columns), 1)
-    groups = _groups(columns[first] + columns[second])
-    if sum(own.size**2 for own in groups) > _COMPARED:
+def _is_two_moves(nested: NestedSums) -> bool:
+    """Whether every 3-cycle that changes no sum is two 2x2 moves that change none.
+
+    It is if all labels of one side agree in each sum. The other way to cancel takes a sum in which two labels of a side agree
+    and a third does not, on both sides.
+    """
+
+    def all_or_none(block: tuple[int, ...], levels: tuple[int, ...]) -> bool:
+        code, _ = block_codes(nested, block, levels)
+        return len(np.unique(code)) in (1, len(code))
+
+    return all(
+        any(all_or_none(block, levels) for block in split)
+        for split in partitions(len(nested.axes), 2)
+        for levels in nested.generators
+    )
+
+
+def _product_of_blocks(ruler: Ruler, nested: NestedSums, blocks: int) -> float | None:
+    """Product moves in Helmert coordinates: the product of what each block has."""
+    answers = ruler.invariants.through(ruler.query).nested
+    [part] = ruler.query.parts
+    if answers is None or not isinstance(part, SumPart):
         return None
-    longest = 0.0
+    axis_of = {d: i for i, d in enumerate(d for d, level in enumerate(part.levels) if level is not None)}
+    best = 0.0
+    for split in partitions(len(nested.axes), blocks):
+        for rule in rules(nested, split):
+            size = 1.0
+            for block in split:
+                own = [d for d in block if d in axis_of]
+                if not own:  # the answers do not tell the labels of this block apart
+                    size = 0.0
+                    break
+                classes = [_answer_classes(part.codes[d], nested.axes[d].codes[rule[d]]) for d in own]
+                try:
+                    size *= move_l1([answers.axes[axis_of[d]] for d in own], classes)
+                except NotImplementedError:
+                    return None
+            best = max(best, size)
+    return best
+
+
+def _answer_classes(answer: Ints, rule: Ints) -> Ints:
+    """Classes of the labels of an answer: of one class if labels of the table that agree under the rule lead to both.
+
+    The partitions are nested: the rule either joins whole answers, or takes labels of different answers for different.
+    """
+    return np.asarray(rule[np.unique(answer, return_index=True)[1]])
+
+
+def _listed(ruler: Ruler, nested: NestedSums, blocks: int, *, cycle: bool) -> float | None:
+    """The longest of all differences of a kind, if they are few enough to be listed."""
+    images = _cell_images(ruler)
+    if images is None:
+        return None
+    ends = 6 if cycle else 2**blocks
+    gram = images @ images.T if ruler.norm == "l2" and len(images) ** 2 * images.shape[1] <= _PRODUCTS else None
+    most = _WORK // (ends * (ends + 1) // 2 if gram is not None else ends * images.shape[1])
+    if cycle:
+        signs = np.array([1, 1, 1, -1, -1, -1])
+        moves: Iterator[Ints] | None = cycles(nested) if count_cycles(nested) <= most else None
+    else:
+        signs = np.array([(-1) ** bin(end).count("1") for end in range(ends)])
+        moves = product_moves(nested, blocks, most)
+    if moves is None:
+        return None
+    if gram is not None:
+        return _longest_by_gram(images, gram, moves, signs)
+    best, measured = 0.0, 0
+    for cells in moves:
+        step = max(4_000_000 // images.shape[1], 1)
+        for start in range(0, len(cells), step):
+            points = sum(sign * images[own] for sign, own in zip(signs, cells[start : start + step].T, strict=True))
+            own = np.unique(np.asarray(points), axis=0) if ruler.norm == "K" else np.asarray(points)
+            measured += len(own)
+            if ruler.norm == "K" and measured > ruler.most:
+                return None
+            best = max(best, float(ruler.lengths(own).max(initial=0.0)))
+    return best
+
+
+def _longest_by_gram(images: Floats, gram: Floats, moves: Iterator[Ints], signs: Ints) -> float:
+    best, where = -1.0, np.zeros(len(signs), dtype=np.int64)
+    for cells in moves:
+        if not len(cells):
+            continue
+        squares = np.zeros(len(cells))
+        for i in range(len(signs)):
+            squares += gram[cells[:, i], cells[:, i]]
+            for j in range(i):
+                squares += (2.0 * signs[i] * signs[j]) * gram[cells[:, i], cells[:, j]]
+        top = int(np.argmax(squares))
+        if squares[top] > best:
+            best, where = float(squares[top]), cells[top]
+    # Measured again: inner products cancel where the images are long and the difference is short.
+    return float(np.linalg.norm(signs @ images[where])) if best >= 0.0 else 0.0
+
+
+def _cell_images(ruler: Ruler) -> Floats | None:
+    """What a record in each cell adds to the coordinates, shape (cells, n); None for large tables."""
+    cells = ruler.invariants.frame.size
+    if cells > _CELLS or cells * ruler.query.rows > _NUMBERS:
+        return None
+    return ruler.images(sp.csc_array(ruler.query.matrix))
+
+
+def _general(ruler: Ruler) -> tuple[KeptLength, ...]:
+    """General invariants: a record that comes or goes or changes its cell, or the smallest change that was found."""
+    found = []
+    for difference in kept_differences(ruler.invariants):
+        if difference == DIFFERENCES["substitution"]:
+            size = _substituted(ruler)
+            bound = _steps(ruler, difference.l1)
+            found.append(
+                KeptLength(difference, bound, AT_MOST) if size is None else KeptLength(difference, size, LARGEST)
+            )
+        elif difference.l1 == 1.0:
+            size = _added(ruler)
+            bound = _steps(ruler, difference.l1)
+            found.append(
+                KeptLength(difference, bound, AT_MOST) if size is None else KeptLength(difference, size, LARGEST)
+            )
+        else:
+            found.append(_smallest(ruler, difference))
+    if found and not any(own.size for own in found):
+        found += _smallest_that_shows(ruler)
+    return tuple(found)
+
+
+def _substituted(ruler: Ruler) -> float | None:
+    """One record changes between two cells that all invariants treat alike."""
+    if len(ruler.sums) == 1:
+        [part] = ruler.sums
+        group, answer = _column_groups(ruler.invariants.matrix), part.row_of_cell
+        apart = len(np.unique(group * part.rows + answer)) > len(np.unique(group))
+        return ruler.of_count(2) if apart else 0.0
+    columns = sp.csc_array(ruler.query.matrix)
+    reps = distinct_columns(sp.csc_array(sp.vstack([ruler.invariants.matrix, columns])))
+    group = _column_groups(sp.csr_array(ruler.invariants.matrix[:, reps]))
+    order = np.argsort(group, kind="stable")
+    groups = [reps[own] for own in np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if own.size > 1]
+    pairs = sum(own.size * (own.size - 1) // 2 for own in groups)
+    wide = max((own.size for own in groups), default=0)
+    if wide > _CELLS or wide * ruler.query.rows > _NUMBERS or pairs * ruler.query.rows > _PRODUCTS:
+        return None
+    if ruler.norm == "K" and pairs > ruler.most:
+        return None
+    best = 0.0
     for own in groups:
-        a, b = first[own], second[own]
-        length = pdist(images[a] + images[b])
-        i, j = np.triu_indices(own.size, 1)
-        apart = (a[i] != a[j]) & (a[i] != b[j]) & (b[i] != a[j]) & (b[i] != b[j])
-        longest = max(longest, float(length[apart].max(initial=0.0)))
-    return longest
+        images = ruler.images(sp.csc_array(columns[:, own]))
+        if ruler.norm == "K":
+            i, j = np.triu_indices(own.size, 1)
+            best = max(best, float(ruler.lengths(images[i] - images[j]).max()))
+        else:
+            best = max(best, largest_distance(images, ruler.norm, "cells"))
+    return best
+
+
+def _column_groups(matrix: sp.csr_array) -> Ints:
+    """For each cell a number that it shares with the cells that have the same column."""
+    columns = sp.csc_array(matrix)
+    columns.sort_indices()
+    group = np.zeros(columns.shape[1], dtype=np.int64)
+    ends, seen = columns.indptr, {(b"", b""): 0}
+    for cell in np.flatnonzero(np.diff(ends)).tolist():  # most cells may be in no invariant
+        own = slice(ends[cell], ends[cell + 1])
+        group[cell] = seen.setdefault((columns.indices[own].tobytes(), columns.data[own].tobytes()), len(seen))
+    return group
+
+
+def _added(ruler: Ruler) -> float | None:
+    """One record in a cell that no invariant counts."""
+    if len(ruler.sums) == 1 and (ruler.norm != "K" or ruler.neighbours == "add-remove"):
+        return ruler.of_count(1)
+    columns = sp.csc_array(ruler.query.matrix)[:, _column_groups(ruler.invariants.matrix) == 0]
+    columns = sp.csc_array(columns[:, distinct_columns(columns)])
+    if ruler.norm == "K" and ruler.neighbours == "add-remove" and columns.shape[1] > ruler.most:
+        return None  # it is a neighbouring step
+    step = max(4_000_000 // ruler.query.rows, 1)
+    points = (ruler.images(columns[:, start : start + step]) for start in range(0, columns.shape[1], step))
+    return max(float(ruler.lengths(own).max()) for own in points)
+
+
+def _changed(ruler: Ruler, changes: Ints) -> sp.csc_array:
+    return sp.csc_array(ruler.query.matrix @ sp.csc_array(changes.T))
+
+
+def _smallest(ruler: Ruler, difference: Difference) -> KeptLength:
+    """The longest of the smallest changes that were found."""
+    changes = found_changes(ruler.invariants)
+    changes = changes[np.abs(changes).sum(axis=1) == round(difference.l1)]
+    return KeptLength(difference, float(ruler.lengths(ruler.images(_changed(ruler, changes))).max()), "")
+
+
+def _smallest_that_shows(ruler: Ruler) -> list[KeptLength]:
+    """Where no listed difference changes an answer: the smallest change found that does."""
+    changes = found_changes(ruler.invariants)
+    shows = np.abs(_changed(ruler, changes).toarray()).any(axis=0)
+    changes = changes[shows]
+    if not len(changes):
+        return []
+    sizes = np.abs(changes).sum(axis=1)
+    changes = changes[sizes == sizes.min()]
+    difference = Difference(
+        "the smallest change found that keeps every invariant and changes an answer (there may be smaller ones)",
+        float(sizes.min()),
+        float(np.linalg.norm(changes[0])),
+    )
+    return [_smallest(ruler, difference)]

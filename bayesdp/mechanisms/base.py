@@ -200,10 +200,9 @@ class Mechanism(ABC):
             names the cell.
         """
         counts = self._counts(table)
-        answers = self.asked.apply(counts)
-        noisy = answers + self._draw(rng, 1, method)[0].reshape(answers.shape)
+        noisy = self._noisy(self.asked.apply(counts), rng, method)
         parts = [Query(self.frame, (part,)) for part in self.invariants.query.parts]
-        exact = tuple(Exact(query, query.apply(counts)) for query in parts)
+        exact = (*(Exact(query, query.apply(counts)) for query in parts), *self._public())
         determined = np.flatnonzero(Fiber.of(exact, self.frame).determined())
         guarantee = replace(
             self._guarantee(method) if rng is not None else self._published(method),
@@ -212,12 +211,20 @@ class Mechanism(ABC):
         )
         return Release(
             self.frame,
-            (Measured(self.asked, noisy, self.law, None if self.law.support == "integers" else self.invariants),),
+            (Measured(self.asked, noisy, self.law, None if self.law.independent else self.invariants),),
             exact,
             mechanism=self.describe(),
             guarantee=guarantee,
             simulated=rng is not None,
         )
+
+    def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
+        """Noisy answers, of the same shape."""
+        return np.asarray(answers + self._draw(rng, 1, method)[0].reshape(answers.shape))
+
+    def _public(self) -> tuple[Exact, ...]:
+        """Limits of the answers that are public before anything is released."""
+        return ()
 
     def _counts(self, table: Any) -> npt.NDArray[np.int64]:
         values = self.frame.align(table, "table")

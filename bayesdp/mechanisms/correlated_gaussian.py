@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,12 +13,12 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesdp._validate import choice
-from bayesdp.mechanisms._kept_lengths import kept_lengths
+from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.extended_gaussian import ExtendedGaussian
 from bayesdp.mechanisms.gaussian_subspace import GaussianStatement
 from bayesdp.mechanisms.projected_gaussian import ProjectedGaussian
 from bayesdp.noise import CorrelatedGaussian as Law
-from bayesdp.privacy import Difference, Guarantee, PairLoss, gaussian_pairs, neighbour_differences
+from bayesdp.privacy import Difference, Guarantee, gaussian_pairs, neighbour_differences
 from bayesdp.privacy.ellipsoids import (
     MAX_DIMENSION,
     MAX_VECTORS,
@@ -36,8 +37,6 @@ METHODS = ("ellipsoid", "factorization")
 
 _FEW, _TOLERANCES = 1000, (1e-6, 1e-3)
 """Up to this many differences of neighbours the shape is found to the first relative gap, else to the second."""
-
-_LARGEST = " (the largest loss of all such pairs)"
 
 _DISTANCE = (
     "The Mahalanobis distance of two tables is the length of the difference of their answers in the metric of the noise, "
@@ -211,18 +210,21 @@ class CorrelatedGaussian(GaussianStatement):
             self._kind,
             {**self._parameters(), "sensitivity": self.sensitivity},
             "Mahalanobis",
-            tuple(self._pair(*found) for found in kept_lengths(self.invariants, self._images())),
             caveats=(_DISTANCE,),
         )
 
-    def _images(self) -> Floats:
-        """What a record in each cell adds to the answers, in coordinates in which the noise is spherical."""
-        relations = self.answer_invariants
-        records = np.eye(self.frame.size).reshape(-1, *self.frame.shape)
-        answers = self.asked.apply(records).reshape(-1, *relations.frame.shape)
+    @property
+    def _ruler(self) -> Ruler:
         root = scipy.linalg.cholesky(self._shape, lower=True)
-        return np.asarray(scipy.linalg.solve_triangular(root, relations.coordinates(answers).T, lower=True).T)
 
-    def _pair(self, kind: Difference, size: float) -> PairLoss:
-        [row] = gaussian_pairs(self._scale_for(1.0), [replace(kind, l2=size)], delta=self.delta, continuous=True)
-        return replace(row, relation=kind.relation + _LARGEST, norm="Mahalanobis")
+        def spherical(answers: Floats) -> Floats:
+            """Coordinates in which the noise is spherical."""
+            own = self.answer_invariants.coordinates(answers)
+            return np.asarray(scipy.linalg.solve_triangular(root, own.T, lower=True).T)
+
+        return Ruler(self.asked, self.invariants, self.neighbours, self.sensitivity, "l2", spherical)
+
+    def _loss_at(self, size: float) -> Mapping[str, float]:
+        apart = Difference("kept", size, size)
+        [row] = gaussian_pairs(self._scale_for(1.0), [apart], delta=self.delta, continuous=True)
+        return row.loss

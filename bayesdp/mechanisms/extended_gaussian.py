@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from bayesdp.mechanisms.gaussian_subspace import IsotropicGaussian
 from bayesdp.privacy import projected_sensitivity
@@ -60,7 +61,7 @@ class ExtendedGaussian(IsotropicGaussian):
 
     name = "extended-gaussian"
 
-    @property
+    @cached_property
     def sensitivity(self) -> float:
         """The largest l2 distance between the projected answers of neighbouring tables, in counts."""
         return projected_sensitivity(self.asked, self.invariants, "l2", self.neighbours)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.laplace_subspace import SubspaceLaplace
 from bayesdp.noise import ExtendedLaplace as Law
-from bayesdp.privacy import Difference, Guarantee, PairLoss, projected_sensitivity
+from bayesdp.privacy import Guarantee, projected_sensitivity
 
 __all__ = ["ExtendedLaplace"]
 
-_UNITS = (
-    "The distance of neighbouring tables is that of their answers in the published coordinates; those of the other pairs are "
-    "in counts, and their losses are upper bounds."
-)
+_UNITS = "The distance of two tables is that of their answers in the published coordinates."
 
 
 @dataclass(frozen=True)
@@ -79,12 +76,18 @@ class ExtendedLaplace(SubspaceLaplace):
             "pure",
             {"epsilon": self.epsilon, "sensitivity": self.sensitivity},
             "l1",
-            tuple(PairLoss(d.relation, d.l1, "l1", {"epsilon": self._at_most(d)}) for d in self.differences),
             caveats=(_UNITS,),
         )
 
-    def _at_most(self, difference: Difference) -> float:
-        """Loss of a pair: that of as many neighbours as records are moved, or of its length in any coordinates."""
-        records = difference.l1 / (2.0 if self.neighbours == "substitution" else 1.0)
-        length = math.sqrt(self.answer_invariants.dimension) * difference.l2
-        return min(records * self.epsilon, length / self.b)
+    @property
+    def _ruler(self) -> Ruler:
+        relations = self.answer_invariants
+        return Ruler(
+            self.asked,
+            self.invariants,
+            self.neighbours,
+            self.sensitivity,
+            "l1",
+            relations.coordinates if relations.rank else None,  # without relations, the answers themselves
+            helmert=relations.nested is not None and len(self.asked.parts) == 1,
+        )

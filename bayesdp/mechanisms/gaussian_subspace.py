@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from bayesdp._validate import choice
 from bayesdp.mechanisms._parameters import one_statement
+from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.subspace import SubspaceMechanism
 from bayesdp.noise import ProjectedGaussian as Law
 from bayesdp.privacy import (
+    Difference,
     Guarantee,
     gaussian_pairs,
     gaussian_sigma,
@@ -112,5 +115,13 @@ class IsotropicGaussian(GaussianStatement):
             self._kind,
             {**self._parameters(), "sensitivity": self.sensitivity},
             "l2",
-            gaussian_pairs(self.sigma, self.differences, delta=self.delta, continuous=True),
         )
+
+    @property
+    def _ruler(self) -> Ruler:
+        # What a kept difference changes is in the noise space: its l2 length is that of its projection.
+        return Ruler(self.asked, self.invariants, self.neighbours, self.sensitivity, "l2")
+
+    def _loss_at(self, size: float) -> Mapping[str, float]:
+        [row] = gaussian_pairs(self.sigma, [Difference("kept", size, size)], delta=self.delta, continuous=True)
+        return row.loss

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bayesdp._validate import positive_real
@@ -39,3 +40,6 @@ class SubspaceLaplace(SubspaceMechanism):
     @property
     def _noise_scale(self) -> float:
         return self.b
+
+    def _loss_at(self, size: float) -> Mapping[str, float]:
+        return {"epsilon": size / self.b}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from bayesdp.mechanisms.gaussian_subspace import IsotropicGaussian
 from bayesdp.privacy import query_sensitivity
@@ -70,7 +71,7 @@ class ProjectedGaussian(IsotropicGaussian):
 
     name = "projected-gaussian"
 
-    @property
+    @cached_property
     def sensitivity(self) -> float:
         """The largest l2 distance between the answers of neighbouring tables, in counts."""
         return query_sensitivity(self.asked, "l2", self.neighbours)

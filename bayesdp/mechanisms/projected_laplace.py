@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.laplace_subspace import SubspaceLaplace
 from bayesdp.noise import ProjectedLaplace as Law
-from bayesdp.privacy import Guarantee, pure_pairs, query_sensitivity
+from bayesdp.privacy import Guarantee, query_sensitivity
 
 __all__ = ["ProjectedLaplace"]
 
@@ -78,6 +79,9 @@ class ProjectedLaplace(SubspaceLaplace):
             "pure",
             {"epsilon": self.epsilon, "sensitivity": self.sensitivity},
             "l1",
-            pure_pairs(1.0 / self.b, "l1", self.differences),
             caveats=(_AT_MOST,),
         )
+
+    @property
+    def _ruler(self) -> Ruler:
+        return Ruler(self.asked, self.invariants, self.neighbours, self.sensitivity, "l1")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import choice
-from bayesdp.lattices.rounding import round_to_lattice
-from bayesdp.mechanisms._differences import kept_differences
+from bayesdp.mechanisms._grid import grid_for, grid_words, on_grid
+from bayesdp.mechanisms._kept_lengths import AT_MOST, KeptLength, kept_lengths
+from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.base import Mechanism
-from bayesdp.privacy import FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
-from bayesdp.queries import Identity, Query, SumPart
+from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
+from bayesdp.queries import Identity, Query
 
 __all__ = ["NEIGHBOURS", "SubspaceMechanism"]
 
@@ -29,9 +30,14 @@ NEIGHBOURS = MappingProxyType(
 )
 """Neighbouring tables, in words."""
 
-_GRID_BITS = 20
-"""Released values are multiples of the noise scale, rounded down to a power of two, times 2**-20, or of 1 if less."""
-
+_NOT_RESTATED = (
+    "For tables that conform to the invariants nothing less than the loss of neighbouring tables is stated: the invariants "
+    "are general and the table is too large to search for the smallest differences that keep them."
+)
+_BOUNDED = (
+    "Where a row is an upper bound, not all such pairs were compared: it is the loss of as many neighbouring steps, or of "
+    "two 2x2 moves."
+)
 _SUBSPACE = (
     "Neighbours that the invariants tell apart are not protected against that; the loss bounds what the noisy answers add "
     "about the part that the invariants leave free (subspace differential privacy)."
@@ -89,46 +95,54 @@ class SubspaceMechanism(Mechanism):
     @property
     @abstractmethod
     def _own_guarantee(self) -> Guarantee:
-        """The guarantee, without what all these mechanisms have in common."""
+        """The guarantee for neighbouring tables, without what all these mechanisms have in common."""
+
+    @property
+    @abstractmethod
+    def _ruler(self) -> Ruler:
+        """The norm in which the noise hides differences."""
+
+    @abstractmethod
+    def _loss_at(self, size: float) -> Mapping[str, float]:
+        """The loss for two tables whose answers are so far apart, in the norm of the noise."""
 
     @cached_property
-    def differences(self) -> tuple[Difference, ...]:
-        """The smallest kinds of difference between the answers of two tables that the invariants do not tell apart.
-
-        Known for noise on the cells and on a single margin or total; empty for other queries.
-        """
-        if self.asked.is_identity or (len(self.asked.parts) == 1 and isinstance(self.asked.parts[0], SumPart)):
-            return kept_differences(self.answer_invariants)
-        return ()
+    def _kept(self) -> tuple[KeptLength, ...]:
+        """How far two tables that conform to the invariants are apart, by the smallest kinds of difference."""
+        return kept_lengths(self._ruler)
 
     @property
     def grid(self) -> float:
         """Released values are multiples of this power of two, at most 1 so that counts are on it."""
-        return math.ldexp(1.0, min(math.frexp(self._noise_scale)[1] - 1 - _GRID_BITS, 0))
+        return grid_for(self._noise_scale)
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
         _check_method(method)
         relations = self.answer_invariants
-        draws = np.asarray(self.law.draw(rng, relations.frame.shape, size, relations))
-        whole = round_to_lattice(np.asarray(draws / self.grid, dtype=np.float64), relations)
-        return np.asarray(self.grid * whole, dtype=np.float64)
+        draws = np.asarray(self.law.draw(rng, relations.frame.shape, size, relations), dtype=np.float64)
+        return on_grid(draws, self.grid, relations)
 
     def _guarantee(self, method: str) -> Guarantee:
         _check_method(method)
         stated = self._own_guarantee
-        grid = f"Released values are rounded to multiples of 2**{round(math.log2(self.grid))}, invariants kept."
         neighbours = PairLoss(
             f"neighbouring tables, whether or not the invariants tell them apart: {NEIGHBOURS[self.neighbours]}",
             stated.parameters["sensitivity"],
             stated.unit,
             {name: value for name, value in stated.parameters.items() if name != "sensitivity"},
         )
+        conforming = tuple(
+            PairLoss(own.difference.relation + own.words, own.size, stated.unit, self._loss_at(own.size))
+            for own in self._kept
+        )
+        bounded = (_BOUNDED,) if any(own.words == AT_MOST for own in self._kept) else ()
+        missing = () if self._kept else (_NOT_RESTATED,)
         return Guarantee(
             stated.kind,
             stated.parameters,
             stated.unit,
-            (neighbours, *stated.pairs),
-            caveats=(*stated.caveats, FLOATING_POINT_CAVEAT, grid, _SUBSPACE),
+            (neighbours, *conforming),
+            caveats=(*stated.caveats, *bounded, *missing, FLOATING_POINT_CAVEAT, grid_words(self.grid), _SUBSPACE),
         )
 
 

@@ -5,14 +5,22 @@ name in files            law                                           mass or d
 =======================  ============================================  ====================================
 ``discrete-laplace``     `DiscreteLaplace`, independent integers       ``exp(-|k - mu| / b)``
 ``discrete-gaussian``    `DiscreteGaussian`, independent integers      ``exp(-(k - mu)**2 / (2 sigma**2))``
+``tulap``                `Tulap`, independent reals                    a step function, canonical noise
 ``lattice-laplace``      `LatticeLaplace`, integers, invariants kept   ``exp(-epsilon ||z||)``
 ``lattice-gaussian``     `LatticeGaussian`, integers, invariants kept  ``exp(-||z||_2**2 / (2 sigma**2))``
 ``projected-gaussian``   `ProjectedGaussian`, reals, invariants kept   ``exp(-||z||_2**2 / (2 sigma**2))``
 ``projected-laplace``    `ProjectedLaplace`, reals, invariants kept    an integral over the row space
 ``extended-laplace``     `ExtendedLaplace`, reals, invariants kept     ``exp(-||Q^T z||_1 / b)``
 ``correlated-gaussian``  `CorrelatedGaussian`, reals, invariants kept  ``exp(-z^T Q covariance^-1 Q^T z / 2)``
+``subspace-norm``        `SubspaceNorm`, reals, invariants kept         ``exp(-epsilon ||z||)``, l1, l2 or linf
 ``k-norm``               `KNorm`, reals, invariants kept               ``exp(-epsilon ||z||_K)``, K a polytope
+``semi-k-norm``          `SemiKNorm`, reals, invariants kept           the same, K of a sensitivity space
+``lattice-k-norm``       `LatticeKNorm`, integers, invariants kept     the same on integers
 =======================  ============================================  ====================================
+
+``truncated-laplace``, ``boundary-inflated-laplace``, ``truncated-discrete-laplace``,
+``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` are laws
+within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
 
 A new law is a new module with a `NoiseLaw` subclass, imported here.
 """
@@ -20,27 +28,51 @@ A new law is a new module with a `NoiseLaw` subclass, imported here.
 from __future__ import annotations
 
 from bayesdp.noise.base import NoiseLaw, law_names, parse_law
+from bayesdp.noise.boundary_inflated_laplace import BoundaryInflatedLaplace
+from bayesdp.noise.bounded import BoundedLaw
+from bayesdp.noise.bounded_discrete import (
+    BoundaryInflatedDiscreteGaussian,
+    BoundaryInflatedDiscreteLaplace,
+    TruncatedDiscreteGaussian,
+    TruncatedDiscreteLaplace,
+)
 from bayesdp.noise.correlated_gaussian import CorrelatedGaussian
 from bayesdp.noise.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.extended_laplace import ExtendedLaplace
 from bayesdp.noise.k_norm import KNorm
 from bayesdp.noise.lattice_gaussian import LatticeGaussian
+from bayesdp.noise.lattice_k_norm import LatticeKNorm
 from bayesdp.noise.lattice_laplace import LatticeLaplace
 from bayesdp.noise.projected_gaussian import ProjectedGaussian
 from bayesdp.noise.projected_laplace import ProjectedLaplace
+from bayesdp.noise.semi_k_norm import SemiKNorm
+from bayesdp.noise.subspace_norm import SubspaceNorm
+from bayesdp.noise.truncated_laplace import TruncatedLaplace
+from bayesdp.noise.tulap import Tulap
 
 __all__ = [
+    "BoundaryInflatedDiscreteGaussian",
+    "BoundaryInflatedDiscreteLaplace",
+    "BoundaryInflatedLaplace",
+    "BoundedLaw",
     "CorrelatedGaussian",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ExtendedLaplace",
     "KNorm",
     "LatticeGaussian",
+    "LatticeKNorm",
     "LatticeLaplace",
     "NoiseLaw",
     "ProjectedGaussian",
     "ProjectedLaplace",
+    "SemiKNorm",
+    "SubspaceNorm",
+    "TruncatedDiscreteGaussian",
+    "TruncatedDiscreteLaplace",
+    "TruncatedLaplace",
+    "Tulap",
     "law_names",
     "parse_law",
 ]

@@ -31,9 +31,9 @@ class NoiseLaw(ABC):
     ----------
     name : str
         Name in files and on the command line.
-    support : {"integers", "lattice", "subspace"}
-        Where the noise lives: independent integers, the integer points of the null space of the invariants,
-        or that null space itself. The last two need the invariants.
+    support : {"integers", "reals", "bounded", "lattice", "subspace"}
+        Where the noise lives: independent integers or real numbers, independent values within bounds, the integer points
+        of the null space of the invariants, or that null space itself. The last two need the invariants.
     integer : bool
         Whether noisy values are integers.
     isotropic : bool
@@ -42,7 +42,7 @@ class NoiseLaw(ABC):
     """
 
     name: ClassVar[str]
-    support: ClassVar[Literal["integers", "lattice", "subspace"]]
+    support: ClassVar[Literal["integers", "reals", "bounded", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
 
@@ -50,6 +50,11 @@ class NoiseLaw(ABC):
         super().__init_subclass__(**kwargs)
         if "name" in cls.__dict__:
             _REGISTRY[cls.name] = cls
+
+    @property
+    def independent(self) -> bool:
+        """Whether the answers have noise of their own each, so that it needs no invariants."""
+        return self.support in ("integers", "reals", "bounded")
 
     @abstractmethod
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
@@ -191,7 +196,8 @@ def parse_law(text: str) -> NoiseLaw:
     Parameters
     ----------
     text : str
-        ``name parameter=value ...``. Scales are single numbers here; give arrays in Python.
+        ``name parameter=value ...``. Scales are single numbers here; give arrays in Python. Bounds are written as
+        ``bounds=0:1``, with ``-inf`` or ``inf`` where there is none.
 
     Returns
     -------
@@ -221,8 +227,14 @@ def parse_law(text: str) -> NoiseLaw:
             raise ValueError(f"parameters of a noise law must be written as name=value, got {word!r} in {text!r}")
         if key in description:
             raise ValueError(f"parameter {key!r} appears twice in {text!r}")
-        try:
-            description[key] = float(value)
-        except ValueError:
-            description[key] = value  # a word such as l1; the law says whether it makes sense
+        description[key] = _parsed(value)
     return NoiseLaw.from_description(description)
+
+
+def _parsed(value: str) -> Any:
+    """A number, a pair of numbers, or else a word such as l1: the law says whether it makes sense."""
+    try:
+        numbers = [float(word) for word in value.split(":")]
+    except ValueError:
+        return value
+    return numbers if len(numbers) > 1 else numbers[0]

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.hulls import SymmetricHull, sample_hull, shared
+from bayesdp.hulls import SymmetricHull, choose_hull_sampler, shared
 from bayesdp.invariants import COORDINATE_RULES, Invariants
-from bayesdp.noise._lattice import needed, table_difference, table_location
-from bayesdp.noise._rng import count_of, generator_of
+from bayesdp.lattices.samplers import Sampler
+from bayesdp.noise._lattice import needed
+from bayesdp.noise._polytopes import hull_draw, hull_logp, hull_variance
 from bayesdp.noise.base import Floats, NoiseLaw
-from bayesdp.noise.projected_gaussian import TOLERANCE
 
 __all__ = ["KNorm"]
 
@@ -99,20 +99,17 @@ class KNorm(NoiseLaw):
         `ProjectedGaussian.logp`.
         """
         own = self._fits(needed(invariants, None, self.name))
-        difference = table_difference(values, location, own)
-        outside = difference - own.project(difference)
-        magnitude = max(1.0, float(np.max(np.abs(values))), float(np.max(np.abs(location))))
-        if float(np.max(np.abs(outside))) > TOLERANCE * magnitude:
-            return -math.inf
-        size = float(self.hull.gauge(own.coordinates(difference)))
-        cones = self.hull.log_cone_mass or 0.0
-        return self.hull.dimension * math.log(self.epsilon) - cones - self.epsilon * size
+        return hull_logp(self.hull, self.epsilon, values, location, own)
 
     @property
     def log_normaliser(self) -> float | None:
         """Logarithm of the integral of ``exp(-epsilon ||v||_K)``, or None where the volume of K is not computed."""
         cones = self.hull.log_cone_mass
         return None if cones is None else cones - self.hull.dimension * math.log(self.epsilon)
+
+    def sampler(self, invariants: Invariants) -> Sampler:
+        """How noise is drawn, before any is: see `bayesdp.hulls.choose_hull_sampler`."""
+        return choose_hull_sampler(self.hull, self._fits(invariants))
 
     def draw(
         self,
@@ -124,21 +121,15 @@ class KNorm(NoiseLaw):
     ) -> Floats:
         """Draw noise that changes no invariant, or noisy tables around a table. See `NoiseLaw.draw`.
 
-        `bayesdp.hulls` chooses between exact sampling and hit-and-run, and says which (`choose_hull_sampler`).
+        Exactly or by hit-and-run: `sampler` says which, and how.
         """
         own = self._fits(needed(invariants, shape, self.name))
-        points = sample_hull(self.hull, self.epsilon, generator_of(rng), 1 if size is None else count_of(size), own)
-        noise = own.from_coordinates(points[0] if size is None else points)
-        return np.asarray(table_location(location, own) + noise, dtype=np.float64)
+        return hull_draw(self.hull, self.epsilon, rng, size, own, location)
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where the boundary of K is not triangulated."""
         own = self._fits(needed(invariants, shape, self.name))
-        if self.hull.second_moment is None:
-            return None
-        # Q C Q^T has the diagonal sum_j (Q L)_ij**2, with C = L L^T.
-        factor = np.linalg.cholesky(self.hull.second_moment / self.epsilon**2)
-        return np.asarray(np.sum(own.from_coordinates(factor.T) ** 2, axis=0))
+        return hull_variance(self.hull, self.epsilon, own)
 
     def _fits(self, invariants: Invariants) -> Invariants:
         if invariants.coordinate_rule != self.coordinates:

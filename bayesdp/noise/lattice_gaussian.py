@@ -11,9 +11,10 @@ import numpy.typing as npt
 from bayesdp.invariants import Invariants
 from bayesdp.noise import _theta
 from bayesdp.noise._arrays import positive_number
+from bayesdp.noise._gaussian_sum import l2_log_sum
 from bayesdp.noise._lattice import draw_on_lattice, lattice_difference, needed
 from bayesdp.noise._parts import Line, parts
-from bayesdp.noise._zero_sum import gaussian_log_sum, gaussian_variance
+from bayesdp.noise._zero_sum import gaussian_variance
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
 
 __all__ = ["LatticeGaussian"]
@@ -86,18 +87,12 @@ class LatticeGaussian(NoiseLaw):
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the Gaussian sum over the lattice, or None where it is not computed.
 
-        Computed where the lattice falls into parts with a closed form: disjoint totals, free cells, 2 x 2 and
-        2 x c tables with both margins, one free number.
+        For every sigma where it is computed, to about 1e-14 of the sum: disjoint totals, free cells, 2 x 2 and 2 x c
+        tables with both margins, and other lattices whose parts have up to ten dimensions or so (two-way tables up to 4
+        x 4 and 3 x 6, 3 x 3 x 3 tables with all two-way margins, a few overlapping totals), whose short vectors are
+        counted (`bayesdp.lattices.theta_series`).
         """
-        found = parts(invariants)
-        if found is None:
-            return None
-        return math.fsum(
-            float(_theta.log_sum(np.zeros(1), np.array([self._line_scale(part)]))[0])
-            if isinstance(part, Line)
-            else gaussian_log_sum(part.count, self.sigma / math.sqrt(part.copies))
-            for part in found
-        )
+        return l2_log_sum(invariants, self.sigma)
 
     def draw(
         self,

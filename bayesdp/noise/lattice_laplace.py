@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.normaliser import laplace_log_sum
+from bayesdp.lattices.normaliser import l1_log_sum
 from bayesdp.noise._lattice import draw_on_lattice, lattice_difference, needed
 from bayesdp.noise._parts import Line, parts
+from bayesdp.noise._radial_sum import radial_log_sum
 from bayesdp.noise._zero_sum import laplace_variance
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
 
@@ -92,10 +93,15 @@ class LatticeLaplace(NoiseLaw):
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the sum of ``exp(-epsilon ||z||)`` over the lattice, or None where it is not computed.
 
-        Computed for the l1 norm where the lattice falls into parts with a closed form (disjoint totals, free
-        cells, 2 x 2 and 2 x c tables with both margins), and for both norms if at most one number is free.
+        For every epsilon where it is computed, to about 1e-14 of the sum. In the l1 norm, where each part of the
+        lattice has a closed form (disjoint totals, free cells, 2 x c tables with both margins) or is small enough for
+        its vectors to be counted up to the size from which the rest follows: 3 x c tables up to c = 6, 4 x 4 and 4 x 5
+        tables, 2 x 3 x 2 tables with all one-way margins, a few overlapping totals (`bayesdp.lattices.l1_series`). In the l2
+        norm, as a mixture of Gaussian sums, wherever those are computed: see `LatticeGaussian.log_normaliser`.
         """
-        return laplace_log_sum(invariants, self.norm, self.epsilon)
+        if self.norm == "l1":
+            return l1_log_sum(invariants, self.epsilon)
+        return radial_log_sum(invariants, self.epsilon)
 
     def draw(
         self,

@@ -109,10 +109,12 @@ def test_log_mass_is_finite_off_the_lattice(case: str) -> None:
 
 
 @pytest.mark.parametrize(("case", "name"), [("l1", "epsilon"), ("l2", "epsilon"), ("gaussian", "sigma")])
-def test_an_unknown_scale_needs_a_closed_form(case: str, name: str) -> None:
+def test_an_unknown_scale_needs_a_normaliser(case: str, name: str) -> None:
     make, _ = CASES[case]
-    with pytest.raises(NotImplementedError, match=f"{name} must be a constant here.*has no closed form"):
-        make(np.zeros((3, 3), dtype=int), pt.scalar(name), OPEN)
+    large = all_margins(5, 5)
+    with pytest.raises(NotImplementedError, match=f"{name} must be a constant here.*neither a closed form nor.*16"):
+        make(np.zeros((5, 5), dtype=int), pt.scalar(name), large)
+    assert np.isfinite(pm.logp(make(np.zeros((5, 5), dtype=int), 0.7, large), np.zeros((5, 5))).eval(mode=PYTHON))
 
 
 def test_ops_with_other_invariants_or_norms_are_other_ops() -> None:

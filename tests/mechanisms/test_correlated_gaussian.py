@@ -12,12 +12,11 @@ import pytest
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import CorrelatedGaussian, Mechanism, ProjectedGaussian
-from bayesdp.mechanisms._kept_lengths import kept_lengths
 from bayesdp.noise import CorrelatedGaussian as Law
 from bayesdp.privacy import DIFFERENCES, gaussian_delta, gaussian_epsilon
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 from bayesdp.release import Release
-from tests.lattices.oracles import labels, lattice_points, one_way
+from tests.lattices.oracles import labels, one_way
 
 type Floats = npt.NDArray[np.float64]
 
@@ -129,37 +128,14 @@ def test_losses_of_the_differences_that_are_kept() -> None:
     example = np.array([[1, -1, 0, -1, 1, 0, 0, 0, 0.0]])
     assert move.loss["mu"] == pytest.approx(float(mahalanobis(by_mu, example)[0]))
     assert move.size == pytest.approx(move.loss["mu"] / 0.5)
-    assert len(rows) == 2  # the neighbours and the move; nothing is said of 3-cycles
+    cycle = rows[DIFFERENCES["3-cycle"].relation + " (the largest loss of all such pairs)"]
+    example = np.array([[1, -1, 0, 0, 1, -1, -1, 0, 1.0]])
+    assert cycle.loss["mu"] == pytest.approx(float(mahalanobis(by_mu, example)[0]))
+    assert len(rows) == 3  # the neighbours, the moves and the cycles
     by_delta = CorrelatedGaussian(Totals(AGES), epsilon=1.0, delta=1e-6, query=BELOW)
     neighbours, substituted = by_delta.guarantee.pairs
     assert substituted.size == pytest.approx(1.0)  # all neighbours keep the total
     assert substituted.loss["epsilon"] == pytest.approx(neighbours.loss["epsilon"]) == 1.0
-
-
-@pytest.mark.parametrize(
-    "invariants",
-    [
-        one_way(2, 3),
-        Invariants(Margins(labels(2, 3), ["a"])),
-        Invariants(LinearQuery(labels(4), [[1, 1, 2, 0]], ["weighted"])),
-        Invariants([Margins(labels(2, 2, 2), ["a"], ["b"])]),
-    ],
-    ids=repr,
-)
-def test_lengths_of_kept_differences_by_enumeration(invariants: Invariants) -> None:
-    images = np.random.default_rng(1).normal(size=(invariants.frame.size, 3))
-    points = lattice_points(invariants.matrix.toarray(), 1)
-    found = kept_lengths(invariants, images)
-    assert found
-    for kind, size in found:
-        of_kind = points[np.abs(points).sum(axis=1) == kind.l1]
-        of_kind = of_kind[of_kind.sum(axis=1) == (0 if kind.l1 > 1 else 1)]
-        assert size == pytest.approx(np.linalg.norm(of_kind @ images, axis=1).max())
-
-
-def test_large_tables_state_the_neighbours_only() -> None:
-    invariants = one_way(21, 20)
-    assert kept_lengths(invariants, np.ones((420, 1))) == []
 
 
 @pytest.mark.parametrize("method", ["ellipsoid", "factorization"])

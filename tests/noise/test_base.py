@@ -65,8 +65,10 @@ def test_arrays_are_summarised_in_text_and_locked() -> None:
 
 def test_names_are_listed() -> None:
     known = (
+        "boundary-inflated-discrete-gaussian, boundary-inflated-discrete-laplace, boundary-inflated-laplace, "
         "correlated-gaussian, discrete-gaussian, discrete-laplace, extended-laplace, k-norm, lattice-gaussian, "
-        "lattice-laplace, projected-gaussian, projected-laplace"
+        "lattice-k-norm, lattice-laplace, projected-gaussian, projected-laplace, semi-k-norm, subspace-norm, "
+        "truncated-discrete-gaussian, truncated-discrete-laplace, truncated-laplace, tulap"
     )
     assert law_names() == known
 
@@ -74,8 +76,8 @@ def test_names_are_listed() -> None:
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("", ValueError, "must start with one of correlated-gaussian"),
-        ("gaussian sigma=5", ValueError, "unknown noise law 'gaussian'; known laws are correlated-gaussian"),
+        ("", ValueError, "must start with one of boundary-inflated"),
+        ("gaussian sigma=5", ValueError, "unknown noise law 'gaussian'; known laws are boundary-inflated"),
         ("discrete-gaussian 5", ValueError, "written as name=value, got '5'"),
         ("discrete-gaussian sigma=", ValueError, "written as name=value, got 'sigma='"),
         ("discrete-gaussian", ValueError, "'discrete-gaussian' lacks parameter 'sigma'"),

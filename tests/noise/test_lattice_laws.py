@@ -51,17 +51,14 @@ def test_mass_and_variance_against_enumeration(name: str, law: Law) -> None:
     weights = weights_of(law, points)
     shape = invariants.frame.shape
     normaliser = law.log_normaliser(invariants)
-    if normaliser is None:
+    assert normaliser == pytest.approx(math.log(weights.sum()), rel=1e-9, abs=1e-12)
+    variance = law.variance(shape, invariants)
+    if variance is None:
         assert isinstance(law, LatticeLaplace)
         assert law.norm == "l2"
         assert invariants.dimension > 1
-        assert law.variance(shape, invariants) is None
-        normaliser = 0.0
     else:
-        assert normaliser == pytest.approx(math.log(weights.sum()), rel=1e-9, abs=1e-12)
         exact = weights @ points**2 / weights.sum()
-        variance = law.variance(shape, invariants)
-        assert variance is not None
         assert variance.reshape(-1) == pytest.approx(exact, rel=1e-6)
     location = np.arange(invariants.frame.size).reshape(shape)
     likely = points[weights > 1e-200]
@@ -127,7 +124,7 @@ def test_off_the_lattice_there_is_no_mass(law: Law) -> None:
 
 
 def test_unknown_normalisers_are_left_out() -> None:
-    invariants, zero = all_margins(3, 3), np.zeros((3, 3), dtype=int)
+    invariants, zero = all_margins(5, 5), np.zeros((5, 5), dtype=int)
     for law in LAWS:
         assert law.log_normaliser(invariants) is None
         assert law.logp(zero, zero, invariants) == 0.0

@@ -1,0 +1,104 @@
+"""The guarantee of several releases together, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayesdp.composition._losses import common_kind, loss_of, neighbour_loss, total
+from bayesdp.composition.nestedness import is_nested
+from bayesdp.invariants import Invariants
+from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
+from bayesdp.privacy.pairs import NORMS
+from bayesdp.queries import Totals
+from bayesdp.release import Release
+
+__all__ = ["total_guarantee"]
+
+_JOINT = (
+    "This is the composition of {count} releases. Only pairs of tables that agree on the invariants of all of them are "
+    "protected, which are fewer than each release protects alone."
+)
+_RELATIONS = {
+    "substitution": ("one record changes its cell (substitution)", Difference("substitution", 2.0, 2.0**0.5)),
+    "add-remove": ("one record is added or removed (add-remove)", Difference("add-remove", 1.0, 1.0)),
+}
+
+
+def total_guarantee(
+    releases: Sequence[Release], joint: Release, differences: Sequence[Difference], delta: float | None
+) -> tuple[Guarantee | None, str | None]:
+    """The total guarantee, or why there is none.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+    joint : Release
+        All their measurements and exact parts.
+    differences : sequence of Difference
+        The smallest that keep all invariants.
+    delta : float, optional
+        Only to put mu and epsilon together.
+
+    Returns
+    -------
+    Guarantee or None, str or None
+        One of the two.
+    """
+    noisy = [own for own in releases if own.measurements]
+    silent = [str(k) for k, own in enumerate(releases, start=1) if own.measurements and own.guarantee is None]
+    if silent:
+        return None, f"unknown, because no loss is stated by release {', '.join(silent)}"
+    if not joint.invariants.dimension:
+        return None, "none can be stated, because no two tables agree on all invariants"
+    if not noisy:
+        return None, "none, because nothing is released but exact values"
+    stated = [own.guarantee for own in noisy if own.guarantee is not None]
+    kind = common_kind(stated, delta)
+    unit = stated[0].unit if len({own.unit for own in stated}) == 1 and stated[0].unit in NORMS else "l1"
+    rows: list[PairLoss] = []
+    neighbours = [neighbour_loss(own) for own in noisy]
+    relations = {found[0] for found in neighbours if found is not None}
+    if None not in neighbours and len(relations) == 1:
+        words, apart = _RELATIONS[relations.pop()]
+        losses = [(g.kind, found[1]) for g, found in zip(stated, neighbours, strict=True) if found is not None]
+        told = f"neighbouring tables, in what the joint invariants leave free: {words}"
+        rows.append(PairLoss(told, apart.size(unit), unit, total(losses, kind, delta)))
+    sums = is_nested(joint.invariants, Invariants(Totals(joint.frame)))
+    for difference in differences:
+        found = [loss_of(own, difference, total_is_exact=sums) for own in noisy]
+        known = [own for own in found if own is not None]
+        if len(known) == len(found):
+            rows.append(PairLoss(difference.relation, difference.size(unit), unit, total(known, kind, delta)))
+    if not rows:
+        return None, "unknown, because the losses of the releases refer to differences that cannot be compared"
+    samplers = list(dict.fromkeys(own.sampler for own in stated if own.sampler != EXACT_SAMPLER))
+    caveats = [_JOINT.format(count=len(releases)), *_caveats(releases)]
+    if len(samplers) > 1:
+        caveats.append(f"The noise of other releases: {'; '.join(samplers[1:])}.")
+    determined = np.flatnonzero(joint.fiber.determined())
+    return (
+        Guarantee(
+            kind,
+            {**rows[0].loss, "sensitivity": rows[0].size},
+            unit,
+            tuple(rows),
+            determined_cells=tuple(joint.frame.cell_name(int(cell)) for cell in determined),
+            sampler=samplers[0] if samplers else EXACT_SAMPLER,
+            simulated=joint.simulated,
+            caveats=tuple(dict.fromkeys(caveats)),
+        ),
+        None,
+    )
+
+
+def _caveats(releases: Sequence[Release]) -> list[str]:
+    """The caveats of all releases; those that not all of them have say whose they are."""
+    of = {k: own.guarantee.caveats for k, own in enumerate(releases, start=1) if own.guarantee is not None}
+    lines = dict.fromkeys(line for own in of.values() for line in own)
+    holders = {line: [k for k, own in of.items() if line in own] for line in lines}
+    return [
+        line if len(holders[line]) == len(of) else f"Release {', '.join(map(str, holders[line]))}: {line}"
+        for line in lines
+    ]

@@ -1,0 +1,48 @@
+"""The public grid that real released values stand on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.invariants import Invariants
+from bayesdp.lattices.rounding import round_to_lattice
+
+__all__ = ["grid_for", "grid_words", "on_grid"]
+
+type Floats = npt.NDArray[np.float64]
+
+_GRID_BITS = 20
+"""Released values are multiples of the noise scale, rounded down to a power of two, times 2**-20, or of 1 if less."""
+
+
+def grid_for(scale: float) -> float:
+    """The grid step for noise of a scale: a power of two of at most 1, so that counts are on it.
+
+    Examples
+    --------
+    >>> grid_for(3.0) == 2.0**-19
+    True
+    """
+    return math.ldexp(1.0, min(math.frexp(scale)[1] - 1 - _GRID_BITS, 0))
+
+
+def on_grid(noise: Floats, grid: float, invariants: Invariants) -> Floats:
+    """Noise moved to nearby grid points that change no invariant.
+
+    Parameters
+    ----------
+    noise : float array, shape (..., *table)
+    grid : float
+        As `grid_for` gives it.
+    invariants : Invariants
+    """
+    whole = round_to_lattice(np.asarray(noise / grid, dtype=np.float64), invariants)
+    return np.asarray(grid * whole, dtype=np.float64)
+
+
+def grid_words(grid: float) -> str:
+    """What a guarantee says of the grid."""
+    return f"Released values are rounded to multiples of 2**{round(math.log2(grid))}, invariants kept."

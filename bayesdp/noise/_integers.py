@@ -1,0 +1,113 @@
+"""What the laws on the integers around any real location have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.invariants import Invariants
+from bayesdp.noise._arrays import broadcast_scale, located, positive_scale, values_and_location
+from bayesdp.noise._draws import draw_each
+from bayesdp.noise.base import Floats, Ints, NoiseLaw
+
+__all__ = ["IntegerLaw"]
+
+
+class IntegerLaw(NoiseLaw):
+    """Independent noise on the integers: a law states its mass, distribution function, moments and sampler for arrays."""
+
+    support = "integers"
+    integer = True
+    _scale: ClassVar[str]
+    """Name of the field that holds the scale."""
+
+    @property
+    @abstractmethod
+    def _fill(self) -> Any:
+        """Compiled sampler, as `draw_each` takes it."""
+
+    @staticmethod
+    @abstractmethod
+    def _log_mass(k: Floats, mu: Floats, scale: Floats) -> Floats:
+        """Log-mass at integers k."""
+
+    @staticmethod
+    @abstractmethod
+    def _log_cdf(k: Floats, mu: Floats, scale: Floats) -> Floats:
+        """Logarithm of P(K <= k) for integers k."""
+
+    @staticmethod
+    @abstractmethod
+    def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance around mu."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, self._scale, positive_scale(getattr(self, self._scale), self._scale))
+
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
+        """Sum the log-masses of all cells; ``-inf`` if a value is not an integer. See `NoiseLaw.logp`."""
+        return float(np.sum(self.log_mass(values, location)))
+
+    def log_mass(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Log-mass of each value, elementwise; ``-inf`` where it is not an integer.
+
+        Parameters
+        ----------
+        values, location : array_like
+            Finite numbers below 2**53 in size, of shapes that broadcast.
+
+        Returns
+        -------
+        numpy.ndarray
+        """
+        k, mu, scale = self._prepared(values, location)
+        return np.where(k == np.rint(k), self._log_mass(k, mu, scale), -np.inf)
+
+    def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Logarithm of the probability of at most each value (any real number), elementwise."""
+        k, mu, scale = self._prepared(values, location)
+        return self._log_cdf(np.floor(k), mu, scale)
+
+    def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Logarithm of the probability of more than each value (any real number), elementwise."""
+        k, mu, scale = self._prepared(values, location)
+        return self._log_cdf(-np.floor(k) - 1.0, -mu, scale)
+
+    def cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Probability of at most each value (any real number), elementwise."""
+        return np.exp(self.log_cdf(values, location))
+
+    def draw(
+        self,
+        rng: np.random.Generator | None,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Ints:
+        """Draw independent noise, or values around a real location. See `NoiseLaw.draw`."""
+        return draw_each(self._fill, rng, located(location, shape), self._scales(shape), size)
+
+    def mean(self, location: npt.ArrayLike = 0.0) -> Floats:
+        """Mean around each location, elementwise."""
+        mu, _, scale = self._prepared(location, 0.0)
+        return self._moments(mu, scale)[0]
+
+    def variance(
+        self,
+        shape: tuple[int, ...],
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Floats:
+        """Variance of each cell around its location (zero by default), shape `shape`."""
+        return self._moments(located(location, shape), self._scales(shape))[1]
+
+    def _scales(self, shape: tuple[int, ...]) -> Floats:
+        return broadcast_scale(getattr(self, self._scale), shape, self._scale)
+
+    def _prepared(self, values: npt.ArrayLike, location: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+        k, mu = values_and_location(values, location)
+        return k, mu, self._scales(k.shape)

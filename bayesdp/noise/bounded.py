@@ -1,0 +1,283 @@
+"""What all laws on an interval share: their bounds, and moments that depend on the location."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp import _validate
+from bayesdp.invariants import Invariants
+from bayesdp.noise._arrays import broadcast_scale, located, values_and_location
+from bayesdp.noise._rng import count_of, generator_of
+from bayesdp.noise.base import Floats, Ints, NoiseLaw
+
+__all__ = ["BoundedLaw", "Moments", "checked_bounds", "plain_bounds"]
+
+type Bound = float | Floats
+type Moments = tuple[Floats, Floats, Floats]
+"""A point near the location, and the first two moments of the distance of a value from it."""
+
+
+class BoundedLaw(NoiseLaw):
+    """Values on an interval with public bounds, each around a location of its own.
+
+    The law is that of a noisy value and not of noise that is added: its shape depends on how far the location, the
+    confidential value, is from the bounds. Locations may be any real numbers; those outside the bounds occur where the
+    bounds come from other released numbers (Liu 2019, Section 4.1).
+
+    A law with atoms has its density with respect to Lebesgue measure plus a unit point mass at each finite bound.
+    """
+
+    support = "bounded"
+    has_atoms: ClassVar[bool]
+    scale_name: ClassVar[str] = "b"
+    bounds: Any
+
+    @property
+    def lower(self) -> Bound:
+        """Lower bounds; -inf where there is none."""
+        lower: Bound = self.bounds[0]
+        return lower
+
+    @property
+    def upper(self) -> Bound:
+        """Upper bounds; inf where there is none."""
+        upper: Bound = self.bounds[1]
+        return upper
+
+    @property
+    def scale(self) -> Bound:
+        """Scale of the law without bounds."""
+        scale: Bound = getattr(self, self.scale_name)
+        return scale
+
+    @abstractmethod
+    def _log_prob(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
+        """Log-density or log-mass of values within the bounds."""
+
+    @abstractmethod
+    def _log_tails(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """Logarithms of the probabilities of at most, and of more than, values from lower up to below upper."""
+
+    @abstractmethod
+    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
+        """See `Moments`; the second moment has positive terms only."""
+
+    @abstractmethod
+    def _quantile(self, q: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
+        """The smallest value that a share q of the law does not exceed."""
+
+    @abstractmethod
+    def _fill(
+        self, rng: np.random.Generator, mu: Floats, scale: Floats, lower: Floats, upper: Floats, out: Any
+    ) -> None:
+        """Write draws into ``out``, shape (draws, cells), from flat parameters."""
+
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
+        """Sum the log-densities of all values; ``-inf`` if one is outside its bounds. See `NoiseLaw.logp`."""
+        return float(np.sum(self._log_each(values, location)))
+
+    def _log_each(self, values: npt.ArrayLike, location: npt.ArrayLike) -> Floats:
+        y, mu, *others = self._prepared(values, location)
+        lower, upper = others[1:]
+        inside = (y >= lower) & (y <= upper) & ((y == np.rint(y)) if self.integer else True)
+        found = self._log_prob(np.where(inside, y, self._some_value(lower, upper)), mu, *others)
+        return np.where(inside, found, -np.inf)
+
+    def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Logarithm of the probability of at most each value (any real number), elementwise."""
+        return self._tail(values, location, 0)
+
+    def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Logarithm of the probability of more than each value (any real number), elementwise."""
+        return self._tail(values, location, 1)
+
+    def cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Probability of at most each value (any real number), elementwise."""
+        return np.exp(self.log_cdf(values, location))
+
+    def _tail(self, values: npt.ArrayLike, location: npt.ArrayLike, which: int) -> Floats:
+        y, mu, *others = self._prepared(values, location)
+        lower, upper = others[1:]
+        y = np.floor(y) if self.integer else y
+        below, above = y < lower, y >= upper
+        found = self._log_tails(np.where(below | above, self._some_value(lower, upper), y), mu, *others)[which]
+        outer = (-np.inf, 0.0) if which == 0 else (0.0, -np.inf)
+        return np.where(below, outer[0], np.where(above, outer[1], found))
+
+    @staticmethod
+    def _some_value(lower: Floats, upper: Floats) -> Floats:
+        """A finite value within the bounds, below the upper one."""
+        return np.where(np.isfinite(lower), lower, upper - 1.0)
+
+    def ppf(self, q: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Quantiles: the smallest value whose probability of not being exceeded is at least q, elementwise.
+
+        Parameters
+        ----------
+        q : array_like
+            Probabilities, from 0 to 1.
+        location : array_like
+
+        Returns
+        -------
+        numpy.ndarray
+            Bounds, which may be infinite, for 0 and 1.
+
+        Raises
+        ------
+        ValueError
+            If q is not a probability.
+        """
+        share = np.asarray(_validate.finite_array(q, "q"), dtype=np.float64)
+        if np.any((share < 0.0) | (share > 1.0)):
+            raise ValueError(f"q must lie between 0 and 1, got {share[(share < 0.0) | (share > 1.0)][0]}")
+        share, mu, *others = self._prepared(share, location)
+        lower, upper = others[1:]
+        found = self._quantile(np.clip(share, 1e-300, 1.0), mu, *others)
+        return np.where(share <= 0.0, lower, np.where(share >= 1.0, upper, np.clip(found, lower, upper)))
+
+    def mean(self, location: npt.ArrayLike = 0.0) -> Floats:
+        """Mean of a value around each location, elementwise."""
+        mu = self._prepared(location, 0.0)[0]
+        return np.asarray(mu + self.bias(location))
+
+    def bias(self, location: npt.ArrayLike = 0.0) -> Floats:
+        """Mean minus location, elementwise."""
+        mu, _, *others = self._prepared(location, 0.0)
+        near, first, _ = self._moments(mu, *others)
+        return np.asarray((near - mu) + first)
+
+    def variance(
+        self,
+        shape: tuple[int, ...],
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Floats | None:
+        """Variance around each location, shape `shape`; None without a location, on which it depends."""
+        if location is None:
+            return None
+        mu, _, *others = self._prepared(located(location, shape), 0.0)
+        _, first, second = self._moments(mu, *others)
+        return np.asarray(np.maximum(second - first**2, 0.0))
+
+    def mse(self, location: npt.ArrayLike = 0.0) -> Floats:
+        """Mean squared distance from the location, variance plus squared bias, elementwise."""
+        mu, _, *others = self._prepared(location, 0.0)
+        near, first, second = self._moments(mu, *others)
+        shift = near - mu
+        return np.asarray(second + 2.0 * shift * first + shift**2)
+
+    def draw(
+        self,
+        rng: np.random.Generator | None,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Floats | Ints:
+        """Draw independent values around a real location (zero by default). See `NoiseLaw.draw`."""
+        count = 1 if size is None else count_of(size)
+        centre = located(location, shape)
+        spread = [centre, *(broadcast_scale(a, shape, n) for a, n in self._named())]
+        mu, scale, low, high = (np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in spread)
+        out: Any = np.empty((count, centre.size), dtype=np.int64 if self.integer else np.float64)
+        self._fill(generator_of(rng), mu, scale, low, high, out)
+        drawn: Floats | Ints = out.reshape(shape if size is None else (count, *shape))
+        return drawn
+
+    def outside(self, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Which values are outside their bounds, elementwise."""
+        y = np.asarray(values, dtype=np.float64)
+        return (y < broadcast_scale(self.lower, y.shape, "bounds")) | (
+            y > broadcast_scale(self.upper, y.shape, "bounds")
+        )
+
+    def _named(self) -> tuple[tuple[Bound, str], ...]:
+        return (self.scale, self.scale_name), (self.lower, "bounds"), (self.upper, "bounds")
+
+    def _prepared(self, values: npt.ArrayLike, location: npt.ArrayLike) -> tuple[Floats, ...]:
+        y, mu = values_and_location(values, location)
+        return y, mu, *(broadcast_scale(array, y.shape, name) for array, name in self._named())
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the law by plain data; a bound that is infinite is None. See `NoiseLaw.describe`."""
+        return {**super().describe(), "bounds": plain_bounds(self.bounds)}
+
+    def __str__(self) -> str:
+        scale = self.scale
+        shown = (
+            f"{scale:.6g}"
+            if isinstance(scale, float)
+            else f"<one per cell, from {scale.min():.6g} to {scale.max():.6g}>"
+        )
+        sides = [
+            f"{side:.6g}" if isinstance(side, float) else f"<one per cell, from {side.min():.6g} to {side.max():.6g}>"
+            for side in self.bounds
+        ]
+        return f"{self.name} {self.scale_name}={shown} bounds={sides[0]}:{sides[1]}"
+
+
+def plain_bounds(bounds: tuple[Bound, Bound]) -> list[Any]:
+    """Bounds as lists of numbers, None where there is no bound."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        return value if math.isfinite(value) else None
+
+    return [plain(side.tolist() if isinstance(side, np.ndarray) else side) for side in bounds]
+
+
+def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Bound, Bound]:
+    """Accept a lower and an upper bound, or arrays of them; None or an infinity on one side where there is no bound.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If bounds are not two, not numbers, reversed, equal, infinite on both sides, or fractional for an integer law.
+    """
+    if isinstance(bounds, str | Mapping) or not hasattr(bounds, "__len__") or len(bounds) != 2:
+        raise TypeError(f"bounds must be a pair (lower, upper), got {bounds!r}")
+    lower, upper = _side(bounds[0], -math.inf, "lower", integer), _side(bounds[1], math.inf, "upper", integer)
+    try:
+        low, high = np.broadcast_arrays(lower, upper)
+    except ValueError:
+        raise ValueError(
+            f"bounds must be of shapes that fit one another, got {np.shape(lower)} and {np.shape(upper)}"
+        ) from None
+    for wrong, words in (
+        (low > high, "must have the lower one first, but they are reversed"),
+        (low == high, "must differ, or there is nothing to release, but they are equal"),
+        (np.isinf(low) & np.isinf(high), "must have a finite side (use the law without bounds otherwise), but both are infinite"),
+    ):  # fmt: skip
+        where = np.argwhere(wrong)
+        if len(where):
+            place = tuple(int(i) for i in where[0])
+            at = f" at position {place}" if place else ""
+            raise ValueError(f"bounds {words}{at}: {low[place]:.17g} and {high[place]:.17g}")
+    return lower, upper
+
+
+def _side(value: Any, absent: float, which: str, integer: bool) -> Bound:
+    """One bound, or one for each cell; None stands for no bound."""
+    array = np.asarray([absent if item is None else item for item in np.asarray(value, dtype=object).reshape(-1)])
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"the {which} bound must be a real number or None, got {value!r}")
+    array = array.astype(np.float64).reshape(np.shape(value))
+    if np.any(np.isnan(array)) or np.any(array == -absent):
+        raise ValueError(f"the {which} bound must be a number, or {absent} or None where there is none, got {value!r}")
+    finite = np.where(np.isfinite(array), array, 0.0)
+    if np.any(np.abs(finite) >= _validate.MAX_COUNT):
+        raise ValueError(f"the {which} bound must be smaller than 2**53 in absolute value, got {value!r}")
+    if integer and np.any(finite != np.rint(finite)):
+        raise ValueError(f"the {which} bound of an integer law must be a whole number, got {value!r}")
+    if array.ndim == 0:
+        return float(array)
+    array.flags.writeable = False
+    return array
