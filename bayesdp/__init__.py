@@ -20,12 +20,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from bayesdp import datasets, distributions, mechanisms, noise, plots, privacy, report
+    from bayesdp import datasets, distributions, mechanisms, noise, plots, privacy, report, significance
     from bayesdp.composition import Composition, compose, is_nested
     from bayesdp.frames import Frame
     from bayesdp.inference import ConfidentialCounts, ContinuousCounts, FlatCounts, feasible_point, observe, sample
     from bayesdp.invariants import Invariants
     from bayesdp.mechanisms import (
+        BoundaryInflatedLaplace,
         CorrelatedGaussian,
         ExtendedGaussian,
         ExtendedLaplace,
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
         LatticeLaplace,
         ProjectedGaussian,
         ProjectedLaplace,
+        SemiGaussian,
+        SemiKNorm,
+        SemiNorm,
+        TruncatedLaplace,
     )
     from bayesdp.queries import Identity, LinearQuery, Margins, Totals
     from bayesdp.release import Exact, Measured, Release
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "BoundaryInflatedLaplace",
     "Composition",
     "ConfidentialCounts",
     "ContinuousCounts",
@@ -61,7 +67,11 @@ __all__ = [
     "ProjectedGaussian",
     "ProjectedLaplace",
     "Release",
+    "SemiGaussian",
+    "SemiKNorm",
+    "SemiNorm",
     "Totals",
+    "TruncatedLaplace",
     "__version__",
     "compose",
     "datasets",
@@ -75,9 +85,11 @@ __all__ = [
     "privacy",
     "report",
     "sample",
+    "significance",
 ]
 
 _HOME: Final[Mapping[str, str]] = {
+    "BoundaryInflatedLaplace": "bayesdp.mechanisms",
     "Composition": "bayesdp.composition",
     "ConfidentialCounts": "bayesdp.inference",
     "ContinuousCounts": "bayesdp.inference",
@@ -98,7 +110,11 @@ _HOME: Final[Mapping[str, str]] = {
     "ProjectedGaussian": "bayesdp.mechanisms",
     "ProjectedLaplace": "bayesdp.mechanisms",
     "Release": "bayesdp.release",
+    "SemiGaussian": "bayesdp.mechanisms",
+    "SemiKNorm": "bayesdp.mechanisms",
+    "SemiNorm": "bayesdp.mechanisms",
     "Totals": "bayesdp.queries",
+    "TruncatedLaplace": "bayesdp.mechanisms",
     "compose": "bayesdp.composition",
     "feasible_point": "bayesdp.inference",
     "is_nested": "bayesdp.composition",
@@ -107,7 +123,9 @@ _HOME: Final[Mapping[str, str]] = {
 }
 """Public name -> the module that defines it."""
 
-_SUBMODULES: Final = frozenset({"datasets", "distributions", "mechanisms", "noise", "plots", "privacy", "report"})
+_SUBMODULES: Final = frozenset(
+    {"datasets", "distributions", "mechanisms", "noise", "plots", "privacy", "report", "significance"}
+)
 """Modules that users reach as attributes of the package."""
 
 

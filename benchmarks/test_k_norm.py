@@ -1,72 +1,126 @@
-"""Draws of the K-norm law for square tables with both margins: triangulation and envelope against cube rejection."""
+"""Draws of K-norm laws for square tables with both margins, beside the third paper's Algorithm 3, and their gauges."""
 
 from __future__ import annotations
 
+import time
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from bayesdp.hulls import SymmetricHull, sample_hull
-from bayesdp.hulls.envelope import envelope_of
+from bayesdp.hulls import (
+    SymmetricHull,
+    choose_hull_sampler,
+    sample_hull,
+    sample_lattice,
+    sensitivity_hull,
+)
+from bayesdp.hulls.programs import gauge_program
 from bayesdp.invariants import Invariants
 from bayesdp.queries import Margins
 
-_RATES: dict[str, float] = {}
+_RATES: dict[tuple[int, int], float] = {}
+
+WORDS = {2: "two records (2 x 2 moves)", 3: "three records (3-cycles too)"}
 
 
-def moves(size: int) -> tuple[Invariants, np.ndarray]:
-    """Vertices: all 2 x 2 moves, in coordinates."""
-    units, tables = np.eye(size), []
-    for i, k in combinations(range(size), 2):
-        tables.extend(np.outer(units[i] - units[k], units[j] - units[m]) for j, m in combinations(range(size), 2))
-    frame = {"row": range(size), "column": range(size)}
-    invariants = Invariants(Margins(frame, ["row"], ["column"]))
-    return invariants, invariants.coordinates(np.array(tables))
+def both_margins(size: int) -> Invariants:
+    return Invariants(Margins({"row": range(size), "column": range(size)}, ["row"], ["column"]))
 
 
-def cube_rejection(hull: SymmetricHull, rng: np.random.Generator, size: int) -> np.ndarray:
-    """Algorithm 3 of the third paper: uniform points of the cube around K, a linear program each to see if it is in K."""
-    n, half = hull.dimension, np.max(np.abs(hull.vertices), axis=0)
-    kept: list[np.ndarray] = []
-    while len(kept) < size:
-        point = rng.uniform(-half, half)
-        if hull.gauge(point) <= 1.0:
-            kept.append(point * rng.gamma(n + 1.0))
-    return np.array(kept)
+def substitutions(invariants: Invariants) -> SymmetricHull:
+    cells = invariants.frame.size
+    units = invariants.coordinates(np.eye(cells).reshape(cells, *invariants.frame.shape))
+    return SymmetricHull(np.array([one - other for one, other in combinations(units, 2)]))
 
 
-@pytest.mark.parametrize(("size", "draws"), [(3, 1_000_000), (4, 500_000)])
+@pytest.mark.parametrize(
+    ("size", "adjacency", "draws"),
+    [
+        *[(3, 2, 500_000), (3, 3, 500_000), (4, 2, 10_000), (4, 3, 10_000), (5, 2, 2000), (5, 3, 2000)],
+        *[(8, 2, 50), (8, 3, 100), (10, 2, 10), (10, 3, 20)],
+    ],
+)
 @pytest.mark.benchmark(group="K-norm noise")
-def test_triangulation(benchmark, enter, size, draws):
-    invariants, vertices = moves(size)
-    hull, rng = SymmetricHull(vertices), np.random.default_rng(1)
-    sample_hull(hull, 1.0, rng, 1, invariants)  # Qhull, once: milliseconds for 3 x 3, seconds for 4 x 4
-    benchmark.pedantic(sample_hull, args=(hull, 1.0, rng, draws, invariants), rounds=5, warmup_rounds=1)
-    rate = _RATES[f"{size}"] = draws / benchmark.stats.stats.min
-    enter(f"K-norm noise, {size} x {size} moves, exact draws by triangulation", rate, "a second")
+def test_draws(benchmark, enter, size, adjacency, draws):
+    invariants, rng = both_margins(size), np.random.default_rng(1)
+    hull = sensitivity_hull(invariants, adjacency)
+    sampler = choose_hull_sampler(hull, invariants)  # sets up, and compiles
+    benchmark.pedantic(sample_hull, args=(hull, 1.0, rng, draws, invariants), rounds=3, warmup_rounds=1)
+    rate = _RATES[size, adjacency] = draws / benchmark.stats.stats.min
+    target = {"at_least": 50.0} if size == 5 else {}  # tens of milliseconds a draw
+    enter(f"K-norm noise, {size} x {size}, {WORDS[adjacency]}, by {sampler.name}", rate, "draws a second", **target)
 
 
-@pytest.mark.parametrize(("size", "draws"), [(3, 100_000), (5, 100), (8, 10)])
+@pytest.mark.parametrize(("size", "draws"), [(3, 300), (4, 2)])
 @pytest.mark.benchmark(group="K-norm noise")
-def test_envelope(benchmark, enter, size, draws):
-    invariants, vertices = moves(size)
-    envelope, rng = envelope_of(SymmetricHull(vertices), invariants), np.random.default_rng(1)
-    assert envelope is not None
-    benchmark.pedantic(envelope.draw, args=(1.0, rng, draws), rounds=3, warmup_rounds=1)
-    rate = draws / benchmark.stats.stats.min
-    gauge = "facets" if size < 5 else "linear programs"
-    enter(f"K-norm noise, {size} x {size} moves, exact draws by l1 envelope and {gauge}", rate, "a second")
+def test_algorithm_3(benchmark, enter, size, draws):
+    # As printed: uniform points of a cube around K, and a linear program each to see whether they are in K.
+    invariants, rng = both_margins(size), np.random.default_rng(1)
+    hull = sensitivity_hull(invariants, 2)
+    half = np.max(np.abs(hull.vertices), axis=0)
+    tries = {3: 100, 4: 100}[size]
 
+    def programs():
+        return sum(gauge_program(hull.vertices, rng.uniform(-half, half))[0] <= 1.0 for _ in range(tries))
 
-@pytest.mark.benchmark(group="K-norm noise")
-def test_cube_rejection(benchmark, enter):
-    _, vertices = moves(3)
-    hull, rng = SymmetricHull(vertices, method="program"), np.random.default_rng(1)
-    benchmark.pedantic(cube_rejection, args=(hull, rng, 30), rounds=3)
-    rate = 30 / benchmark.stats.stats.min
+    start = time.perf_counter()
+    programs()
+    one = (time.perf_counter() - start) / tries
+    acceptance = {3: 0.1719, 4: 3.66e-4}[size]  # volumes of K and of the cube
+    printed = acceptance / one
     enter(
-        "K-norm noise, 3 x 3 moves, triangulation against cube rejection by linear programs",
-        _RATES["3"] / rate,
-        "times",
+        f"K-norm noise, {size} x {size}, Algorithm 3 with linear programs (acceptance known)", printed, "draws a second"
     )
+    enter(
+        f"K-norm noise, {size} x {size}, ours against Algorithm 3", _RATES[size, 2] / printed, "times", at_least=1000.0
+    )
+    # The same with our gauge, by name.
+    sample_hull(hull, 1.0, rng, 1, invariants, "algorithm-3")
+    benchmark.pedantic(sample_hull, args=(hull, 1.0, rng, draws, invariants, "algorithm-3"), rounds=3)
+    rate = draws / benchmark.stats.stats.mean
+    enter(f"K-norm noise, {size} x {size}, Algorithm 3 with compiled bounds", rate, "draws a second")
+
+
+@pytest.mark.parametrize(
+    ("size", "adjacency", "draws"), [(5, 2, 2000), (5, 3, 2000), (8, 3, 50), (10, 2, 10), (10, 3, 20)]
+)
+@pytest.mark.benchmark(group="K-norm noise on the lattice")
+def test_lattice(benchmark, enter, size, adjacency, draws):
+    invariants, rng = both_margins(size), np.random.default_rng(1)
+    hull = sensitivity_hull(invariants, adjacency)
+    sample_lattice(hull, invariants, 1.0, rng, 1)
+    benchmark.pedantic(sample_lattice, args=(hull, invariants, 1.0, rng, draws), rounds=3)
+    rate = draws / benchmark.stats.stats.min
+    enter(f"integer K-norm noise, {size} x {size}, {WORDS[adjacency]}, epsilon 1", rate, "draws a second")
+
+
+@pytest.mark.parametrize(("size", "draws"), [(4, 2000), (5, 50), (6, 5)])
+@pytest.mark.benchmark(group="K-norm noise of all substitutions")
+def test_substitutions(benchmark, enter, size, draws):
+    invariants, rng = both_margins(size), np.random.default_rng(1)
+    hull = substitutions(invariants)
+    sampler = choose_hull_sampler(hull, invariants)
+    assert sampler.exact
+    benchmark.pedantic(sample_hull, args=(hull, 1.0, rng, draws, invariants), rounds=3)
+    rate = draws / benchmark.stats.stats.mean
+    enter(f"K-norm noise, {size} x {size}, all substitutions, exact by {sampler.name}", rate, "draws a second")
+
+
+@pytest.mark.parametrize(("size", "adjacency"), [(5, 2), (10, 2), (10, 3)])
+@pytest.mark.benchmark(group="K-norm gauges")
+def test_gauge(benchmark, enter, size, adjacency):
+    invariants = both_margins(size)
+    hull = sensitivity_hull(invariants, adjacency)
+    points = np.random.default_rng(1).normal(size=(5, hull.dimension))
+    benchmark.pedantic(hull.gauge, args=(points,), rounds=3, warmup_rounds=1)
+    own = benchmark.stats.stats.min / len(points)
+    enter(f"K-norm of a {size} x {size} table, {WORDS[adjacency]}", 1e3 * own, "ms")
+    if adjacency == 2:
+        start = time.perf_counter()
+        gauge_program(hull.vertices, points[0])
+        enter(
+            f"K-norm of a {size} x {size} table, against HiGHS on all vertices",
+            (time.perf_counter() - start) / own,
+            "times",
+        )

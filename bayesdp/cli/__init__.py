@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 import bayesdp
-from bayesdp.cli import fit, import_, release, report, summary
+from bayesdp.cli import fit, import_, release, report, summary, test
 from bayesdp.cli.errors import OneLineParser, run_safely
 
 __all__ = ["main", "parser"]
@@ -22,6 +22,7 @@ from published files to a report:
   bayesdp fit release.nc --prior log-linear --seed 1 -o posterior.nc
   bayesdp summary posterior.nc --prob 0.95
   bayesdp report posterior.nc -o report.html
+  bayesdp test release.nc -o test.json               (a 2 x 2 table with both margins: the odds ratio)
 
 exit status: 0 done; 2 bad input, with one line that says what; 3 done, but the chains have not converged;
 130 interrupted, what was drawn is saved
@@ -38,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"bayesdp {bayesdp.__version__}")
     commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for module in (import_, release, fit, summary, report):
+    for module in (import_, release, fit, summary, report, test):
         module.add(commands)
     return top
 

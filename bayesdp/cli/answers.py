@@ -15,6 +15,7 @@ from bayesdp._validate import probability
 from bayesdp.consistency import implied_answers
 from bayesdp.queries import Query
 from bayesdp.release import Release
+from bayesdp.storage.counts import without_rounding_errors
 
 __all__ = ["Answers", "summarise"]
 
@@ -93,6 +94,8 @@ def summarise(
     answers = query.apply(draws.transpose("chain", "draw", ...)).values
     chains = answers.reshape(*answers.shape[:2], query.rows)
     pooled = chains.reshape(-1, query.rows).astype(np.float64)
+    if answers.dtype.kind == "f":  # a continuous relaxation
+        pooled = without_rounding_errors(pooled)
     tails = [(1 - level) / 2, (1 + level) / 2]
     lower, upper = np.quantile(pooled, tails, axis=0, method="inverted_cdf")
     cells = release.fiber.determined() if determined_cells is None else determined_cells

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayesdp.cli.answers import Answers
-    from bayesdp.release import Release
 
 __all__ = ["add", "run"]
 
@@ -52,11 +51,13 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp.cli.answers import summarise
     from bayesdp.cli.files import convergence, read_posterior
     from bayesdp.cli.queries import parse_query
+    from bayesdp.storage.counts import counts_name, relaxation_of
 
     probability(args.prob, "--prob")
     tree, release = read_posterior(args.posterior)
     query = parse_query(args.query, release.frame)
-    draws = _counts(tree, release, args.var)
+    draws = tree["posterior"].to_dataset()[counts_name(tree, release.dims, args.var)]
+    relaxed = relaxation_of(tree, str(draws.name)) is not None
     cells = _determined(tree)
     answers = summarise(draws, query, release, args.prob, cells)
     converged, message = convergence(tree)
@@ -69,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
         "draws": int(draws.sizes["draw"]),
         "converged": converged,
         "simulated": release.simulated,
+        "counts": "continuous relaxation" if relaxed else "whole numbers",
     }
     write = {"table": _table, "csv": _csv, "json": _json}[args.format]
     print(write(answers, heading, message))
@@ -76,24 +78,6 @@ def run(args: argparse.Namespace) -> int:
         banner(f"NOT CONVERGED: {message}")
         return NOT_CONVERGED
     return 0
-
-
-def _counts(tree: xr.DataTree, release: Release, name: str | None) -> xr.DataArray:
-    """The posterior draws of the counts."""
-    posterior = tree["posterior"].to_dataset()
-    found = {
-        str(own): array
-        for own, array in posterior.data_vars.items()
-        if set(array.dims) == {"chain", "draw", *release.dims} and array.dtype.kind in "iu"
-    }
-    if name is None and "fiber" in tree.children:
-        name = str(tree["fiber"].attrs.get("variable", "x"))
-    if name is None and len(found) == 1:
-        name = next(iter(found))
-    if name is None or name not in found:
-        told = f"there is no {name!r} among them" if name else "name one with --var"
-        raise ValueError(f"counts with the dimensions of the table are {', '.join(found) or 'missing'}; {told}")
-    return found[name]
 
 
 def _determined(tree: xr.DataTree) -> npt.NDArray[np.bool_] | None:
@@ -166,6 +150,10 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
     text += ["", message]
     if answers.determined.any():
         text.append("determined: the exact values leave one possible value; ess and rhat mean nothing there")
+    if heading["counts"] == "continuous relaxation":
+        text.append(
+            "continuous relaxation: real numbers stand for whole ones and are not rounded; cells near 0 are the least accurate"
+        )
     if heading["simulated"]:
         text.append("simulated release: the noise came from a seeded generator")
     return "\n".join(text)

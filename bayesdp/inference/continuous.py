@@ -13,6 +13,7 @@ import pytensor.tensor as pt
 from bayesdp._validate import shown
 from bayesdp.inference._continued import caps, check_base, continued_logp
 from bayesdp.inference._coordinates import coordinates_of
+from bayesdp.inference._free_coordinates import FreeCoordinates
 from bayesdp.inference.noisy_part import observe_noisy
 from bayesdp.inference.registry import remember
 from bayesdp.release import Release
@@ -34,11 +35,30 @@ class ContinuousTable:
         Whose exact part it obeys.
     fixed : bool array, shape (*table)
         Cells that have one value only.
+    base : unnamed PyMC distribution
+        Prior of the counts, with its own shape.
     """
 
     variable: Any
     release: Release
     fixed: npt.NDArray[np.bool_]
+    base: Any
+
+    @property
+    def coordinates_name(self) -> str:
+        """Name of the free variable behind the table."""
+        return f"{self.variable.name}_coordinates"
+
+    @property
+    def prior(self) -> str:
+        """The prior in words: the model's own text knows a Potential only."""
+        kind = type(self.base.owner.op).__name__.removesuffix("RV")
+        name = self.variable.name
+        return (
+            f"{name}: real numbers, nonnegative, that agree with the exact values (continuous relaxation), with the density of "
+            f"the base {kind}, which is {name}_density; {self.coordinates_name} are coordinates of that space, without a prior "
+            "of their own"
+        )
 
 
 def ContinuousCounts(name: str, base: Any, release: Release) -> Any:
@@ -117,8 +137,12 @@ def ContinuousCounts(name: str, base: Any, release: Release) -> Any:
     So cells near 0 are what it is wrong about; the 0.03 that stay at b = 2 are the kinks of the law between whole numbers
     (with discrete Gaussian noise of sigma 2 they are below 0.001).
 
-    ``pm.sample_prior_predictive`` is refused by PyMC, as for every flat variable; posterior predictive draws under a
-    lattice law are refused too, as it draws around whole numbers only.
+    ``pm.sample_prior_predictive`` is refused: the prior restricted to the exact answers cannot be drawn from directly.
+    `bayesdp.inference.add_prior_predictive` draws tables from the base, before any published number, exact ones included.
+    Posterior predictive draws under a lattice law are refused, as it draws around whole numbers only.
+
+    The posterior says that it is a relaxation: `bayesdp.sample` adds the group ``relaxation``, with the errors above, which
+    summaries, pictures and reports read. Nothing is rounded.
 
     Examples
     --------
@@ -146,11 +170,11 @@ def ContinuousCounts(name: str, base: Any, release: Release) -> Any:
     model = pm.modelcontext(None)
     _check_labels(model, release)
     coordinates = coordinates_of(release, caps(base, release))
-    free = pm.Flat(f"{name}_coordinates", shape=coordinates.size)
+    free = FreeCoordinates(f"{name}_coordinates", shape=coordinates.size)
     flat, log_jacobian = coordinates.table(free)
     x = pm.Deterministic(name, pt.reshape(flat, release.frame.shape), dims=release.dims)
     pm.Potential(f"{name}_density", continued_logp(base, x) + log_jacobian)
-    table = ContinuousTable(x, release, coordinates.fixed.reshape(release.frame.shape))
+    table = ContinuousTable(x, release, coordinates.fixed.reshape(release.frame.shape), base)
     setattr(model, _ATTRIBUTE, {**continuous_tables(model), name: table})
     return x
 

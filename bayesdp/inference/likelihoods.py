@@ -44,7 +44,8 @@ def add_likelihood(
     invariants : Invariants, optional
         What the noise leaves as it is, in terms of the answers.
     scale : float or array, optional
-        For independent noise, the scale of each answer that was published.
+        For independent noise, the scale of each answer that was published; for laws within bounds, that and the lower
+        and upper bounds.
 
     Raises
     ------
@@ -58,10 +59,28 @@ def add_likelihood(
     if isinstance(law, noise.DiscreteGaussian):
         distributions.DiscreteGaussian(name, mu=mu, sigma=scale, **common)
         return
+    if isinstance(law, noise.Tulap):
+        _tulap(name, law, mu, common)
+        return
+    if isinstance(law, noise.BoundedLaw):
+        spread, lower, upper = scale
+        own = {law.scale_name: spread, "lower": lower, "upper": upper}
+        _BOUNDED[type(law)](name, mu=mu, **own, **common)
+        return
     add = _ON_A_SPACE.get(type(law))
     if add is None or invariants is None:
         raise NotImplementedError(f"no PyMC distribution is registered for the noise law {law.name!r}")
     add(name, law, mu, {**common, "invariants": invariants})
+
+
+def _tulap(name: str, law: noise.Tulap, mu: Any, common: dict[str, Any]) -> None:
+    """Noise for another sensitivity is noise for 1 in that unit; the published numbers stay in counts."""
+    if law.sensitivity != 1.0:
+        raise NotImplementedError(
+            f"a model with Tulap noise for a sensitivity other than 1 is not available (the law has {law.sensitivity:g}); divide "
+            "the published numbers and the answers by it, and use bayesdp.distributions.Tulap"
+        )
+    distributions.Tulap(name, mu=mu, epsilon=law.epsilon, delta=law.delta, **common)
 
 
 def _lattice_laplace(name: str, law: Any, mu: Any, common: dict[str, Any]) -> None:
@@ -102,6 +121,29 @@ def _k_norm(name: str, law: Any, mu: Any, common: dict[str, Any]) -> None:
     distributions.KNorm(name, mu=mu, epsilon=law.epsilon, vertices=law.vertices, **common)
 
 
+def _semi_k_norm(name: str, law: Any, mu: Any, common: dict[str, Any]) -> None:
+    distributions.SemiKNorm(name, mu=mu, epsilon=law.epsilon, adjacency=law.adjacency, **common)
+
+
+def _subspace_norm(name: str, law: Any, mu: Any, common: dict[str, Any]) -> None:
+    distributions.SubspaceNorm(name, mu=mu, epsilon=law.epsilon, norm=law.norm, **common)
+
+
+def _lattice_k_norm(name: str, law: Any, mu: Any, common: dict[str, Any]) -> None:
+    distributions.LatticeKNorm(
+        name, mu=mu, epsilon=law.epsilon, adjacency=law.adjacency, vertices=law.vertices, **common
+    )
+
+
+_BOUNDED: dict[type[NoiseLaw], Any] = {
+    noise.TruncatedLaplace: distributions.TruncatedLaplace,
+    noise.BoundaryInflatedLaplace: distributions.BoundaryInflatedLaplace,
+    noise.TruncatedDiscreteLaplace: distributions.TruncatedDiscreteLaplace,
+    noise.BoundaryInflatedDiscreteLaplace: distributions.BoundaryInflatedDiscreteLaplace,
+    noise.TruncatedDiscreteGaussian: distributions.TruncatedDiscreteGaussian,
+    noise.BoundaryInflatedDiscreteGaussian: distributions.BoundaryInflatedDiscreteGaussian,
+}
+
 _ON_A_SPACE: dict[type[NoiseLaw], Callable[[str, Any, Any, dict[str, Any]], None]] = {
     noise.LatticeLaplace: _lattice_laplace,
     noise.LatticeGaussian: _lattice_gaussian,
@@ -110,4 +152,7 @@ _ON_A_SPACE: dict[type[NoiseLaw], Callable[[str, Any, Any, dict[str, Any]], None
     noise.ExtendedLaplace: _extended_laplace,
     noise.CorrelatedGaussian: _correlated_gaussian,
     noise.KNorm: _k_norm,
+    noise.SemiKNorm: _semi_k_norm,
+    noise.SubspaceNorm: _subspace_norm,
+    noise.LatticeKNorm: _lattice_k_norm,
 }

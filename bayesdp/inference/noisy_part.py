@@ -49,12 +49,15 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     values = measured.values.reshape(-1)[keep] if keep is not None else measured.values.reshape(shape)
     data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
     mu = answers(query, x, keep)
-    scale = None
+    scale: Any = None
     if isinstance(law, noise.DiscreteLaplace | noise.DiscreteGaussian):
         scale = law.b if isinstance(law, noise.DiscreteLaplace) else law.sigma
         if np.ndim(scale):
             flat = np.broadcast_to(scale, query.shape).reshape(-1)
             scale = flat[keep] if keep is not None else flat.reshape(shape)
+    elif isinstance(law, noise.BoundedLaw):
+        spread = [np.broadcast_to(own, query.shape).reshape(-1) for own in (law.scale, *law.bounds)]
+        scale = tuple(own[keep] if keep is not None else own.reshape(shape) for own in spread)
     elif not query.shape:
         mu = mu.reshape((1,))  # the grand total, as a table of one cell
     add_likelihood(name, law, mu, observed=data, dims=dims, invariants=measured.noise_invariants, scale=scale)

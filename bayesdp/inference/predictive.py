@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import xarray as xr
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
+from pymc.distributions.shape_utils import change_dist_size
+from pytensor.graph.replace import clone_replace
+from pytensor.tensor.type import discrete_dtypes
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
+from bayesdp.inference.continuous import ContinuousTable, continuous_tables
 from bayesdp.inference.registry import releases_of
 from bayesdp.lattices import sampler_for
 
@@ -31,12 +39,22 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
     Returns
     -------
     bool
-        False if nothing was added: a flat prior has no draws, and lattice noise that only Gibbs sampling can draw is too
-        slow for a large table.
+        False if nothing was added: a flat prior has no draws, lattice noise that only Gibbs sampling can draw is too slow
+        for a large table, and lattice noise cannot be drawn around a continuous base such as ``pm.Gamma.dist``.
+
+    Notes
+    -----
+    Tables of `ContinuousCounts` are drawn from their base, before any published number, exact ones included: whole numbers
+    where the base is a law of whole numbers.
+
+    Warns
+    -----
+    UserWarning
+        If the model has Potentials, which draws from the prior leave out (as in PyMC). The density of `ContinuousCounts` is
+        none of them.
     """
-    for rv in model.free_RVs:
-        if isinstance(rv.owner.op, ConfidentialCountsRV) and isinstance(rv.owner.inputs[0].owner.op, FlatCountsRV):
-            return False
+    if not _has_draws(model):
+        return False
     moves = 0.0
     for _, release in releases_of(model):
         for measured in release.measurements:
@@ -48,8 +66,49 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
                     moves += draws * 1000.0 * measured.invariants.dimension
     if moves / _MOVES_A_SECOND > _SECONDS:
         return False
-    prior = pm.sample_prior_predictive(draws, model=model, random_seed=random_seed)
+    if continuous_tables(model):
+        prior = _from_bases(model, draws, random_seed)
+    else:
+        prior = pm.sample_prior_predictive(draws, model=model, random_seed=random_seed)
     for group in ("prior", "prior_predictive"):
         if group in prior.children:
             tree[group] = prior[group]
     return True
+
+
+def _has_draws(model: pm.Model) -> bool:
+    """Whether the prior of every table can be drawn from, and the noise added to it."""
+    for rv in model.free_RVs:
+        if isinstance(rv.owner.op, ConfidentialCountsRV) and isinstance(rv.owner.inputs[0].owner.op, FlatCountsRV):
+            return False
+    for name, table in continuous_tables(model).items():
+        if isinstance(table.base.owner.op, FlatRV | HalfFlatRV):
+            return False
+        laws = [own.law for known, release in releases_of(model) if known == name for own in release.measurements]
+        if table.base.dtype not in discrete_dtypes and any(law.support == "lattice" for law in laws):
+            return False
+    return True
+
+
+def _from_bases(model: pm.Model, draws: int, random_seed: Any) -> xr.DataTree:
+    """Prior draws with the bases in the place of continuous counts."""
+    tables = continuous_tables(model).values()
+    densities = {f"{table.variable.name}_density" for table in tables}
+    if any(potential.name not in densities for potential in model.potentials):
+        warnings.warn("draws from the prior leave the model's Potentials out", UserWarning, stacklevel=3)
+    coordinates = {table.coordinates_name for table in tables}
+    wanted = [rv for rv in [*model.unobserved_RVs, *model.observed_RVs] if rv.name not in coordinates]
+    replaced = clone_replace(wanted, {table.variable: _drawn_base(table) for table in tables})
+    drawn = pm.draw(replaced, draws, random_seed=random_seed)
+    found = {rv.name: np.asarray(values) for rv, values in zip(wanted, drawn, strict=True)}
+    tree: xr.DataTree = pm.to_inference_data(prior=found, model=model)
+    return tree
+
+
+def _drawn_base(table: ContinuousTable) -> Any:
+    """The base as a table of real numbers: a number of its own in each cell, where it is one law for all."""
+    shape = table.release.frame.shape
+    own = table.base
+    if own.owner.op.ndim_supp == 0:
+        own = change_dist_size(own, shape)
+    return pt.cast(pt.reshape(own, shape), table.variable.dtype)

@@ -18,8 +18,10 @@ import xarray as xr
 from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
+from bayesdp.distributions.row_noise import RowSpaceNoiseRV
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
+from bayesdp.inference._relaxation import declaration
 from bayesdp.inference.continuous import continuous_tables
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.registry import releases_of
@@ -40,14 +42,15 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
     *args, **kwargs
         As for ``pm.sample``. ``random_seed`` makes a run repeatable (on one platform and start method of processes). A
         model of `ContinuousCounts` is sampled by nutpie where it is installed, unless ``nuts_sampler`` or an argument
-        that nutpie does not have is given.
+        that nutpie does not have is given, or a variable has a step method of its own.
 
     Returns
     -------
     xarray.DataTree
         The groups of ``pm.sample`` and, for the (first) release of the model, ``release``, ``guarantee`` (where the
         mechanism is known), ``fiber`` (limits of each cell, which cells are determined, connectivity of the moves) and
-        ``diagnostics``.
+        ``diagnostics``. For `ContinuousCounts` also ``relaxation``: which variable holds real numbers in the place of whole
+        ones (attribute ``variable``), and the error of that where it is known; ``fiber`` then has the limits of whole numbers.
 
     Raises
     ------
@@ -93,7 +96,9 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
 def _nuts_sampler(model: pm.Model, given: Any) -> str:
     """Nutpie where it is installed and applies; stated, as PyMC's own choice depends on what is installed too."""
     only_pymc = {"step", "init", "initvals", "trace", "callback", "return_inferencedata", "nuts"} & set(given)
-    if only_pymc or model.discrete_value_vars or find_spec("nutpie") is None:
+    # Row-space noise has its own step method, next to which PyMC refuses nutpie.
+    stepped = any(isinstance(rv.owner.op, RowSpaceNoiseRV) for rv in model.free_RVs)
+    if only_pymc or stepped or model.discrete_value_vars or find_spec("nutpie") is None:
         return "pymc"
     return "nutpie"
 
@@ -147,7 +152,7 @@ def _limits(fiber: Fiber, frame: Frame, name: str) -> xr.Dataset:
 
 
 def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: str = "") -> xr.DataTree:
-    """Add release, guarantee, fiber, diagnostics and versions to the result of ``pm.sample``.
+    """Add release, guarantee, fiber, relaxation, diagnostics and versions to the result of ``pm.sample``.
 
     Parameters
     ----------
@@ -191,6 +196,7 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
         limits = _limits(table.release.fiber, table.release.frame, name)
         limits.attrs |= {"connectivity": "real tables: a convex set", "proved": 1}
         tree[f"fiber{suffix}"] = xr.DataTree(limits)
+        tree[f"relaxation{suffix}"] = xr.DataTree(declaration(name))
         _add_releases(tree, by_name.get(name, []), suffix)
     tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed))
     tree.attrs.update(
@@ -200,7 +206,7 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
             "numpy_version": version("numpy"),
             "seed": "not recorded" if seed is None else str(seed),
             "command": command,
-            "prior": model.str_repr(),
+            "prior": "\n".join([model.str_repr(), *(table.prior for table in continuous_tables(model).values())]),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
     )

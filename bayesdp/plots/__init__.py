@@ -1,4 +1,4 @@
-"""Pictures of a posterior: each function takes the DataTree and returns a Matplotlib figure.
+"""Pictures: of a posterior, from its DataTree, and of privacy guarantees. Each function returns a Matplotlib figure.
 
 ========================  ==========================================================================================
 `intervals`               every cell: what was published, the posterior interval, the truth where it is known
@@ -6,6 +6,7 @@
 `noise_law`               mass or density of the noise, with its standard deviation
 `ranks`                   rank plots (ArviZ) of the quantities that mixed worst
 `prior_predictive`        what the prior expected against what was published
+`tradeoffs`               type II against type I error of any number of trade-off functions
 ========================  ==========================================================================================
 
 Titles and axes name the probability and the kind of every interval. Colours are those of Okabe and Ito, which colour-blind
@@ -35,6 +36,7 @@ from bayesdp.plots.cell_intervals import intervals
 from bayesdp.plots.noise import noise_law
 from bayesdp.plots.predictive import prior_predictive
 from bayesdp.plots.rank import ranks
+from bayesdp.plots.tradeoff_curves import tradeoffs
 from bayesdp.plots.two_way import heatmaps
 
-__all__ = ["heatmaps", "intervals", "noise_law", "prior_predictive", "ranks"]
+__all__ = ["heatmaps", "intervals", "noise_law", "prior_predictive", "ranks", "tradeoffs"]

@@ -14,6 +14,7 @@ from bayesdp._validate import probability
 from bayesdp.consistency import implied_answers
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Measured, Release
+from bayesdp.storage.counts import counts_name, relaxation_of, without_rounding_errors
 
 __all__ = ["Fit", "Summary", "summarise"]
 
@@ -73,7 +74,7 @@ class Fit:
     release : Release
         The release in it.
     counts : xarray.DataArray
-        Draws of the counts, with dimensions chain, draw and those of the table.
+        Draws of the counts, with dimensions chain, draw and those of the table; real numbers where `relaxation` says so.
     """
 
     tree: xr.DataTree
@@ -89,7 +90,8 @@ class Fit:
         TypeError
             If it is no DataTree.
         ValueError
-            If a group is missing, or there are no counts with the dimensions of the release's table.
+            If a group is missing, or there are no counts with the dimensions of the release's table: whole numbers, or
+            real ones that the posterior declares to be a continuous relaxation.
         """
         if not isinstance(posterior, xr.DataTree):
             raise TypeError(
@@ -102,7 +104,7 @@ class Fit:
                     "bayesdp.sample adds it; to the result of pm.sample, bayesdp.inference.annotate does"
                 )
         release = Release.from_dataset(posterior["release"].to_dataset())
-        name = _name_of_counts(posterior, release)
+        name = counts_name(posterior, release.dims)
         draws = posterior["posterior"].to_dataset()[name].transpose("chain", "draw", *release.dims)
         return cls(posterior, release, draws)
 
@@ -110,6 +112,11 @@ class Fit:
     def name(self) -> str:
         """Name of the counts in the model."""
         return str(self.counts.name)
+
+    @cached_property
+    def relaxation(self) -> xr.Dataset | None:
+        """What the posterior says of its error, where real numbers stand for whole ones; None for whole numbers."""
+        return relaxation_of(self.tree, self.name)
 
     @property
     def chains(self) -> int:
@@ -136,7 +143,8 @@ class Fit:
 
     def answers(self, query: Query) -> npt.NDArray[Any]:
         """Draws of a query's answers, chains after one another: shape ``(chains * draws, rows)``."""
-        return np.asarray(query.apply(self.counts.values)).reshape(-1, query.rows)
+        found = np.asarray(query.apply(self.counts.values)).reshape(-1, query.rows)
+        return found if self.relaxation is None else without_rounding_errors(found)
 
     def summary(self, query: Query, prob: float) -> Summary:
         """Posterior summary of a query's answers."""
@@ -174,22 +182,3 @@ class Fit:
         if table is None:
             return None
         return np.asarray(self.release.frame.align(table, "truth"), dtype=np.float64).reshape(-1)
-
-
-def _name_of_counts(tree: xr.DataTree, release: Release) -> str:
-    """The variable that holds the counts: what the group ``fiber`` says, else ``x``, else the only candidate."""
-    found = [
-        str(name)
-        for name, own in tree["posterior"].data_vars.items()
-        if set(own.dims) == {"chain", "draw", *release.dims} and own.dtype.kind in "iu"
-    ]
-    stated = str(tree["fiber"].attrs.get("variable", "")) if "fiber" in tree.children else ""
-    for name in (stated, "x"):
-        if name in found:
-            return name
-    if len(found) != 1:
-        raise ValueError(
-            f"posterior must hold one integer variable with the dimensions {', '.join(release.dims)}, or one named x; "
-            f"it has {', '.join(found) or 'none'}"
-        )
-    return found[0]

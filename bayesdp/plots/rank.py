@@ -18,20 +18,24 @@ from bayesdp.plots.style import WIDTH, cell_labels, percent, plain, style
 __all__ = ["ranks", "worst_mixed"]
 
 _ENVELOPE = 0.95
+_ROUNDING = 1e-12
 
 
 def worst_mixed(fit: Fit, quantities: int) -> list[tuple[str, npt.NDArray[np.float64]]]:
     """Draws of the quantities with the smallest bulk effective sample size, shape ``(chain, draw)``, with labels.
 
-    Determined cells, and anything else that never moved, are left out.
+    Determined cells, and anything else that never moved but for rounding errors, are left out; so are the coordinates
+    behind a continuous relaxation, which are the table in other words.
     """
+    coordinates = None if fit.relaxation is None else f"{fit.name}_coordinates"
     found: list[tuple[float, str, npt.NDArray[np.float64]]] = []
     array_stats = import_module("arviz_stats.base").array_stats  # the package has no types
     for name, own in fit.tree["posterior"].to_dataset().data_vars.items():
-        if own.dtype.kind not in "iuf":
+        if own.dtype.kind not in "iuf" or name == coordinates:
             continue
         draws = own.transpose("chain", "draw", ...).values.reshape(fit.chains, fit.draws, -1)
-        moves = np.flatnonzero(np.ptp(draws.reshape(-1, draws.shape[2]), axis=0) > 0)
+        flat = draws.reshape(-1, draws.shape[2])
+        moves = np.flatnonzero(np.ptp(flat, axis=0) > _ROUNDING * np.abs(flat).max(axis=0))
         if not moves.size:
             continue
         moving = draws[..., moves].astype(np.float64)
@@ -81,7 +85,7 @@ def ranks(posterior: xr.DataTree, *, quantities: int = 4) -> Figure | None:
 
     Notes
     -----
-    Counts are integers, so that draws tie; ties are broken at random (with a fixed seed), or the ranks of chains that
+    Counts are integers (unless relaxed), so that draws tie; ties are broken at random (with a fixed seed), or the ranks of chains that
     agree perfectly would not be uniform.
 
     """

@@ -82,7 +82,7 @@ def _annotate(axes: Axes, image: Any, values: npt.NDArray[np.float64], fixed: np
         axes.text(
             column,
             row,
-            f"= {value:,.0f}" if fixed[row, column] else text,
+            f"= {value:,.0f}" if fixed[row, column] and value == round(value) else text,
             ha="center",
             va="center",
             color="white" if dark else "black",

@@ -84,6 +84,11 @@ class Context:
         return str(self._diagnostics.get("message", ""))
 
     @property
+    def worst_ess(self) -> float:
+        """The smallest effective sample size of anything that moves; NaN where nobody has looked."""
+        return float(self._diagnostics.get("worst_ess", np.nan))
+
+    @property
     def _diagnostics(self) -> dict[str, Any]:
         if "diagnostics" not in self.tree.children:
             return {}

@@ -12,7 +12,7 @@ from bayesdp._validate import probability
 from bayesdp.plots.fit import Fit
 from bayesdp.report.context import Context
 from bayesdp.report.html import Html, element, joined
-from bayesdp.report.sections import SECTIONS
+from bayesdp.report.sections import errors, sections_of
 from bayesdp.report.sections.convergence import banner
 from bayesdp.report.style import STYLE
 from bayesdp.storage import check_output, replacing
@@ -105,11 +105,12 @@ def page(
     recorded = str(posterior.attrs.get("command", ""))
     context = Context(fit, probability(prob, "prob"), fit.truth(truth), recorded if command is None else command)
     heading = title or f"Confidential counts by {' and '.join(fit.release.dims)}: a posterior report"
+    sections = sections_of(context)
     body = [
         element("header", element("h1", heading), element("p", _lead(context), class_="lead")),
         *_banners(context),
-        _contents(),
-        element("main", *(_section(own, context) for own in SECTIONS)),
+        _contents(sections),
+        element("main", *(_section(own, context) for own in sections)),
     ]
     head = element(
         "head",
@@ -151,12 +152,24 @@ def _banners(context: Context) -> list[Html]:
                 class_="banner warn",
             )
         )
+    if context.fit.relaxation is not None:
+        shown.append(
+            element(
+                "p",
+                element("strong", "Continuous relaxation."),
+                "Real numbers stand for the whole numbers that were counted: an approximation for large counts. Nothing is "
+                "rounded. What it costs is stated under ",
+                element("a", errors.TITLE, href=f"#{errors.ANCHOR}"),
+                ".",
+                class_="banner warn",
+            )
+        )
     alarm = banner(context)
     return [*shown, alarm] if alarm is not None else shown
 
 
-def _contents() -> Html:
-    links = [element("li", element("a", own.TITLE, href=f"#{own.ANCHOR}")) for own in SECTIONS]
+def _contents(sections: list[Any]) -> Html:
+    links = [element("li", element("a", own.TITLE, href=f"#{own.ANCHOR}")) for own in sections]
     return element("nav", element("ul", *links), aria_label="Sections")
 
 

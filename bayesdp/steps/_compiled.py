@@ -35,15 +35,15 @@ def depends(model: pm.Model, variable: Any, value: Any) -> bool:
 
 
 def log_density(
-    model: pm.Model, terms: Sequence[Any], own: str, compile_kwargs: Mapping[str, Any]
+    model: pm.Model, terms: Sequence[Any], own: str, compile_kwargs: Mapping[str, Any], more: Sequence[Any] = ()
 ) -> Callable[[Point, Ints], float] | None:
     """Log-density of some terms as a function of the point and of the table that the variable `own` is to have in it.
 
     None where there are no terms.
     """
-    if not terms:
+    if not terms and not more:
         return None
-    expression = model.logp(vars=list(terms), sum=True)
+    expression: Any = sum(more, model.logp(vars=list(terms), sum=True) if terms else 0.0)
     used = set(ancestors([expression]))
     inputs = [v for v in model.value_vars if v in used]
     function = pytensor.function(inputs, expression, **compile_kwargs)

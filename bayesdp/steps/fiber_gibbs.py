@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 from pymc.initial_point import PointType
-from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
-from pymc.step_methods.state import dataclass_state
+from pymc.step_methods.compound import Competence
 from pymc.util import get_random_generator
 
 from bayesdp._validate import positive_integer
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.steps._assigned import chosen_values, register_step
+from bayesdp.steps._table_gibbs import TableGibbs
 from bayesdp.steps.table import CountTable
 
 __all__ = ["FiberGibbs", "register"]
 
 
-@dataclass_state
-class FiberGibbsState(StepMethodState):
-    """What changes while sampling: whether the chain has begun, and the generators of the kernels."""
-
-    fresh: bool
-    generators: list[npt.NDArray[np.uint64]]
-    sweeps: int = field(metadata={"frozen": True})
-
-
-class FiberGibbs(BlockedStep):
+class FiberGibbs(TableGibbs):
     """Moves confidential counts inside their fiber; PyMC assigns it to every `ConfidentialCounts` by itself.
 
     Each move draws a random direction that changes no exact answer, and takes a step along it from the exact conditional
@@ -72,12 +61,10 @@ class FiberGibbs(BlockedStep):
     """
 
     name = "fiber_gibbs"
-    default_blocked = True
     stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int]]]] = {
         "fiber_changed": (np.float64, []),
         "fiber_accepted": (np.float64, []),
     }
-    _state_class = FiberGibbsState
 
     def __init__(
         self,
@@ -105,34 +92,8 @@ class FiberGibbs(BlockedStep):
         return {t.name: {"proved": t.target.moves.proved, "claim": t.target.moves.claim} for t in self.tables}
 
     @property
-    def generators(self) -> list[npt.NDArray[np.uint64]]:
-        """States of the generators of the kernels."""
-        return [table.chain.state.generator.copy() for table in self.tables]
-
-    @generators.setter
-    def generators(self, states: list[npt.NDArray[np.uint64]]) -> None:
-        for table, state in zip(self.tables, states, strict=True):
-            table.chain.state.generator[:] = state
-
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Take the generator of a chain; its first step will see to a feasible start."""
-        super().setup_chain(rng, tune, draws)
-        self.fresh = True
-
-    def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
-        """Move every table; the point that is passed in is left as it is."""
-        new = point.copy()
-        if self.fresh:
-            for table in self.tables:
-                table.begin(new, self.rng)
-                new[table.name] = table.chain.counts.reshape(table.shape).copy()
-            self.fresh = False
-        changed = accepted = 0.0
-        for table in self.tables:
-            new[table.name], share, taken = table.step(new, self.sweeps, self.rng)
-            changed += share / len(self.tables)
-            accepted += taken / len(self.tables)
-        return new, [{"fiber_changed": changed, "fiber_accepted": accepted}]
+    def _kernels(self) -> list[CountTable]:
+        return self.tables
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 from pymc.initial_point import PointType
-from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
-from pymc.step_methods.state import dataclass_state
+from pymc.step_methods.compound import Competence
 from pymc.util import get_random_generator
 
 from bayesdp._validate import positive_integer
 from bayesdp.steps._assigned import chosen_values, register_step
+from bayesdp.steps._table_gibbs import TableGibbs
 from bayesdp.steps.noise_table import NoiseTable, is_lattice_noise
 
 __all__ = ["LatticeNoiseGibbs", "register"]
 
 
-@dataclass_state
-class LatticeNoiseGibbsState(StepMethodState):
-    """What changes while sampling: whether the chain has begun, and the generators of the kernels."""
-
-    fresh: bool
-    generators: list[npt.NDArray[np.uint64]]
-    sweeps: int = field(metadata={"frozen": True})
-
-
-class LatticeNoiseGibbs(BlockedStep):
+class LatticeNoiseGibbs(TableGibbs):
     """Moves latent lattice noise; PyMC assigns it to every free `LatticeLaplace` and `LatticeGaussian` by itself.
 
     The noise itself is a variable z of the model, and the confidential table is what is left of the published one, ``y -
@@ -75,12 +64,10 @@ class LatticeNoiseGibbs(BlockedStep):
     """
 
     name = "lattice_noise_gibbs"
-    default_blocked = True
     stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int]]]] = {
         "lattice_changed": (np.float64, []),
         "lattice_accepted": (np.float64, []),
     }
-    _state_class = LatticeNoiseGibbsState
 
     def __init__(
         self,
@@ -102,34 +89,8 @@ class LatticeNoiseGibbs(BlockedStep):
         self.fresh = True
 
     @property
-    def generators(self) -> list[npt.NDArray[np.uint64]]:
-        """States of the generators of the kernels."""
-        return [table.state.generator.copy() for table in self.tables]
-
-    @generators.setter
-    def generators(self, states: list[npt.NDArray[np.uint64]]) -> None:
-        for table, state in zip(self.tables, states, strict=True):
-            table.state.generator[:] = state
-
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Take the generator of a chain; its first step will see to a feasible start."""
-        super().setup_chain(rng, tune, draws)
-        self.fresh = True
-
-    def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
-        """Move every table; the point that is passed in is left as it is."""
-        new = point.copy()
-        if self.fresh:
-            for table in self.tables:
-                table.begin(new, self.rng)
-                new[table.name] = table.noise
-            self.fresh = False
-        changed = accepted = 0.0
-        for table in self.tables:
-            new[table.name], share, taken = table.step(new, self.sweeps, self.rng)
-            changed += share / len(self.tables)
-            accepted += taken / len(self.tables)
-        return new, [{"lattice_changed": changed, "lattice_accepted": accepted}]
+    def _kernels(self) -> list[NoiseTable]:
+        return self.tables
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

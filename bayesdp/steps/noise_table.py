@@ -30,13 +30,11 @@ from bayesdp.lattices.state import (
 )
 from bayesdp.lattices.sweep import move_once, sweep, sweep_arguments, take_back
 from bayesdp.steps._compiled import Point, compiled, depends, log_density
+from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
 
 __all__ = ["NoiseTable", "is_lattice_noise"]
 
 type Ints = npt.NDArray[np.int64]
-
-_ATTEMPTS = 20_000
-"""Moves in search of a first table that the rest of the model allows; some tenths of a second."""
 
 _LEAST_MOVES = 100
 """Exact moves a draw at least, where nothing else depends on the noise: below this the framework costs more."""
@@ -103,9 +101,14 @@ class NoiseTable:
         return self._rest is None
 
     @property
-    def noise(self) -> Ints:
-        """The table as it stands, a copy."""
+    def value(self) -> Ints:
+        """The noise as it stands, a copy."""
         return self.state.counts.reshape(self.shape).copy()
+
+    @property
+    def generator(self) -> npt.NDArray[np.uint64]:
+        """State of the kernel's generator, in place."""
+        return self.state.generator
 
     def reseed(self, rng: np.random.Generator) -> None:
         """Start a fresh stream of random numbers."""
@@ -125,16 +128,19 @@ class NoiseTable:
         mu = self.refresh(point, given).reshape(self.shape)
         if not self.invariants.is_null(given - np.rint(mu).astype(np.int64)):
             self.refresh(point, np.rint(mu))
-        if self._rest is None:
+        rest = self._rest
+        if rest is None:
             return
-        for _ in range(_ATTEMPTS):
-            if self._rest(point, self.noise) > -np.inf:
-                return
-            move_once(FLAT, True, *self._arguments)
-        raise ValueError(
-            f"no noise {self.name!r} was found that has positive density under the rest of the model ({_ATTEMPTS} moves "
-            "tried); give one with pm.sample(initvals=...)"
-        )
+        tried = moved_into_support(lambda: rest(point, self.value), self._propose)
+        if tried:
+            raise ValueError(
+                f"no noise {self.name!r} was found that has positive density under the rest of the model ({tried} moves "
+                "tried); give one with pm.sample(initvals=...)"
+            )
+
+    def _propose(self) -> tuple[int, int]:
+        count, step = move_once(FLAT, True, *self._arguments)
+        return count, step
 
     def step(self, point: Point, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Move; returns the table, the share of moves that changed it, and the share of proposals accepted."""
@@ -143,23 +149,16 @@ class NoiseTable:
         if self._rest is None:
             moves = max(moves, _LEAST_MOVES)
             changed = int(sweep(self._none, moves, FLAT, True, *self._arguments))
-            return self.noise, changed / moves, 1.0
-        height = self._rest(point, self.noise)
-        changed = accepted = 0
-        thresholds = np.log1p(-rng.random(moves))
-        for threshold in thresholds:
-            count, step = move_once(FLAT, True, *self._arguments)
-            if step == 0:
-                accepted += 1
-                continue
-            new = self._rest(point, self.noise)
-            if new - height > threshold:
-                height = new
-                changed += 1
-                accepted += 1
-            else:
-                take_back(count, step, *self._arguments)
-        return self.noise, changed / moves, accepted / moves
+            return self.value, changed / moves, 1.0
+        rest = self._rest
+        changed, accepted = accept_on_the_rest(
+            rng,
+            moves,
+            lambda: rest(point, self.value),
+            self._propose,
+            lambda count, step: take_back(count, step, *self._arguments),
+        )
+        return self.value, changed / moves, accepted / moves
 
 
 def _new_state(cells: int, moves: Moves, law: str) -> State:

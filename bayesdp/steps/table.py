@@ -13,6 +13,7 @@ from pytensor.graph.traversal import ancestors
 from bayesdp.fibers import Chain, Target
 from bayesdp.lattices.state import UNBOUNDED, UPPER
 from bayesdp.steps._compiled import Point, compiled, log_density
+from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
 from bayesdp.steps.terms import Reading, read_model
 
 __all__ = ["LEAST_MOVES", "CountTable"]
@@ -21,9 +22,6 @@ type Ints = npt.NDArray[np.int64]
 
 LEAST_MOVES = 100
 """Exact moves a draw at least: below this the framework costs more than the moves."""
-
-_ATTEMPTS = 20_000
-"""Moves in search of a first table where the kernel does not know the prior; some tenths of a second."""
 
 
 class CountTable:
@@ -73,7 +71,7 @@ class CountTable:
         self._write(parameters)
         self._start: Ints | None = None
         self._first_table()
-        self._rest = log_density(model, reading.unknown, self.name, compile_kwargs)
+        self._rest = log_density(model, reading.unknown, self.name, compile_kwargs, reading.rests)
         self.dimension = max(fiber.invariants.dimension, 1)
 
     def _first_table(self) -> Ints:
@@ -119,6 +117,16 @@ class CountTable:
             self.chain.set_scales(scales, values)
         self.chain.set_prior(theta, shape)
 
+    @property
+    def value(self) -> Ints:
+        """The table as it stands, a copy."""
+        return self.chain.counts.reshape(self.shape).copy()
+
+    @property
+    def generator(self) -> npt.NDArray[np.uint64]:
+        """State of the kernel's generator, in place."""
+        return self.chain.state.generator
+
     def begin(self, point: Point, rng: np.random.Generator) -> None:
         """Start a chain: keep a start that is on the fiber, otherwise move onto it and scatter.
 
@@ -139,16 +147,15 @@ class CountTable:
 
     def _find_support(self, point: Point) -> None:
         """Move until the terms that the kernel does not know allow the table at all."""
-        if self._rest is None:
+        rest = self._rest
+        if rest is None:
             return
-        for _ in range(_ATTEMPTS):
-            if self._rest(point, self.chain.counts.reshape(self.shape)) > -np.inf:
-                return
-            self.chain.propose()
-        raise ValueError(
-            f"no table of {self.name} was found that agrees with the exact answers and has positive density under the other "
-            f"terms of the model ({_ATTEMPTS} moves tried); give one with pm.sample(initvals=...)"
-        )
+        tried = moved_into_support(lambda: rest(point, self.value), self.chain.propose)
+        if tried:
+            raise ValueError(
+                f"no table of {self.name} was found that agrees with the exact answers and has positive density under the "
+                f"other terms of the model ({tried} moves tried); give one with pm.sample(initvals=...)"
+            )
 
     def refresh(self, point: Point) -> None:
         """Read the parameters off the other variables of the model."""
@@ -172,33 +179,24 @@ class CountTable:
         if self._rest is None:
             moves = max(moves, LEAST_MOVES)
             changed = self.chain.sweep(moves)
-            return self.chain.counts.reshape(self.shape).copy(), changed / moves, 1.0
+            return self.value, changed / moves, 1.0
         return self._step_and_accept(point, moves, rng)
 
     def _step_and_accept(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Propose from the exact conditional of the known terms, accept on the ratio of the others."""
         assert self._rest is not None
         chain, rest = self.chain, self._rest
-        height = rest(point, chain.counts.reshape(self.shape))
-        changed = accepted = 0
-        thresholds = np.log1p(-rng.random(moves))
-        for i in range(moves):
+
+        def propose() -> tuple[int, int]:
             count, step = chain.propose()
-            if step == 0:
-                accepted += 1
-                continue
             if count and step < -(2**60):
                 raise ValueError(
                     f"the proposals for {self.name} have no finite mass: neither noise nor exact answers bound a direction"
                 )
-            new = rest(point, chain.counts.reshape(self.shape))
-            if new - height > thresholds[i]:
-                height = new
-                changed += 1
-                accepted += 1
-            else:
-                chain.take_back(count, step)
-        return chain.counts.reshape(self.shape).copy(), changed / moves, accepted / moves
+            return count, step
+
+        changed, accepted = accept_on_the_rest(rng, moves, lambda: rest(point, self.value), propose, chain.take_back)
+        return self.value, changed / moves, accepted / moves
 
 
 def _check_trials(reading: Reading, model: pm.Model, name: str) -> None:

@@ -26,6 +26,7 @@ from pytensor.tensor.random.basic import (
 )
 from pytensor.tensor.shape import SpecifyShape
 
+from bayesdp.distributions._bounded import BoundedRV
 from bayesdp.distributions.answers import AnswersOp
 from bayesdp.distributions.confidential_counts import FlatCountsRV
 from bayesdp.distributions.correlated_gaussian import CorrelatedGaussianRV
@@ -38,10 +39,12 @@ from bayesdp.distributions.lattice_laplace import LatticeLaplaceRV
 from bayesdp.distributions.projected_gaussian import ProjectedGaussianRV
 from bayesdp.distributions.projected_laplace import ProjectedLaplaceRV
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV
+from bayesdp.distributions.subspace_norm import SubspaceNormRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Query
 from bayesdp.steps._compiled import depends
+from bayesdp.steps.bounded_terms import bounded_term
 
 __all__ = ["Reading", "exact_fiber", "prior_zeros", "read_model"]
 
@@ -74,6 +77,8 @@ class Reading:
         answers of the moving terms, on value variables.
     unknown : list of variables
         Everything else in the model that depends on the counts: reached through the compiled log-density.
+    rests : list of tensor variables
+        Log-likelihoods, on value variables, that remain of noisy parts beside what the kernel knows of them.
     trials : tensor variable or None
         For multinomial bases, the number of trials, to be checked against the exact answers.
     trial_cells : int
@@ -86,6 +91,7 @@ class Reading:
     moving: tuple[int, ...]
     symbolic: list[Any]
     unknown: list[Any]
+    rests: list[Any]
     trials: Any
     trial_cells: int
 
@@ -130,6 +136,7 @@ _REAL_ENTRIES = 4_000_000
 """Coordinates times cells of a law that is a product in coordinates; larger ones go through the compiled log-density."""
 
 _GAUSSIAN = (DiscreteGaussianRV, LatticeGaussianRV, ProjectedGaussianRV)
+_NORMS = (LatticeLaplaceRV, SubspaceNormRV)
 
 
 def _noise_term(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTerm, Any, Any] | None:
@@ -140,8 +147,10 @@ def _noise_term(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTe
     if isinstance(op, ExtendedLaplaceRV | CorrelatedGaussianRV):
         return _in_coordinates(model, rv, x, frame)
     independent = isinstance(op, ProjectedLaplaceRV) and not op.invariants.rank
-    if not independent and not isinstance(op, (*_GAUSSIAN, DiscreteLaplaceRV, LatticeLaplaceRV)):
+    if not independent and not isinstance(op, (*_GAUSSIAN, DiscreteLaplaceRV, *_NORMS)):
         return None
+    if isinstance(op, SubspaceNormRV) and op.norm == "linf":
+        return None  # the largest cell is not a sum over cells: left to the compiled log-density
     mu, scale = rv.owner.inputs[2:4]
     found = _asked(mu, x, frame)
     if found is None or x in ancestors([scale]):
@@ -156,7 +165,7 @@ def _noise_term(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTe
         "gaussian"
         if isinstance(op, _GAUSSIAN)
         else "l2"
-        if getattr(op, "norm", "l1") == "l2" and isinstance(op, LatticeLaplaceRV)
+        if getattr(op, "norm", "l1") == "l2" and isinstance(op, _NORMS)
         else "l1"
     )
     rate = pt.reciprocal(scale) if isinstance(op, DiscreteLaplaceRV | ProjectedLaplaceRV) else scale
@@ -164,6 +173,22 @@ def _noise_term(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTe
         spread = pt.broadcast_to(rate, rv.shape).flatten()
         rate = pt.set_subtensor(pt.ones(query.rows)[np.flatnonzero(keep)], spread)
     return NoiseTerm(query, values, kind, np.ones(()), keep), pt.cast(rate, "float64"), None
+
+
+def _within_bounds(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> tuple[NoiseTerm, Any, Any] | None:
+    """Noise within bounds: a term of the kernel, its scale, and what is left of the likelihood or None."""
+    mu, scale, *bounds = rv.owner.inputs[2:]
+    found = _asked(mu, x, fiber.frame)
+    free = set(model.value_vars) | set(model.free_RVs)
+    if found is None or x in ancestors([scale]) or free & set(ancestors(bounds)):
+        return None
+    query, keep = found
+    observed = _value_of(model.rvs_to_values[rv]).astype(np.float64).reshape(-1)
+    if observed.size != keep.sum():
+        return None
+    shape = _value_of(model.rvs_to_values[rv]).shape
+    low, high = (np.broadcast_to(_value_of(side), shape).reshape(-1) for side in bounds)
+    return bounded_term(model, rv, fiber, query, keep, observed, (low, high))
 
 
 def _in_coordinates(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTerm, Any, Any] | None:
@@ -290,7 +315,16 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     scales: list[Any] = []
     answers: list[Any] = []
     moving: list[int] = []
+    rests: list[Any] = []
     for rv in model.observed_RVs:
+        if isinstance(rv.owner.op, BoundedRV):
+            bounded = _within_bounds(model, rv, x, fiber)
+            if bounded is not None:
+                known.add(id(rv))
+                terms.append(bounded[0])
+                scales.append(bounded[1])
+                rests += [] if bounded[2] is None else [bounded[2]]
+            continue
         found = _noise_term(model, rv, x, frame)
         if found is not None:
             known.add(id(rv))
@@ -319,6 +353,7 @@ def read_model(model: pm.Model, value: Any) -> Reading:
         tuple(moving),
         symbolic[: 2 + len(scales) + len(answers)],
         unknown,
+        rests,
         symbolic[-1] if trials is not None else None,
         frame.size if base.ndim == 1 else frame.shape[-1],
     )

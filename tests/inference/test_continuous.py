@@ -17,6 +17,7 @@ import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.inference import FiberGibbs, annotate, releases_of
 from bayesdp.inference.continuous import continuous_tables
+from bayesdp.plots.fit import Fit
 from tests.inference.oracle import GRID, LINE, assert_mean, posterior_of, sample
 
 PAIR = {"county": ["p", "q"]}
@@ -328,6 +329,9 @@ class TestAgainstWholeNumbers:
 
     def check_groups(self, tree, release):
         assert {"posterior", "sample_stats", "observed_data", "release", "fiber", "diagnostics"} <= set(tree.children)
+        assert tree["relaxation"].attrs["variable"] == "x"
+        assert Fit.of(tree).relaxation is not None
+        assert "x: real numbers, nonnegative, that agree" in tree.attrs["prior"]
         assert tree.posterior["x"].dims == ("chain", "draw", "county", "education")
         assert tree["fiber"].attrs["variable"] == "x"
         assert (tree.posterior["x"] <= tree["fiber"]["upper"]).all()
@@ -437,4 +441,6 @@ class TestModel:
         with model.copy() as copy:
             tree = pm.sample(draws=20, tune=20, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,
                              compute_convergence_checks=False, nuts_sampler="pymc")  # fmt: skip
-        assert "release" not in annotate(tree, copy).children
+        annotated = annotate(tree, copy)
+        assert "release" not in annotated.children
+        assert "relaxation" not in annotated.children

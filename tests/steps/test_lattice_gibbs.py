@@ -142,6 +142,25 @@ class TestEpsilon:
         density = gamma.pdf(self.GRID, 2.0, scale=0.5) * np.exp(-6.0 * self.GRID - self.log_sum(self.GRID))
         self.check(draws, density)
 
+    def test_both_margins_without_a_closed_form(self):
+        square = bdp.Invariants(bdp.Margins({"a": range(3), "b": range(3)}, ["a"], ["b"]))
+        table, noise = np.array([[4, 2, 7], [1, 9, 3], [6, 5, 2]]), np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
+        with pm.Model() as model:
+            epsilon = pm.Gamma("epsilon", 20.0, 20.0)
+            LatticeLaplace("y", table, epsilon, invariants=square, observed=table + noise)
+        draws = run(model, draws=4000, tune=500).posterior["epsilon"].values
+        # Every table of norm up to 48 has its four free cells within 12 of zero; larger ones weigh nothing at such epsilon.
+        free = np.stack(np.meshgrid(*[np.arange(-12, 13)] * 4, indexing="ij"), axis=-1).reshape(-1, 2, 2)
+        sizes = (
+            np.abs(free).sum(axis=(1, 2)) + np.abs(free.sum(axis=1)).sum(axis=1) + np.abs(free.sum(axis=2)).sum(axis=1)
+        )
+        sizes += np.abs(free.sum(axis=(1, 2)))
+        norms, counts = np.unique(sizes, return_counts=True)
+        log_sum = logsumexp(-np.outer(self.GRID, norms) + np.log(counts), axis=1)
+        prior = gamma.pdf(self.GRID, 20.0, scale=0.05)
+        assert trapezoid(prior[self.GRID < 0.4], self.GRID[self.GRID < 0.4]) < 1e-3
+        self.check(draws, prior * np.exp(-6.0 * self.GRID - log_sum))
+
     def test_latent_noise(self):
         y, rate = np.array([6, 1, 4]), np.array([2.0, 5.0, 4.0])
         with pm.Model() as model:
@@ -158,13 +177,12 @@ class TestEpsilon:
         self.check(draws, density)
 
     def test_refused_where_the_normaliser_is_not_known(self):
-        three = bdp.Invariants(bdp.Margins({"a": range(3), "b": range(3)}, ["a"], ["b"]))
-        for norm, invariants in (("l1", three), ("l2", self.TOTAL)):
+        five = bdp.Invariants(bdp.Margins({"a": range(5), "b": range(5)}, ["a"], ["b"]))
+        for norm in ("l1", "l2"):
             with pm.Model():
                 epsilon = pm.Gamma("epsilon", 2.0, 2.0)
-                mu = np.zeros(invariants.frame.shape, dtype=int)
                 with pytest.raises(NotImplementedError, match="epsilon must be a constant here"):
-                    LatticeLaplace("z", mu, epsilon, invariants=invariants, norm=norm)
+                    LatticeLaplace("z", np.zeros((5, 5), dtype=int), epsilon, invariants=five, norm=norm)
 
 
 class TestContract:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import xarray as xr
+
 from bayesdp.measurements import SIGNS, described
 from bayesdp.report.context import Context
 from bayesdp.report.html import Html, element, items, joined, paragraph
 from bayesdp.report.numbers import plural
+from bayesdp.report.sections.errors import stated
 
 __all__ = ["ANCHOR", "TITLE", "write"]
 
@@ -41,9 +44,12 @@ def _text(context: Context) -> str:
     version = context.tree.attrs.get("bayesdp_version", "")
     by = f"bayesdp {version}".strip()
     pymc = context.tree.attrs.get("pymc_version")
+    relaxed = fit.relaxation
     nuts = "sample_stats" in context.tree.children and "diverging" in context.tree["sample_stats"].data_vars
     steps = "The counts were moved by exact-conditional steps among the tables that agree with the exact values"
     sampler = f"{steps}, the other parameters by NUTS." if nuts else f"{steps}."
+    if relaxed is not None:
+        sampler = "Counts and parameters were sampled together by NUTS, as real numbers, and not rounded."
     chains = f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')}"
     sentences = [
         f"The confidential table of counts ({context.table}) was inferred from {_kind(context)}."
@@ -51,11 +57,20 @@ def _text(context: Context) -> str:
         "The joint posterior of the counts x and the parameters θ, p(θ, x | y, t) ∝ p(θ) p(x | θ) 1{A x = t, x ≥ 0} p(y | x), "
         "with the stated noise law as p(y | x) and the exact values t as data, was sampled with "
         f"{by}{f' (PyMC {pymc})' if pymc else ''}: {chains} after tuning. {sampler}",
+        "" if relaxed is None else _relaxation(context, relaxed),
         context.message,
         f"Prior: {_prior(context.prior)}" if context.prior else "Prior: [state it; the file does not].",
         f"We report posterior means and {context.kind}s.",
     ]
     return " ".join(sentence if sentence.endswith((".", "]")) else f"{sentence}." for sentence in sentences if sentence)
+
+
+def _relaxation(context: Context, relaxed: xr.Dataset) -> str:
+    """How the posterior differs from that of whole numbers."""
+    return (
+        "This is a continuous relaxation: x runs over the real tables with A x = t and x ≥ 0, p(x | θ) is continued between "
+        f"whole numbers, and volume takes the place of counting. {stated(context, relaxed)}"
+    )
 
 
 def _prior(text: str) -> str:

@@ -25,6 +25,11 @@ TITLE = "Counts: published and posterior"
 _PER_PAGE, _MOST_PAGES = 40, 4
 _LARGEST_MAP = 40
 
+_RELAXED = (
+    " Counts are real numbers here (continuous relaxation): ends of intervals are not rounded, and the next whole numbers "
+    "need not have the stated probability."
+)
+
 type Floats = npt.NDArray[np.float64]
 
 
@@ -35,6 +40,7 @@ def write(context: Context) -> Html:
             paragraph(
                 f"Intervals are {percent(context.prob)} equal-tailed: half of the remaining probability is on either side. They are "
                 "about the confidential count itself, given everything published and the prior. All numbers are counts."
+                + ("" if context.fit.relaxation is None else _RELAXED)
             ),
             _coverage(context),
             *_pictures(context),

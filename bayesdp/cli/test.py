@@ -1,0 +1,158 @@
+"""``bayesdp test``: a released 2 x 2 table in, a p-value and a confidence interval of the odds ratio out."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING, Any
+
+from bayesdp.cli.arguments import add_command, pairs
+
+if TYPE_CHECKING:
+    from bayesdp.frames import Frame
+    from bayesdp.significance import OddsRatioResult
+
+__all__ = ["add", "run"]
+
+_TEXT = """\
+For a release of a 2 x 2 table with both margins exact. The p-value and the interval are exact in size, and the output
+says for which trade-off function the one-sided test is uniformly most powerful among unbiased ones. Nothing but the
+release is used: no further privacy is spent.
+
+Integer noise is made continuous by adding one draw from U(-1/2, 1/2), so that the p-value is random. The uniform is
+printed and written with -o: keep the first result. Running the command again draws another one, and choosing among
+them makes the p-value wrong."""
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand."""
+    own = add_command(
+        commands,
+        "test",
+        run,
+        title="test the odds ratio of a released 2 x 2 table",
+        text=_TEXT,
+        example="bayesdp test release.nc --alternative greater --cell sex=men --cell admission=admitted -o test.json",
+    )
+    own.add_argument("release", metavar="RELEASE", help="a release: a .nc file, or a folder")
+    own.add_argument(
+        "--alternative",
+        choices=("greater", "less", "two-sided"),
+        default="greater",
+        help="where the odds ratio x11 x22 / (x12 x21) lies if not at the null (default: greater)",
+    )
+    own.add_argument("--null", type=float, default=1.0, metavar="RATIO", help="odds ratio of the null (default: 1)")
+    own.add_argument("--level", type=float, default=0.95, help="confidence level of the interval (default: 0.95)")
+    own.add_argument(
+        "--cell",
+        action="append",
+        default=[],
+        metavar="DIM=LABEL",
+        help="the cell that is x11; once for each dimension (default: the first labels)",
+    )
+    own.add_argument("--seed", type=int, help="seed of the uniform, for examples and simulations (default: none)")
+    own.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
+    own.add_argument("-o", "--output", metavar="PATH", help="write the result to this file as JSON, too")
+    own.add_argument("--force", action="store_true", help="replace the output if it exists (atomically)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    import numpy as np
+
+    from bayesdp._validate import nonnegative_integer, probability
+    from bayesdp.cli.files import read_release
+    from bayesdp.significance import odds_ratio_test_from_release
+    from bayesdp.storage import check_output, replacing, strict_json
+
+    probability(args.level, "--level")
+    seed = None if args.seed is None else nonnegative_integer(args.seed, "--seed")
+    if args.output:
+        check_output(args.output, overwrite=args.force)
+    release = read_release(args.release)
+    result = odds_ratio_test_from_release(
+        release,
+        args.alternative,
+        args.null,
+        cell=_cell(args.cell, release.frame),
+        rng=None if seed is None else np.random.default_rng(seed),
+    )
+    content = _content(result, args.level, simulated=release.simulated, seed=seed)
+    written = strict_json.dumps(content, "the result", indent=1)
+    if args.output:
+        with replacing(args.output, overwrite=args.force) as temporary:
+            temporary.write_text(written + "\n", encoding="utf-8")
+    print(written if args.format == "json" else _words(result, release.frame, content))
+    return 0
+
+
+def _cell(given: list[str], frame: Frame) -> dict[str, Any] | None:
+    """Labels as the frame has them: numbers are written as text on the command line."""
+    if not given:
+        return None
+    wanted: dict[str, Any] = dict(pairs(given, "--cell"))
+    for dim, labels in zip(frame.dims, frame.labels, strict=True):
+        by_text = {str(label): label for label in labels}
+        if dim in wanted:
+            wanted[dim] = by_text.get(wanted[dim], wanted[dim])
+    return wanted
+
+
+def _content(result: OddsRatioResult, level: float, *, simulated: bool, seed: int | None) -> dict[str, Any]:
+    """Plain data; an end of the interval that is infinite is null."""
+    low, high = result.confidence_interval(level)
+    return {
+        "test": "odds ratio",
+        "cell": result.cell,
+        "pvalue": result.pvalue,
+        "alternative": result.alternative,
+        "null": result.null,
+        "interval": {
+            "level": level,
+            "low": low if math.isfinite(low) else None,
+            "high": high if math.isfinite(high) else None,
+            "empty": low == math.inf or high == 0.0,
+        },
+        "statistic": result.statistic,
+        "published": result.published,
+        "uniform": result.uniform,
+        "seed": seed,
+        "rows": list(result.rows),
+        "column": result.column,
+        "tradeoff": result.tradeoff,
+        "claim": result.claim,
+        "optimal": result.optimal,
+        "simulated": simulated,
+    }
+
+
+def _words(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> str:
+    level = f"{100 * content['interval']['level']:.10g}%"
+    if content["interval"]["empty"]:
+        interval = f"{level} confidence interval: empty, the noisy corner is far off what the margins allow"
+    else:
+        low, high = result.confidence_interval(content["interval"]["level"])
+        interval = (
+            f"{level} confidence interval  {low:.6g} to {'infinity' if high == math.inf else format(high, '.6g')}"
+        )
+    lines = [
+        f"odds ratio x11 x22 / (x12 x21) of {frame.dims[0]} by {frame.dims[1]}, x11 at {result.cell}",
+        "",
+        f"p-value  {result.pvalue:.6g}  (alternative: {result.alternative}, null: {result.null:g})",
+        interval,
+        "",
+        f"noisy corner  {result.published:.10g}; exact totals: rows {result.rows[0]} and {result.rows[1]}, column {result.column}",
+        f"the test is {result.claim}" if result.optimal else result.claim,
+    ]
+    if result.uniform is not None:
+        lines += [
+            f"uniform added to the noisy corner  {result.uniform!r}",
+            "Keep this result: running the command again draws another uniform, and choosing among p-values makes them wrong.",
+        ]
+        if content["seed"] is not None:
+            lines.append(
+                f"The uniform comes from the seed {content['seed']}: whoever chooses the seed chooses the p-value."
+            )
+    if content["simulated"]:
+        lines.append("simulated release: the noise came from a seeded generator")
+    return "\n".join(lines)

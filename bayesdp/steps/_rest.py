@@ -1,0 +1,69 @@
+"""Moves from the exact conditional law of what a kernel knows, corrected for the rest of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+__all__ = ["accept_on_the_rest", "moved_into_support"]
+
+_ATTEMPTS = 20_000
+"""Moves in search of a first table that the rest of the model allows; some tenths of a second."""
+
+
+def moved_into_support(density: Callable[[], float], move: Callable[[], object]) -> int:
+    """Move until the rest of the model gives the table a positive density.
+
+    Returns
+    -------
+    int
+        0 when it does; otherwise the number of moves tried in vain.
+    """
+    for _ in range(_ATTEMPTS):
+        if density() > -np.inf:
+            return 0
+        move()
+    return _ATTEMPTS
+
+
+def accept_on_the_rest(
+    rng: np.random.Generator,
+    moves: int,
+    density: Callable[[], float],
+    propose: Callable[[], tuple[int, int]],
+    take_back: Callable[[int, int], object],
+) -> tuple[int, int]:
+    """Propose moves, and accept each on the ratio of the rest of the model (Metropolis within Gibbs).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    moves : int
+    density : callable
+        Log-density of the rest of the model at the table as it stands.
+    propose : callable
+        Moves the table; the number of cells moved, and the step, 0 for none.
+    take_back : callable
+        Undoes the move with that number and step.
+
+    Returns
+    -------
+    changed, accepted : int
+        Moves that changed the table, and moves that were accepted, steps of 0 among them.
+    """
+    height = density()
+    changed = accepted = 0
+    for threshold in np.log1p(-rng.random(moves)):
+        count, step = propose()
+        if step == 0:
+            accepted += 1
+            continue
+        new = density()
+        if new - height > threshold:
+            height = new
+            changed += 1
+            accepted += 1
+        else:
+            take_back(count, step)
+    return changed, accepted

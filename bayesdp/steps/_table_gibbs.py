@@ -1,0 +1,98 @@
+"""What the step methods have in common that move tables of whole numbers by a kernel."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from pymc.initial_point import PointType
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+
+__all__ = ["KernelTable", "TableGibbs", "TableGibbsState"]
+
+type Ints = npt.NDArray[np.int64]
+
+
+class KernelTable(Protocol):
+    """One variable, and the kernel that moves it."""
+
+    name: str
+
+    @property
+    def generator(self) -> npt.NDArray[np.uint64]:
+        """State of the kernel's generator, in place."""
+
+    @property
+    def value(self) -> Ints:
+        """The table as it stands, a copy."""
+
+    def begin(self, point: PointType, rng: np.random.Generator) -> None:
+        """Start a chain where the model allows."""
+
+    def step(self, point: PointType, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
+        """Move; the table, the share of moves that changed it, and the share of proposals accepted."""
+
+
+@dataclass_state
+class TableGibbsState(StepMethodState):
+    """What changes while sampling: whether the chain has begun, and the generators of the kernels."""
+
+    fresh: bool
+    generators: list[npt.NDArray[np.uint64]]
+    sweeps: int = field(metadata={"frozen": True})
+
+
+class TableGibbs(BlockedStep):
+    """Moves every table in turn; its two statistics, in the order of their names, are means over the tables.
+
+    They are the share of moves that changed a table, and the share of proposals that were accepted.
+
+    A chain begins at its first step, when the other variables have their values; `generators` belongs to the sampling
+    state, which PyMC resets between chains.
+    """
+
+    default_blocked = True
+    _state_class = TableGibbsState
+
+    rng: np.random.Generator
+    sweeps: int
+    fresh: bool
+
+    @property
+    @abstractmethod
+    def _kernels(self) -> Sequence[KernelTable]:
+        """The tables."""
+
+    @property
+    def generators(self) -> list[npt.NDArray[np.uint64]]:
+        """States of the generators of the kernels."""
+        return [table.generator.copy() for table in self._kernels]
+
+    @generators.setter
+    def generators(self, states: list[npt.NDArray[np.uint64]]) -> None:
+        for table, state in zip(self._kernels, states, strict=True):
+            table.generator[:] = state
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Take the generator of a chain; its first step will see to a feasible start."""
+        super().setup_chain(rng, tune, draws)
+        self.fresh = True
+
+    def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
+        """Move every table; the point that is passed in is left as it is."""
+        new, tables = point.copy(), self._kernels
+        if self.fresh:
+            for table in tables:
+                table.begin(new, self.rng)
+                new[table.name] = table.value
+            self.fresh = False
+        shares = np.zeros(2)
+        for table in tables:
+            new[table.name], *own = table.step(new, self.sweeps, self.rng)
+            shares += np.array(own) / len(tables)
+        return new, [dict(zip(self.stats_dtypes_shapes, shares.tolist(), strict=True))]

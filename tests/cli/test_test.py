@@ -1,0 +1,121 @@
+"""``bayesdp test``: what it prints and writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp.significance import odds_ratio_test_from_release
+
+TABLE = xr.DataArray(
+    [[12, 30], [25, 17]], dims=("sex", "code"), coords={"sex": ["men", "women"], "code": [1, 2]}, name="count"
+)
+
+
+@pytest.fixture
+def release(run) -> bdp.Release:
+    mechanism = bdp.LatticeLaplace(bdp.Margins(TABLE, ["sex"], ["code"]), epsilon=0.25)
+    made = mechanism.release(TABLE, rng=np.random.default_rng(1))
+    made.to_netcdf("square.nc")
+    return made
+
+
+def test_the_result_in_words(run, release):
+    result = run("test", "square.nc", "--alternative", "less", "--seed", "3")
+    assert result.status == 0, result.err
+    expected = odds_ratio_test_from_release(release, "less", rng=np.random.default_rng(3))
+    assert f"p-value  {expected.pvalue:.6g}  (alternative: less, null: 1)" in result.out
+    low, high = expected.confidence_interval(0.95)
+    assert f"95% confidence interval  {low:.6g} to {high:.6g}" in result.out
+    assert "x11 at sex=men, code=1" in result.out
+    assert "uniformly most powerful among the unbiased tests that satisfy Semi-DP with f of (1, 0)-DP" in result.out
+    assert repr(expected.uniform) in result.out
+    assert "Keep this result" in result.out
+    assert "whoever chooses the seed chooses the p-value" in result.out
+    assert "simulated release" in result.out
+
+
+def test_the_result_as_json_and_in_a_file(run, release):
+    result = run(
+        "test", "square.nc", "--format", "json", "--null", "0.5", "--level", "0.9", "-o", "out.json", "--seed", "4"
+    )
+    assert result.status == 0, result.err
+    found = json.loads(result.out)
+    assert found == json.loads(Path("out.json").read_text())
+    expected = odds_ratio_test_from_release(release, null=0.5, rng=np.random.default_rng(4))
+    assert found["pvalue"] == expected.pvalue
+    assert found["uniform"] == expected.uniform
+    assert found["statistic"] == found["published"] + found["uniform"]
+    assert found["interval"] == {
+        "level": 0.9, "low": expected.confidence_interval(0.9).low, "high": None, "empty": False,
+    }  # fmt: skip
+    assert (found["rows"], found["column"], found["optimal"], found["simulated"]) == ([42, 42], 37, True, True)
+    again = run("test", "square.nc", "-o", "out.json")
+    assert again.status == 2
+    assert "out.json" in again.err
+    assert run("test", "square.nc", "-o", "out.json", "--force").status == 0
+    assert json.loads(Path("out.json").read_text())["seed"] is None
+
+
+def test_another_run_draws_another_uniform(run, release):
+    first, second = (json.loads(run("test", "square.nc", "--format", "json").out) for _ in range(2))
+    assert first["uniform"] != second["uniform"]
+    assert abs(first["uniform"]) <= 0.5
+
+
+def test_labels_that_are_numbers(run, release):
+    found = json.loads(run("test", "square.nc", "--cell", "sex=women", "--cell", "code=1", "--format", "json").out)
+    assert found["cell"] == "sex=women, code=1"
+    assert found["published"] == float(release.values.sel(sex="women", code=1))
+    assert "uniformly most powerful" not in run("test", "square.nc", "--alternative", "two-sided").out
+
+
+def test_an_interval_that_holds_nothing_is_called_empty(run):
+    # Noise of bounded reach would do it, too; here the published corner is far outside the margins.
+    values = TABLE + np.array([[1, -1], [-1, 1]]) * 60.25
+    exact = [bdp.Exact(bdp.Margins(TABLE, [dim]), TABLE.sum([o for o in TABLE.dims if o != dim])) for dim in TABLE.dims]
+    law = bdp.noise.ProjectedGaussian(2.0)
+    bdp.Release.from_published(TABLE, [bdp.Measured(bdp.Identity(TABLE), values, law)], exact).to_netcdf("far.nc")
+    result = run("test", "far.nc")
+    assert result.status == 0, result.err
+    assert "empty" in result.out
+    assert "uniform added" not in result.out
+    found = json.loads(run("test", "far.nc", "--format", "json").out)
+    assert found["interval"]["empty"]
+    assert found["uniform"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["square.nc", "--level", "95"], "--level"),
+        (["square.nc", "--null", "0"], "null"),
+        (["square.nc", "--cell", "sex=girls", "--cell", "code=1"], "'girls' of 'sex'"),
+        (["square.nc", "--cell", "sex=men"], "a label for each of 'sex', 'code'"),
+        (["square.nc", "--cell", "men"], "NAME=VALUE"),
+        (["square.nc", "--seed", "-1"], "--seed"),
+        (["square.nc", "--alternative", "more"], "--alternative"),
+        (["none.nc"], "there is no file 'none.nc'"),
+        (["noisy.csv"], "no netCDF-4 file"),
+    ],
+)
+def test_bad_input_is_one_line(run, release, arguments, message):
+    result = run("test", *arguments)
+    assert result.status == 2
+    assert message in result.err
+    assert len(result.err.strip().splitlines()) == 1
+
+
+def test_releases_of_other_tables_are_refused(run):
+    assert (
+        run("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "r.nc").status
+        == 0
+    )
+    result = run("test", "r.nc")
+    assert result.status == 2
+    assert "about one of 3 x 2 (county, education)" in result.err

@@ -1,0 +1,161 @@
+"""A posterior of continuous counts on the page, in pictures and on the command line: called what it is, and not rounded."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp.inference._relaxation import MEAN_COUNTS, MEAN_ERROR, SD_ERROR, declaration
+from bayesdp.plots.fit import Fit
+from bayesdp.plots.rank import worst_mixed
+from bayesdp.report.context import Context
+from bayesdp.report.page import page
+from bayesdp.report.sections.errors import nearest, relaxation_table
+from bayesdp.storage.counts import counts_name
+from tests.plots.trees import EDUCATION, tree
+
+
+@pytest.fixture(scope="module")
+def posterior() -> xr.DataTree:
+    """Real tables of the fiber of `trees`: averages of two whole ones, with rounding errors in the exact margin."""
+    own = tree(prior=False)
+    x = own["posterior"]["x"].astype(float)
+    mixed = 0.3 * x + 0.7 * x.copy(data=x.values[:, ::-1])
+    noise = 1e-14 * np.random.default_rng(1).standard_normal(mixed.shape)
+    coordinates = xr.DataArray(np.random.default_rng(2).normal(size=(2, 100, 9)), dims=("chain", "draw", "free"))
+    variables = {"x": mixed * (1 + noise), "x_coordinates": coordinates, "rate": own["posterior"]["rate"]}
+    own["posterior"] = xr.DataTree(xr.Dataset(variables))
+    own["relaxation"] = xr.DataTree(declaration("x"))
+    return own
+
+
+@pytest.fixture(scope="module")
+def text(posterior: xr.DataTree) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"data:[^\"]*", "", page(posterior, prob=0.9)))
+
+
+def test_the_page_says_so_wherever_it_matters(text: str) -> None:
+    section = {own: text[text.index(f'id="{own}"') :] for own in ("results", "errors", "methods")}
+    assert "<strong>Continuous relaxation.</strong>" in text[: text.index("<main>")]
+    assert "(continuous relaxation): ends of intervals are not rounded" in section["results"].split("</section>")[0]
+    errors = section["errors"].split("</section>")[0]
+    assert "Counts: a continuous relaxation." in errors
+    assert "Error of the continuous relaxation" in errors
+    methods = section["methods"].split("</section>")[0]
+    assert "This is a continuous relaxation: x runs over the real tables" in methods
+    assert "sampled together by NUTS, as real numbers, and not rounded" in methods
+    assert "exact-conditional steps" not in methods
+
+
+def test_whole_numbers_are_called_whole() -> None:
+    plain = page(tree())
+    assert "elaxation" not in plain
+    assert "Counts: whole numbers, as they are. No approximation." in plain
+    assert "exact-conditional steps" in plain
+
+
+def test_intervals_have_their_decimals(posterior: xr.DataTree, text: str) -> None:
+    draws = posterior["posterior"]["x"].values.reshape(-1, 12)
+    lower, upper = np.quantile(draws[:, 0], [0.05, 0.95], method="inverted_cdf")
+    assert f"{lower:.2f} to {upper:.2f}" in text
+    assert lower != round(lower)
+
+
+def test_exact_sums_lose_their_rounding_errors(posterior: xr.DataTree, text: str) -> None:
+    fit = Fit.of(posterior)
+    margin = bdp.Margins(fit.release.frame, ["education"])
+    raw = posterior["posterior"]["x"].values.sum(axis=2).reshape(-1, 3)
+    assert np.ptp(raw[:, 0]) > 0
+    np.testing.assert_array_equal(fit.answers(margin), np.broadcast_to([23.0, 25.0, 0.0], raw.shape))
+    assert "23 to 23" in text
+    np.testing.assert_array_equal(fit.answers(fit.cells)[:, 0], posterior["posterior"]["x"].values[..., 0, 0].ravel())
+
+
+def test_the_stated_error_is_that_of_the_smallest_cell(posterior: xr.DataTree, text: str) -> None:
+    fit = Fit.of(posterior)
+    smallest = fit.answers(fit.cells)[:, ~fit.determined].mean(axis=0).min()
+    assert 2.24 < smallest < 5  # nearest to a mean count of 5, but the error is that of the level below, 1
+    assert (
+        f"The smallest posterior mean of a free cell is {smallest:.2f}. In the reference case (Sources of error), at a mean count "
+        f"of 1, posterior means are off by up to {max(MEAN_ERROR[0]):.2f}, and posterior standard deviations by up to "
+        f"{max(SD_ERROR[0]):.2f}, of a posterior standard deviation of whole numbers."
+    ) in text
+    table = relaxation_table(Context(fit, 0.9, None, ""), declaration("x"))
+    assert [table.columns[0].values[i] for i in range(5)] == list(MEAN_COUNTS)
+    assert sum(table.columns[1].values) == (~fit.determined).sum() == 8
+    assert [column.values for column in table.columns[2:4]] == [
+        [row[0] for row in own] for own in (MEAN_ERROR, SD_ERROR)
+    ]
+
+
+def test_nearest_level_on_the_scale_of_logarithms() -> None:
+    means = np.array([0.0, 2.2, 2.3, 9.9, 10.1, 44.0, 45.0, 1e6])
+    assert nearest(means, np.array(MEAN_COUNTS, dtype=float)).tolist() == [2, 2, 2, 1, 1]
+
+
+def test_the_error_is_that_of_the_docstring() -> None:
+    lines = re.findall(r"^ *(\d+) +(0\.\d\d) +(0\.\d\d) +(0\.\d\d) +(0\.\d\d)$", bdp.ContinuousCounts.__doc__, re.M)
+    own = [(n, mean[0], sd[0], mean[1], sd[1]) for n, mean, sd in zip(MEAN_COUNTS, MEAN_ERROR, SD_ERROR, strict=True)]
+    assert [tuple(float(number) for number in line) for line in lines] == own
+
+
+def test_rank_plots_show_the_table_and_neither_its_coordinates_nor_what_is_exact(posterior: xr.DataTree) -> None:
+    titles = [label for label, _ in worst_mixed(Fit.of(posterior), 50)]
+    assert len(titles) == 8 + 1  # free cells and the rate
+    assert not any("coordinates" in title or EDUCATION[2] in title for title in titles)
+
+
+def test_pictures(posterior: xr.DataTree) -> None:
+    axes = bdp.plots.intervals(posterior).axes[0]
+    means = next(line for line in axes.lines if line.get_label() == "posterior mean").get_xdata()
+    fit = Fit.of(posterior)
+    np.testing.assert_allclose(means, fit.answers(fit.cells).mean(axis=0)[~fit.determined])
+    shown = [text.get_text() for text in bdp.plots.heatmaps(posterior).axes[0].texts]
+    assert shown.count("= 0") == 4
+
+
+def test_real_numbers_without_a_declaration_are_refused(posterior: xr.DataTree) -> None:
+    silent = posterior.copy(deep=True)
+    del silent["relaxation"]
+    with pytest.raises(ValueError, match=r"real numbers without such a declaration in x$"):
+        Fit.of(silent)
+    other = posterior.copy(deep=True)
+    other["relaxation"].attrs["variable"] = "people"
+    with pytest.raises(ValueError, match="without such a declaration in x"):
+        Fit.of(other)
+
+
+def test_one_table_of_each_kind(posterior: xr.DataTree) -> None:
+    both = posterior.copy(deep=True)
+    whole = tree()["posterior"]["x"].rename("people")
+    both["posterior"] = xr.DataTree(both["posterior"].to_dataset().assign(people=whole))
+    both["relaxation_x"] = both["relaxation"]
+    del both["relaxation"]
+    dims = ("county", "education")
+    assert counts_name(both, dims) == "x"  # what the group fiber says
+    assert counts_name(both, dims, "people") == "people"
+    both["fiber"].attrs["variable"] = "people"
+    assert Fit.of(both).relaxation is None
+    with pytest.raises(ValueError, match="there is no 'rate' among them"):
+        counts_name(both, dims, "rate")
+
+
+def test_on_the_command_line_and_through_a_file(posterior: xr.DataTree, tmp_path, capsys) -> None:
+    from bayesdp.cli import main
+
+    file, written = str(tmp_path / "posterior.nc"), tmp_path / "report.html"
+    posterior.to_netcdf(file, engine="h5netcdf")
+    main(["summary", file])
+    shown = capsys.readouterr().out
+    assert "continuous relaxation: real numbers stand for whole ones and are not rounded" in shown
+    main(["summary", file, "--format", "json", "--query", "margins:education"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["counts"] == "continuous relaxation"
+    assert [found["rows"][0][own] for own in ("mean", "sd", "lower", "upper")] == [23.0, 0.0, 23.0, 23.0]
+    main(["report", file, "-o", str(written)])
+    assert "Continuous relaxation." in written.read_text("utf-8")
