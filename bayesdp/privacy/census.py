@@ -20,7 +20,8 @@ class CensusRow:
     Parameters
     ----------
     a : int
-        Distance of the tables, in records; 1 is the loss as stated, which no two tables that agree on a total can be at.
+        Distance of the tables, in records. 1 is the loss as stated: that of a record which changes alone, as one within its
+        state can. One that leaves it needs another that moves the other way, and is at distance 2.
     rho : float
         zCDP loss at that distance.
     delta : float

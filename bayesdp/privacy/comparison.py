@@ -119,12 +119,13 @@ def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9
     >>> from bayesdp.invariants import Invariants
     >>> from bayesdp.privacy import gaussian_dp
     >>> from bayesdp.queries import Totals
-    >>> total = Invariants(Totals({"county": ["Alpha", "Beta"]}))
+    >>> counties = {"county": ["Alpha", "Beta", "Gamma"], "state": ("county", ["Up", "Up", "Down"])}
+    >>> totals = Invariants(Totals(counties, "state"))
     >>> advertised = SemiGuarantee(gaussian_dp(1.0))
-    >>> with_total = SemiGuarantee(gaussian_dp(2.0), 2, total)
-    >>> compare(with_total, advertised.group(2)).answer
+    >>> with_totals = SemiGuarantee(gaussian_dp(2.0), 2, totals)
+    >>> compare(with_totals, advertised.group(2)).answer
     'weaker'
-    >>> compare(with_total, advertised).answer
+    >>> compare(with_totals, advertised).answer
     'not comparable'
     """
     for value, argument in ((first, "first"), (second, "second")):

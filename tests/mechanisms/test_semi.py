@@ -320,15 +320,15 @@ def test_any_additive_noise_can_be_projected() -> None:
 def test_releases_of_one_table_compose() -> None:
     rng = np.random.default_rng(9)
     norms = [SemiKNorm(BOTH, 0.5), SemiNorm(BOTH, 0.25, "linf"), SemiNorm(BOTH, 1.2, "l1")]
-    composed = compose([own.release(COUNTS, rng) for own in norms])
+    composed = compose(*(own.release(COUNTS, rng) for own in norms))
     assert composed.guarantee is not None
     losses = {row.relation.split("(")[-1]: row.loss["epsilon"] for row in composed.guarantee.pairs}
     # The l1 noise has a rate of 0.2: 0.8 for the four cells of a move, 1.2 for the six of a 3-cycle.
     assert losses == {"2x2 move)": pytest.approx(1.55), "3-cycle)": pytest.approx(1.95)}
-    twice = compose([SemiKNorm(BOTH, 0.5, adjacency=2).release(COUNTS, rng) for _ in range(2)]).guarantee
+    twice = compose(*(SemiKNorm(BOTH, 0.5, adjacency=2).release(COUNTS, rng) for _ in range(2))).guarantee
     assert twice is not None
     assert [row.loss["epsilon"] for row in twice.pairs] == [pytest.approx(1.0)]  # of a 3-cycle two records say nothing
-    gaussian = compose([SemiGaussian(BOTH, mu).release(COUNTS, rng) for mu in (3.0, 4.0)]).guarantee
+    gaussian = compose(*(SemiGaussian(BOTH, mu).release(COUNTS, rng) for mu in (3.0, 4.0))).guarantee
     assert gaussian is not None
     assert gaussian.pairs[-1].loss["mu"] == pytest.approx(5.0)
 
