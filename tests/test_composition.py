@@ -14,7 +14,7 @@ import scipy.linalg
 from bayesdp import Exact, Margins, Measured, Release, compose, is_nested
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms import LatticeLaplace, ProjectedGaussian
+from bayesdp.mechanisms import LatticeLaplace, ProjectedGaussian, SemiGaussian
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler, semi_adjacency
 from bayesdp.privacy._semi_enumerated import semi_adjacency_of_tables
@@ -308,3 +308,33 @@ def test_nestedness_of_sums_and_of_no_invariants() -> None:
         is_nested(county, Invariants(Totals({"cell": ["a"]})))
     with pytest.raises(TypeError, match="inner must be an Invariants"):
         is_nested(COUNTY, both)  # type: ignore[arg-type]
+
+
+SQUARE = {"row": ["a", "b", "c"], "column": ["d", "e", "f"]}
+
+
+def test_semi_dp_releases_compose_at_the_worst_of_what_both_protect():
+    margins = Margins(SQUARE, ["row"], ["column"])
+    own = SemiGaussian(margins, 0.5, convention="paper")
+    table = np.arange(9).reshape(3, 3)
+    both = compose(*(own.release(table, np.random.default_rng(k)) for k in (1, 2)))
+    worst = both.guarantee.pairs[0]
+    assert "at most 3 substituted records apart" in worst.relation
+    # Three records: sqrt 6 apart, noise for 2; two releases.
+    assert worst.loss["mu"] == pytest.approx(0.5 * math.sqrt(6) / 2 * math.sqrt(2))
+    assert worst.size == pytest.approx(math.sqrt(6))
+    # What each release says of its own loss is not taken for that of both.
+    said = [line for line in both.guarantee.caveats if "0.612372" in line]
+    assert said
+    assert all(line.startswith("Release 1, 2: ") for line in said)
+    assert any("not that of the composition" in line for line in both.guarantee.caveats)
+
+
+def test_the_nearer_adjacency_is_what_two_releases_protect():
+    margins = Margins(SQUARE, ["row"], ["column"])
+    table = np.arange(9).reshape(3, 3)
+    releases = [SemiGaussian(margins, 0.4, adjacency=a).release(table, np.random.default_rng(a)) for a in (2, 3)]
+    worst = compose(*releases).guarantee.pairs[0]
+    assert "at most 2 substituted records apart" in worst.relation
+    assert worst.size == 2.0
+    assert worst.loss["mu"] == pytest.approx(0.4 * math.sqrt(2))

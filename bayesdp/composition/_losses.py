@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp._validate import probability
+from bayesdp.mechanisms._semi import semi_pair_words
 from bayesdp.noise import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -17,11 +18,11 @@ from bayesdp.noise import (
     NoiseLaw,
     ProjectedGaussian,
 )
-from bayesdp.privacy import DIFFERENCES, Difference, Guarantee, gaussian_epsilon, gaussian_pairs, pure_pairs
+from bayesdp.privacy import DIFFERENCES, Difference, Guarantee, PairLoss, gaussian_epsilon, gaussian_pairs, pure_pairs
 from bayesdp.privacy.pairs import NORMS
 from bayesdp.release import Release
 
-__all__ = ["Loss", "common_kind", "loss_of", "neighbour_loss", "total"]
+__all__ = ["Loss", "adjacent_row", "common_kind", "loss_of", "neighbour_loss", "total"]
 
 type Loss = Mapping[str, float]
 
@@ -114,6 +115,15 @@ def loss_of(release: Release, difference: Difference, *, total_is_exact: bool) -
     if stated.kind == "approximate":
         return (stated.kind, loss) if size <= _LONGER else None
     return stated.kind, _steps(stated, loss, size)
+
+
+def adjacent_row(release: Release) -> tuple[int, PairLoss] | None:
+    """The adjacency of a Semi-DP release, and what it loses at worst between tables that far apart; None for others."""
+    adjacency = (release.mechanism or {}).get("adjacency")
+    if release.guarantee is None or not isinstance(adjacency, int):
+        return None
+    words = semi_pair_words(adjacency)
+    return next(((adjacency, row) for row in release.guarantee.pairs if row.relation == words), None)
 
 
 def _within_adjacency(release: Release, difference: Difference, stated: Guarantee) -> tuple[str, Loss] | None:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bayesdp.composition._losses import common_kind, loss_of, neighbour_loss, total
+from bayesdp.composition._losses import adjacent_row, common_kind, loss_of, neighbour_loss, total
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.invariants import Invariants
-from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
+from bayesdp.mechanisms.base import GENERATOR_CAVEAT
+from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
 from bayesdp.privacy.pairs import NORMS
 from bayesdp.queries import Totals
 from bayesdp.release import Release
@@ -20,6 +21,8 @@ _JOINT = (
     "This is the composition of {count} releases. Only pairs of tables that agree on the invariants of all of them are "
     "protected, which are fewer than each release protects alone."
 )
+_OF_ALL = frozenset({FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT})
+"""Sentences that are true of all noise together if they are true of each."""
 _RELATIONS = {
     "substitution": ("one record changes its cell (substitution)", Difference("substitution", 2.0, 2.0**0.5)),
     "add-remove": ("one record is added or removed (add-remove)", Difference("add-remove", 1.0, 1.0)),
@@ -65,6 +68,13 @@ def total_guarantee(
         losses = [(g.kind, found[1]) for g, found in zip(stated, neighbours, strict=True) if found is not None]
         told = f"neighbouring tables, in what the joint invariants leave free: {words}"
         rows.append(PairLoss(told, apart.size(unit), unit, total(losses, kind, delta)))
+    adjacent = [adjacent_row(own) for own in noisy]
+    if None not in adjacent:
+        apart_by = [found for found in adjacent if found is not None]
+        nearest, row = min(apart_by, key=lambda found: found[0])
+        told = f"tables that agree on all invariants, at most {nearest} substituted records apart (Semi-DP, A_{nearest}), at most"
+        worst = [(g.kind, found[1].loss) for g, found in zip(stated, apart_by, strict=True)]
+        rows.append(PairLoss(told, row.size, row.norm, total(worst, kind, delta)))
     sums = is_nested(joint.invariants, Invariants(Totals(joint.frame)))
     for difference in differences:
         found = [loss_of(own, difference, total_is_exact=sums) for own in noisy]
@@ -82,7 +92,7 @@ def total_guarantee(
         Guarantee(
             kind,
             {**rows[0].loss, "sensitivity": rows[0].size},
-            unit,
+            rows[0].norm,
             tuple(rows),
             determined_cells=tuple(joint.frame.cell_name(int(cell)) for cell in determined),
             sampler=samplers[0] if samplers else EXACT_SAMPLER,
@@ -93,12 +103,17 @@ def total_guarantee(
     )
 
 
+_OF_ITS_OWN = (
+    "What is said of a release here is about that release by itself: its own invariants, and its own loss, not that of the "
+    "composition."
+)
+
+
 def _caveats(releases: Sequence[Release]) -> list[str]:
-    """The caveats of all releases; those that not all of them have say whose they are."""
+    """The caveats of all releases, each with whose it is, but for those on arithmetic that all of them have."""
     of = {k: own.guarantee.caveats for k, own in enumerate(releases, start=1) if own.guarantee is not None}
     lines = dict.fromkeys(line for own in of.values() for line in own)
     holders = {line: [k for k, own in of.items() if line in own] for line in lines}
-    return [
-        line if len(holders[line]) == len(of) else f"Release {', '.join(map(str, holders[line]))}: {line}"
-        for line in lines
-    ]
+    common = [line for line in lines if len(holders[line]) == len(of) and line in _OF_ALL]
+    own = [f"Release {', '.join(map(str, holders[line]))}: {line}" for line in lines if line not in common]
+    return [*common, *((_OF_ITS_OWN, *own) if own else ())]

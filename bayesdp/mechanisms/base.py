@@ -21,14 +21,15 @@ from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Gu
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Exact, Measured, Release
 
-__all__ = ["Mechanism", "mechanism_names"]
+__all__ = ["GENERATOR_CAVEAT", "Mechanism", "mechanism_names"]
 
 _REGISTRY: dict[str, type[Mechanism]] = {}
 
-_GENERATOR = (
+GENERATOR_CAVEAT = (
     "The random numbers come from a generator that the operating system seeds, but that is not a cryptographic one: no "
     "sampler with integer arithmetic only is known for this law."
 )
+"""A caveat of noise that is drawn without ``rng`` by a generator which is not a cryptographic one."""
 _DETERMINED = (
     "Cells that the published invariants and nonnegativity determine are not protected. Which cells these "
     "are depends on the table; a release lists them."
@@ -99,7 +100,7 @@ class Mechanism(ABC):
         stated = self._guarantee(method)
         words = self._integers_only(method)
         if words is None:
-            return replace(stated, caveats=(*stated.caveats, _GENERATOR))
+            return replace(stated, caveats=(*stated.caveats, GENERATOR_CAVEAT))
         others = tuple(caveat for caveat in stated.caveats if caveat != FLOATING_POINT_CAVEAT)
         return replace(stated, sampler=EXACT_SAMPLER, caveats=(*others, words))
 

@@ -211,7 +211,8 @@ class DiscretePair(TradeOff):
         by_a = a <= 0.5
         power = w_low[i] + np.where(by_a, done, 1.0 - rest) * gain
         type_two = t_high[i + 1] + np.where(by_a, 1.0 - done, rest) * gain
-        return type_two, power
+        # Sums of masses may exceed 1 by a rounding.
+        return np.minimum(type_two, 1.0), np.minimum(power, 1.0)
 
     def _slope(self, a: Floats, s: Floats) -> Floats:
         i = self._segment(a, s)

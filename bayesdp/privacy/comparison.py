@@ -63,8 +63,21 @@ class SemiGuarantee:
         _validate.choice(self.neighbours, METRICS, "neighbours")
 
     def group(self, k: int) -> SemiGuarantee:
-        """Give what the same mechanism guarantees at k times the distance (Proposition 15, with or without invariants)."""
+        """Give what the same mechanism guarantees at k times the distance (Proposition 15).
+
+        Raises
+        ------
+        TypeError, ValueError
+            If k is not a positive integer, or the invariants determine more than the number of records: inside them there need be
+            no way from one table to the other by steps of at most `adjacency` records. (With both margins of a 2x2 table
+            and adjacency 1 there is no step at all, and a guarantee about nothing would turn into one about something.)
+        """
         steps = _validate.positive_integer(k, "k")
+        if steps > 1 and not _free_to_walk(self):
+            raise ValueError(
+                f"group({steps}) needs a guarantee without invariants, or with the number of records only: tables with the same "
+                "invariants may be that far apart without any others between them"
+            )
         return SemiGuarantee(self.tradeoff.group(steps), self.adjacency * steps, self.invariants, self.neighbours)
 
 
@@ -147,7 +160,7 @@ def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9
 
 def _pairs(first: SemiGuarantee, second: SemiGuarantee) -> tuple[bool, bool, tuple[str, ...]]:
     """Whether the pairs of the first contain those of the second, and the reverse."""
-    contained = _follows(second.invariants, first.invariants), _follows(first.invariants, second.invariants)
+    contained = _keeps(second, first), _keeps(first, second)
     words = {
         (True, True): "both keep the same invariants",
         (True, False): "the first keeps fewer invariants, so that it is about more pairs",
@@ -163,6 +176,23 @@ def _pairs(first: SemiGuarantee, second: SemiGuarantee) -> tuple[bool, bool, tup
         (False, False): f"neither distance contains the other ({a}, {b})",
     }
     return contained[0] and near[0], contained[1] and near[1], (words[contained], how[near])
+
+
+def _keeps(inner: SemiGuarantee, outer: SemiGuarantee) -> bool:
+    """Whether the pairs of `inner` agree on the invariants of `outer`: substitution keeps the number of records as well."""
+    kept, asked = inner.invariants, outer.invariants
+    same = kept is None or asked is None or kept.frame.same_cells(asked.frame)
+    if inner.neighbours == "substitution" and asked is not None and same:
+        total = Totals(asked.frame if kept is None else kept.frame)
+        kept = Invariants(total if kept is None else [kept.query, total])
+    return _follows(kept, outer.invariants)
+
+
+def _free_to_walk(own: SemiGuarantee) -> bool:
+    """Whether all tables that the guarantee is about are joined by steps of one record."""
+    if own.invariants is None or not own.invariants.rank:
+        return True
+    return own.neighbours == "substitution" and own.invariants.rank == 1 and _fixes_total(own.invariants)
 
 
 def _follows(inner: Invariants | None, outer: Invariants | None) -> bool:

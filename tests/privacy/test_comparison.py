@@ -28,6 +28,10 @@ def guarantee(f: object = F, a: int = 1, t: Invariants | None = None, n: str = "
         (guarantee(gaussian_dp(2.0)), guarantee(G), "weaker", "mu = 2 and 1"),
         (guarantee(t=COUNTY), guarantee(), "weaker", "more invariants"),
         (guarantee(t=TOTAL), guarantee(t=BOTH), "stronger", "fewer invariants"),
+        # Substitution keeps the number of records anyway.
+        (guarantee(), guarantee(t=TOTAL), "equal", "same invariants"),
+        (guarantee(gaussian_dp(1.0)), guarantee(gaussian_dp(0.5), t=TOTAL), "weaker", "same invariants"),
+        (guarantee(n="add-remove"), guarantee(n="add-remove", t=TOTAL), "stronger", "fewer invariants"),
         (guarantee(t=COUNTY), guarantee(t=EDUCATION), "not comparable", "each keeps an invariant"),
         (guarantee(a=2), guarantee(), "stronger", "reaches further"),
         (guarantee(F.group(2), 2), guarantee(), "not comparable", "smaller"),
@@ -109,3 +113,13 @@ def test_smooth_curves_are_compared_where_they_are_closest() -> None:
 def test_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()  # type: ignore[operator]
+
+
+def test_groups_need_a_way_from_table_to_table() -> None:
+    # With both margins of a 2x2 table no two different tables are one record apart: f of adjacency 1 is about nothing.
+    for own in (guarantee(t=BOTH), guarantee(t=COUNTY), guarantee(n="add-remove", t=TOTAL)):
+        with pytest.raises(ValueError, match=r"group\(2\) needs a guarantee without invariants"):
+            own.group(2)
+        assert own.group(1) == own
+    assert guarantee(t=TOTAL).group(2) == guarantee(F.group(2), 2, TOTAL)
+    assert guarantee(n="add-remove").group(3).adjacency == 3

@@ -158,3 +158,14 @@ def test_what_is_missing_or_wrong_is_said(monkeypatch: pytest.MonkeyPatch) -> No
         tensor_product(A, B, interval=0.0)
     with pytest.raises(ValueError, match="a must be"):
         semi_first([A], 0)
+
+
+def test_probabilities_of_a_product_never_exceed_one() -> None:
+    f = approximate_dp(0.5).tensor(approximate_dp(0.3, 0.01))
+    grid = np.linspace(0.0, 1.0, 4001)
+    assert np.max(f.power(grid)) <= 1.0
+    assert np.max(f(grid)) <= 1.0
+    noise = f.canonical_noise()
+    x = np.linspace(-12.0, 12.0, 2001)
+    assert np.max(noise.cdf(x)) <= 1.0
+    assert np.allclose(f(1.0 - noise.cdf(x)), noise.cdf(x - 1.0), atol=1e-9)
