@@ -16,7 +16,7 @@ PYTEST_OPTIONS ?=
 
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
-.PHONY: help install lock demo test test-full lint $(LINTS) bench notebooks notebooks-quick clean
+.PHONY: help install lock demo test test-full lint $(LINTS) bench calibration notebooks notebooks-quick clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -80,6 +80,10 @@ bench: $(INSTALLED) ## the benchmarks, with the load of the machine before and a
 	@$(BIN)/python -c 'import os; print("load average before: %.2f %.2f %.2f on %d cores" % (*os.getloadavg(), os.cpu_count()))'
 	$(BIN)/python -m pytest benchmarks/ --benchmark-only --durations=0 $(PYTEST_OPTIONS)
 	@$(BIN)/python -c 'import os; print("load average after: %.2f %.2f %.2f on %d cores" % (*os.getloadavg(), os.cpu_count()))'
+
+calibration: $(INSTALLED) ## every mechanism x 2 priors x 2 invariants, 300 simulations each; goes on where it was stopped
+	$(BIN)/python -m bayesdp.calibration.matrix --workers 2 --folder .cache/calibration \
+	  --output notebooks/data/calibration_matrix.csv
 
 notebooks: $(INSTALLED) ## run every notebook in full, twice, and store the outputs if the numbers agree
 	$(BIN)/python notebooks/run.py --twice --store

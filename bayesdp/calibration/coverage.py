@@ -18,9 +18,9 @@ from bayesdp.calibration.journal import Journal
 from bayesdp.calibration.naive import Naive, naive_analysis
 from bayesdp.calibration.quantities import Quantities, as_points, checked_quantities, evaluate, scalars
 from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.calibration.simulated import Simulate, simulated
-from bayesdp.calibration.study import SAMPLER
 
 __all__ = ["POSTERIOR", "coverage"]
 
@@ -56,6 +56,12 @@ class _Repeat:
     def _seeds(self, number: int) -> list[np.random.SeedSequence]:
         return np.random.SeedSequence(self.seed, spawn_key=(number,)).spawn(2)
 
+    def _sampled(self, model: pm.Model, seed: int) -> xr.Dataset:
+        """The posterior; of a naive analysis that leaves nothing unknown a single point without variables."""
+        if not model.free_RVs:
+            return xr.Dataset(coords={"chain": [0], "draw": [0]})
+        return quiet_sample(model, SAMPLER | self.sampler, seed)["posterior"].to_dataset()
+
     def __call__(self, number: int) -> dict[str, Any]:
         if not self._refits:
             first = simulated(self.simulate, np.random.default_rng(self._seeds(0)[0])).release
@@ -66,9 +72,7 @@ class _Repeat:
         found: dict[str, dict[str, list[float]]] = {}
         for name, refit in self._refits.items():
             model = refit.model(truth.release)
-            with model:
-                tree = pm.sample(**(SAMPLER | self.sampler), random_seed=int(fit.generate_state(1)[0]))
-            posterior = _with_fixed(tree["posterior"].to_dataset(), model, truth.truth)
+            posterior = _with_fixed(self._sampled(model, int(fit.generate_state(1)[0])), model, truth.truth)
             points = as_points(truth, posterior)
             known = [str(variable) for variable in points.data_vars]
             for quantity, function in checked_quantities(self.quantities or known, known).items():

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 
 from bayesdp import _validate
 from bayesdp.calibration.journal import Journal
 from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
-from bayesdp.calibration.study import SAMPLER
 from bayesdp.inference.sampling import annotate
 from bayesdp.storage.atomic import replacing
 
@@ -74,8 +73,7 @@ class _Fit:
             self._refit = Refit(self.build_model, self.releases[0], self.update)
         release = self.releases[number]
         seed = int(np.random.SeedSequence(self.seed, spawn_key=(number,)).generate_state(1)[0])
-        with self._refit.model(release):
-            tree = pm.sample(**(_SAMPLER | self.sampler), random_seed=seed)
+        tree = quiet_sample(self._refit.model(release), _SAMPLER | self.sampler, seed)
         # The model that was sampled has other numbers put in, and does not know the release; its twin does.
         annotated = annotate(tree, self.build_model(release), seed=seed)
         return {"number": number, "name": self.names[number], "tree": annotated}

@@ -17,6 +17,7 @@ from bayesdp import _validate
 from bayesdp.calibration.journal import Journal
 from bayesdp.calibration.quantities import Quantities, checked_quantities, evaluate, scalars
 from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.calibration.simulated import Simulate, simulated
 from bayesdp.calibration.verdict import holm
@@ -26,15 +27,9 @@ __all__ = ["JointTest", "joint_distribution_test"]
 type ReleaseAgain = Callable[[Mapping[str, Any], np.random.Generator], Any]
 """From a truth and a generator to a release of it."""
 
-_SAMPLER = {
+_SAMPLER = SAMPLER | {
     "tune": 0,  # adaptation would not keep the law
-    "chains": 1,
-    "cores": 1,
-    "nuts_sampler": "pymc",
     "init": "adapt_diag",  # without jitter: the chain must start where it is
-    "progressbar": False,
-    "quiet": True,
-    "compute_convergence_checks": False,
 }
 
 
@@ -112,21 +107,24 @@ class _Chain:
             for _ in range(self.rounds):
                 release = self.release(values, rng)
                 model = self._refit.model(release)
-                with model:
-                    tree = pm.sample(
-                        **(_SAMPLER | self.sampler),
-                        initvals={name: values[name] for name in free},
-                        random_seed=int(rng.integers(2**31)),
-                    )
+                starts = {name: values[name] for name in free}
+                tree = quiet_sample(model, _SAMPLER | self.sampler | {"initvals": starts}, int(rng.integers(2**31)))
                 last = tree["posterior"].to_dataset().isel(chain=[0], draw=[-1])
                 values |= {name: last[name].values[0, 0] for name in free}
-        shapes = {name: tuple(f"{name}_{i}" for i in range(np.ndim(values[name]))) for name in free}
-        points = xr.Dataset({name: (("chain", "draw", *shapes[name]), values[name][None, None]) for name in free})
+        points = xr.Dataset({name: _labelled(self._refit.template, name, values[name]) for name in free})
         found: dict[str, float] = {}
         for name, function in checked_quantities(self.quantities or free, free).items():
             array = evaluate(name, function, points, release)
             found |= {label: float(value[0, 0]) for label, value in scalars(name, array)}
         return {"number": number, "found": found, "tie": rng.random()}
+
+
+def _labelled(model: pm.Model, name: str, value: np.ndarray) -> xr.DataArray:
+    """A value with the dimensions and labels that the model gives it, as a posterior of one draw."""
+    own = model.named_vars_to_dims.get(name) or [f"{name}_{i}" for i in range(np.ndim(value))]
+    dims = [str(dim) for dim in own]
+    labels = {dim: list(model.coords[dim]) for dim in dims if model.coords.get(dim) is not None}
+    return xr.DataArray(np.asarray(value)[None, None], dims=("chain", "draw", *dims), coords=labels)
 
 
 def joint_distribution_test(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
+import pytensor
 
 from bayesdp.calibration.refit import Build
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
@@ -79,9 +80,12 @@ def naive_analysis(name: str, build_model: Build) -> Naive:
         counts = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)]
         if len(counts) != 1:
             raise ValueError(f"{name!r} needs a model with one table of counts, got {len(counts)}")
-        with model:
-            pm.Data(_TABLE, table(release).astype(np.float64))
-        return pm.observe(model, {counts[0]: model[_TABLE].astype("int64")})
+        # `pm.observe` copies the data of a model, but not what it is given: to be data of the result, the table must be registered
+        # there, or new values of it would change nothing.
+        data = pytensor.shared(table(release).astype(np.float64), name=_TABLE)
+        observed = pm.observe(model, {counts[0]: data.astype("int64")})
+        observed.register_data_var(data)
+        return observed
 
     return Naive(name, build, lambda release: {_TABLE: table(release).astype(np.float64)})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -112,7 +113,12 @@ def in_processes(workers: int) -> Runner:
 
 
 def _pool(context: Any) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(max_workers=1, mp_context=context)
+    return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_leave_ctrl_c_to_the_driver)
+
+
+def _leave_ctrl_c_to_the_driver() -> None:
+    """A terminal sends Ctrl-C to workers as well; the driver ends them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def on_dask(client: Any) -> Runner:

@@ -18,8 +18,9 @@ from bayesdp.calibration.progress import followed
 from bayesdp.calibration.quantities import Quantities
 from bayesdp.calibration.refit import Build, Update
 from bayesdp.calibration.runners import Runner, in_processes, on_dask, serially
+from bayesdp.calibration.sampling import SAMPLER
 from bayesdp.calibration.simulated import Simulate
-from bayesdp.calibration.study import SAMPLER, Study
+from bayesdp.calibration.study import Study
 from bayesdp.calibration.verdict import Verdict, judge
 
 __all__ = ["choose_runner", "run_numbers", "sbc", "verdict_of"]
@@ -40,6 +41,7 @@ def sbc(
     path: str | os.PathLike[str] | None = None,
     false_alarm: float = 0.01,
     progressbar: bool = True,
+    identity: str = "",
     **sampler: Any,
 ) -> xr.DataTree:
     """Simulation-based calibration (Talts et al., 2018; Modrák et al., 2025) of a model with a release.
@@ -76,6 +78,8 @@ def sbc(
         Chance that right posteriors are called wrong, over all quantities together.
     progressbar : bool
         Whether to show how far the run is.
+    identity : str
+        Says which model this is, for instance a version or a hash of its file: a run goes on with the same one only.
     **sampler
         For ``pm.sample``, for example ``draws=400, tune=400, chains=1``.
 
@@ -122,6 +126,7 @@ def sbc(
         "seed": study.seed,
         "sampler": {key: _plain(value) for key, value in (SAMPLER | study.sampler).items()},
         "versions": {name: version(name) for name in _PACKAGES},
+        "identity": identity,
     }
     journal = Journal(None if path is None else Path(path), about)
     run_numbers(study, range(count), journal, choose_runner(client, workers), "simulations", progressbar)
@@ -204,6 +209,7 @@ def _tree(
             "seed": str(about["seed"]),
             "sampler": json.dumps(about["sampler"]),
             "versions": json.dumps(about["versions"]),
+            "identity": about["identity"],
             "model_reused": "unknown" if reused is None else str(reused),
         }
     )

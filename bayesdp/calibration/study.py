@@ -11,7 +11,6 @@ from typing import Any
 import arviz as az
 import numpy as np
 import numpy.typing as npt
-import pymc as pm
 import xarray as xr
 
 from bayesdp.calibration.quantities import (
@@ -27,25 +26,15 @@ from bayesdp.calibration.quantities import (
 )
 from bayesdp.calibration.ranks import squared_error_rank, uniform_rank
 from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.simulated import Simulate, Simulated, simulated
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
+from bayesdp.distributions.row_noise import RowSpaceNoiseRV
 from bayesdp.release import Release
 
-__all__ = ["SAMPLER", "Study"]
+__all__ = ["Study"]
 
 type Floats = npt.NDArray[np.float64]
-
-SAMPLER: dict[str, Any] = {
-    "draws": 400,
-    "tune": 400,
-    "chains": 1,
-    "cores": 1,
-    "nuts_sampler": "pymc",
-    "progressbar": False,
-    "quiet": True,
-    "compute_convergence_checks": False,
-}
-"""What a simulation asks of ``pm.sample``, unless it is told otherwise."""
 
 _FEWEST = 8
 _LOCK = threading.Lock()  # PyMC models are built in a context of the process: one simulation at a time in each
@@ -110,7 +99,7 @@ class Study:
             If the truth lacks a variable of the model, or has one that the model does not know.
         """
         truth, model = self.draw(0).truth, self.refit.template
-        free = {rv.name for rv in model.free_RVs}
+        free = {rv.name for rv in model.free_RVs} - set(self._latent)
         known = free | {variable.name for variable in model.deterministics}
         missing, unknown = sorted(free - set(truth)), sorted(set(truth) - known)
         if missing or unknown:
@@ -119,9 +108,25 @@ class Study:
             raise ValueError(f"simulate and build_model disagree on names: {'; '.join(parts)}")
         self.tested(truth)
 
+    @property
+    def _latent(self) -> list[str]:
+        """Variables that `observe` has added: what a projection removed from the noise, which no truth has."""
+        return [rv.name for rv in self.refit.template.free_RVs if isinstance(rv.owner.op, RowSpaceNoiseRV)]
+
     def tested(self, available: Iterable[Any]) -> dict[str, Quantity | None]:
-        """The quantities by name, with the error of exact answers among those that are taken if none are named."""
+        """The quantities by name, with the error of exact answers among those that are taken if none are named.
+
+        Where the likelihood is of the table and of a latent part of the noise together, its value at the truth is unknown:
+        it is left out.
+        """
         listed = checked_quantities(self.quantities, map(str, available))
+        if self._latent and LOG_LIKELIHOOD in listed and listed[LOG_LIKELIHOOD] is None:
+            if self.quantities is not None:
+                raise ValueError(
+                    f"quantities names {LOG_LIKELIHOOD!r}, but the likelihood is given {', '.join(self._latent)}, latent noise that "
+                    "simulate does not know"
+                )
+            del listed[LOG_LIKELIHOOD]
         if self.quantities is None and isinstance(release := self.draw(0).release, Release) and release.exact:
             free = self.refit.template.free_RVs
             counts = [rv.name for rv in free if isinstance(rv.owner.op, ConfidentialCountsRV)]
@@ -145,8 +150,7 @@ class Study:
         start = time.perf_counter()
         _, rng, seed = self.streams(number)
         truth = self.draw(number)
-        with self.refit.model(truth.release):
-            tree = pm.sample(**(SAMPLER | self.sampler), random_seed=seed)
+        tree = quiet_sample(self.refit.model(truth.release), SAMPLER | self.sampler, seed)
         posterior = tree["posterior"].to_dataset()
         points = as_points(truth, posterior)
         ranks: dict[str, float] = {}

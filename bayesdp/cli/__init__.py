@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 import bayesdp
-from bayesdp.cli import fit, import_, release, report, summary, test
+from bayesdp.cli import calibrate, fit, import_, release, report, summary, test
 from bayesdp.cli.errors import OneLineParser, run_safely
 
 __all__ = ["main", "parser"]
@@ -25,7 +25,7 @@ from published files to a report:
   bayesdp test release.nc -o test.json               (a 2 x 2 table with both margins: the odds ratio)
 
 exit status: 0 done; 2 bad input, with one line that says what; 3 done, but the chains have not converged;
-130 interrupted, what was drawn is saved
+4 done, but the model is not calibrated; 130 interrupted, what was drawn is saved
 """
 
 
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"bayesdp {bayesdp.__version__}")
     commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for module in (import_, release, fit, summary, report, test):
+    for module in (import_, release, fit, summary, report, test, calibrate):
         module.add(commands)
     return top
 
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0 done, 2 bad input, 3 not converged, 130 interrupted.
+        Exit status: 0 done, 2 bad input, 3 not converged, 4 not calibrated, 130 interrupted.
     """
     given = sys.argv[1:] if argv is None else list(argv)
     args = parser().parse_args(given)

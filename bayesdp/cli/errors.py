@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable
 from typing import Never
 
-__all__ = ["BAD_INPUT", "INTERRUPTED", "NOT_CONVERGED", "OneLineParser", "banner", "run_safely", "say"]
+__all__ = ["BAD_INPUT", "INTERRUPTED", "NOT_CALIBRATED", "NOT_CONVERGED", "OneLineParser", "banner", "run_safely", "say"]
 
 BAD_INPUT = 2
 NOT_CONVERGED = 3
+NOT_CALIBRATED = 4
 INTERRUPTED = 130
 """As shells report a program that Ctrl-C ended."""
 

@@ -108,24 +108,11 @@ def _model(release: Release, args: argparse.Namespace) -> tuple[pm.Model, str]:
 
 def _own_model(path: str, release: Release) -> pm.Model:
     """Run a user's file and build the model with it."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
     import pymc as pm
 
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path!r}")
-    spec = spec_from_file_location("bayesdp_users_model", path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path}: a model is a Python file, with a name that ends in .py")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # processes that are started afresh have to find what the file defines
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
-        raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from None
-    build = getattr(module, "build_model", None)
-    if not callable(build):
-        raise ValueError(f"{path}: it defines no function build_model(release)")
+    from bayesdp.cli.users_file import function_of, load_file
+
+    build = function_of(load_file(path), path, "build_model", "release")
     model = build(release)
     if not isinstance(model, pm.Model):
         raise TypeError(f"{path}: build_model must return a pymc.Model, got {type(model).__name__}")

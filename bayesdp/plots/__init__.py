@@ -1,4 +1,4 @@
-"""Pictures: of a posterior, from its DataTree, and of privacy guarantees. Each function returns a Matplotlib figure.
+"""Pictures: of a posterior, from its DataTree, of privacy guarantees, and of calibrations. Each function returns a Matplotlib figure.
 
 ========================  ==========================================================================================
 `intervals`               every cell: what was published, the posterior interval, the truth where it is known
@@ -7,6 +7,8 @@
 `ranks`                   rank plots (ArviZ) of the quantities that mixed worst
 `prior_predictive`        what the prior expected against what was published
 `tradeoffs`               type II against type I error of any number of trade-off functions
+`calibration_ranks`       ranks of a simulation-based calibration in their simultaneous bands
+`calibration_dispersion`  how large errors are against what posteriors state, in a calibration
 ========================  ==========================================================================================
 
 Titles and axes name the probability and the kind of every interval. Colours are those of Okabe and Ito, which colour-blind
@@ -32,6 +34,7 @@ Examples
 
 from __future__ import annotations
 
+from bayesdp.plots.calibration import calibration_dispersion, calibration_ranks
 from bayesdp.plots.cell_intervals import intervals
 from bayesdp.plots.noise import noise_law
 from bayesdp.plots.predictive import prior_predictive
@@ -39,4 +42,13 @@ from bayesdp.plots.rank import ranks
 from bayesdp.plots.tradeoff_curves import tradeoffs
 from bayesdp.plots.two_way import heatmaps
 
-__all__ = ["heatmaps", "intervals", "noise_law", "prior_predictive", "ranks", "tradeoffs"]
+__all__ = [
+    "calibration_dispersion",
+    "calibration_ranks",
+    "heatmaps",
+    "intervals",
+    "noise_law",
+    "prior_predictive",
+    "ranks",
+    "tradeoffs",
+]

@@ -6,6 +6,7 @@ from files, so everything that is not markup of ours is escaped (`bayesdp.report
 
 from __future__ import annotations
 
+from bayesdp.report.calibration import calibration_report
 from bayesdp.report.page import report
 
-__all__ = ["report"]
+__all__ = ["calibration_report", "report"]

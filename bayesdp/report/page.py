@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from bayesdp.report.sections.convergence import banner
 from bayesdp.report.style import STYLE
 from bayesdp.storage import check_output, replacing
 
-__all__ = ["page", "report"]
+__all__ = ["document", "page", "report"]
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """What a browser may load for the page: nothing. Pictures and style are in it."""
@@ -112,6 +113,11 @@ def page(
         _contents(sections),
         element("main", *(_section(own, context) for own in sections)),
     ]
+    return document(heading, body)
+
+
+def document(heading: str, body: Sequence[Html]) -> str:
+    """A whole file, with the head that all our pages share."""
     head = element(
         "head",
         element("meta", charset="utf-8"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
 import pytensor
+from pytensor.graph.basic import equal_computations
 from pytensor.graph.traversal import ancestors
 
 __all__ = ["Point", "compiled", "depends", "log_density"]
@@ -23,10 +25,30 @@ def compiled(
     """A function from the values of other variables to parameters, and the names of those variables."""
     used = set(ancestors(outputs))
     inputs = [v for v in model.value_vars if v in used]
-    function = pytensor.function(inputs, outputs, **compile_kwargs)
+    function = _function(model, inputs, outputs, compile_kwargs)
     # The point that PyMC hands over has the right types; checking them again would double the cost of a call.
     function.trust_input = True
     return function, [v.name for v in inputs]
+
+
+_KEPT: WeakKeyDictionary[pm.Model, list[tuple[list[Any], list[Any], Mapping[str, Any], Any]]] = WeakKeyDictionary()
+"""Functions of frozen models, whose other functions PyMC keeps as well: many fits of one model compile nothing anew."""
+
+_MOST_KEPT = 6
+
+
+def _function(model: pm.Model, inputs: list[Any], outputs: list[Any], compile_kwargs: Mapping[str, Any]) -> Any:
+    if not isinstance(model, pm.FrozenModel):
+        return pytensor.function(inputs, outputs, **compile_kwargs)
+    kept = _KEPT.setdefault(model, [])
+    for own, graph, options, function in kept:
+        # The same computation of the same variables (constants by value, data by identity), whoever has built it.
+        if options == compile_kwargs and own == inputs and equal_computations(graph, outputs):
+            return function
+    made = pytensor.function(inputs, outputs, **compile_kwargs)
+    kept.append((inputs, outputs, dict(compile_kwargs), made))
+    del kept[:-_MOST_KEPT]  # those that hold released numbers as constants fit one release only
+    return made
 
 
 def depends(model: pm.Model, variable: Any, value: Any) -> bool:
@@ -46,12 +68,12 @@ def log_density(
     expression: Any = sum(more, model.logp(vars=list(terms), sum=True) if terms else 0.0)
     used = set(ancestors([expression]))
     inputs = [v for v in model.value_vars if v in used]
-    function = pytensor.function(inputs, expression, **compile_kwargs)
+    function = _function(model, inputs, [expression], compile_kwargs)
     function.trust_input = True  # as in `compiled`
     names = [v.name for v in inputs]
 
     def rest(point: Point, counts: Ints) -> float:
         table = np.ascontiguousarray(counts)  # the state of the kernel has strides
-        return float(function(*[table if name == own else point[name] for name in names]))
+        return float(function(*[table if name == own else point[name] for name in names])[0])
 
     return rest

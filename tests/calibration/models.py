@@ -53,7 +53,20 @@ def forgetful(release):
 
 
 PAIR = {"county": ["Alpha", "Beta"]}
-PAIR_MECHANISM = bdp.LatticeLaplace(bdp.Totals(PAIR), epsilon=0.5)
+PAIR_EPSILON = 0.5
+PAIR_MECHANISM = bdp.LatticeLaplace(bdp.Totals(PAIR), epsilon=PAIR_EPSILON)
+
+
+def simulate_pair(rng):
+    x = rng.poisson(5.0, size=2)
+    return {"x": x}, PAIR_MECHANISM.release(x, rng=rng)
+
+
+def build_pair(release):
+    with pm.Model(coords=release.coords) as model:
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(5.0), dims=release.dims)
+        bdp.observe(release, x)
+    return model
 
 
 def simulate_rates(rng):

@@ -1,0 +1,148 @@
+"""``bayesdp calibrate``: a user's own model in, evidence that its posteriors are right out."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesdp.cli.arguments import add_command, add_output
+from bayesdp.cli.errors import INTERRUPTED, NOT_CALIBRATED, banner, say
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["add", "run"]
+
+_TEXT = """\
+MODEL.py is a Python file of your own. IT IS RUN, here and in every worker: use no file that you do not trust.
+It defines
+
+  simulate(rng)           draws parameters and a table from the model's prior, releases the table, and returns
+                          ({name: value, ...}, release), with all free variables of the model by name
+  build_model(release)    returns a pymc.Model
+
+and, if it likes,
+
+  quantities              what is tested: names, or a dictionary from names to functions of (values, release)
+  calibration_model(release)
+                          instead of build_model, where that has a prior that depends on the release: nothing can be
+                          drawn from such a prior, so that simulate needs one with fixed numbers
+  update(release)         for releases that bdp.observe did not put into the model: new values of its pm.Data
+
+Each simulation is fitted, and the true values are ranked among the posterior's draws. Results are written as they come to
+a file beside the output (.partial.jsonl). Ctrl-C stops; the same command goes on where the last one was."""
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand."""
+    own = add_command(
+        commands,
+        "calibrate",
+        run,
+        title="check by simulation that a model's posteriors are right",
+        text=_TEXT,
+        example="bayesdp calibrate models/delinquent_children.py --n 200 --workers 2 -o sbc.nc --report sbc.html",
+    )
+    own.add_argument("model", metavar="MODEL.py", help="your file; it is run")
+    own.add_argument("--n", type=int, default=200, help="number of simulations (default: 200)")
+    own.add_argument("--workers", type=int, default=1, help="local processes (default: 1)")
+    own.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask scheduler (extra `cluster`) to run on")
+    own.add_argument("--seed", type=int, default=1, help="the same seed gives the same ranks (default: 1)")
+    own.add_argument("--draws", type=int, default=400, help="draws of each fit (default: 400)")
+    own.add_argument("--tune", type=int, default=400, help="draws before them, for tuning (default: 400)")
+    own.add_argument("--target-accept", type=float, help="of NUTS (default: PyMC's)")
+    own.add_argument(
+        "--false-alarm", type=float, default=0.01, help="chance that a right model is called wrong (default: 0.01)"
+    )
+    own.add_argument("--report", metavar="FILE.html", help="also write a report with pictures")
+    own.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_output(own, "the ranks and the verdict, a .nc file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    from bayesdp._validate import nonnegative_integer, positive_integer
+    from bayesdp.cli.users_file import function_of, load_file
+    from bayesdp.storage import check_output
+
+    if Path(args.output).suffix.lower() != ".nc":
+        raise ValueError(f"the result is written to a .nc file, got {args.output!r}")
+    check_output(args.output, overwrite=args.force)
+    if args.report is not None:
+        if Path(args.report).suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"a report is written to an .html file, got {args.report!r}")
+        check_output(args.report, overwrite=args.force)
+    for option in ("n", "workers", "draws", "tune"):
+        positive_integer(getattr(args, option), f"--{option}")
+    nonnegative_integer(args.seed, "--seed")
+    if args.target_accept is not None and not 0.0 < args.target_accept < 1.0:
+        raise ValueError(f"--target-accept must be between 0 and 1, got {args.target_accept:g}")
+    if not 0.0 < args.false_alarm < 1.0:
+        raise ValueError(f"--false-alarm must be between 0 and 1, got {args.false_alarm:g}")
+    if args.scheduler is not None and args.workers > 1:
+        raise ValueError("give either --workers, local processes, or --scheduler, a cluster, not both")
+
+    say(f"running the code in {args.model}")
+    module = load_file(args.model)
+    for name, arguments in (("simulate", "rng"), ("build_model", "release")):
+        function_of(module, args.model, name, arguments)
+    partial = Path(f"{args.output}.partial.jsonl")
+    try:
+        result = _calibrated(args, module, partial)
+    except KeyboardInterrupt:
+        if not partial.exists():
+            raise
+        done = max(0, partial.read_bytes().count(b"\n") - 1)
+        say(f"interrupted: {done} of {args.n} simulations are in {partial}; the same command goes on from there")
+        return INTERRUPTED
+    _save(result, args)
+    partial.unlink()
+    message = str(result["verdict"].attrs["message"])
+    print(f"{args.n} simulations written to {args.output}\n{message}")
+    if args.report is not None:
+        from bayesdp.report import calibration_report
+
+        calibration_report(result, args.report, title=f"Calibration of {Path(args.model).name}", overwrite=args.force)
+        print(f"report written to {args.report}")
+    if not result["verdict"].attrs["calibrated"]:
+        banner("NOT CALIBRATED. Do not trust the posteriors of this model with this sampler.")
+        return NOT_CALIBRATED
+    return 0
+
+
+def _calibrated(args: argparse.Namespace, module: Any, partial: Path) -> xr.DataTree:
+    import cloudpickle
+
+    from bayesdp.calibration import sbc
+
+    cloudpickle.register_pickle_by_value(module)  # workers have no module of this name
+    sampler = {} if args.target_accept is None else {"target_accept": args.target_accept}
+    return sbc(
+        module.simulate,
+        getattr(module, "calibration_model", module.build_model),
+        getattr(module, "quantities", None),
+        n=args.n,
+        seed=args.seed,
+        client=args.scheduler,
+        workers=args.workers,
+        update=getattr(module, "update", None),
+        path=partial,
+        false_alarm=args.false_alarm,
+        progressbar=not args.quiet and sys.stderr.isatty(),
+        identity=f"{Path(args.model).name}, SHA-256 {hashlib.sha256(Path(args.model).read_bytes()).hexdigest()}",
+        draws=args.draws,
+        tune=args.tune,
+        **sampler,
+    )
+
+
+def _save(result: xr.DataTree, args: argparse.Namespace) -> None:
+    from bayesdp.storage import replacing
+
+    result.attrs["command"] = shlex.join(["bayesdp", *args.argv])
+    with replacing(args.output, overwrite=args.force) as temporary:
+        result.to_netcdf(temporary, engine="h5netcdf")

@@ -1,0 +1,153 @@
+"""Many fits through one door: files, going on after a stop, failures, dead workers."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import bayesdp as bdp
+from bayesdp.calibration import fit_many
+from bayesdp.calibration import progress as progress_module
+from bayesdp.calibration.progress import followed
+from bayesdp.calibration.runners import DIED
+from tests.calibration import models
+
+QUICK = {"draws": 60, "tune": 10, "chains": 2, "progressbar": False}
+
+
+def releases(n=3):
+    rng = np.random.default_rng(0)
+    return {f"State {k}": models.simulate_pair(rng)[1] for k in range(n)}
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return fit_many(releases(), models.build_pair, seed=3, **QUICK)
+
+
+def test_posteriors_by_name_are_those_of_their_releases(fits):
+    assert list(fits) == ["State 0", "State 1", "State 2"]
+    assert repr(fits) == "<Fits: 3 posteriors, 0 failed>"
+    for name, release in releases().items():
+        tree = fits[name]
+        draws = tree["posterior"]["x"].values
+        assert draws.shape == (2, 60, 2)
+        assert np.all(draws.sum(axis=-1) == release.exact[0].values)
+        stored = bdp.Release.from_dataset(tree["release"].to_dataset())
+        assert np.array_equal(stored.measurements[0].values, release.measurements[0].values)
+        assert "converged" in tree["diagnostics"].attrs
+    with pytest.raises(KeyError):
+        fits["State 9"]
+
+
+def test_files_and_going_on_after_a_stop(fits, tmp_path):
+    folder = tmp_path / "fits"
+    settings = {"seed": 3, "path": folder, **QUICK}
+    first = fit_many(releases(), models.build_pair, **settings)
+    assert sorted(p.name for p in folder.iterdir()) == ["000000.nc", "000001.nc", "000002.nc", "journal.jsonl"]
+    lines = (folder / "journal.jsonl").read_text().splitlines()
+    (folder / "journal.jsonl").write_text(
+        "\n".join(lines[:2]) + "\n" + lines[2][:9]
+    )  # killed while it wrote the second
+    times = {p.name: p.stat().st_mtime_ns for p in folder.glob("*.nc")}
+    again = fit_many(releases(), models.build_pair, **settings)
+    after = {p.name: p.stat().st_mtime_ns for p in folder.glob("*.nc")}
+    assert [name for name in sorted(times) if times[name] == after[name]] == ["000000.nc"]
+    for name in fits:
+        for made in (first, again):
+            assert np.array_equal(made[name]["posterior"]["x"].values, fits[name]["posterior"]["x"].values)
+    with pytest.raises(ValueError, match="is of another run: its names is"):
+        fit_many(releases(2), models.build_pair, **settings)
+
+
+def picky(release):
+    if Path(os.environ.get("BAYESDP_TEST_FLAG", "/nowhere")).exists() and int(release.exact[0].values) == TOTALS[1]:
+        raise RuntimeError("not today")
+    return models.build_pair(release)
+
+
+TOTALS = [int(release.exact[0].values) for release in releases().values()]
+
+
+def test_failures_are_listed_and_tried_again(fits, tmp_path, monkeypatch):
+    flag = tmp_path / "flag"
+    flag.touch()
+    monkeypatch.setenv("BAYESDP_TEST_FLAG", str(flag))
+    settings = {"seed": 3, "path": tmp_path / "fits", **QUICK}
+    found = fit_many(releases(), picky, **settings)
+    assert found.failures == {"State 1": "RuntimeError: not today"}
+    assert list(found) == ["State 0", "State 2"]
+    with pytest.raises(KeyError, match="the fit of 'State 1' failed: RuntimeError: not today"):
+        found["State 1"]
+    flag.unlink()
+    found = fit_many(releases(), picky, **settings)
+    assert found.failures == {}
+    assert np.array_equal(found["State 1"]["posterior"]["x"].values, fits["State 1"]["posterior"]["x"].values)
+
+
+def deadly(release):
+    flag = Path(os.environ["BAYESDP_TEST_FLAG"])
+    if flag.exists() and int(release.exact[0].values) == TOTALS[1]:
+        flag.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return models.build_pair(release)
+
+
+def test_a_killed_worker_costs_one_fit_and_the_others_are_the_same(fits, tmp_path, monkeypatch):
+    assert len(set(TOTALS)) == 3
+    flag = tmp_path / "flag"
+    flag.touch()
+    monkeypatch.setenv("BAYESDP_TEST_FLAG", str(flag))
+    settings = {"seed": 3, "path": tmp_path / "fits", "workers": 2, **QUICK}
+    found = fit_many(releases(), deadly, **settings)
+    assert found.failures == {"State 1": DIED}
+    again = fit_many(releases(), deadly, **settings)
+    assert again.failures == {}
+    for name in fits:
+        assert np.array_equal(again[name]["posterior"]["x"].values, fits[name]["posterior"]["x"].values)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write anywhere")
+def test_a_folder_that_cannot_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError):
+        fit_many(releases(), models.build_pair, seed=3, path=tmp_path / "fits", **QUICK)
+
+
+def test_a_folder_that_is_a_file_or_nowhere(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        fit_many(releases(), models.build_pair, seed=3, path=tmp_path / "file", **QUICK)
+    with pytest.raises(FileNotFoundError):
+        fit_many(releases(), models.build_pair, seed=3, path=tmp_path / "no" / "where", **QUICK)
+
+
+def test_bad_arguments():
+    for given in ({}, list(releases().values())):
+        with pytest.raises(ValueError, match="releases must be a mapping"):
+            fit_many(given, models.build_pair, seed=3)
+    with pytest.raises(ValueError, match="seed"):
+        fit_many(releases(), models.build_pair, seed=-1)
+
+
+def test_progress_counts_what_came_and_what_failed(monkeypatch):
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=120)
+    original = progress_module.Progress
+    monkeypatch.setattr(progress_module, "Progress", lambda *columns: original(*columns, console=console))
+    records = [{"number": 0}, {"number": 1, "error": "no"}, {"number": 2}]
+    assert list(followed(records, total=5, done=2, words="fits", show=True)) == records
+    last = out.getvalue()
+    assert "fits" in last
+    assert "5/5" in last
+    assert "1 failed" in last
+    assert "left" in last
+    out.truncate(0)
+    assert list(followed(records, total=5, done=2, words="fits", show=False)) == records
+    assert out.getvalue().strip("\x00") == ""

@@ -1,0 +1,94 @@
+"""A small calibration matrix, and that a wrong mechanism in it is found."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+
+import pytest
+
+import bayesdp as bdp
+from bayesdp import mechanisms
+from bayesdp.calibration import matrix
+from bayesdp.calibration.matrix import CASES, COLUMNS, INVARIANTS, Case, main, run_matrix, write_table
+from bayesdp.noise import law_names
+
+SMALL = [
+    Case("lattice Laplace, l1", "negative binomial", "both margins"),
+    Case("projected Gaussian", "negative binomial", "total"),
+    Case("boundary-inflated discrete Laplace", "negative binomial", "both margins"),
+    Case("truncated Laplace", "negative binomial", "total"),
+]
+
+
+def test_every_noise_law_of_the_library_is_in_the_matrix():
+    made = [case._made for case in CASES if case.mechanism not in matrix.STATISTICS]
+    laws = {mechanism.law.name for mechanism in made}
+    in_statistics = {"truncated-laplace", "boundary-inflated-laplace"}
+    assert set(law_names().split(", ")) - laws - in_statistics == set()
+    assert len(CASES) == len({case.name for case in CASES}) == 4 * len({case.mechanism for case in CASES})
+
+
+def test_mechanisms_of_the_matrix_are_all_that_are_exported():
+    used = {type(case._made).__name__ for case in CASES}
+    known = {
+        name
+        for name in mechanisms.__all__
+        if isinstance(getattr(mechanisms, name), type) and hasattr(getattr(mechanisms, name), "release")
+    }
+    abstract = {"Mechanism", "StatisticMechanism", "SemiProjectedMechanism"}
+    assert known - used == abstract & known
+
+
+def test_right_mechanisms_pass_and_the_table_says_so(tmp_path):
+    rows = run_matrix(SMALL, n=16, seed=2, folder=tmp_path / "journals")
+    assert [row["mechanism"] for row in rows] == [case.mechanism for case in SMALL]
+    assert all(row["failed"] == 0 for row in rows)
+    assert min(row["p_matrix"] for row in rows) > 0.01  # false alarm 0.01 for another seed
+    assert all(row["p_matrix"] >= row["p_case"] for row in rows)
+    assert len(list((tmp_path / "journals").iterdir())) == 4
+    write_table(rows, tmp_path / "matrix.csv")
+    with (tmp_path / "matrix.csv").open() as file:
+        read = list(csv.DictReader(file))
+    assert tuple(read[0]) == COLUMNS
+    assert [row["simulations"] for row in read] == ["16"] * 4
+    assert read[0]["versions"].startswith("bayesdp ")
+    again = run_matrix(SMALL, n=16, seed=2, folder=tmp_path / "journals")
+    assert again == rows  # from the journals
+
+
+@dataclass(frozen=True)
+class Wrong(Case):
+    """A model that takes the noise for 1 / 1.5 of what it is."""
+
+    def build_model(self, given):
+        own = given.measurements[0]
+        law = bdp.noise.ProjectedGaussian(own.law.sigma / 1.5)
+        swapped = bdp.Measured(own.query, own.values, law, invariants=own.invariants)
+        return super().build_model(bdp.Release(given.frame, (swapped,), given.exact))
+
+
+def test_a_wrong_mechanism_among_right_ones_is_found():
+    wrong = Wrong("projected Gaussian", "negative binomial", "total")
+    rows = run_matrix([SMALL[1], wrong], n=40, seed=2)
+    assert rows[0]["p_matrix"] > 0.01 >= rows[1]["p_matrix"]
+    assert rows[1]["ratio_of_errors"] > 1.2 or rows[1]["worst_quantity"] == "log-likelihood"
+
+
+def test_a_case_that_cannot_be_run_is_not_left_out(tmp_path):
+    odd = Case("lattice Laplace, l1", "negative binomial", "nothing")
+    rows = run_matrix([odd], n=2, seed=1)
+    assert rows[0]["error"].startswith("KeyError")
+    with pytest.raises(ValueError, match=r"1 of 1 cases have no results: lattice Laplace, l1 \| negative binomial"):
+        write_table(rows, tmp_path / "matrix.csv")
+
+
+def test_the_command(tmp_path, capsys):
+    target = tmp_path / "matrix.csv"
+    only = "projected Gaussian | negative binomial | total"
+    assert main(["--only", only, "--n", "6", "-o", str(target)]) == 0
+    assert "1 cases, 0 rejected at 0.01" in capsys.readouterr().out
+    assert target.read_text().count("\n") == 2
+    with pytest.raises(SystemExit):
+        main(["--only", "no such thing"])
+    assert set(INVARIANTS) == {"total", "both margins"}
