@@ -8,7 +8,16 @@ import sys
 from collections.abc import Callable
 from typing import Never
 
-__all__ = ["BAD_INPUT", "INTERRUPTED", "NOT_CALIBRATED", "NOT_CONVERGED", "OneLineParser", "banner", "run_safely", "say"]
+__all__ = [
+    "BAD_INPUT",
+    "INTERRUPTED",
+    "NOT_CALIBRATED",
+    "NOT_CONVERGED",
+    "OneLineParser",
+    "banner",
+    "run_safely",
+    "say",
+]
 
 BAD_INPUT = 2
 NOT_CONVERGED = 3
