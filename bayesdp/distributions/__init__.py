@@ -31,6 +31,7 @@ from bayesdp.distributions.lattice_k_norm import LatticeKNorm
 from bayesdp.distributions.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.projected_gaussian import ProjectedGaussian
 from bayesdp.distributions.projected_laplace import ProjectedLaplace
+from bayesdp.distributions.rescaled_laplace import rescaled_logp
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.distributions.semi_k_norm import SemiKNorm
 from bayesdp.distributions.subspace_norm import SubspaceNorm
@@ -59,4 +60,5 @@ __all__ = [
     "TruncatedDiscreteLaplace",
     "TruncatedLaplace",
     "Tulap",
+    "rescaled_logp",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bayesdp.distributions.confidential_counts import ConfidentialCounts, FlatCounts
 from bayesdp.inference.continuous import ContinuousCounts
+from bayesdp.inference.covariances import observe_covariance, sample_covariance
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.feasible import feasible_point
 from bayesdp.inference.observing import observe
 from bayesdp.inference.predictive import add_prior_predictive
+from bayesdp.inference.proportions import ProportionPosterior, posterior_of_proportions
 from bayesdp.inference.registry import releases_of
 from bayesdp.inference.sampling import annotate, sample
 from bayesdp.steps import FiberGibbs
@@ -17,11 +19,15 @@ __all__ = [
     "ContinuousCounts",
     "FiberGibbs",
     "FlatCounts",
+    "ProportionPosterior",
     "add_prior_predictive",
     "annotate",
     "diagnose",
     "feasible_point",
     "observe",
+    "observe_covariance",
+    "posterior_of_proportions",
     "releases_of",
     "sample",
+    "sample_covariance",
 ]

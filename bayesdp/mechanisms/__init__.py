@@ -23,7 +23,9 @@ Semi-DP, for tables with the same invariants that are a few records apart: ``sem
 
 Within public bounds there are `TruncatedLaplace` and `BoundaryInflatedLaplace` for statistics, which publish a
 `StatisticRelease`, and ``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``,
-``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` for counts in tables.
+``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` for counts in tables. Proportions that add up
+to 1 come from `RescaledProportions`, `AllButOne` and `UniversalHistogram`; `MultipleSynthesis` publishes them several times.
+`CovarianceMatrix` publishes variances, then covariances within the bounds that those leave.
 
 `certify` estimates how many sweeps a Markov chain of lattice noise needs, and what it costs in delta.
 
@@ -35,17 +37,17 @@ A new mechanism is a new module with a `Mechanism` subclass, imported here.
 
 from __future__ import annotations
 
+from bayesdp.mechanisms._bounded_statistics import StatisticMechanism
+from bayesdp.mechanisms._proportions import ProportionMechanism, ProportionRelease
 from bayesdp.mechanisms.base import Mechanism, mechanism_names
-from bayesdp.mechanisms.bounded_counts import (
-    BoundaryInflatedDiscreteGaussian,
-    BoundaryInflatedDiscreteLaplace,
-    TruncatedDiscreteGaussian,
-    TruncatedDiscreteLaplace,
-)
-from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, StatisticMechanism, TruncatedLaplace
+from bayesdp.mechanisms.bounded_counts import BoundaryInflatedDiscreteLaplace, TruncatedDiscreteLaplace
+from bayesdp.mechanisms.bounded_gaussian_counts import BoundaryInflatedDiscreteGaussian, TruncatedDiscreteGaussian
+from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.canonical import CanonicalNoise
 from bayesdp.mechanisms.certify import Certificate, certify
 from bayesdp.mechanisms.correlated_gaussian import CorrelatedGaussian
+from bayesdp.mechanisms.covariance import CovarianceMatrix
+from bayesdp.mechanisms.covariance_release import CovarianceRelease
 from bayesdp.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from bayesdp.mechanisms.distributed import Agent, Piece, assemble
 from bayesdp.mechanisms.extended_gaussian import ExtendedGaussian
@@ -54,8 +56,10 @@ from bayesdp.mechanisms.frameworks import extend, project
 from bayesdp.mechanisms.k_norm import KNorm
 from bayesdp.mechanisms.lattice_gaussian import LatticeGaussian
 from bayesdp.mechanisms.lattice_laplace import LatticeLaplace
+from bayesdp.mechanisms.multiple_synthesis import MultipleSynthesis
 from bayesdp.mechanisms.projected_gaussian import ProjectedGaussian
 from bayesdp.mechanisms.projected_laplace import ProjectedLaplace
+from bayesdp.mechanisms.proportions import AllButOne, RescaledProportions, UniversalHistogram
 from bayesdp.mechanisms.semi_gaussian import SemiGaussian
 from bayesdp.mechanisms.semi_k_norm import SemiKNorm, SemiLatticeKNorm
 from bayesdp.mechanisms.semi_lattice_laplace import SemiLatticeLaplace
@@ -65,12 +69,15 @@ from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRe
 
 __all__ = [
     "Agent",
+    "AllButOne",
     "BoundaryInflatedDiscreteGaussian",
     "BoundaryInflatedDiscreteLaplace",
     "BoundaryInflatedLaplace",
     "CanonicalNoise",
     "Certificate",
     "CorrelatedGaussian",
+    "CovarianceMatrix",
+    "CovarianceRelease",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ExtendedGaussian",
@@ -79,9 +86,13 @@ __all__ = [
     "LatticeGaussian",
     "LatticeLaplace",
     "Mechanism",
+    "MultipleSynthesis",
     "Piece",
     "ProjectedGaussian",
     "ProjectedLaplace",
+    "ProportionMechanism",
+    "ProportionRelease",
+    "RescaledProportions",
     "SemiGaussian",
     "SemiKNorm",
     "SemiLatticeKNorm",
@@ -95,6 +106,7 @@ __all__ = [
     "TruncatedDiscreteGaussian",
     "TruncatedDiscreteLaplace",
     "TruncatedLaplace",
+    "UniversalHistogram",
     "assemble",
     "certify",
     "extend",

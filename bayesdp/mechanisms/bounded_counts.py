@@ -1,154 +1,30 @@
-"""Counts with public bounds: integer noise on the answers of a query, truncated or clipped (Liu 2019, discrete laws)."""
+"""Counts with public bounds: discrete Laplace noise on the answers of a query, truncated or clipped (Liu 2019, discrete laws)."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy.optimize import brentq
 
-from bayesdp._validate import choice, positive_real, probability
-from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded_statistics import CONVENTIONS
-from bayesdp.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace, DiscreteMechanism
-from bayesdp.noise import (
-    BoundaryInflatedDiscreteGaussian as InflatedGaussianLaw,
-)
+from bayesdp._validate import choice, positive_real
+from bayesdp.mechanisms._bounded_counts import PUBLIC_BOUNDS, BoundedCounts, ClippedCounts
+from bayesdp.mechanisms._bounded_statistics import CONVENTIONS
+from bayesdp.mechanisms.discrete import DiscreteLaplace
 from bayesdp.noise import (
     BoundaryInflatedDiscreteLaplace as InflatedLaplaceLaw,
 )
-from bayesdp.noise import TruncatedDiscreteGaussian as TruncatedGaussianLaw
 from bayesdp.noise import TruncatedDiscreteLaplace as TruncatedLaplaceLaw
-from bayesdp.noise.bounded import checked_bounds, plain_bounds
-from bayesdp.noise.bounded_discrete import BoundedDiscrete
-from bayesdp.noise.bounded_secure import draw_bounded
 from bayesdp.privacy import (
     FLOATING_POINT_CAVEAT,
     Guarantee,
     query_sensitivity,
     truncated_epsilon,
-    truncated_gaussian_delta,
-    truncated_gaussian_epsilon,
     truncated_scale,
 )
-from bayesdp.queries import SumPart
-from bayesdp.release import Exact
 
-__all__ = [
-    "BoundaryInflatedDiscreteGaussian",
-    "BoundaryInflatedDiscreteLaplace",
-    "BoundedCounts",
-    "TruncatedDiscreteGaussian",
-    "TruncatedDiscreteLaplace",
-]
-
-_PUBLIC = (
-    "The bounds must be public and the same for all tables, which cannot be checked here: computed from the table they would "
-    "publish something about it without noise, and no loss would hold. They are among the exact parts of the release."
-)
-
-
-@dataclass(frozen=True, init=False, eq=False)
-class BoundedCounts(DiscreteMechanism):
-    """Publish integer answers within public bounds; see the subclasses."""
-
-    bounds: Any = field(default=(0, None), kw_only=True)
-
-    def _bounded(self, table: Any, bounds: Any, query: Any, neighbours: str) -> None:
-        """Set the fields that all these mechanisms have."""
-        object.__setattr__(self, "bounds", checked_bounds(bounds, integer=True))
-        if isinstance(table, Invariants) and table.query.parts:
-            raise ValueError(
-                f"{type(self).__name__} publishes nothing exactly but its bounds; give the labels of a table, or a query"
-            )
-        self._prepare(table, query, neighbours)
-        for side in self.bounds:
-            try:
-                fits = np.broadcast_shapes(np.shape(side), self.asked.shape) == self.asked.shape
-            except ValueError:
-                fits = False
-            if not fits:
-                raise ValueError(
-                    f"bounds must be one number, or one for each answer, of shape {self.asked.shape}, got {np.shape(side)}"
-                )
-
-    @property
-    @abstractmethod
-    def law(self) -> BoundedDiscrete:  # type: ignore[override]  # a law within bounds in place of the free one
-        """The law of the released values."""
-
-    @property
-    def _sides(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), self.asked.shape) for side in self.bounds)
-        return low, high
-
-    @property
-    def _changes(self) -> tuple[float, int | None]:
-        """How far an answer can change, and how many can change together."""
-        l1 = query_sensitivity(self.asked, "l1", self.neighbours)
-        if all(isinstance(part, SumPart) for part in self.asked.parts):
-            return 1.0, round(l1)  # each record is in one answer of each set of sums, and counts once
-        return l1, None
-
-    def noise(self, rng: np.random.Generator | None = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
-        """Refused: what happens to an answer depends on how far it is from its bounds.
-
-        Raises
-        ------
-        NotImplementedError
-            Always.
-        """
-        raise NotImplementedError(
-            f"{type(self).__name__} does not add noise that is independent of the answers: its law depends on how far an "
-            "answer is from its bounds; draw around answers with mechanism.law.draw(rng, shape, size, location=answers)"
-        )
-
-    def _integers_only(self, method: str) -> str:
-        words = super()._integers_only(method)
-        if self.law.has_atoms:
-            return words
-        return (
-            f"{words} Values outside the bounds are drawn again (bounds at most two scales apart take uniform integers, which "
-            "our own integers accept or reject): how long that takes depends on the answers, and nobody may be able to time it."
-        )
-
-    def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
-        choice(method, ("auto", "exact"), "method")
-        outside = np.flatnonzero(self.law.outside(answers).reshape(-1))
-        if outside.size:
-            where = int(outside[0])
-            low, high = (side.reshape(-1)[where] for side in self._sides)
-            raise ValueError(
-                f"table must have answers within the bounds, {low:.17g} to {high:.17g}, but {self.asked.answer_name(where)} does "
-                "not: the bounds are wrong, or it is another table"
-            )
-        if rng is None:
-            return draw_bounded(self.law, answers)
-        return np.asarray(self.law.draw(rng, answers.shape, location=answers))
-
-    def _public(self) -> tuple[Exact, ...]:
-        low, high = self._sides
-        found = []
-        if np.all(np.isfinite(high)):
-            found.append(Exact(self.asked, high.astype(np.int64), "<="))
-        if np.all(np.isfinite(low)) and np.any(low > 0):
-            found.append(Exact(self.asked, low.astype(np.int64), ">="))
-        return tuple(found)
-
-    # Bounds may be arrays, which dataclasses cannot compare or hash; the description can do both.
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BoundedCounts) and (self.frame, self.describe()) == (other.frame, other.describe())
-
-    def __hash__(self) -> int:
-        return hash(repr(self.describe()))
-
-    def describe(self) -> dict[str, Any]:
-        """The mechanism as plain data; see `Mechanism.describe`."""
-        return {**super().describe(), "bounds": plain_bounds(self.bounds)}
+__all__ = ["BoundaryInflatedDiscreteLaplace", "TruncatedDiscreteLaplace"]
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -257,30 +133,12 @@ class TruncatedDiscreteLaplace(BoundedCounts):
             {"epsilon": true, "sensitivity": self.sensitivity},
             "l1",
             self._neighbouring("l1", {"epsilon": true}),
-            caveats=(*((paper,) if self.convention == "paper" else ()), FLOATING_POINT_CAVEAT, _PUBLIC),
+            caveats=(*((paper,) if self.convention == "paper" else ()), FLOATING_POINT_CAVEAT, PUBLIC_BOUNDS),
         )
 
 
-class _Clipped(BoundedCounts):
-    """Clipping is post-processing: the guarantee is that of the mechanism without bounds."""
-
-    @property
-    @abstractmethod
-    def _free(self) -> DiscreteLaplace | DiscreteGaussian:
-        """The mechanism without bounds."""
-
-    @property
-    def sensitivity(self) -> float:
-        """The largest change of the answers between neighbouring tables, in the norm of the mechanism without bounds."""
-        return self._free.sensitivity
-
-    def _guarantee(self, method: str) -> Guarantee:
-        stated = self._free._guarantee(method)
-        return replace(stated, caveats=(*stated.caveats, _PUBLIC))
-
-
 @dataclass(frozen=True, init=False, eq=False)
-class BoundaryInflatedDiscreteLaplace(_Clipped):
+class BoundaryInflatedDiscreteLaplace(ClippedCounts):
     """Publish answers with discrete Laplace noise, moved to the nearer public bound where the result is outside (BIT).
 
     Clipping is post-processing: epsilon, and the scale, are those of `DiscreteLaplace`.
@@ -323,186 +181,3 @@ class BoundaryInflatedDiscreteLaplace(_Clipped):
     def law(self) -> InflatedLaplaceLaw:  # type: ignore[override]
         """The law of the released values."""
         return InflatedLaplaceLaw(self._free.law.b, self.bounds)
-
-
-@dataclass(frozen=True, init=False, eq=False)
-class BoundaryInflatedDiscreteGaussian(_Clipped):
-    """Publish answers with discrete Gaussian noise, moved to the nearer public bound where the result is outside (BIT).
-
-    Clipping is post-processing: the loss, and the scale, are those of `DiscreteGaussian`.
-
-    Parameters
-    ----------
-    table : Query, or labels of a table
-        What is published: a query, or the cells of a table.
-    bounds : pair of int or array_like
-        Lower and upper bound of each answer; None where there is none.
-    rho : float, optional
-        zCDP loss.
-    epsilon, delta : float, optional
-        Approximate differential privacy.
-    neighbours, query
-        As for `TruncatedDiscreteLaplace`.
-
-    See Also
-    --------
-    bayesdp.noise.BoundaryInflatedDiscreteGaussian : the law.
-
-    Examples
-    --------
-    >>> counties = {"county": ["Alpha", "Beta"]}
-    >>> BoundaryInflatedDiscreteGaussian(counties, (0, 50), rho=0.125, neighbours="add-remove").law
-    BoundaryInflatedDiscreteGaussian(sigma=2.0, bounds=(0.0, 50.0))
-    """
-
-    rho: float | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-
-    name = "boundary-inflated-discrete-gaussian"
-
-    def __init__(
-        self,
-        table: Any,
-        bounds: Any,
-        rho: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        neighbours: str = "substitution",
-        query: Any = None,
-    ) -> None:
-        for name, value in (("rho", rho), ("epsilon", epsilon), ("delta", delta)):
-            object.__setattr__(self, name, None if value is None else float(value))
-        self._bounded(table, bounds, query, neighbours)
-
-    def _prepare(self, table: Any, query: Any, neighbours: str) -> None:
-        # The mechanism without bounds knows which statements of the loss there are.
-        free = DiscreteGaussian(table, self.rho, self.epsilon, self.delta, neighbours=neighbours, query=query)
-        object.__setattr__(self, "_free_mechanism", free)
-        super()._prepare(table, query, neighbours)
-
-    @property
-    def _free(self) -> DiscreteGaussian:
-        free: DiscreteGaussian = self._free_mechanism  # type: ignore[attr-defined]
-        return free
-
-    @property
-    def law(self) -> InflatedGaussianLaw:  # type: ignore[override]
-        """The law of the released values."""
-        return InflatedGaussianLaw(self._free.sigma, self.bounds)
-
-
-@dataclass(frozen=True, init=False, eq=False)
-class TruncatedDiscreteGaussian(BoundedCounts):
-    """Publish answers with discrete Gaussian noise given that the results are within public bounds.
-
-    The loss is exact: all pairs of neighbouring answers and all outputs between the bounds are enumerated. For that
-    neighbours must differ in one answer, by one (add-remove, and the cells or one set of sums), and both bounds be finite.
-
-    Parameters
-    ----------
-    table : Query, or labels of a table
-        What is published: a query, or the cells of a table.
-    bounds : pair of int or array_like
-        Lower and upper bound of each answer, both finite.
-    epsilon, delta : float
-        Approximate differential privacy.
-    neighbours, query
-        As for `TruncatedDiscreteLaplace`.
-
-    Raises
-    ------
-    NotImplementedError
-        If neighbours differ in several answers, or the bounds are too far apart to enumerate. Clipping has no such
-        limits: `BoundaryInflatedDiscreteGaussian`.
-
-    See Also
-    --------
-    bayesdp.noise.TruncatedDiscreteGaussian : the law.
-
-    Examples
-    --------
-    >>> counties = {"county": ["Alpha", "Beta"]}
-    >>> mechanism = TruncatedDiscreteGaussian(counties, (0, 20), 1.0, 1e-6, neighbours="add-remove")
-    >>> print(f"{mechanism.law.sigma:.3f}")
-    3.844
-    """
-
-    epsilon: float
-    delta: float
-
-    name = "truncated-discrete-gaussian"
-
-    def __init__(
-        self,
-        table: Any,
-        bounds: Any,
-        epsilon: float,
-        delta: float,
-        *,
-        neighbours: str = "substitution",
-        query: Any = None,
-    ) -> None:
-        object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(delta, "delta"))
-        self._bounded(table, bounds, query, neighbours)
-        if self._changes != (1.0, 1):
-            raise NotImplementedError(
-                "the exact loss of truncated discrete Gaussian noise is known where neighbours differ by one in one answer "
-                f"(neighbours='add-remove' and one set of sums); here the answers differ by {self.sensitivity:g} in l1 norm. "
-                "BoundaryInflatedDiscreteGaussian clips instead, and costs what the noise costs"
-            )
-        _ = self._sigma  # refuses now where it cannot be found
-
-    @property
-    def sensitivity(self) -> float:
-        """The largest l1 change of the answers between neighbouring tables."""
-        return query_sensitivity(self.asked, "l1", self.neighbours)
-
-    @property
-    def _intervals(self) -> list[tuple[int, int]]:
-        low, high = self._sides
-        if not np.all(np.isfinite(high - low)):
-            raise NotImplementedError(
-                "the loss of truncated discrete Gaussian noise is found by enumeration, which needs two finite bounds; "
-                "BoundaryInflatedDiscreteGaussian clips instead"
-            )
-        return [(0, int(width)) for width in np.unique(high - low)]
-
-    @cached_property
-    def _sigma(self) -> float:
-        """The smallest scale that has the stated loss, on the safe side of the root."""
-
-        def excess(sigma: float) -> float:
-            return max(truncated_gaussian_delta(self.epsilon, sigma, own) for own in self._intervals) - self.delta
-
-        high = 1.0
-        while excess(high) > 0.0:
-            high *= 2.0
-        low = high
-        while excess(low) <= 0.0:
-            low *= 0.5
-            if low < 1e-3:  # all the mass is at the answer: delta is close to 1
-                return high
-        sigma = float(brentq(excess, low, high, rtol=1e-12))
-        while excess(sigma) > 0.0:
-            sigma *= 1.0 + 1e-12
-        return sigma
-
-    @property
-    def law(self) -> TruncatedGaussianLaw:  # type: ignore[override]
-        """The law of the released values."""
-        return TruncatedGaussianLaw(self._sigma, self.bounds)
-
-    def _guarantee(self, method: str) -> Guarantee:
-        choice(method, ("auto", "exact"), "method")
-        found = max(truncated_gaussian_epsilon(self.delta, self._sigma, own) for own in self._intervals)
-        stated = {"epsilon": self.epsilon, "delta": self.delta}
-        return Guarantee(
-            "approximate",
-            {**stated, "sensitivity": self.sensitivity},
-            "l1",
-            self._neighbouring("l1", {"epsilon": min(found, self.epsilon), "delta": self.delta}),
-            caveats=(FLOATING_POINT_CAVEAT, _PUBLIC),
-        )

@@ -21,6 +21,7 @@ name in files            law                                           mass or d
 ``truncated-laplace``, ``boundary-inflated-laplace``, ``truncated-discrete-laplace``,
 ``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` are laws
 within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
+`RescaledLaplace` is that of such values divided by their sum.
 
 A new law is a new module with a `NoiseLaw` subclass, imported here.
 """
@@ -46,6 +47,7 @@ from bayesdp.noise.lattice_k_norm import LatticeKNorm
 from bayesdp.noise.lattice_laplace import LatticeLaplace
 from bayesdp.noise.projected_gaussian import ProjectedGaussian
 from bayesdp.noise.projected_laplace import ProjectedLaplace
+from bayesdp.noise.rescaled_laplace import RescaledLaplace
 from bayesdp.noise.semi_k_norm import SemiKNorm
 from bayesdp.noise.subspace_norm import SubspaceNorm
 from bayesdp.noise.truncated_laplace import TruncatedLaplace
@@ -67,6 +69,7 @@ __all__ = [
     "NoiseLaw",
     "ProjectedGaussian",
     "ProjectedLaplace",
+    "RescaledLaplace",
     "SemiKNorm",
     "SubspaceNorm",
     "TruncatedDiscreteGaussian",

@@ -1,0 +1,124 @@
+"""Covariances and correlations of a population from a noisy sample covariance matrix, in a PyMC model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from bayesdp._validate import positive_integer
+from bayesdp.distributions import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.mechanisms.covariance_release import CovarianceRelease
+
+__all__ = ["observe_covariance", "sample_covariance"]
+
+
+def sample_covariance(name: str, chol: Any, n: int, size: int) -> Any:
+    """Add the confidential sample covariance matrix of n Gaussian records to the model on the stack.
+
+    ``(n - 1) S`` has a Wishart law, written as ``(L B)(L B)^T`` with the Cholesky factor L of the covariance and Bartlett's
+    lower triangular B: roots of chi-square variables on the diagonal, standard normal ones below it. These are free
+    variables that gradient-based steps move without constraints.
+
+    Parameters
+    ----------
+    name : str
+        Name of the matrix; the variables are ``<name>_squares`` and, for two or more, ``<name>_normals``.
+    chol : tensor, shape (size, size)
+        Cholesky factor of the covariance of the population, for example of `pymc.LKJCholeskyCov`.
+    n : int
+        Number of records, more than `size`.
+    size : int
+        Number of variables.
+
+    Returns
+    -------
+    tensor, shape (size, size)
+        With divisor n - 1.
+
+    Raises
+    ------
+    ValueError
+        If there are not more records than variables: the Wishart law then has no density.
+    """
+    records, width = positive_integer(n, "n"), positive_integer(size, "size")
+    if records <= width:
+        raise ValueError(f"n must be more than the number of variables, {width}, got {n}")
+    degrees = records - 1.0 - np.arange(width)
+    squares = pm.ChiSquared(f"{name}_squares", degrees, shape=width)
+    factor = pt.diag(pt.sqrt(squares))
+    if width > 1:
+        below = np.tril_indices(width, -1)
+        factor = pt.set_subtensor(factor[below], pm.Normal(f"{name}_normals", shape=len(below[0])))
+    root = _product(chol, factor)
+    return pm.Deterministic(name, _product(root, root.T) / (records - 1.0))
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Matrix product without BLAS, which PyTensor does not find everywhere and then warns about; matrices are small."""
+    return pt.sum(a[:, :, None] * b[None, :, :], axis=1)
+
+
+def observe_covariance(
+    release: CovarianceRelease, chol: Any, name: str = "noisy", sample: str = "sample_covariance"
+) -> Any:
+    """Condition the model on the stack on a released covariance matrix of Gaussian records.
+
+    Parameters
+    ----------
+    release : CovarianceRelease
+    chol : tensor, shape (variables, variables)
+        Cholesky factor of the covariance of the population.
+    name : str
+        Prefix of the observed variables: ``<name>_variances`` and ``<name>_covariances``.
+    sample : str
+        Name of the confidential matrix; see `sample_covariance`.
+
+    Returns
+    -------
+    tensor, shape (variables, variables)
+        The confidential sample covariance matrix.
+
+    Notes
+    -----
+    The model takes the records to be Gaussian although they are bounded, as the bounds of the mechanism need: with bounds
+    that are many standard deviations wide the difference is small. A covariance between variables of which one has a
+    released variance of 0 is 0 without noise, whatever the data are, and tells nothing.
+
+    Examples
+    --------
+    >>> from bayesdp.mechanisms import CovarianceMatrix
+    >>> mechanism = CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)])
+    >>> release = mechanism.release([[1.0, 0.5], [0.5, 2.0]], rng=np.random.default_rng(3))
+    >>> with pm.Model() as model:
+    ...     chol, correlations, deviations = pm.LKJCholeskyCov("chol", n=2, eta=1.0, sd_dist=pm.HalfNormal.dist(3.0))
+    ...     matrix = observe_covariance(release, chol)
+    >>> sorted(variable.name for variable in model.observed_RVs)
+    ['noisy_covariances', 'noisy_variances']
+    """
+    if not isinstance(release, CovarianceRelease):
+        raise TypeError(f"release must be a CovarianceRelease, got {release!r}")
+    size = len(release.names)
+    matrix = sample_covariance(sample, chol, release.n, size)
+    law = TruncatedLaplace if release.rule == "truncated" else BoundaryInflatedLaplace
+    pairs = [(i, j) for i in range(size) for j in range(i, size)]
+    for kind, chosen in (
+        ("variances", [p for p in pairs if p[0] == p[1]]),
+        ("covariances", [p for p in pairs if p[0] != p[1]]),
+    ):
+        noisy = [(i, j) for i, j in chosen if release.scales[i, j] > 0.0]
+        if not noisy:
+            continue
+        rows, columns = (np.array(side) for side in zip(*noisy, strict=True))
+        bounds = np.array([release.bounds(i, j) for i, j in noisy])
+        law(
+            f"{name}_{kind}",
+            mu=matrix[rows, columns],
+            b=release.scales[rows, columns],
+            lower=bounds[:, 0],
+            upper=bounds[:, 1],
+            observed=release.matrix[rows, columns],
+        )
+    return matrix

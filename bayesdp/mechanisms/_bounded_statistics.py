@@ -1,0 +1,278 @@
+"""What the mechanisms for statistics within public bounds share: parameters, release, guarantee, description."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._validate import choice, finite_array, positive_integer, positive_real, shown
+from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
+from bayesdp.mechanisms.subspace import NEIGHBOURS
+from bayesdp.noise import BoundedLaw
+from bayesdp.noise.bounded import checked_bounds, plain_bounds
+from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss, Sensitivity
+
+__all__ = ["CONVENTIONS", "StatisticMechanism"]
+
+CONVENTIONS = ("exact", "paper")
+"""``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""
+
+_REGISTRY: dict[str, type[StatisticMechanism]] = {}
+
+_GRID_BITS = 20
+
+_PUBLIC = (
+    "The bounds and the sensitivity must be public and the same for all data sets, which cannot be checked here: computed from "
+    "the data they would publish something about them without noise, and no epsilon would hold."
+)
+_GENERATOR = (
+    "The random numbers come from a generator that the operating system seeds, but that is not a cryptographic one: no "
+    "sampler with integer arithmetic only is known for this law."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticMechanism(ABC):
+    """Publish one statistic, or a vector of them, within public bounds; see the subclasses."""
+
+    epsilon: float
+    sensitivity: Any
+    bounds: Any
+    names: Any = field(default=None, kw_only=True)
+    largest: Any = field(default=None, kw_only=True)
+    changed: int | None = field(default=None, kw_only=True)
+    paper_sensitivity: float | None = field(default=None, kw_only=True)
+    neighbours: str = field(default="substitution", kw_only=True)
+    convention: str = field(default="exact", kw_only=True)
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:
+            _REGISTRY[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
+        choice(self.neighbours, tuple(NEIGHBOURS), "neighbours")
+        choice(self.convention, CONVENTIONS, "convention")
+        bounds = checked_bounds(self.bounds, integer=False)
+        put(self, "bounds", bounds)
+        given = self.sensitivity
+        if isinstance(given, Sensitivity):
+            put(self, "sensitivity", given.l1)
+            put(self, "largest", given.largest)
+            put(self, "changed", given.changed)
+            put(self, "neighbours", given.neighbours)
+            put(self, "paper_sensitivity", given.paper_l1)
+        elif np.ndim(given):
+            if self.largest is not None:
+                raise ValueError("give the largest changes once: as a vector of sensitivities, or as largest=")
+            put(self, "largest", given)
+            put(self, "sensitivity", float(np.sum(finite_array(given, "sensitivity"))))
+        put(self, "sensitivity", positive_real(self.sensitivity, "sensitivity"))
+        if self.paper_sensitivity is not None:
+            put(self, "paper_sensitivity", positive_real(self.paper_sensitivity, "paper_sensitivity"))
+        if self.changed is not None:
+            positive_integer(self.changed, "changed")
+        largest = np.asarray(finite_array(self.sensitivity if self.largest is None else self.largest, "largest"), float)
+        if not np.all(largest > 0):
+            raise ValueError(f"largest must be greater than 0 for every statistic, got {self.largest!r}")
+        put(self, "largest", tuple(largest.tolist()) if largest.ndim == 1 else float(largest))
+        listed = () if self.names is None else (len(self.names),)
+        try:
+            shape = np.broadcast_shapes(*(np.shape(side) for side in bounds), largest.shape, listed)
+        except ValueError:
+            raise ValueError(
+                f"bounds of shapes {np.shape(bounds[0])} and {np.shape(bounds[1])}, largest changes of shape {largest.shape} and "
+                f"names do not fit one another"
+            ) from None
+        if len(shape) > 1:
+            raise ValueError(f"statistics must be one number or a vector, got bounds of shape {shape}")
+        put(self, "names", checked_names(self.names, shape))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the statistic: ``()`` or ``(statistics,)``."""
+        return () if self.names is None else (len(self.names),)
+
+    @property
+    def _widths(self) -> npt.NDArray[np.float64]:
+        return np.broadcast_to(np.asarray(self.bounds[1]) - np.asarray(self.bounds[0]), self.shape)
+
+    @property
+    def _paper_scale(self) -> float:
+        own = self.sensitivity if self.paper_sensitivity is None else self.paper_sensitivity
+        return float(own / self.epsilon)
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """Scale of the noise, in the unit of the statistics."""
+
+    @property
+    @abstractmethod
+    def true_epsilon(self) -> float:
+        """What the release costs: the largest loss over the pairs that neighbours can attain."""
+
+    @property
+    @abstractmethod
+    def law(self) -> BoundedLaw:
+        """The law of the released values."""
+
+    @property
+    def grid(self) -> float:
+        """Released values are bounds or multiples of this power of two."""
+        widths = self._widths[np.isfinite(self._widths)] if self._widths.size else self._widths
+        small = min(self.scale, float(np.min(widths, initial=math.inf)))
+        power = math.frexp(small)[1] - 1 - _GRID_BITS
+        edges = [abs(float(x)) for side in self.bounds for x in np.ravel(side) if math.isfinite(x)]
+        # Floats near the bounds may be coarser than that.
+        return math.ldexp(1.0, max(power, math.frexp(max(edges, default=0.0))[1] - 53))
+
+    @property
+    def guarantee(self) -> StatisticGuarantee:
+        """What the mechanism protects, in words and numbers, and with what reservations."""
+        return self._guarantee(())
+
+    def _guarantee(self, more: tuple[str, ...], simulated: bool = False) -> StatisticGuarantee:
+        true = self.true_epsilon
+        caveats: tuple[str, ...] = ()
+        if self.convention == "paper":
+            caveats = (
+                f"Paper convention: the noise has scale {self._paper_scale:.6g}, which Liu (2019) states as epsilon = "
+                f"{self.epsilon:.6g}. The true epsilon is {true:.6g}. See docs/CORRECTIONS.md.",
+            )
+        grid = f"Released values are rounded to multiples of 2**{round(math.log2(self.grid))} within the bounds."
+        return StatisticGuarantee(
+            "pure",
+            {"epsilon": true, "sensitivity": self.sensitivity},
+            "l1",
+            (PairLoss(f"neighbours: {NEIGHBOURS[self.neighbours]}", self.sensitivity, "l1", {"epsilon": true}),),
+            simulated=simulated,
+            caveats=(*caveats, FLOATING_POINT_CAVEAT, *more, grid, _PUBLIC),
+        )
+
+    def release(self, statistic: Any, rng: np.random.Generator | None = None) -> StatisticRelease:
+        """Publish statistics: noisy values within the bounds, their law and the guarantee.
+
+        Parameters
+        ----------
+        statistic : float or array_like, shape () or (statistics,)
+            Confidential values within the bounds.
+        rng : numpy.random.Generator, optional
+            Without one, entropy of the operating system: do that to publish. With one the release is marked as simulated,
+            because whoever knows the seed can subtract the noise.
+
+        Returns
+        -------
+        StatisticRelease
+
+        Raises
+        ------
+        ValueError
+            If a statistic is outside its bounds, or there are not as many as bounds or names.
+        """
+        location = self._statistic(statistic)
+        outside = np.flatnonzero(self.law.outside(location))
+        if outside.size:
+            where = int(outside[0])
+            low, high = (np.broadcast_to(side, self.shape).reshape(-1)[where] for side in self.bounds)
+            raise ValueError(
+                f"statistic must lie within its bounds, {low:.17g} to {high:.17g}, but {self._name(where)} does not: the bounds "
+                "are wrong, or something else was computed"
+            )
+        drawn = np.asarray(self.law.draw(rng, self.shape, location=location), dtype=np.float64)
+        simulated = rng is not None
+        return StatisticRelease(
+            self._rounded(drawn),
+            self.law,
+            self.names,
+            self.describe(),
+            self._guarantee(() if simulated else (_GENERATOR,), simulated),
+            simulated,
+        )
+
+    def _rounded(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Values on the grid; those strictly between the bounds stay there, and bounds stay bounds."""
+        low, high = (np.broadcast_to(np.asarray(side), values.shape) for side in self.bounds)
+        near = np.rint(values / self.grid)
+        with np.errstate(invalid="ignore"):
+            near = np.where(near * self.grid <= low, np.floor(low / self.grid) + 1.0, near)
+            near = np.where(near * self.grid >= high, np.ceil(high / self.grid) - 1.0, near)
+        return np.where((values <= low) | (values >= high), values, near * self.grid)
+
+    def logp(self, values: Any, statistic: Any) -> float:
+        """Log-density of released values given the statistics; see `law` for atoms. ``-inf`` outside the bounds."""
+        return self.law.logp(self._vector(values, "values"), self._statistic(statistic))
+
+    def _statistic(self, statistic: Any) -> npt.NDArray[np.float64]:
+        return self._vector(statistic, "statistic")
+
+    def _vector(self, values: Any, argument: str) -> npt.NDArray[np.float64]:
+        array = np.asarray(finite_array(values, argument, self._name), dtype=np.float64)
+        if array.shape != self.shape:
+            raise ValueError(
+                f"{argument} must have shape {self.shape}, as the bounds and names of the mechanism, got {array.shape}; a "
+                "vector needs names=[...], or one pair of bounds for each statistic"
+            )
+        return array
+
+    def _name(self, where: int) -> str:
+        return "the statistic" if self.names is None else str(self.names[where])
+
+    # Bounds may be arrays, which dataclasses cannot compare or hash; the description can do both.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StatisticMechanism) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(repr(self.describe()))
+
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data: ``{"mechanism": name, "epsilon": ..., ...}``."""
+        description: dict[str, Any] = {"mechanism": self.name}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name == "bounds":
+                value = plain_bounds(value)
+            if value is not None:
+                description[item.name] = list(value) if isinstance(value, tuple) else value
+        return description
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        """Rebuild a mechanism from `describe`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the name is not registered or is that of another mechanism, a key is unknown or missing, or a value is not
+            valid.
+        """
+        given: Any = description
+        if not isinstance(given, Mapping) or given.get("mechanism") not in _REGISTRY:
+            raise ValueError(
+                f"a mechanism for statistics is described by a mapping with 'mechanism', one of {', '.join(sorted(_REGISTRY))}, "
+                f"got {description!r}"
+            )
+        found = _REGISTRY[given["mechanism"]]
+        if not issubclass(found, cls):
+            raise ValueError(f"the description is of the mechanism {found.name!r}, not of {cls.name!r}")
+        parameters = {key: value for key, value in given.items() if key != "mechanism"}
+        known = [item.name for item in fields(found)]
+        odd = [key for key in parameters if key not in known]
+        missing = [key for key in ("epsilon", "sensitivity", "bounds") if key not in parameters]
+        if odd or missing:
+            raise ValueError(
+                f"mechanism {found.name!r} has no parameter {shown(odd)}; it has {', '.join(known)}"
+                if odd
+                else f"mechanism {found.name!r} lacks {shown(missing)}"
+            )
+        return found(**parameters)
