@@ -119,7 +119,7 @@ def test_repair() -> None:
 def test_repair_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "statsmodels.stats.correlation_tools", None)
     release = CovarianceRelease(INDEFINITE, np.ones((3, 3)), [9.0] * 3, 50, ("x", "y", "z"))
-    with pytest.raises(ImportError, match="pip install statsmodels"):
+    with pytest.raises(ImportError, match=r"pip install 'bayesdp\[covariance\]'"):
         release.repaired()
 
 
