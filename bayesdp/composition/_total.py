@@ -74,7 +74,10 @@ def total_guarantee(
         nearest, row = min(apart_by, key=lambda found: found[0])
         told = f"tables that agree on all invariants, at most {nearest} substituted records apart (Semi-DP, A_{nearest}), at most"
         worst = [(g.kind, found[1].loss) for g, found in zip(stated, apart_by, strict=True)]
-        rows.append(PairLoss(told, row.size, row.norm, total(worst, kind, delta)))
+        # One norm, or the number of records, of which each is at most 2 in l1.
+        one = len({found[1].norm for found in apart_by}) == 1
+        size, norm = (row.size, row.norm) if one else (2.0 * nearest, "l1")
+        rows.append(PairLoss(told, size, norm, total(worst, kind, delta)))
     sums = is_nested(joint.invariants, Invariants(Totals(joint.frame)))
     for difference in differences:
         found = [loss_of(own, difference, total_is_exact=sums) for own in noisy]

@@ -23,7 +23,7 @@ from bayesdp.lattices.secure import (
     zero_sum_laplace,
 )
 from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace
-from bayesdp.mechanisms.base import _GENERATOR
+from bayesdp.mechanisms.base import GENERATOR_CAVEAT
 from bayesdp.privacy import FLOATING_POINT_CAVEAT
 from bayesdp.queries import Totals
 from tests.lattices.bits import Counted
@@ -133,7 +133,7 @@ class TestReleases:
             "integer arithmetic only" in sentence and "Nobody outside has vetted" in sentence for sentence in said
         )
         assert FLOATING_POINT_CAVEAT not in said
-        assert _GENERATOR not in said
+        assert GENERATOR_CAVEAT not in said
         assert release.guarantee.certified
         assert not release.guarantee.simulated
 
@@ -142,12 +142,12 @@ class TestReleases:
         assert FLOATING_POINT_CAVEAT in simulated.guarantee.caveats
         for mechanism in (LatticeLaplace(Totals(LABELS), 0.5, norm="l2"), LatticeLaplace(one_way(3, 3), 0.5)):
             release = mechanism.release(np.full(mechanism.frame.shape, 5))
-            assert {FLOATING_POINT_CAVEAT, _GENERATOR} <= set(release.guarantee.caveats)
+            assert {FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT} <= set(release.guarantee.caveats)
             assert not any("integer arithmetic only, from" in sentence for sentence in release.guarantee.caveats)
 
     def test_mcmc_that_is_asked_for_is_floating_point(self):
         release = LatticeLaplace(Totals(LABELS), 0.5, sweeps=20).release([20, 10, 5], method="mcmc")
-        assert {FLOATING_POINT_CAVEAT, _GENERATOR} <= set(release.guarantee.caveats)
+        assert {FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT} <= set(release.guarantee.caveats)
         assert not release.guarantee.certified
 
     def test_the_mechanism_says_beforehand_what_a_release_will(self):

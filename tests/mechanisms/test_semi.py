@@ -324,10 +324,20 @@ def test_releases_of_one_table_compose() -> None:
     assert composed.guarantee is not None
     losses = {row.relation.split("(")[-1]: row.loss["epsilon"] for row in composed.guarantee.pairs}
     # The l1 noise has a rate of 0.2: 0.8 for the four cells of a move, 1.2 for the six of a 3-cycle.
-    assert losses == {"2x2 move)": pytest.approx(1.55), "3-cycle)": pytest.approx(1.95)}
+    assert losses == {
+        "Semi-DP, A_3), at most": pytest.approx(1.95),
+        "2x2 move)": pytest.approx(1.55),
+        "3-cycle)": pytest.approx(1.95),
+    }
+    assert (composed.guarantee.unit, composed.guarantee.parameters["sensitivity"]) == (
+        "l1",
+        6.0,
+    )  # three norms: in records
     twice = compose(*(SemiKNorm(BOTH, 0.5, adjacency=2).release(COUNTS, rng) for _ in range(2))).guarantee
     assert twice is not None
-    assert [row.loss["epsilon"] for row in twice.pairs] == [pytest.approx(1.0)]  # of a 3-cycle two records say nothing
+    assert [row.loss["epsilon"] for row in twice.pairs] == [
+        pytest.approx(1.0)
+    ] * 2  # two records and a move; of a 3-cycle two records say nothing
     gaussian = compose(*(SemiGaussian(BOTH, mu).release(COUNTS, rng) for mu in (3.0, 4.0))).guarantee
     assert gaussian is not None
     assert gaussian.pairs[-1].loss["mu"] == pytest.approx(5.0)
