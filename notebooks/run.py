@@ -48,11 +48,13 @@ def printed(notebook: nbformat.NotebookNode) -> list[str]:
     """
     texts: list[str] = []
     for cell in notebook.cells:
+        streamed, results = "", []  # a busy kernel sends what one cell prints in any number of pieces
         for output in cell.get("outputs", []):
             if output.output_type == "stream" and output.name == "stdout":
-                texts.append(output.text)
+                streamed += output.text
             elif output.output_type in ("execute_result", "display_data"):
-                texts.append(output.data.get("text/plain", ""))
+                results.append(output.data.get("text/plain", ""))
+        texts += [streamed, *results] if streamed else results
     return texts
 
 

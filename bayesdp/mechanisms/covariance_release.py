@@ -152,7 +152,8 @@ class CovarianceRelease:
             from statsmodels.tools.sm_exceptions import IterationLimitWarning  # type: ignore[import-not-found,import-untyped,unused-ignore]
         except ImportError:
             raise ImportError(
-                "the nearest positive definite matrix is found by statsmodels, which is not installed: pip install 'bayesdp[covariance]'"
+                "the nearest positive definite matrix is found by statsmodels, which is not installed: "
+                "pip install 'bayesdp[covariance]'"
             ) from None
         with warnings.catch_warnings():
             # It nears the threshold from below without an end; the result is checked here.

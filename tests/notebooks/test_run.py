@@ -45,6 +45,14 @@ def test_two_runs_that_differ_are_refused(write, capsys):
     assert "two runs printed different text" in capsys.readouterr().err
 
 
+def test_what_a_cell_prints_may_come_in_pieces():
+    def notebook(*pieces):
+        outputs = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in pieces]
+        return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("", outputs=outputs)])
+
+    assert run.printed(notebook("one\ntwo\n")) == run.printed(notebook("one\n", "two\n")) == ["one\ntwo\n"]
+
+
 def test_a_folder_without_notebooks_is_an_error(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run, "FOLDER", tmp_path)
     assert run.main([]) == 1
