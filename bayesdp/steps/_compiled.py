@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,10 +14,24 @@ import pytensor
 from pytensor.graph.basic import equal_computations
 from pytensor.graph.traversal import ancestors
 
-__all__ = ["Point", "compiled", "depends", "log_density"]
+__all__ = ["Point", "Rest", "compiled", "depends", "log_density"]
 
 type Ints = npt.NDArray[np.int64]
 type Point = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """Part of a log-density, on value variables and on inputs whose numbers belong to one release.
+
+    Parameters
+    ----------
+    expression : tensor variable, scalar
+    inputs : tuple of (variable, array) pairs
+    """
+
+    expression: Any
+    inputs: tuple[tuple[Any, npt.NDArray[Any]], ...]
 
 
 def compiled(
@@ -43,12 +58,21 @@ def _function(model: pm.Model, inputs: list[Any], outputs: list[Any], compile_kw
     kept = _KEPT.setdefault(model, [])
     for own, graph, options, function in kept:
         # The same computation of the same variables (constants by value, data by identity), whoever has built it.
-        if options == compile_kwargs and own == inputs and equal_computations(graph, outputs):
+        if options == compile_kwargs and _equal(own, graph, inputs, outputs):
             return function
     made = pytensor.function(inputs, outputs, **compile_kwargs)
     kept.append((inputs, outputs, dict(compile_kwargs), made))
     del kept[:-_MOST_KEPT]  # those that hold released numbers as constants fit one release only
     return made
+
+
+def _equal(own: list[Any], graph: list[Any], inputs: list[Any], outputs: list[Any]) -> bool:
+    """Whether two functions are the same: value variables by identity, other inputs by place and type."""
+    if len(own) != len(inputs) or any(
+        a is not b and (a.owner, a.name, a.type) != (b.owner, b.name, b.type) for a, b in zip(own, inputs, strict=True)
+    ):
+        return False
+    return bool(equal_computations(graph, outputs, in_xs=own, in_ys=inputs))
 
 
 def depends(model: pm.Model, variable: Any, value: Any) -> bool:
@@ -57,7 +81,7 @@ def depends(model: pm.Model, variable: Any, value: Any) -> bool:
 
 
 def log_density(
-    model: pm.Model, terms: Sequence[Any], own: str, compile_kwargs: Mapping[str, Any], more: Sequence[Any] = ()
+    model: pm.Model, terms: Sequence[Any], own: str, compile_kwargs: Mapping[str, Any], more: Sequence[Rest] = ()
 ) -> Callable[[Point, Ints], float] | None:
     """Log-density of some terms as a function of the point and of the table that the variable `own` is to have in it.
 
@@ -65,15 +89,18 @@ def log_density(
     """
     if not terms and not more:
         return None
-    expression: Any = sum(more, model.logp(vars=list(terms), sum=True) if terms else 0.0)
+    known: Any = model.logp(vars=list(terms), sum=True) if terms else 0.0
+    expression: Any = sum((rest.expression for rest in more), known)
     used = set(ancestors([expression]))
-    inputs = [v for v in model.value_vars if v in used]
-    function = _function(model, inputs, [expression], compile_kwargs)
+    variables = [v for v in model.value_vars if v in used]
+    given = [pair for rest in more for pair in rest.inputs]
+    function = _function(model, [*variables, *(variable for variable, _ in given)], [expression], compile_kwargs)
     function.trust_input = True  # as in `compiled`
-    names = [v.name for v in inputs]
+    names = [v.name for v in variables]
+    fixed = [number for _, number in given]
 
     def rest(point: Point, counts: Ints) -> float:
         table = np.ascontiguousarray(counts)  # the state of the kernel has strides
-        return float(function(*[table if name == own else point[name] for name in names])[0])
+        return float(function(*[table if name == own else point[name] for name in names], *fixed)[0])
 
     return rest

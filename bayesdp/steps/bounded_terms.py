@@ -21,6 +21,7 @@ from bayesdp.distributions._parameters import is_discrete
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.fibers.bounds import propagated_bounds
 from bayesdp.queries import Query
+from bayesdp.steps._compiled import Rest
 
 __all__ = ["bounded_term"]
 
@@ -30,7 +31,7 @@ type Mask = npt.NDArray[np.bool_]
 
 def bounded_term(
     model: pm.Model, rv: Any, fiber: Fiber, query: Query, keep: Mask, observed: Floats, bounds: tuple[Floats, Floats]
-) -> tuple[NoiseTerm, Any, Any] | None:
+) -> tuple[NoiseTerm, Any, Rest | None] | None:
     """The term of a `BoundedRV` about counts, its symbolic scale, and the rest of its log-likelihood.
 
     Parameters
@@ -68,11 +69,15 @@ def bounded_term(
     whole = is_discrete(mu) and np.all(observed == np.rint(observed))
     if clipped and laplace and usable.all() and (whole or op.dtype == "float64"):
         return term, pt.cast(kernel_scale, "float64"), None
-    distance = pt.as_tensor_variable(observed) - pt.cast(mu, "float64").flatten()
+    # What changes from one release to the next is data or an input, so that the compiled function serves them all.
+    data = pt.cast(model.rvs_to_values[rv], "float64").flatten()
+    mask = pt.vector(f"{rv.name} in the kernel", dtype="bool")
+    distance = data - pt.cast(mu, "float64").flatten()
     width = pt.broadcast_to(scale, rv.shape).flatten()
     known = -pt.abs(distance) / width if laplace else -0.5 * (distance / width) ** 2
-    [kernel] = model.replace_rvs_by_values([pt.sum(pt.switch(usable, known, 0.0))])
-    return term, pt.cast(kernel_scale, "float64"), model.logp(vars=[rv], sum=True) - kernel
+    [kernel] = model.replace_rvs_by_values([pt.sum(pt.switch(mask, known, 0.0))])
+    rest = Rest(model.logp(vars=[rv], sum=True) - kernel, ((mask, usable),))
+    return term, pt.cast(kernel_scale, "float64"), rest
 
 
 def _stay_within(fiber: Fiber, query: Query, keep: Mask, lower: Floats, upper: Floats) -> Mask:

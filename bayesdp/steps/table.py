@@ -68,6 +68,7 @@ class CountTable:
             self._check_supported()
         self.chain = Chain(self.target, rng)
         self._constant: list[npt.NDArray[np.float64]] | None = parameters if constant else None
+        self._noise: list[npt.NDArray[np.float64]] | None = None
         self._write(parameters)
         self._start: Ints | None = None
         self._first_table()
@@ -107,15 +108,19 @@ class CountTable:
                 f"{self.target.fiber.frame.cell_name(int(lost[0]))} (flat prior, no noise, no exact answer)"
             )
 
-    def _write(self, parameters: list[npt.NDArray[np.float64]]) -> None:
+    def _write(self, parameters: list[npt.NDArray[np.float64]]) -> bool:
+        """Write what differs from the last time; whether that is the noise, after which the table is to be loaded."""
         theta, shape, *others = parameters
-        if others:
+        before, self._noise = self._noise, [other.copy() for other in others]
+        changed = before is None or not all(map(np.array_equal, before, others))
+        if others and changed:
             scales, answers = others[: len(self.target.terms)], others[len(self.target.terms) :]
             values = [term.values for term in self.target.terms]
             for term, own in zip(self._moving, answers, strict=True):
                 values[term] = own
             self.chain.set_scales(scales, values)
         self.chain.set_prior(theta, shape)
+        return bool(others) and changed
 
     @property
     def value(self) -> Ints:
@@ -162,8 +167,7 @@ class CountTable:
         if self._constant is not None:
             return
         parameters = self._parameters(*[point[name] for name in self._inputs])
-        self._write(parameters)
-        if len(parameters) > 2:
+        if self._write(parameters):
             self.chain.load(self.chain.counts.copy())
 
     def step(self, point: Point, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:

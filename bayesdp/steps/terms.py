@@ -43,7 +43,7 @@ from bayesdp.distributions.subspace_norm import SubspaceNormRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Query
-from bayesdp.steps._compiled import depends
+from bayesdp.steps._compiled import Rest, depends
 from bayesdp.steps.bounded_terms import bounded_term
 
 __all__ = ["Reading", "exact_fiber", "prior_zeros", "read_model"]
@@ -77,8 +77,8 @@ class Reading:
         answers of the moving terms, on value variables.
     unknown : list of variables
         Everything else in the model that depends on the counts: reached through the compiled log-density.
-    rests : list of tensor variables
-        Log-likelihoods, on value variables, that remain of noisy parts beside what the kernel knows of them.
+    rests : list of Rest
+        Log-likelihoods that remain of noisy parts beside what the kernel knows of them.
     trials : tensor variable or None
         For multinomial bases, the number of trials, to be checked against the exact answers.
     trial_cells : int
@@ -91,7 +91,7 @@ class Reading:
     moving: tuple[int, ...]
     symbolic: list[Any]
     unknown: list[Any]
-    rests: list[Any]
+    rests: list[Rest]
     trials: Any
     trial_cells: int
 
@@ -175,7 +175,7 @@ def _noise_term(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTe
     return NoiseTerm(query, values, kind, np.ones(()), keep), pt.cast(rate, "float64"), None
 
 
-def _within_bounds(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> tuple[NoiseTerm, Any, Any] | None:
+def _within_bounds(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> tuple[NoiseTerm, Any, Rest | None] | None:
     """Noise within bounds: a term of the kernel, its scale, and what is left of the likelihood or None."""
     mu, scale, *bounds = rv.owner.inputs[2:]
     found = _asked(mu, x, fiber.frame)
@@ -315,7 +315,7 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     scales: list[Any] = []
     answers: list[Any] = []
     moving: list[int] = []
-    rests: list[Any] = []
+    rests: list[Rest] = []
     for rv in model.observed_RVs:
         if isinstance(rv.owner.op, BoundedRV):
             bounded = _within_bounds(model, rv, x, fiber)
