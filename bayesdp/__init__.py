@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from bayesdp import datasets, distributions, mechanisms, noise, plots, privacy, report, significance
+    from bayesdp import calibration, datasets, distributions, mechanisms, noise, plots, privacy, report, significance
     from bayesdp.composition import Composition, compose, is_nested
     from bayesdp.frames import Frame
     from bayesdp.inference import ConfidentialCounts, ContinuousCounts, FlatCounts, feasible_point, observe, sample
@@ -73,6 +73,7 @@ __all__ = [
     "Totals",
     "TruncatedLaplace",
     "__version__",
+    "calibration",
     "compose",
     "datasets",
     "distributions",
@@ -124,7 +125,7 @@ _HOME: Final[Mapping[str, str]] = {
 """Public name -> the module that defines it."""
 
 _SUBMODULES: Final = frozenset(
-    {"datasets", "distributions", "mechanisms", "noise", "plots", "privacy", "report", "significance"}
+    {"calibration", "datasets", "distributions", "mechanisms", "noise", "plots", "privacy", "report", "significance"}
 )
 """Modules that users reach as attributes of the package."""
 

@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def blocks(language: str, page: str = README) -> list[str]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     return [text for own, text in fenced if own == language]
 
 
@@ -36,6 +36,12 @@ def test_the_python_blocks_run_one_after_the_other(capsys):
     assert "[18. 24. 13.]" in capsys.readouterr().out  # the exact rows, kept by every draw
     assert isinstance(names["release"], bdp.Release)
     assert not names["release"].simulated
+
+
+def test_the_example_of_the_page_on_calibration_runs(capsys):
+    [block] = blocks("python", (ROOT / "docs" / "CALIBRATION.md").read_text(encoding="utf-8"))
+    exec(compile(block, "CALIBRATION.md", "exec"), {})
+    assert capsys.readouterr().out == "True\n"
 
 
 def test_the_commands_run_one_after_the_other(tmp_path, monkeypatch, capsys):

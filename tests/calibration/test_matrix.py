@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 import bayesdp as bdp
 from bayesdp import mechanisms
-from bayesdp.calibration import matrix
-from bayesdp.calibration.matrix import CASES, COLUMNS, INVARIANTS, Case, main, run_matrix, write_table
+from bayesdp.calibration.matrix import main, run_matrix
+from bayesdp.calibration.matrix_cases import CASES, INVARIANTS, STATISTICS, Case
+from bayesdp.calibration.matrix_table import COLUMNS, markdown_table, write_table
 from bayesdp.noise import law_names
 
 SMALL = [
@@ -22,7 +24,7 @@ SMALL = [
 
 
 def test_every_noise_law_of_the_library_is_in_the_matrix():
-    made = [case._made for case in CASES if case.mechanism not in matrix.STATISTICS]
+    made = [case._made for case in CASES if case.mechanism not in STATISTICS]
     laws = {mechanism.law.name for mechanism in made}
     in_statistics = {"truncated-laplace", "boundary-inflated-laplace"}
     assert set(law_names().split(", ")) - laws - in_statistics == set()
@@ -40,6 +42,21 @@ def test_mechanisms_of_the_matrix_are_all_that_are_exported():
     # These publish statistics by rules, not a table: their posteriors are tested against enumeration and quadrature.
     rules = {"AllButOne", "CovarianceMatrix", "MultipleSynthesis", "RescaledProportions", "UniversalHistogram"}
     assert known - used == (abstract & known) | rules
+
+
+STORED = Path(__file__).parents[2] / "notebooks" / "data" / "calibration_matrix.csv"
+
+
+def test_the_stored_matrix_is_whole_and_is_what_the_readme_shows():
+    with STORED.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["mechanism"], r["prior"], r["invariants"]) for r in rows] == [
+        (c.mechanism, c.prior, c.invariants) for c in CASES
+    ]
+    assert min(int(row["simulations"]) for row in rows) >= 300
+    assert {row["failed"] for row in rows} == {"0"}
+    assert min(float(row["p_matrix"]) for row in rows) > 0.01
+    assert markdown_table(STORED) in (STORED.parents[2] / "README.md").read_text()
 
 
 def test_right_mechanisms_pass_and_the_table_says_so(tmp_path):

@@ -1,0 +1,180 @@
+"""The cases of the calibration matrix: every mechanism of the library, two priors, two sets of invariants.
+
+Each is a model of a 2 x 3 table with few counts, whose fiber has corners that samplers get wrong.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from bayesdp import mechanisms
+from bayesdp.calibration.sbc import sbc, verdict_of
+from bayesdp.calibration.verdict import Verdict
+from bayesdp.distributions import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.inference import ConfidentialCounts, observe
+from bayesdp.measurements import Exact
+from bayesdp.queries import Margins, Query, Totals
+from bayesdp.release import Release
+
+__all__ = ["CASES", "INDEPENDENT", "INVARIANTS", "KEEPING", "PRIORS", "STATISTICS", "Case"]
+
+TABLE = {"row": ["a", "b"], "column": ["u", "v", "w"]}
+SHAPE = (2, 3)
+BOUNDS = (0, 60)
+
+INVARIANTS: dict[str, Query] = {"total": Totals(TABLE), "both margins": Margins(TABLE, ["row"], ["column"])}
+
+PRIORS: dict[str, str] = {
+    "Poisson, gamma rate": "one rate ~ Gamma(4, 1/2), cells ~ Poisson(rate); NUTS draws the rate",
+    "negative binomial": "cells ~ NegativeBinomial(mean 8, shape 3): gamma rates of the cells, integrated out",
+}
+
+type Make = Callable[[Query], Any]
+"""From invariants to a mechanism of the table that keeps them."""
+
+KEEPING: dict[str, Make] = {
+    "lattice Laplace, l1": lambda a: mechanisms.LatticeLaplace(a, epsilon=0.4, norm="l1"),
+    "lattice Laplace, l2": lambda a: mechanisms.LatticeLaplace(a, epsilon=0.6, norm="l2"),
+    "lattice Gaussian": lambda a: mechanisms.LatticeGaussian(a, rho=0.1),
+    "projected Gaussian": lambda a: mechanisms.ProjectedGaussian(a, mu=0.5),
+    "projected Laplace": lambda a: mechanisms.ProjectedLaplace(a, epsilon=0.8),
+    "extended Gaussian": lambda a: mechanisms.ExtendedGaussian(a, mu=0.5),
+    "extended Laplace": lambda a: mechanisms.ExtendedLaplace(a, epsilon=0.8),
+    "correlated Gaussian": lambda a: mechanisms.CorrelatedGaussian(a, mu=0.5),
+    "K-norm": lambda a: mechanisms.KNorm(a, epsilon=0.8),
+    "Semi-DP Gaussian": lambda a: mechanisms.SemiGaussian(a, mu=0.7),
+    "Semi-DP K-norm": lambda a: mechanisms.SemiKNorm(a, epsilon=1.0),
+    "Semi-DP lattice K-norm": lambda a: mechanisms.SemiLatticeKNorm(a, epsilon=1.0),
+    "Semi-DP lattice Laplace": lambda a: mechanisms.SemiLatticeLaplace(a, epsilon=1.2),
+    "Semi-DP l1 norm": lambda a: mechanisms.SemiNorm(a, epsilon=1.0),
+    "Semi-DP projected Laplace": lambda a: mechanisms.SemiProjectedLaplace(a, epsilon=1.0),
+}
+"""Mechanisms whose noise changes no invariant."""
+
+INDEPENDENT: dict[str, Make] = {
+    "discrete Laplace": lambda a: mechanisms.DiscreteLaplace(TABLE, epsilon=0.6),
+    "discrete Gaussian": lambda a: mechanisms.DiscreteGaussian(TABLE, rho=0.08),
+    "canonical noise": lambda a: mechanisms.CanonicalNoise(TABLE, epsilon=0.6, delta=1e-3),
+    "truncated discrete Laplace": lambda a: mechanisms.TruncatedDiscreteLaplace(TABLE, epsilon=0.6, bounds=BOUNDS),
+    "boundary-inflated discrete Laplace": lambda a: mechanisms.BoundaryInflatedDiscreteLaplace(
+        TABLE, epsilon=0.6, bounds=BOUNDS
+    ),
+    "truncated discrete Gaussian": lambda a: mechanisms.TruncatedDiscreteGaussian(
+        TABLE, BOUNDS, epsilon=0.8, delta=0.01, neighbours="add-remove"
+    ),
+    "boundary-inflated discrete Gaussian": lambda a: mechanisms.BoundaryInflatedDiscreteGaussian(
+        TABLE, BOUNDS, rho=0.08
+    ),
+}
+"""Mechanisms with independent noise; the exact answers are published beside it, as agencies do."""
+
+STATISTICS: dict[str, tuple[Any, Any]] = {
+    "truncated Laplace": (mechanisms.TruncatedLaplace, TruncatedLaplace),
+    "boundary-inflated Laplace": (mechanisms.BoundaryInflatedLaplace, BoundaryInflatedLaplace),
+}
+"""Mechanisms of a statistic with bounds, here of the share of the first cell in the table; the invariants are beside it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism, a prior and invariants, as simulator and model.
+
+    Attributes
+    ----------
+    mechanism : str
+        Of `KEEPING`, `INDEPENDENT` or `STATISTICS`.
+    prior : str
+        Of `PRIORS`.
+    invariants : str
+        Of `INVARIANTS`.
+    """
+
+    mechanism: str
+    prior: str
+    invariants: str
+
+    @property
+    def name(self) -> str:
+        """The three in one line."""
+        return f"{self.mechanism} | {self.prior} | {self.invariants}"
+
+    @cached_property
+    def _made(self) -> Any:
+        query = INVARIANTS[self.invariants]
+        if self.mechanism in STATISTICS:
+            return STATISTICS[self.mechanism][0](1.0, 0.04, (0.0, 1.0))
+        return (KEEPING | INDEPENDENT)[self.mechanism](query)
+
+    def simulate(self, rng: np.random.Generator) -> tuple[dict[str, Any], Any]:
+        """A truth from the prior, and its release."""
+        if self.prior == "negative binomial":
+            x = rng.negative_binomial(3.0, 3.0 / 11.0, size=SHAPE)
+            truth: dict[str, Any] = {"x": x}
+        else:
+            rate = rng.gamma(4.0, 2.0)
+            x = rng.poisson(rate, size=SHAPE)
+            truth = {"rate": rate, "x": x}
+        query = INVARIANTS[self.invariants]
+        exact = Exact(query, query.apply(x))
+        if self.mechanism in STATISTICS:
+            share = self._made.release(_share(x), rng=rng)
+            return truth, (Release.from_published(TABLE, exact=[exact]), share)
+        release = self._made.release(x, rng=rng)
+        if self.mechanism in INDEPENDENT:
+            release = Release(release.frame, release.measurements, (exact,))
+        return truth, release
+
+    def build_model(self, given: Any) -> pm.Model:
+        """The model of a release."""
+        release = given[0] if self.mechanism in STATISTICS else given
+        with pm.Model(coords=release.coords) as model:
+            if self.prior == "negative binomial":
+                base = pm.NegativeBinomial.dist(mu=8.0, alpha=3.0)
+            else:
+                base = pm.Poisson.dist(pm.Gamma("rate", 4.0, 0.5))
+            x = ConfidentialCounts("x", base, dims=release.dims)
+            observe(release, x)
+            if self.mechanism in STATISTICS:
+                data = pm.Data("share_published", given[1].values)
+                law = STATISTICS[self.mechanism][1]
+                law("share", _share(x), given[1].law.b, lower=0.0, upper=1.0, observed=data)
+        return model
+
+    def update(self, given: Any) -> dict[str, Any]:
+        """New numbers of the model of a statistic."""
+        exact = np.asarray(given[0].exact[0].values, dtype=np.float64)
+        return {"exact_published": exact, "share_published": given[1].values}
+
+    def run(self, n: int, seed: int, path: Path | None = None) -> tuple[Verdict, float, int]:
+        """Calibrate it; the verdict, the median of the seconds a simulation took, and how many failed."""
+        sampler: dict[str, Any] = (
+            {"draws": 400, "tune": 30} if self.prior == "negative binomial" else {"draws": 400, "tune": 200}
+        )
+        own = int(np.random.SeedSequence([seed, zlib.crc32(self.name.encode())]).generate_state(1)[0])
+        update = self.update if self.mechanism in STATISTICS else None
+        tree = sbc(
+            self.simulate, self.build_model, n=n, seed=own, path=path, update=update, progressbar=False, identity=self.name, **sampler
+        )  # fmt: skip
+        seconds = float(tree["fits"].to_dataset()["seconds"].median())
+        return verdict_of(tree), seconds, int(tree["verdict"].attrs["failed"])
+
+
+def _share(x: Any) -> Any:
+    return x[0, 0] / (1.0 + x.sum())
+
+
+CASES: tuple[Case, ...] = tuple(
+    Case(mechanism, prior, invariants)
+    for mechanism in (*KEEPING, *INDEPENDENT, *STATISTICS)
+    for prior in PRIORS
+    for invariants in INVARIANTS
+)
+"""All cases."""

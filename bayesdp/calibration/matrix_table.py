@@ -1,0 +1,81 @@
+"""The table of the calibration matrix: a CSV file with seed and versions, and what the README shows of it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bayesdp.storage import replacing
+
+__all__ = ["COLUMNS", "markdown_table", "versions", "write_table"]
+
+COLUMNS = (
+    "mechanism", "prior", "invariants", "simulations", "failed", "quantities", "worst_quantity", "ratio_of_errors",
+    "p_case", "p_matrix", "seconds", "seed", "versions",
+)  # fmt: skip
+"""Of the table: p-values are adjusted for the quantities of a case, and then for the cases."""
+
+
+def versions() -> str:
+    """Versions of what the results depend on."""
+    return " ".join(f"{name} {version(name)}" for name in ("bayesdp", "pymc", "numpy"))
+
+
+def write_table(rows: Iterable[dict[str, Any]], path: Path) -> None:
+    """Write the rows as CSV, atomically.
+
+    Raises
+    ------
+    ValueError
+        If a case has no results.
+    """
+    listed = list(rows)
+    failed = [
+        f"{row['mechanism']} | {row['prior']} | {row['invariants']}: {row['error']}" for row in listed if "error" in row
+    ]
+    if failed:
+        raise ValueError(f"{len(failed)} of {len(listed)} cases have no results: {'; '.join(failed)}")
+    with replacing(path, overwrite=True) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for row in listed:
+            shown = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
+            writer.writerow(shown)
+
+
+def markdown_table(path: Path) -> str:
+    """A row for each mechanism, with the p-value of each prior and set of invariants, adjusted for a case's quantities.
+
+    Parameters
+    ----------
+    path : Path
+        What `write_table` has written.
+
+    Returns
+    -------
+    str
+        With a last line that gives numbers, seed and versions.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    columns = list(dict.fromkeys((row["prior"], row["invariants"]) for row in rows))
+    found: dict[str, dict[tuple[str, str], str]] = {}
+    for row in rows:
+        place = found.setdefault(row["mechanism"], {})
+        place[row["prior"], row["invariants"]] = f"{float(row['p_case']):.2g}"
+    lines = [
+        "| mechanism | " + " | ".join(f"{prior}; {invariants}" for prior, invariants in columns) + " |",
+        "|---|" + "---:|" * len(columns),
+        *(f"| {name} | " + " | ".join(p.get(c, "") for c in columns) + " |" for name, p in found.items()),
+    ]
+    simulations, failed = (sum(int(row[name]) for row in rows) for name in ("simulations", "failed"))
+    smallest = min(float(row["p_matrix"]) for row in rows)
+    lines += [
+        "",
+        f"{len(rows)} cases, {simulations:,} simulations, {failed} failed fits; smallest p-value adjusted for the cases "
+        f"too: {smallest:.2g}. Seed {rows[0]['seed']}; {rows[0]['versions']}.",
+    ]
+    return "\n".join(lines) + "\n"

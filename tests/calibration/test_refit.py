@@ -1,0 +1,53 @@
+"""A model that is fitted again and again gives what a new model of each release gives, and compiles nothing anew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from bayesdp.calibration.matrix_cases import Case
+from bayesdp.calibration.refit import Refit
+from bayesdp.calibration.sampling import _GRADIENTS, SAMPLER, quiet_sample
+from bayesdp.steps._compiled import _KEPT
+
+SETTINGS = SAMPLER | {"draws": 60, "tune": 20}
+
+CASES = [
+    # Part of the likelihood is left to a compiled rest, and which answers are in it changes with the release.
+    Case("boundary-inflated discrete Gaussian", "negative binomial", "total"),
+    Case("truncated discrete Gaussian", "negative binomial", "both margins"),
+    # NUTS draws the rate, and the scale of the noise is constant beside it.
+    Case("truncated discrete Laplace", "Poisson, gamma rate", "both margins"),
+    Case("lattice Laplace, l1", "Poisson, gamma rate", "total"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_draws_are_those_of_a_new_model(case):
+    releases = [case.simulate(np.random.default_rng(seed))[1] for seed in range(4)]
+    refit = Refit(case.build_model, releases[0])
+    kept = []
+    for seed, release in enumerate(releases):
+        again = quiet_sample(refit.model(release), SETTINGS, seed)["posterior"]
+        new = quiet_sample(case.build_model(release), SETTINGS, seed)["posterior"]
+        for name in new.data_vars:
+            np.testing.assert_allclose(again[name].values, new[name].values, rtol=1e-9, err_msg=name)
+        kept.append(len(_KEPT[refit.model(release)]))
+    assert refit.reused
+    assert kept == [kept[0]] * 4  # nothing was compiled after the first
+
+
+def test_only_nuts_beside_other_steps_shares_its_gradient():
+    with pm.Model() as model:
+        pm.Normal("a")
+    alone = pm.model.transform.optimization.freeze_model(model)
+    quiet_sample(alone, SETTINGS, 1)
+    assert _GRADIENTS[alone] is None
+    quiet_sample(model, SETTINGS, 1)  # a model that is not frozen owns what it compiles
+    assert model not in _GRADIENTS
+    case = CASES[-1]
+    refit = Refit(case.build_model, case.simulate(np.random.default_rng(1))[1])
+    frozen = refit.model(case.simulate(np.random.default_rng(2))[1])
+    quiet_sample(frozen, SETTINGS | {"nuts": {"target_accept": 0.9}}, 1)
+    assert _GRADIENTS[frozen] is not None
