@@ -9,7 +9,7 @@ import pytest
 from bayesdp.calibration.matrix_cases import Case
 from bayesdp.calibration.refit import Refit
 from bayesdp.calibration.sampling import _GRADIENTS, SAMPLER, quiet_sample
-from bayesdp.steps._compiled import _KEPT
+from bayesdp.steps._compiled import _KEPT, compiled
 
 SETTINGS = SAMPLER | {"draws": 60, "tune": 20}
 
@@ -51,3 +51,13 @@ def test_only_nuts_beside_other_steps_shares_its_gradient():
     frozen = refit.model(case.simulate(np.random.default_rng(2))[1])
     quiet_sample(frozen, SETTINGS | {"nuts": {"target_accept": 0.9}}, 1)
     assert _GRADIENTS[frozen] is not None
+
+
+def test_functions_of_the_same_inputs_are_told_apart():
+    case = CASES[-1]
+    frozen = Refit(case.build_model, case.simulate(np.random.default_rng(1))[1]).model(
+        case.simulate(np.random.default_rng(1))[1]
+    )
+    [rate] = [value for value in frozen.value_vars if value.name.startswith("rate")]
+    values = [compiled(frozen, [factor * rate], {})[0](np.array(1.5))[0] for factor in (2.0, 3.0, 2.0)]
+    assert [float(value) for value in values] == [3.0, 4.5, 3.0]
