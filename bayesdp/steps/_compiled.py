@@ -68,7 +68,9 @@ def _function(model: pm.Model, inputs: list[Any], outputs: list[Any], compile_kw
 
 def _equal(own: list[Any], graph: list[Any], inputs: list[Any], outputs: list[Any]) -> bool:
     """Whether two functions are the same: value variables by identity, other inputs by place and type."""
-    if len(own) != len(inputs) or any(
+    if len(own) != len(inputs) or len(graph) != len(outputs):
+        return False
+    if any(
         a is not b and (a.owner, a.name, a.type) != (b.owner, b.name, b.type) for a, b in zip(own, inputs, strict=True)
     ):
         return False

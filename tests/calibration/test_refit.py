@@ -61,3 +61,5 @@ def test_functions_of_the_same_inputs_are_told_apart():
     [rate] = [value for value in frozen.value_vars if value.name.startswith("rate")]
     values = [compiled(frozen, [factor * rate], {})[0](np.array(1.5))[0] for factor in (2.0, 3.0, 2.0)]
     assert [float(value) for value in values] == [3.0, 4.5, 3.0]
+    both = compiled(frozen, [2.0 * rate, 3.0 * rate], {})[0](np.array(1.5))
+    assert [float(value) for value in both] == [3.0, 4.5]
