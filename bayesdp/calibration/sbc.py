@@ -88,8 +88,9 @@ def sbc(
     xarray.DataTree
         ``prior_sbc``: ranks on (0, 1), as ``arviz_plots.plot_ecdf_pit`` reads them; ``dispersion_sbc``: ranks of squared
         errors; ``verdict``: p-values by quantity, and the verdict in words in its attributes; ``fits``: effective sample
-        size, seconds and divergences of each; ``failures``: simulations that failed, with their errors. They are counted in
-        the verdict's words, and never dropped silently.
+        size, seconds and divergences of each, and how many times as long as asked its chain had to be (``longer``);
+        ``failures``: simulations that failed, with their errors. They are counted in the verdict's words, and never dropped
+        silently.
 
     Raises
     ------
@@ -194,7 +195,9 @@ def _tree(
             {
                 key: ("simulation", np.array([record[key] for record in good]))
                 for key in ("ess", "seconds", "divergences")
-            },
+            }
+            # Journals of version 0.1 before chains were lengthened have no such number.
+            | {"longer": ("simulation", np.array([record.get("longer", 1) for record in good]))},
             coords=numbers,
         )
     )

@@ -37,7 +37,13 @@ __all__ = ["Study"]
 type Floats = npt.NDArray[np.float64]
 
 _FEWEST = 8
+_LONGER = (1, 4, 16)
+"""Chains are drawn again, so many times as long, while a quantity has fewer effective draws than a rank needs."""
 _LOCK = threading.Lock()  # PyMC models are built in a context of the process: one simulation at a time in each
+
+
+class _TooFewDraws(ValueError):
+    """A chain has hardly moved: too few effective draws for a rank."""
 
 
 @dataclass
@@ -137,20 +143,42 @@ class Study:
     def __call__(self, number: int) -> dict[str, Any]:
         """Run a simulation.
 
+        A chain with too few effective draws of a quantity (a cell that is all but determined) is replaced by one that is four
+        times as long, and that by one of sixteen times the length, before the simulation counts as failed.
+
         Returns
         -------
         dict
             Plain numbers: ``number``, ``seconds``, ``ranks`` and ``dispersion`` by quantity (of an array also the rank of all its
-            squared errors together), the smallest ``ess`` and ``divergences``.
+            squared errors together), the smallest ``ess``, ``divergences``, and ``longer``, how many times as long the chain is.
         """
         with _LOCK:
             return self._run(number)
 
     def _run(self, number: int) -> dict[str, Any]:
         start = time.perf_counter()
-        _, rng, seed = self.streams(number)
-        truth = self.draw(number)
-        tree = quiet_sample(self.refit.model(truth.release), SAMPLER | self.sampler, seed)
+        truth, settings = self.draw(number), SAMPLER | self.sampler
+        for longer in _LONGER:
+            _, rng, seed = self.streams(number)
+            chain = settings | {"draws": longer * settings["draws"]}
+            tree = quiet_sample(self.refit.model(truth.release), chain, seed)
+            try:
+                found = self._ranked(truth, tree, rng)
+            except _TooFewDraws:
+                if longer == _LONGER[-1]:
+                    raise
+                continue
+            break
+        return {
+            "number": number,
+            "seconds": time.perf_counter() - start,
+            **found,
+            "divergences": _divergences(tree),
+            "longer": longer,
+        }
+
+    def _ranked(self, truth: Simulated, tree: xr.DataTree, rng: np.random.Generator) -> dict[str, Any]:
+        """Ranks of a truth among the draws, by quantity, and the smallest effective sample size."""
         posterior = tree["posterior"].to_dataset()
         points = as_points(truth, posterior)
         ranks: dict[str, float] = {}
@@ -165,25 +193,19 @@ class Study:
             true, draws = pair
             elements = list(zip(scalars(name, true), scalars(name, draws), strict=True))
             for (label, one), (_, many) in elements:
-                kept, ess = _thinned(many)
+                kept, ess = _thinned(label, many)
                 smallest = min(smallest, ess)
                 ranks[label] = uniform_rank(float(one[0, 0]), kept, rng)
                 dispersion[label] = squared_error_rank(float(one[0, 0]), kept, rng)
             if len(elements) > 1:
                 ones = np.array([one[0, 0] for (_, one), _ in elements])
                 many = np.stack([many for _, (_, many) in elements], axis=-1)
-                ranks[f"{name}: all squared errors"] = _joint_rank(ones, many, rng)
-        return {
-            "number": number,
-            "seconds": time.perf_counter() - start,
-            "ranks": ranks,
-            "dispersion": dispersion,
-            "ess": smallest,
-            "divergences": _divergences(tree),
-        }
+                label = f"{name}: all squared errors"
+                ranks[label] = _joint_rank(label, ones, many, rng)
+        return {"ranks": ranks, "dispersion": dispersion, "ess": smallest}
 
 
-def _thinned(draws: Floats) -> tuple[Floats, float]:
+def _thinned(label: str, draws: Floats) -> tuple[Floats, float]:
     """Every k-th draw, so that about as many are left as their effective sample size; that size.
 
     Raises
@@ -192,20 +214,21 @@ def _thinned(draws: Floats) -> tuple[Floats, float]:
         If fewer than eight would be left: the chain has hardly moved.
     """
     if not np.all(np.isfinite(draws)):
-        raise ValueError("a quantity of the posterior is not finite")
+        raise ValueError(f"the quantity {label} of the posterior is not finite")
     if draws.min() == draws.max():  # determined: one value, of which independent draws cost nothing
         return draws.reshape(-1), float(draws.size)
     ess = float(np.nanmin([az.ess(draws, method=kind) for kind in ("bulk", "mean")]))
     step = max(1, int(np.ceil(draws.size / ess)))
     kept = draws[:, ::step].reshape(-1)
     if kept.size < _FEWEST:
-        raise ValueError(
-            f"the chain has an effective sample size of {ess:.1f}; at least {_FEWEST} are needed for a rank"
+        raise _TooFewDraws(
+            f"the chain of {draws.size} draws has an effective sample size of {ess:.1f} for {label}; at least {_FEWEST} are needed "
+            "for a rank"
         )
     return kept, ess
 
 
-def _joint_rank(truth: Floats, draws: Floats, rng: np.random.Generator) -> float:
+def _joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generator) -> float:
     """Rank of the sum of squared standardised errors over the elements of an array.
 
     An error of scale that is common to many cells shows in their sum long before it shows in any of them. The mean and the
@@ -215,7 +238,7 @@ def _joint_rank(truth: Floats, draws: Floats, rng: np.random.Generator) -> float
     centre, spread = flat[::2].mean(axis=0), flat[::2].std(axis=0)
     free = spread > 0.0
     sums = (((draws - centre)[..., free] / spread[free]) ** 2).sum(axis=-1)
-    kept, _ = _thinned(sums[:, 1::2])
+    kept, _ = _thinned(label, sums[:, 1::2])
     return uniform_rank(float((((truth - centre)[free] / spread[free]) ** 2).sum()), kept, rng)
 
 

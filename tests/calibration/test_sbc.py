@@ -14,7 +14,7 @@ import pymc as pm
 import pytest
 
 import bayesdp as bdp
-from bayesdp.calibration import sbc, verdict_of
+from bayesdp.calibration import sbc, study, verdict_of
 from bayesdp.calibration.quantities import EXACT_ANSWERS
 from bayesdp.calibration.refit import Refit
 from tests.calibration import models
@@ -54,6 +54,20 @@ def test_deliberate_errors_are_caught(build, n, where):
     assert result["verdict"].attrs["calibrated"] == 0
     assert verdict_of(result).worst.name.startswith(where)
     assert "NOT calibrated" in result["verdict"].attrs["message"]
+
+
+def test_a_chain_that_is_too_short_for_a_rank_is_drawn_again_longer(right, monkeypatch):
+    settings = {"n": 2, "seed": 3, "draws": 12, "tune": 20, "progressbar": False}
+    result = sbc(models.simulate, models.build, ["x"], **settings)
+    assert result["verdict"].attrs["failed"] == 0
+    assert (result["fits"]["longer"] >= 4).all()  # half of 12 draws, for the spread of all cells, are never enough
+    assert (right["fits"]["longer"] == 1).all()
+    monkeypatch.setattr(study, "_FEWEST", 1000)
+    with pytest.raises(
+        ValueError,
+        match=r"all 2 simulations failed.* chain of 192 draws has an effective sample size of .* for x\[County 1\]",
+    ):
+        sbc(models.simulate, models.build, ["x"], **settings)
 
 
 def surprise(values, release):
