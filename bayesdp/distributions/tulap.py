@@ -73,7 +73,11 @@ class Tulap(pm.Continuous):
 
     where delta has not cut the tail off. The density is a step function: it jumps at half-integer distances from mu and is flat
     between them, so that its gradient says nothing about mu. NUTS remains valid (it accepts by the density itself) but moves
-    blindly through this term; `pm.Slice`, or integer counts under a fiber step, are the better samplers for what is in mu.
+    blindly through this term; `pm.Slice` is the better sampler for what is in mu. Counts (`ConfidentialCounts`) move by exact
+    conditional steps, and with known epsilon and delta never out of reach.
+
+    With delta > 0 the density is zero far from mu, so that a start of mu out of reach of the data is refused by PyMC; give one
+    within reach with ``pm.sample(initvals=...)``. `bayesdp.observe` needs none.
 
     ========  ==========================================================================
     Support   real numbers; if delta > 0, those within a bounded distance of mu

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bayesdp import distributions, noise
 from bayesdp.distributions._parameters import is_discrete
+from bayesdp.distributions.tulap_of_counts import TulapOfCounts
 from bayesdp.invariants import Invariants
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise._rows import components_of
@@ -80,7 +81,9 @@ def _tulap(name: str, law: noise.Tulap, mu: Any, common: dict[str, Any]) -> None
             f"a model with Tulap noise for a sensitivity other than 1 is not available (the law has {law.sensitivity:g}); divide "
             "the published numbers and the answers by it, and use bayesdp.distributions.Tulap"
         )
-    distributions.Tulap(name, mu=mu, epsilon=law.epsilon, delta=law.delta, **common)
+    held = law.delta > 0.0 and is_discrete(mu)  # counts on a fiber, whose step keeps them within reach
+    own = TulapOfCounts if held else distributions.Tulap
+    own(name, mu=mu, epsilon=law.epsilon, delta=law.delta, **common)
 
 
 def _lattice_laplace(name: str, law: Any, mu: Any, common: dict[str, Any]) -> None:

@@ -83,7 +83,9 @@ class CountTable:
             try:
                 point = self.target.fiber.find_point(guide).reshape(-1)
             except ValueError as error:
-                raise ValueError(f"no table is left for {self.name}, with the zeros of its prior: {error}") from error
+                raise ValueError(
+                    f"no table is left for {self.name}, with the zeros of its prior and the reach of bounded noise: {error}"
+                ) from error
             if np.any(point > upper):
                 try:
                     point = self.target.fiber.with_cells_at_most(upper).find_point(guide).reshape(-1)
@@ -146,8 +148,11 @@ class CountTable:
         if inside and constrained:
             self.chain.load(given.reshape(-1))
         else:
-            self.chain.load(given.reshape(-1) if inside else self._first_table())
+            start = given.reshape(-1) if inside else self._first_table()
+            self.chain.load(start)
             self.chain.disperse()
+            if self._rest is not None and self._rest(point, self.value) == -np.inf:
+                self.chain.load(start)  # scattered out of what the rest of the model allows, as given it may not be
         self._find_support(point)
 
     def _find_support(self, point: Point) -> None:

@@ -40,11 +40,13 @@ from bayesdp.distributions.projected_gaussian import ProjectedGaussianRV
 from bayesdp.distributions.projected_laplace import ProjectedLaplaceRV
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV
 from bayesdp.distributions.subspace_norm import SubspaceNormRV
+from bayesdp.distributions.tulap import TulapRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Query
 from bayesdp.steps._compiled import Rest, depends
 from bayesdp.steps.bounded_terms import bounded_term
+from bayesdp.steps.tulap_terms import Reach, tulap_term, within_reach
 
 __all__ = ["Reading", "exact_fiber", "prior_zeros", "read_model"]
 
@@ -65,7 +67,7 @@ class Reading:
     Parameters
     ----------
     fiber : Fiber
-        From the exact parts.
+        From the exact parts, and from noise of bounded support.
     terms : tuple of NoiseTerm
         Noisy parts in a form that the kernel knows; their scale is a placeholder where it is symbolic.
     family : str or None
@@ -175,17 +177,25 @@ def _noise_term(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[NoiseTe
     return NoiseTerm(query, values, kind, np.ones(()), keep), pt.cast(rate, "float64"), None
 
 
+def _published(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[Query, npt.NDArray[np.bool_], Floats] | None:
+    """What an observed law asks of the counts, which answers were published, and these; None if it is another law."""
+    mu, *parameters = rv.owner.inputs[2:]
+    found = _asked(mu, x, frame)
+    if found is None or x in ancestors(parameters):
+        return None
+    observed = _value_of(model.rvs_to_values[rv]).astype(np.float64).reshape(-1)
+    # Of another size, it is broadcast against the counts.
+    return (*found, observed) if observed.size == found[1].sum() else None
+
+
 def _within_bounds(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> tuple[NoiseTerm, Any, Rest | None] | None:
     """Noise within bounds: a term of the kernel, its scale, and what is left of the likelihood or None."""
-    mu, scale, *bounds = rv.owner.inputs[2:]
-    found = _asked(mu, x, fiber.frame)
+    _, _, *bounds = rv.owner.inputs[2:]
+    found = _published(model, rv, x, fiber.frame)
     free = set(model.value_vars) | set(model.free_RVs)
-    if found is None or x in ancestors([scale]) or free & set(ancestors(bounds)):
+    if found is None or free & set(ancestors(bounds)):
         return None
-    query, keep = found
-    observed = _value_of(model.rvs_to_values[rv]).astype(np.float64).reshape(-1)
-    if observed.size != keep.sum():
-        return None
+    query, keep, observed = found
     shape = _value_of(model.rvs_to_values[rv]).shape
     low, high = (np.broadcast_to(_value_of(side), shape).reshape(-1) for side in bounds)
     return bounded_term(model, rv, fiber, query, keep, observed, (low, high))
@@ -316,7 +326,17 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     answers: list[Any] = []
     moving: list[int] = []
     rests: list[Rest] = []
+    reaches: list[Reach] = []
     for rv in model.observed_RVs:
+        if isinstance(rv.owner.op, TulapRV):
+            published = _published(model, rv, x, frame)
+            canonical = None if published is None else tulap_term(model, rv, *published)
+            if canonical is not None:
+                known.add(id(rv))
+                terms.append(canonical[0])
+                scales.append(canonical[1])
+                reaches += [] if canonical[2] is None else [canonical[2]]
+            continue
         if isinstance(rv.owner.op, BoundedRV):
             bounded = _within_bounds(model, rv, x, fiber)
             if bounded is not None:
@@ -347,7 +367,7 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     outputs = [*parameters, *scales, *answers, *([] if trials is None else [pt.as_tensor_variable(trials)])]
     symbolic = model.replace_rvs_by_values(outputs)
     return Reading(
-        fiber,
+        within_reach(fiber, reaches) if reaches else fiber,
         tuple(terms),
         family,
         tuple(moving),
