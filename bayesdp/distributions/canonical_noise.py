@@ -111,6 +111,9 @@ class CanonicalNoise(pm.Continuous):
 
     The density has no gradient here, so that PyMC gives what is in mu to Slice, which is valid; counts on a fiber need none.
 
+    Where f(0) < 1 the noise is bounded: a start of mu out of reach of the data has no density, and PyMC refuses it beside other
+    free variables. Give one within reach with ``pm.sample(initvals=...)``. For (epsilon, delta) `bayesdp.observe` needs none.
+
     Parameters
     ----------
     mu : tensor_like of float or int
