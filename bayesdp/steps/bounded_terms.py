@@ -22,6 +22,7 @@ from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.fibers.bounds import propagated_bounds
 from bayesdp.queries import Query
 from bayesdp.steps._compiled import Rest
+from bayesdp.steps._graph import spread
 
 __all__ = ["bounded_term"]
 
@@ -61,14 +62,11 @@ def bounded_term(
         return None
     values, measured = np.zeros(query.rows), np.zeros(query.rows, dtype=np.bool_)
     values[keep], measured[keep] = observed, usable
-    kernel_scale = pt.reciprocal(scale) if laplace else scale
-    if kernel_scale.ndim:
-        spread = pt.broadcast_to(kernel_scale, rv.shape).flatten()
-        kernel_scale = pt.set_subtensor(pt.ones(query.rows)[np.flatnonzero(keep)], spread)
+    kernel_scale = spread(pt.reciprocal(scale) if laplace else scale, rv, keep)
     term = NoiseTerm(query, values, "l1" if laplace else "gaussian", np.ones(()), measured)
     whole = is_discrete(mu) and np.all(observed == np.rint(observed))
     if clipped and laplace and usable.all() and (whole or op.dtype == "float64"):
-        return term, pt.cast(kernel_scale, "float64"), None
+        return term, kernel_scale, None
     # What changes from one release to the next is data or an input, so that the compiled function serves them all.
     data = pt.cast(model.rvs_to_values[rv], "float64").flatten()
     mask = pt.vector(f"{rv.name} in the kernel", dtype="bool")
@@ -77,7 +75,7 @@ def bounded_term(
     known = -pt.abs(distance) / width if laplace else -0.5 * (distance / width) ** 2
     [kernel] = model.replace_rvs_by_values([pt.sum(pt.switch(mask, known, 0.0))])
     rest = Rest(model.logp(vars=[rv], sum=True) - kernel, ((mask, usable),))
-    return term, pt.cast(kernel_scale, "float64"), rest
+    return term, kernel_scale, rest
 
 
 def _stay_within(fiber: Fiber, query: Query, keep: Mask, lower: Floats, upper: Floats) -> Mask:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
-import pytensor.tensor as pt
 import scipy.sparse as sp
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.privacy.canonical import Tulap
 from bayesdp.queries import LinearQuery, Query
+from bayesdp.steps._graph import spread
 
 __all__ = ["Reach", "tulap_term", "within_reach"]
 
@@ -65,11 +65,7 @@ def tulap_term(
     values = np.zeros(query.rows)
     whole = np.rint(observed)
     values[keep] = np.where(np.abs(observed - whole) == 0.5, observed, whole)
-    rate = epsilon
-    if rate.ndim:
-        spread = pt.broadcast_to(rate, rv.shape).flatten()
-        rate = pt.set_subtensor(pt.ones(query.rows)[np.flatnonzero(keep)], spread)
-    return NoiseTerm(query, values, "l1", np.ones(()), keep), pt.cast(rate, "float64"), reach
+    return NoiseTerm(query, values, "l1", np.ones(()), keep), spread(epsilon, rv, keep), reach
 
 
 def _reach(name: str, query: Query, keep: Mask, observed: Floats, epsilon: Floats, delta: Floats) -> Reach | None:

@@ -1,0 +1,80 @@
+"""What lies between an observed law and the counts in a model's graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.compile import SharedVariable, ViewOp
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
+from pytensor.scalar.basic import Cast
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.shape import SpecifyShape
+
+from bayesdp.distributions.answers import AnswersOp
+from bayesdp.frames import Frame
+from bayesdp.queries import Identity, Query
+
+__all__ = ["asked", "published", "source", "spread", "value_of"]
+
+type Floats = npt.NDArray[np.float64]
+type Mask = npt.NDArray[np.bool_]
+
+
+def source(variable: Any) -> Any:
+    """Look through casts, views and shape assertions."""
+    while variable.owner is not None:
+        op = variable.owner.op
+        if isinstance(op, ViewOp | SpecifyShape) or (isinstance(op, Elemwise) and isinstance(op.scalar_op, Cast)):
+            variable = variable.owner.inputs[0]
+        else:
+            break
+    return variable
+
+
+def value_of(variable: Any) -> npt.NDArray[Any]:
+    """The number behind data: constants, shared variables, and anything computed from them."""
+    if isinstance(variable, Constant):
+        return np.asarray(variable.data)
+    if isinstance(variable, SharedVariable):
+        return np.asarray(variable.get_value())
+    inner = source(variable)
+    if inner is not variable and isinstance(inner, Constant | SharedVariable):
+        return value_of(inner)
+    return np.asarray(variable.eval())
+
+
+def asked(mu: Any, x: Any, frame: Frame) -> tuple[Query, Mask] | None:
+    """The query between the counts and the location of a noise law, if it is one, and which answers it keeps."""
+    inner = source(mu)
+    if inner is x:
+        query: Query = Identity(frame)
+        return query, np.ones(frame.size, dtype=np.bool_)
+    if inner.owner is not None and isinstance(inner.owner.op, AnswersOp) and source(inner.owner.inputs[0]) is x:
+        op = inner.owner.op
+        keep = np.ones(op.query.rows, dtype=np.bool_) if op.keep is None else np.asarray(op.keep, dtype=np.bool_)
+        return op.query, keep
+    return None
+
+
+def published(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[Query, Mask, Floats] | None:
+    """What an observed law asks of the counts, which answers were published, and these; None if it is another law."""
+    mu, *parameters = rv.owner.inputs[2:]
+    found = asked(mu, x, frame)
+    if found is None or x in ancestors(parameters):
+        return None
+    observed = value_of(model.rvs_to_values[rv]).astype(np.float64).reshape(-1)
+    # Of another size, it is broadcast against the counts.
+    return (*found, observed) if observed.size == found[1].sum() else None
+
+
+def spread(scale: Any, rv: Any, keep: Mask) -> Any:
+    """A scale for each answer of a query, 1 for those that were not published; a single one stays as it is."""
+    if not scale.ndim:
+        return pt.cast(scale, "float64")
+    own = pt.broadcast_to(scale, rv.shape).flatten()
+    return pt.cast(pt.set_subtensor(pt.ones(keep.size)[np.flatnonzero(keep)], own), "float64")
