@@ -74,7 +74,7 @@ def squared_error_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Genera
     values = np.asarray(draws, dtype=np.float64)
     if values.ndim != 1 or values.size < 4:
         raise ValueError(f"draws must be a vector of at least four numbers, got shape {values.shape}")
-    centre, spread = values[::2].mean(), values[::2].std()
-    if spread == 0.0:
+    if values[::2].min() == values[::2].max():  # the deviation of equal numbers need not be zero: their mean is rounded
         return float("nan")
+    centre, spread = values[::2].mean(), values[::2].std()
     return uniform_rank(((truth - centre) / spread) ** 2, ((values[1::2] - centre) / spread) ** 2, rng)

@@ -39,6 +39,8 @@ type Floats = npt.NDArray[np.float64]
 _FEWEST = 8
 _LONGER = (1, 4, 16)
 """Chains are drawn again, so many times as long, while a quantity has fewer effective draws than a rank needs."""
+_ROUNDING = 1e-12
+"""Relative; a log-likelihood that is the same for all tables of a fiber differs by less, in the order of its sum."""
 _LOCK = threading.Lock()  # PyMC models are built in a context of the process: one simulation at a time in each
 
 
@@ -193,16 +195,26 @@ class Study:
             true, draws = pair
             elements = list(zip(scalars(name, true), scalars(name, draws), strict=True))
             for (label, one), (_, many) in elements:
-                kept, ess = _thinned(label, many)
+                at, settled = _settled(float(one[0, 0]), many)
+                kept, ess = _thinned(label, settled)
                 smallest = min(smallest, ess)
-                ranks[label] = uniform_rank(float(one[0, 0]), kept, rng)
-                dispersion[label] = squared_error_rank(float(one[0, 0]), kept, rng)
+                ranks[label] = uniform_rank(at, kept, rng)
+                dispersion[label] = squared_error_rank(at, kept, rng)
             if len(elements) > 1:
                 ones = np.array([one[0, 0] for (_, one), _ in elements])
                 many = np.stack([many for _, (_, many) in elements], axis=-1)
                 label = f"{name}: all squared errors"
                 ranks[label] = _joint_rank(label, ones, many, rng)
         return {"ranks": ranks, "dispersion": dispersion, "ess": smallest}
+
+
+def _settled(truth: float, draws: Floats) -> tuple[float, Floats]:
+    """Truth and draws; as one number where the draws differ by rounding only, which has no effective sample size."""
+    tolerance = _ROUNDING * float(np.abs(draws).max())
+    if not draws.max() - draws.min() <= tolerance:
+        return truth, draws
+    middle = float(draws.flat[0])
+    return middle if abs(truth - middle) <= tolerance else truth, np.full_like(draws, middle)
 
 
 def _thinned(label: str, draws: Floats) -> tuple[Floats, float]:

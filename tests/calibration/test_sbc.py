@@ -70,6 +70,20 @@ def test_a_chain_that_is_too_short_for_a_rank_is_drawn_again_longer(right, monke
         sbc(models.simulate, models.build, ["x"], **settings)
 
 
+def test_a_quantity_that_differs_by_rounding_only_is_one_number():
+    # Every table of the fiber has the same log-likelihood, which its terms' order changes in the last digit.
+    def rounded(values, release):
+        return 30.0 + 1e-14 * (values["x"][..., 0] % 7)
+
+    result = sbc(models.simulate, models.build, {"x": None, "rounded": rounded}, n=4, seed=3, **QUICK)
+    assert result["verdict"].attrs["failed"] == 0
+    assert np.isnan(result["dispersion_sbc"]["rounded"]).all()
+    truth, draws = study._settled(30.0, np.array([[30.0 + 4e-15, 30.0]]))
+    assert truth == draws[0, 0] == draws[0, 1]
+    assert study._settled(31.0, np.array([[30.0 + 4e-15, 30.0]]))[0] == 31.0
+    assert study._settled(31.0, np.array([[30.0, 31.0]]))[1][0, 1] == 31.0
+
+
 def surprise(values, release):
     """How far the released total is from what the rate lets expect: a quantity of parameter and data together."""
     return abs(2.0 * values["rate"] - float(release.exact[0].values))
