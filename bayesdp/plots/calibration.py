@@ -14,7 +14,7 @@ from bayesdp import _validate
 from bayesdp.calibration.sbc import verdict_of
 from bayesdp.calibration.uniformity import band
 from bayesdp.calibration.verdict import QuantityVerdict, Verdict
-from bayesdp.plots.style import COLOURS, WIDTH, percent, plain, style
+from bayesdp.plots.style import COLOURS, figure, percent, plain, style
 
 __all__ = ["calibration_dispersion", "calibration_ranks"]
 
@@ -76,7 +76,7 @@ def calibration_ranks(result: xr.DataTree, *, quantities: int = 9) -> Figure:
     columns = min(3, len(chosen))
     rows = -(-len(chosen) // columns)
     with style():
-        drawn = Figure(figsize=(WIDTH, 0.9 + 1.6 * rows), layout="constrained")
+        drawn = figure(0.9 + 1.6 * rows)
         places = drawn.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).reshape(-1)
         for axes, quantity in zip(places, chosen, strict=False):
             ranks = np.sort(_values(result, "prior_sbc", quantity.name))
@@ -130,7 +130,7 @@ def calibration_dispersion(result: xr.DataTree, *, quantities: int = 25) -> Figu
     chosen = sorted(measured, key=lambda q: abs(np.log(max(q.ratio, 1e-6))), reverse=True)[:quantities]
     alpha = _level(verdict)
     with style():
-        drawn = Figure(figsize=(WIDTH, 1.2 + 0.24 * len(chosen)), layout="constrained")
+        drawn = figure(1.2 + 0.24 * len(chosen))
         axes = drawn.subplots()
         for place, quantity in enumerate(chosen):
             n = int(np.sum(~np.isnan(_values(result, "dispersion_sbc", quantity.name))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from typing import Any
 
 import matplotlib as mpl
@@ -48,9 +49,18 @@ def style() -> Iterator[None]:
         yield
 
 
+class Picture(Figure):
+    """A figure that a notebook shows by itself, also where pyplot has not yet told it how to."""
+
+    def _repr_png_(self) -> bytes:
+        with BytesIO() as buffer:
+            self.savefig(buffer, format="png")
+            return buffer.getvalue()
+
+
 def figure(height: float) -> Figure:
     """A figure without pyplot: nothing is left open, and no display is needed."""
-    return Figure(figsize=(WIDTH, height), layout="constrained")
+    return Picture(figsize=(WIDTH, height), layout="constrained")
 
 
 def percent(prob: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,21 @@ def test_the_markdown_table_has_a_row_for_each_mechanism(tmp_path):
     assert lines[-1].startswith(
         "96 cases, 28,800 simulations, 0 failed fits; smallest p-value adjusted for the cases too: 0.5."
     )
+
+
+STORED = Path(__file__).parents[2] / "notebooks" / "data" / "calibration_matrix.csv"
+
+
+def test_the_stored_matrix_is_whole_and_is_what_the_readme_shows():
+    with STORED.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["mechanism"], r["prior"], r["invariants"]) for r in rows] == [
+        (c.mechanism, c.prior, c.invariants) for c in CASES
+    ]
+    assert min(int(row["simulations"]) for row in rows) >= 300
+    assert {row["failed"] for row in rows} == {"0"}
+    assert min(float(row["p_matrix"]) for row in rows) > 0.01
+    assert markdown_table(STORED) in (STORED.parents[2] / "README.md").read_text()
 
 
 def test_right_mechanisms_pass_and_the_table_says_so(tmp_path):

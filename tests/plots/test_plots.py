@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
+from IPython.core.formatters import DisplayFormatter
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -147,6 +148,14 @@ def test_prior_predictive_interval_is_that_of_the_draws(posterior: xr.DataTree) 
 )
 def test_any_label_can_be_drawn(draw: Callable[[xr.DataTree], Figure], posterior: xr.DataTree, tmp_path: Any) -> None:
     draw(posterior).savefig(tmp_path / "a.svg")  # an odd "$" would be a formula that does not parse
+
+
+def test_a_notebook_that_has_no_pyplot_yet_shows_a_picture(posterior: xr.DataTree) -> None:
+    formatter = DisplayFormatter()
+    shown, _ = formatter.format(plots.intervals(posterior))
+    assert shown["image/png"].startswith(b"\x89PNG")
+    with_nothing, _ = formatter.format(Figure())
+    assert "image/png" not in with_nothing  # if this fails, Matplotlib has learned it, and the class can go
 
 
 def test_dollars_are_no_formulas() -> None:
