@@ -17,6 +17,7 @@ __all__ = [
     "Quantities",
     "Quantity",
     "as_points",
+    "checked_functions",
     "checked_quantities",
     "evaluate",
     "exact_answers",
@@ -71,6 +72,25 @@ def checked_quantities(quantities: Quantities, available: Iterable[str]) -> dict
         if function is not None and not callable(function):
             raise TypeError(f"quantities[{name!r}] must be a function of values and release, got {function!r}")
     return listed
+
+
+def checked_functions(also: Mapping[str, Quantity] | None) -> dict[str, Quantity]:
+    """Read functions that are to be tested beside other quantities.
+
+    Raises
+    ------
+    TypeError
+        If it is no mapping from names to functions.
+    """
+    if also is None:
+        return {}
+    given: Any = also
+    if not isinstance(given, Mapping):
+        raise TypeError(f"also must be a mapping from names to functions, got {type(also).__name__}")
+    for name, function in given.items():
+        if not isinstance(name, str) or not callable(function):
+            raise TypeError(f"also[{name!r}] must be a function of values and release with a name, got {function!r}")
+    return dict(given)
 
 
 def exact_answers(table: str) -> Quantity:

@@ -15,7 +15,7 @@ import xarray as xr
 from bayesdp import _validate
 from bayesdp.calibration.journal import Journal
 from bayesdp.calibration.progress import followed
-from bayesdp.calibration.quantities import Quantities
+from bayesdp.calibration.quantities import Quantities, Quantity, checked_functions
 from bayesdp.calibration.refit import Build, Update
 from bayesdp.calibration.runners import Runner, in_processes, on_dask, serially
 from bayesdp.calibration.sampling import SAMPLER
@@ -35,6 +35,7 @@ def sbc(
     *,
     n: int,
     seed: int,
+    also: Mapping[str, Quantity] | None = None,
     client: Any = None,
     workers: int = 1,
     update: Update | None = None,
@@ -66,6 +67,9 @@ def sbc(
         Number of simulations.
     seed : int
         Of everything: the same seed gives the same ranks, wherever they are computed.
+    also : mapping from name to function, optional
+        Functions of values and release beside `quantities`. What exact answers say of parameters shows in functions of both
+        only, such as the distance of a total from what a rate lets expect.
     client : distributed.Client or str, optional
         A Dask cluster, by its client or the address of its scheduler.
     workers : int
@@ -120,14 +124,16 @@ def sbc(
     True
     """
     count = _validate.positive_integer(n, "n")
-    study = Study(simulate, build_model, quantities, _validate.nonnegative_integer(seed, "seed"), update, dict(sampler))
-    study.check()
+    own_seed = _validate.nonnegative_integer(seed, "seed")
+    study = Study(simulate, build_model, quantities, own_seed, update, dict(sampler), checked_functions(also))
+    names = study.check()
     about = {
         "what": "sbc",
         "seed": study.seed,
         "sampler": {key: _plain(value) for key, value in (SAMPLER | study.sampler).items()},
         "versions": {name: version(name) for name in _PACKAGES},
         "identity": identity,
+        "quantities": names,
     }
     journal = Journal(None if path is None else Path(path), about)
     run_numbers(study, range(count), journal, choose_runner(client, workers), "simulations", progressbar)

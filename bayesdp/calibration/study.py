@@ -39,8 +39,9 @@ type Floats = npt.NDArray[np.float64]
 _FEWEST = 8
 _LONGER = (1, 4, 16)
 """Chains are drawn again, so many times as long, while a quantity has fewer effective draws than a rank needs."""
-_ROUNDING = 1e-12
-"""Relative; a log-likelihood that is the same for all tables of a fiber differs by less, in the order of its sum."""
+_DIGITS = 36
+"""Bits of a quantity that count. Compiled sums differ in the last ones with the machine, and with whether a function was compiled
+anew or read from a file; tables with the same log-likelihood would be ranked by that, not at random."""
 _LOCK = threading.Lock()  # PyMC models are built in a context of the process: one simulation at a time in each
 
 
@@ -67,6 +68,8 @@ class Study:
         See `Refit`.
     sampler : dict
         Arguments of ``pm.sample``.
+    also : dict
+        Functions beside the quantities, by name.
     """
 
     simulate: Simulate
@@ -75,6 +78,7 @@ class Study:
     seed: int
     update: Update | None = None
     sampler: dict[str, Any] = field(default_factory=dict)
+    also: dict[str, Quantity] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._refit: Refit | None = None
@@ -98,8 +102,13 @@ class Study:
             self._refit = Refit(self.build_model, self.draw(0).release, self.update)
         return self._refit
 
-    def check(self) -> None:
+    def check(self) -> list[str]:
         """See that simulator, model and quantities agree on names, before anything is compiled.
+
+        Returns
+        -------
+        list of str
+            The quantities.
 
         Raises
         ------
@@ -114,7 +123,7 @@ class Study:
             parts = [f"simulate gives no {name!r}, a variable of the model" for name in missing]
             parts += [f"simulate gives {name!r}, which the model does not have" for name in unknown]
             raise ValueError(f"simulate and build_model disagree on names: {'; '.join(parts)}")
-        self.tested(truth)
+        return list(self.tested(truth))
 
     @property
     def _latent(self) -> list[str]:
@@ -140,7 +149,10 @@ class Study:
             counts = [rv.name for rv in free if isinstance(rv.owner.op, ConfidentialCountsRV)]
             if len(counts) == 1:
                 listed[EXACT_ANSWERS] = exact_answers(counts[0])
-        return listed
+        taken = sorted(set(listed) & set(self.also))
+        if taken:
+            raise ValueError(f"also names {taken[0]!r}, which is among the quantities already")
+        return listed | self.also
 
     def __call__(self, number: int) -> dict[str, Any]:
         """Run a simulation.
@@ -209,12 +221,15 @@ class Study:
 
 
 def _settled(truth: float, draws: Floats) -> tuple[float, Floats]:
-    """Truth and draws; as one number where the draws differ by rounding only, which has no effective sample size."""
-    tolerance = _ROUNDING * float(np.abs(draws).max())
-    if not draws.max() - draws.min() <= tolerance:
+    """Truth and draws without the bits that rounding decides, so that ties are ties; whole numbers as they are."""
+    largest = float(np.abs(draws).max())
+    if not 0.0 < largest < np.inf or (truth == np.rint(truth) and np.array_equal(draws, np.rint(draws))):
         return truth, draws
-    middle = float(draws.flat[0])
-    return middle if abs(truth - middle) <= tolerance else truth, np.full_like(draws, middle)
+    quantum = 2.0 ** max(int(np.frexp(largest)[1]) - _DIGITS, -1000)
+    if draws.max() - draws.min() < quantum:  # one number, even where the grid would part it
+        middle = float(draws.flat[0])
+        return middle if abs(truth - middle) < quantum else truth, np.full_like(draws, middle)
+    return float(np.rint(truth / quantum) * quantum), np.rint(draws / quantum) * quantum
 
 
 def _thinned(label: str, draws: Floats) -> tuple[Floats, float]:

@@ -70,6 +70,28 @@ def test_a_chain_that_is_too_short_for_a_rank_is_drawn_again_longer(right, monke
         sbc(models.simulate, models.build, ["x"], **settings)
 
 
+def test_functions_beside_the_default_quantities(tmp_path, right):
+    def spread(values, release):
+        return values["x"].std("county")
+
+    settings = {"n": 3, "seed": 8, **QUICK}
+    result = sbc(models.simulate, models.build, also={"spread": spread}, path=tmp_path / "a.jsonl", **settings)
+    names = list(result["prior_sbc"].to_dataset().data_vars)
+    assert names == [*right["prior_sbc"].to_dataset().data_vars, "spread"]
+    # The same ranks as without it, and no going on with other quantities.
+    np.testing.assert_array_equal(
+        result["prior_sbc"]["x[County 3]"].values, right["prior_sbc"]["x[County 3]"].values[:, :3]
+    )
+    with pytest.raises(ValueError, match="is of another run: its quantities is"):
+        sbc(models.simulate, models.build, path=tmp_path / "a.jsonl", **settings)
+    with pytest.raises(ValueError, match="also names 'x', which is among the quantities already"):
+        sbc(models.simulate, models.build, also={"x": spread}, **settings)
+    with pytest.raises(TypeError, match="also must be a mapping from names to functions, got list"):
+        sbc(models.simulate, models.build, also=["x"], **settings)
+    with pytest.raises(TypeError, match="must be a function of values and release"):
+        sbc(models.simulate, models.build, also={"spread": 1.0}, **settings)
+
+
 def test_a_quantity_that_differs_by_rounding_only_is_one_number():
     # Every table of the fiber has the same log-likelihood, which its terms' order changes in the last digit.
     def rounded(values, release):
@@ -78,10 +100,20 @@ def test_a_quantity_that_differs_by_rounding_only_is_one_number():
     result = sbc(models.simulate, models.build, {"x": None, "rounded": rounded}, n=4, seed=3, **QUICK)
     assert result["verdict"].attrs["failed"] == 0
     assert np.isnan(result["dispersion_sbc"]["rounded"]).all()
-    truth, draws = study._settled(30.0, np.array([[30.0 + 4e-15, 30.0]]))
+
+
+def test_ties_are_ties_whatever_the_rounding():
+    settle = study._settled
+    truth, draws = settle(30.0, np.array([[30.0 + 4e-15, 30.0]]))
     assert truth == draws[0, 0] == draws[0, 1]
-    assert study._settled(31.0, np.array([[30.0 + 4e-15, 30.0]]))[0] == 31.0
-    assert study._settled(31.0, np.array([[30.0, 31.0]]))[1][0, 1] == 31.0
+    assert settle(31.0, np.array([[30.0 + 4e-15, 30.0]]))[0] == 31.0
+    truth, draws = settle(-3.7 + 1e-15, np.array([[-3.7, -3.7 - 2e-15, -1e3 / 3.0, -1e3 / 3.0 + 1e-13]]))
+    assert truth == draws[0, 0] == draws[0, 1]
+    assert draws[0, 2] == draws[0, 3] == pytest.approx(-1e3 / 3.0, rel=1e-9)
+    whole = np.array([[2.0**60, 2.0**60 + 512.0]])
+    assert settle(2.0**60, whole)[1] is whole
+    tiny = np.array([[1e-200, 3e-200]])
+    np.testing.assert_allclose(settle(2e-200, tiny)[1], tiny, rtol=1e-9)
 
 
 def surprise(values, release):
