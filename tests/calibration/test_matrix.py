@@ -136,7 +136,7 @@ class Wrong(Case):
     [
         ("noise ignored", "negative binomial", 10, None),
         ("invariants ignored", "negative binomial", 10, "error of exact answers"),
-        ("narrow", "negative binomial", 80, None),
+        ("narrow", "negative binomial", 120, None),
         ("wide", "negative binomial", 80, None),
         ("renormalised", "Poisson, gamma rate", 30, "rate and table"),
     ],
