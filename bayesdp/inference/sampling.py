@@ -27,7 +27,7 @@ from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.registry import releases_of
 from bayesdp.release import Release
 from bayesdp.steps import FiberGibbs
-from bayesdp.steps.terms import exact_fiber, prior_zeros
+from bayesdp.steps.terms import exact_fiber, movement
 
 __all__ = ["annotate", "sample"]
 
@@ -144,8 +144,6 @@ def _limits(fiber: Fiber, frame: Frame, name: str) -> xr.Dataset:
         {label: frame.data_array(array) for label, array in arrays.items()},
         attrs={
             "variable": name,
-            "connectivity": fiber.claim,
-            "proved": int(fiber.proved),
             "bounds_exact": int(fiber.bounds_are_exact),
         },
     )
@@ -185,10 +183,12 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
         releases = by_name.get(name, [])
         fiber = exact_fiber(model, value)
         _check_members(tree, name, fiber)
-        determined = fiber.determined()
-        fixed[name] = determined | prior_zeros(model, value).reshape(determined.shape)
+        moves, stated = movement(model, value)
+        fixed[name] = fiber.determined() | stated.reshape(fiber.frame.shape)
         suffix = "" if i == 0 else f"_{name}"
-        tree[f"fiber{suffix}"] = xr.DataTree(_limits(fiber, releases[0].frame if releases else fiber.frame, name))
+        limits = _limits(fiber, releases[0].frame if releases else fiber.frame, name)
+        limits.attrs |= {"connectivity": moves.claim, "proved": int(moves.proved)}
+        tree[f"fiber{suffix}"] = xr.DataTree(limits)
         _add_releases(tree, releases, suffix)
     for name, table in continuous_tables(model).items():
         suffix = "" if "fiber" not in tree.children else f"_{name}"

@@ -15,8 +15,10 @@ from pytensor.graph.traversal import ancestors
 
 from bayesdp.distributions.answers import AnswersOp
 from bayesdp.distributions.exact_answers import ExactAnswersRV
-from bayesdp.fibers import Fiber, NoiseTerm
+from bayesdp.fibers import Fiber, NoiseTerm, Target
 from bayesdp.frames import Frame
+from bayesdp.lattices.moves import Moves
+from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.queries import Query
 from bayesdp.steps._compiled import Rest, depends
 from bayesdp.steps._graph import source, value_of
@@ -24,7 +26,7 @@ from bayesdp.steps.noise_terms import Known, known_term
 from bayesdp.steps.prior_family import flat_parameter, prior_family
 from bayesdp.steps.tulap_terms import within_reach
 
-__all__ = ["Reading", "exact_fiber", "prior_zeros", "read_model"]
+__all__ = ["Reading", "exact_fiber", "movement", "prior_zeros", "read_model"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +160,29 @@ def read_model(model: pm.Model, value: Any) -> Reading:
         symbolic[-1] if trials is not None else None,
         frame.size if base.ndim == 1 else frame.shape[-1],
     )
+
+
+def movement(model: pm.Model, value: Any) -> tuple[Moves, npt.NDArray[np.bool_]]:
+    """The directions that the step method takes, and the cells that a statement of their own keeps where they are.
+
+    Priors and noise of bounded support have bounds beside the exact answers: moves that are proved to connect all tables
+    with the exact answers need not connect those within the bounds, and others are taken.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    value : tensor variable
+        The value variable of a `ConfidentialCounts`.
+
+    Returns
+    -------
+    Moves, bool array of shape (cells,)
+    """
+    reading = read_model(model, value)
+    zeros = prior_zeros(model, value)
+    fiber = reading.fiber.with_cells_at_most(np.where(zeros, 0, UNBOUNDED)) if zeros.any() else reading.fiber
+    target = Target(fiber, reading.terms, reading.family or "flat", bounded=bool(zeros.any()))
+    return target.moves, fiber.system.fixed
 
 
 def _frame(model: pm.Model, x: Any, exact: Sequence[Any]) -> Frame:

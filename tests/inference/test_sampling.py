@@ -13,6 +13,7 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.inference import annotate, diagnose, releases_of
+from bayesdp.steps import FiberGibbs
 
 TABLE = bdp.datasets.delinquent_children()
 
@@ -77,6 +78,44 @@ def test_limits_of_the_cells(tree):
     assert not fiber["determined"].any()
     assert fiber.attrs["proved"] == 1
     assert "2x2 moves" in fiber.attrs["connectivity"]
+
+
+def test_what_is_said_of_connectivity_is_true_of_the_moves_that_were_taken():
+    # Margins of a three-way table whose moves are proved, unless cells have upper bounds besides.
+    labels = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
+    margins = bdp.Margins(labels, ["a", "b"], ["b", "c"])
+    table = np.arange(2, 10).reshape(2, 2, 2)
+    claims = {}
+    for name, law, base in (
+        ("unbounded", noise.DiscreteLaplace(2.0), pm.Poisson.dist(5.0, shape=(2, 2, 2))),
+        ("bounded prior", noise.DiscreteLaplace(2.0), pm.Binomial.dist(12, 0.5, shape=(2, 2, 2))),
+        ("bounded noise", noise.Tulap(1.0, 0.05), pm.Poisson.dist(5.0, shape=(2, 2, 2))),
+    ):
+        measured = bdp.Measured(bdp.Identity(labels), table + (0.25 if law.name == "tulap" else 0), law)
+        release = bdp.Release.from_published(labels, [measured], [bdp.Exact(margins, margins.apply(table))])
+        with pm.Model(coords=release.coords):
+            x = bdp.ConfidentialCounts("x", base, dims=release.dims)
+            bdp.observe(release, x)
+            found = bdp.sample(draws=10, tune=5, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True)
+            [(_, claim)] = FiberGibbs().connectivity.items()
+        attributes = found["fiber"].attrs
+        assert (attributes["proved"], attributes["connectivity"]) == (int(claim["proved"]), claim["claim"])
+        claims[name] = attributes["proved"]
+    assert claims == {"unbounded": 1, "bounded prior": 0, "bounded noise": 0}
+
+
+def test_a_cell_that_bounded_noise_determines_is_no_sign_of_a_stuck_chain():
+    law = noise.Tulap(1.0, 0.2)
+    assert law.standard.support()[1] < 2.0
+    measured = bdp.Measured(bdp.Identity({"county": ["Alpha", "Beta"]}), [-1.1, 6.0], law)
+    release = bdp.Release.from_published({"county": ["Alpha", "Beta"]}, [measured])
+    with pm.Model(coords=release.coords):
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(5.0), dims="county")
+        bdp.observe(release, x)
+        found = bdp.sample(draws=1000, tune=5, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+    assert (found.posterior["x"].sel(county="Alpha") == 0).all()
+    assert found.posterior["x"].sel(county="Beta").std() > 0
+    assert found["diagnostics"].attrs["converged"] == 1, found["diagnostics"].attrs["message"]
 
 
 def test_diagnostics_of_every_free_quantity(tree):
