@@ -195,15 +195,14 @@ def _tree(
     for group, values in (("prior_sbc", ranks), ("dispersion_sbc", squares)):
         arrays = {name: (("chain", "draw"), np.array([row])) for name, row in values.items()}
         tree[group] = xr.DataTree(xr.Dataset(arrays, coords=coords))
-    tree["verdict"] = xr.DataTree(_verdict_table(verdict, len(good), len(bad)))
+    longer = [record["longer"] for record in good if record["longer"] > 1]
+    tree["verdict"] = xr.DataTree(_verdict_table(verdict, len(good), len(bad), longer))
     tree["fits"] = xr.DataTree(
         xr.Dataset(
             {
                 key: ("simulation", np.array([record[key] for record in good]))
-                for key in ("ess", "seconds", "divergences")
-            }
-            # Journals of version 0.1 before chains were lengthened have no such number.
-            | {"longer": ("simulation", np.array([record.get("longer", 1) for record in good]))},
+                for key in ("ess", "seconds", "divergences", "longer")
+            },
             coords=numbers,
         )
     )
@@ -225,17 +224,22 @@ def _tree(
     return tree
 
 
-def _verdict_table(verdict: Verdict, good: int, bad: int) -> xr.Dataset:
+def _verdict_table(verdict: Verdict, good: int, bad: int, longer: list[int]) -> xr.Dataset:
     columns = ("n", "p_ranks", "p_dispersion", "ratio", "p_adjusted")
     table = {key: ("quantity", np.array([getattr(q, key) for q in verdict.quantities])) for key in columns}
-    failed = f" {bad} of {good + bad} simulations failed and are left out: see the group failures." if bad else ""
+    said = f" {bad} of {good + bad} simulations failed and are left out: see the group failures." if bad else ""
+    if longer:
+        said += (
+            f" {len(longer)} of {good} chains had too few effective draws, and were drawn again up to {max(longer)} times as long: "
+            "see longer in the group fits."
+        )
     return xr.Dataset(
         table,
         coords={"quantity": [q.name for q in verdict.quantities]},
         attrs={
             "calibrated": int(verdict.calibrated),
             "false_alarm": verdict.false_alarm,
-            "message": str(verdict) + failed,
+            "message": str(verdict) + said,
             "simulations": good,
             "failed": bad,
         },

@@ -28,6 +28,7 @@ It defines
 and, if it likes,
 
   quantities              what is tested: names, or a dictionary from names to functions of (values, release)
+  also                    functions of (values, release) beside quantities, or beside all variables: a dictionary by name
   calibration_model(release)
                           instead of build_model, where that has a prior that depends on the release: nothing can be
                           drawn from such a prior, so that simulate needs one with fixed numbers
@@ -127,6 +128,7 @@ def _calibrated(args: argparse.Namespace, module: Any, partial: Path) -> xr.Data
         getattr(module, "quantities", None),
         n=args.n,
         seed=args.seed,
+        also=getattr(module, "also", None),
         client=args.scheduler,
         workers=args.workers,
         update=getattr(module, "update", None),

@@ -61,7 +61,9 @@ def test_a_chain_that_is_too_short_for_a_rank_is_drawn_again_longer(right, monke
     result = sbc(models.simulate, models.build, ["x"], **settings)
     assert result["verdict"].attrs["failed"] == 0
     assert (result["fits"]["longer"] >= 4).all()  # half of 12 draws, for the spread of all cells, are never enough
+    assert "2 of 2 chains had too few effective draws" in result["verdict"].attrs["message"]
     assert (right["fits"]["longer"] == 1).all()
+    assert "longer" not in right["verdict"].attrs["message"]
     monkeypatch.setattr(study, "_FEWEST", 1000)
     with pytest.raises(
         ValueError,

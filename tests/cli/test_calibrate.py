@@ -22,6 +22,7 @@ LABELS = {"county": ["Alpha", "Beta", "Gamma"]}
 MECHANISM = bdp.LatticeLaplace(bdp.Totals(LABELS), epsilon=0.1)
 ASSUMED = EPSILON
 quantities = ["x"]
+also = {"largest": lambda values, release: values["x"].max("county")}
 
 def simulate(rng):
     x = rng.poisson(400.0, size=3)
@@ -61,6 +62,7 @@ def test_a_right_model(files):
     assert not Path("sbc.nc.partial.jsonl").exists()
     tree = xr.open_datatree("sbc.nc", engine="h5netcdf").load()
     assert tree["prior_sbc"].sizes["draw"] == 12
+    assert "largest" in tree["prior_sbc"]
     assert tree.attrs["command"].startswith("bayesdp calibrate right.py")
     assert tree.attrs["identity"].startswith("right.py, SHA-256 ")
     page = Path("sbc.html").read_text("utf-8")
