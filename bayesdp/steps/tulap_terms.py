@@ -20,7 +20,7 @@ from pytensor.graph.traversal import ancestors
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.privacy.canonical import Tulap
 from bayesdp.queries import LinearQuery, Query
-from bayesdp.steps._graph import spread
+from bayesdp.steps._graph import spread, value_of
 
 __all__ = ["Reach", "tulap_term", "within_reach"]
 
@@ -55,12 +55,13 @@ def tulap_term(
     free = set(model.value_vars) | set(model.free_RVs)
     if free & set(ancestors([delta])):
         return None
-    cut = np.broadcast_to(delta.eval(), rv.shape.eval()).reshape(-1)
+    shape = value_of(model.rvs_to_values[rv]).shape
+    cut = np.broadcast_to(value_of(delta), shape).reshape(-1)
     reach = None
     if cut.any():
         if free & set(ancestors([epsilon])):
             return None
-        rates = np.broadcast_to(epsilon.eval(), rv.shape.eval()).reshape(-1)
+        rates = np.broadcast_to(value_of(epsilon), shape).reshape(-1)
         reach = _reach(rv.name, query, keep, observed, rates, cut)
     values = np.zeros(query.rows)
     whole = np.rint(observed)
