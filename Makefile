@@ -89,7 +89,7 @@ notebooks: $(INSTALLED) ## run every notebook in full, twice, and store the outp
 	$(BIN)/python notebooks/run.py --twice --store
 
 notebooks-quick: $(INSTALLED) ## run every notebook with small numbers of draws; nothing is stored
-	BAYESDP_QUICK=1 $(BIN)/python notebooks/run.py
+	BAYESDP_QUICK=1 $(BIN)/python notebooks/run.py --jobs 2
 
 # ---------------------------------------------------------------------------------------------------------- tidying
 

@@ -1,8 +1,8 @@
 """Run the notebooks of this folder from top to bottom, and optionally store their outputs.
 
 ``python notebooks/run.py`` runs all of them and stores nothing. With ``--twice`` each is run twice, and
-must print the same text both times. With ``--store`` the outputs are written into the files. Settings
-such as ``BAYESDP_QUICK=1`` pass to the notebooks through the environment.
+must print the same text both times. With ``--store`` the outputs are written into the files. ``--jobs 2``
+runs two at a time. Settings such as ``BAYESDP_QUICK=1`` pass to the notebooks through the environment.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-__all__ = ["execute", "main", "printed"]
+__all__ = ["execute", "main", "printed", "run"]
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -58,34 +59,42 @@ def printed(notebook: nbformat.NotebookNode) -> list[str]:
     return texts
 
 
+def run(path: Path, *, twice: bool = False, store: bool = False) -> tuple[bool, str]:
+    """Run one notebook; whether all is well, and what to say of it."""
+    start = time.monotonic()
+    try:
+        notebook = execute(path)
+        same = not twice or printed(execute(path)) == printed(notebook)
+    except CellExecutionError as error:
+        return False, f"{path.name}: failed\n{error}"
+    if not same:
+        return False, f"{path.name}: two runs printed different text; fix the seeds"
+    if store:
+        nbformat.write(notebook, path)
+    return True, f"{path.name}: ok, {time.monotonic() - start:.0f} s"
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return its exit status."""
     parser = argparse.ArgumentParser(description="Run notebooks from top to bottom.")
     parser.add_argument("notebooks", nargs="*", type=Path, help="notebooks to run (default: all of this folder)")
     parser.add_argument("--twice", action="store_true", help="run each twice and compare what it prints")
     parser.add_argument("--store", action="store_true", help="write the outputs into the notebooks")
+    parser.add_argument("--jobs", type=int, default=1, help="how many at a time, each in a process (default: 1)")
     options = parser.parse_args(arguments)
     paths = options.notebooks or sorted(FOLDER.glob("*.ipynb"))
     if not paths:
         print(f"no notebooks in {FOLDER}", file=sys.stderr)
         return 1
+    if options.jobs < 1:
+        parser.error(f"--jobs must be at least 1, got {options.jobs}")
     failed = False
-    for path in paths:
-        start = time.monotonic()
-        try:
-            notebook = execute(path)
-            same = not options.twice or printed(execute(path)) == printed(notebook)
-        except CellExecutionError as error:
-            print(f"{path.name}: failed\n{error}", file=sys.stderr)
-            failed = True
-            continue
-        if not same:
-            print(f"{path.name}: two runs printed different text; fix the seeds", file=sys.stderr)
-            failed = True
-            continue
-        if options.store:
-            nbformat.write(notebook, path)
-        print(f"{path.name}: ok, {time.monotonic() - start:.0f} s")
+    with ProcessPoolExecutor(options.jobs) as pool:
+        runs = [pool.submit(run, path, twice=options.twice, store=options.store) for path in paths]
+        for done in as_completed(runs):
+            good, words = done.result()
+            print(words, file=sys.stdout if good else sys.stderr, flush=True)
+            failed |= not good
     return int(failed)
 
 

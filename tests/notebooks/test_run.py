@@ -39,6 +39,20 @@ def test_a_cell_that_raises_fails_the_run_and_stores_nothing(write, capsys):
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
+def test_several_at_a_time_and_one_that_fails_among_them(tmp_path, write, capsys):
+    good, bad = tmp_path / "good.ipynb", tmp_path / "bad.ipynb"
+    write("print('fine')").rename(good)
+    write("1 / 0").rename(bad)
+    assert run.main([str(good), str(bad), "--jobs", "2", "--store"]) == 1
+    out, err = capsys.readouterr()
+    assert "good.ipynb: ok" in out
+    assert "bad.ipynb: failed" in err
+    assert run.printed(nbformat.read(good, as_version=4)) == ["fine\n"]
+    with pytest.raises(SystemExit):
+        run.main([str(good), "--jobs", "0"])
+    assert "--jobs must be at least 1, got 0" in capsys.readouterr().err
+
+
 def test_two_runs_that_differ_are_refused(write, capsys):
     path = write("import uuid\nuuid.uuid4()")
     assert run.main([str(path), "--twice"]) == 1
