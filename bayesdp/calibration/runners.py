@@ -26,6 +26,9 @@ type Runner = Callable[[Task, Iterable[int]], Iterator[dict[str, Any]]]
 DIED = "its process died"
 """Error of a simulation that took its process down (memory, a crash, a kill)."""
 
+_NEW_WORKER = 60
+"""Seconds that a cluster has to bring up a worker, after all have died."""
+
 _TASKS: dict[str, Task] = {}  # in a worker: what has been unpacked, with the models that it has compiled
 
 
@@ -148,15 +151,57 @@ def on_dask(client: Any) -> Runner:
         own = isinstance(client, str)
         used = distributed.Client(client) if own else client
         try:
-            packed = used.scatter(cloudpickle.dumps(task), broadcast=True, hash=False)
-            futures = {used.submit(_run_packed, packed, k, pure=False, retries=0): k for k in numbers}
-            for future in distributed.as_completed(futures):
-                try:
-                    yield future.result()
-                except Exception as error:  # KilledWorker: the scheduler has tried it on other workers already
-                    yield {"number": futures[future], "error": f"{DIED}: {type(error).__name__}", "again": True}
+            packed, lost = cloudpickle.dumps(task), []
+            for number, record in _on_workers(used, packed, numbers):
+                if record is None:
+                    lost.append(number)
+                else:
+                    yield record
+            for number in lost:  # one at a time: a worker that dies now was killed by this one
+                [(_, again)] = _on_workers(used, packed, [number])
+                yield {"number": number, "error": DIED, "again": True} if again is None else again
         finally:
             if own:
                 used.close()
 
     return run
+
+
+def _on_workers(client: Any, packed: bytes, numbers: Iterable[int]) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Numbers and records as they come; None for what was lost when workers died, by this simulation or by another.
+
+    The task is kept on the workers, and given to them anew if all that had it have died. A few simulations a worker are under way
+    at a time, so that few results are lost with one.
+    """
+    import distributed
+
+    left = iter(numbers)
+    kept: Any = None
+    futures: dict[Any, int] = {}
+    running = distributed.as_completed()
+
+    def start() -> None:
+        nonlocal kept
+        number = next(left, None)
+        if number is None:
+            return
+        if kept is None or kept.status != "finished":
+            client.wait_for_workers(1, timeout=_NEW_WORKER)
+            kept = client.scatter(packed, broadcast=True, hash=False)
+        future = client.submit(_run_packed, kept, number, pure=False, retries=0)
+        futures[future] = number
+        running.add(future)
+
+    for _ in range(2 * max(sum(client.ncores().values()), 1)):
+        start()
+    record: dict[str, Any] | None
+    for future in running:
+        number = futures.pop(future)
+        try:
+            record = future.result()
+        except distributed.KilledWorker:  # the scheduler has tried it on several workers already, and all of them died
+            record = {"number": number, "error": DIED, "again": True}
+        except Exception:  # its result, or the task, was on a worker that died
+            record = None
+        start()
+        yield number, record

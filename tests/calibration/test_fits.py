@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -91,33 +92,29 @@ def test_failures_are_listed_and_tried_again(fits, tmp_path, monkeypatch):
     assert np.array_equal(found["State 1"]["posterior"]["x"].values, fits["State 1"]["posterior"]["x"].values)
 
 
-def deadly(release):
-    flag = Path(os.environ["BAYESDP_TEST_FLAG"])
+def deadly(flag, release):
     if flag.exists() and int(release.exact[0].values) == TOTALS[1]:
         flag.unlink()
         os.kill(os.getpid(), signal.SIGKILL)
     return models.build_pair(release)
 
 
-def test_a_killed_worker_costs_one_fit_and_the_others_are_the_same(fits, tmp_path, monkeypatch):
+def test_a_killed_worker_costs_one_fit_and_the_others_are_the_same(fits, tmp_path):
     assert len(set(TOTALS)) == 3
     flag = tmp_path / "flag"
     flag.touch()
-    monkeypatch.setenv("BAYESDP_TEST_FLAG", str(flag))
     settings = {"seed": 3, "path": tmp_path / "fits", "workers": 2, **QUICK}
-    found = fit_many(releases(), deadly, **settings)
+    found = fit_many(releases(), partial(deadly, flag), **settings)
     assert found.failures == {"State 1": DIED}
-    again = fit_many(releases(), deadly, **settings)
+    again = fit_many(releases(), partial(deadly, flag), **settings)
     assert again.failures == {}
     for name in fits:
         assert np.array_equal(again[name]["posterior"]["x"].values, fits[name]["posterior"]["x"].values)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can write anywhere")
-def test_a_folder_that_cannot_be_written(tmp_path):
-    tmp_path.chmod(0o500)
+def test_a_folder_that_cannot_be_written(unwritable):
     with pytest.raises(PermissionError):
-        fit_many(releases(), models.build_pair, seed=3, path=tmp_path / "fits", **QUICK)
+        fit_many(releases(), models.build_pair, seed=3, path=unwritable / "fits", **QUICK)
 
 
 def test_a_folder_that_is_a_file_or_nowhere(tmp_path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import signal
 
@@ -53,6 +54,16 @@ def test_on_dask_the_records_are_the_same():
         distributed.Client(cluster) as client,
     ):
         assert sorted_records(on_dask(client)(square, [1, 2, 3, 4])) == EXPECTED
+        assert sorted_records(on_dask(cluster.scheduler_address)(square, [1, 2, 3, 4])) == EXPECTED
+
+
+def test_a_killed_dask_worker_costs_one_simulation():
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+    ) as cluster:
+        records = sorted_records(on_dask(cluster.scheduler_address)(deadly, range(12)))
+    assert records == [{"number": k} if k != 2 else {"number": 2, "error": DIED, "again": True} for k in range(12)]
 
 
 def test_one_place_at_a_time():
