@@ -156,9 +156,7 @@ class Case:
 
     def run(self, n: int, seed: int, path: Path | None = None) -> tuple[Verdict, float, int]:
         """Calibrate it; the verdict, the median of the seconds a simulation took, and how many failed."""
-        sampler: dict[str, Any] = (
-            {"draws": 400, "tune": 30} if self.prior == "negative binomial" else {"draws": 400, "tune": 200}
-        )
+        sampler: dict[str, Any] = {"draws": 400, "tune": 30 if self.prior == "negative binomial" else 200}
         own = int(np.random.SeedSequence([seed, zlib.crc32(self.name.encode())]).generate_state(1)[0])
         update = self.update if self.mechanism in STATISTICS else None
         also = None if self.prior == "negative binomial" else {"rate and table": _rate_and_table}

@@ -263,7 +263,7 @@ def _joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generat
     """
     flat = draws.reshape(-1, draws.shape[-1])
     centre, spread = flat[::2].mean(axis=0), flat[::2].std(axis=0)
-    free = spread > 0.0
+    free = flat[::2].min(axis=0) < flat[::2].max(axis=0)  # the deviation of equal numbers need not be zero
     sums = (((draws - centre)[..., free] / spread[free]) ** 2).sum(axis=-1)
     kept, _ = _thinned(label, sums[:, 1::2])
     return uniform_rank(float((((truth - centre)[free] / spread[free]) ** 2).sum()), kept, rng)
