@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 from functools import partial
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
+from nbclient import NotebookClient
 from rich.console import Console
 
 import bayesdp as bdp
@@ -148,3 +151,21 @@ def test_progress_counts_what_came_and_what_failed(monkeypatch):
     out.truncate(0)
     assert list(followed(records, total=5, done=2, words="fits", show=False)) == records
     assert out.getvalue().strip("\x00") == ""
+
+
+IN_A_NOTEBOOK = """
+import time
+from bayesdp.calibration.progress import followed
+def records():
+    for number in range(3):
+        time.sleep(0.3)
+        yield {"number": number} | ({"error": "no"} if number == 1 else {})
+assert len(list(followed(records(), total=5, done=2, words="fits", show=True))) == 3
+"""
+
+
+def test_progress_in_a_notebook_is_a_line_that_is_replaced():
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(IN_A_NOTEBOOK)])
+    NotebookClient(notebook, kernel_name="python3").execute()
+    [output] = notebook.cells[0].outputs
+    assert re.fullmatch(r"fits 5/5, 0:00:0\d passed, about 0:00:00 left, 1 failed", output.data["text/plain"])
