@@ -81,19 +81,23 @@ def test_off_the_subspace_there_is_no_density() -> None:
 
 
 def test_the_coordinates_are_part_of_the_law() -> None:
-    total = Invariants(Totals(frame_of(3)))
-    same = Invariants(LinearQuery(frame_of(3), [[1, 1, 1]], ["total"]))
+    # Of a single list of cells both rules give the same axes up to signs; of two by two cells they do not: the move from the
+    # first cell to the second has length 0 + 1 + 1 by Helmert, and the square root of 2 by echelon, whose first axis it is.
+    total = Invariants(Totals(frame_of(2, 2)))
+    same = Invariants(LinearQuery(frame_of(2, 2), [[1, 1, 1, 1]], ["total"]))
     law = ExtendedLaplace(b=2.0, coordinates="echelon-1")
     again = NoiseLaw.from_description(json.loads(json.dumps(law.describe())))
     assert again == law
     assert law != ExtendedLaplace(b=2.0)
     assert parse_law(str(law)) == law
-    move = np.array([3.0, -2.0, -1.0])
-    assert law.logp(move, np.zeros(3), same) != ExtendedLaplace(2.0).logp(move, np.zeros(3), total)
+    move, zero = np.array([[-1.0, 1.0], [0.0, 0.0]]), np.zeros((2, 2))
+    peak = -3 * math.log(4.0)  # three free dimensions of Laplace noise with b = 2
+    assert law.logp(move, zero, same) == pytest.approx(peak - math.sqrt(2.0) / 2.0, abs=1e-12)
+    assert ExtendedLaplace(2.0).logp(move, zero, total) == pytest.approx(peak - 1.0, abs=1e-12)
     for use in (
-        lambda: law.logp(move, np.zeros(3), total),
-        lambda: law.draw(None, (3,), invariants=total),
-        lambda: law.variance((3,), total),
+        lambda: law.logp(move, zero, total),
+        lambda: law.draw(None, (2, 2), invariants=total),
+        lambda: law.variance((2, 2), total),
     ):
         with pytest.raises(ValueError, match=r"stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'"):
             use()
