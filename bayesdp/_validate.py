@@ -16,17 +16,23 @@ import numpy.typing as npt
 
 __all__ = [
     "MAX_COUNT",
+    "Seed",
     "boolean",
     "choice",
     "finite_array",
+    "generator_of",
     "integer_array",
     "nonnegative_integer",
     "nonnegative_real",
     "positive_integer",
     "positive_real",
     "probability",
+    "random_generator",
     "shown",
 ]
+
+type Seed = int | np.integer | np.random.Generator | None
+"""What an argument ``rng`` may be, after NumPy's SPEC 7: an integer seed, a generator, or None for fresh entropy."""
 
 MAX_COUNT = 2**53
 """Counts must be smaller than this in absolute value: beyond it float64 no longer holds every integer."""
@@ -215,3 +221,33 @@ def integer_array(
             where = int(low[0])
             raise ValueError(f"{argument} must be at least {minimum}, but {name_of(where)} is {flat[where]}")
     return array.astype(np.int64)
+
+
+def random_generator(rng: Seed) -> np.random.Generator | None:
+    """Accept a generator, an integer that seeds one, or None, which stays None: some callers then draw by other means.
+
+    A function that draws more than once has to ask once, at its door: an integer makes the same generator every time.
+
+    Examples
+    --------
+    >>> random_generator(7).random() == np.random.default_rng(7).random()
+    True
+    >>> random_generator(None) is None
+    True
+    """
+    if rng is None or isinstance(rng, np.random.Generator):
+        return rng
+    given: Any = rng
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
+        raise TypeError(
+            f"rng must be an integer seed, a numpy.random.Generator or None, got {given!r} of type {type(given).__name__}"
+        )
+    if given < 0:
+        raise ValueError(f"rng must be a seed of at least 0, a numpy.random.Generator or None, got {given!r}")
+    return np.random.default_rng(int(given))
+
+
+def generator_of(rng: Seed) -> np.random.Generator:
+    """Accept what `random_generator` accepts; None makes a generator from the entropy of the operating system."""
+    generator = random_generator(rng)
+    return np.random.default_rng() if generator is None else generator

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import positive_real
+from bayesdp._validate import Seed, generator_of, positive_real
 from bayesdp.hulls.base import Hull
 from bayesdp.hulls.envelope import LEAST, reach_of
 from bayesdp.invariants import Invariants
@@ -98,9 +98,7 @@ def choose_lattice_sampler(hull: Hull, invariants: Invariants, epsilon: float) -
     return Sampler(True, f"envelope of {plan.proposals.name}", None, words + plan.proposals.words, plan.acceptance)
 
 
-def sample_lattice(
-    hull: Hull, invariants: Invariants, epsilon: float, rng: np.random.Generator, size: int
-) -> npt.NDArray[np.int64]:
+def sample_lattice(hull: Hull, invariants: Invariants, epsilon: float, rng: Seed, size: int) -> npt.NDArray[np.int64]:
     """Draw integer tables that change no invariant, with mass proportional to ``exp(-epsilon ||z||_K)``.
 
     l1 noise of rate ``epsilon / D`` is accepted with probability ``exp(-epsilon (||z||_K - ||z||_1 / D))``, D the greatest l1
@@ -113,7 +111,7 @@ def sample_lattice(
     invariants : Invariants
     epsilon : float
         Rate.
-    rng : numpy.random.Generator
+    rng : int, numpy.random.Generator or None
     size : int
 
     Returns
@@ -125,7 +123,7 @@ def sample_lattice(
     NotImplementedError
         As `choose_lattice_sampler`.
     """
-    rate = positive_real(epsilon, "epsilon")
+    rate, generator = positive_real(epsilon, "epsilon"), generator_of(rng)
     choose_lattice_sampler(hull, invariants, rate)  # refuses where nothing is known
     plan = _plan(hull, invariants, rate)
     assert isinstance(plan, _Plan)  # or it had been refused
@@ -133,9 +131,9 @@ def sample_lattice(
     found = 0
     while found < size:
         wanted = min(plan.batch, int((size - found) / plan.acceptance) + 1)
-        tables = plan.proposals.in_pieces(rng, wanted)
+        tables = plan.proposals.in_pieces(generator, wanted)
         points, sizes = _measured(tables, invariants)
-        limits = sizes / plan.reach + rng.standard_exponential(wanted) / rate
+        limits = sizes / plan.reach + generator.standard_exponential(wanted) / rate
         chosen = tables[hull.below(points, limits)][: size - found]
         kept[found : found + len(chosen)] = chosen
         found += len(chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice, positive_integer, positive_real
+from bayesdp._validate import Seed, choice, generator_of, positive_integer, positive_real
 from bayesdp.hulls.base import Hull
 from bayesdp.hulls.cones import draw_cones
 from bayesdp.hulls.cube import draw_cube
@@ -94,7 +94,7 @@ def choose_hull_sampler(
 def sample_hull(
     hull: Hull,
     epsilon: float,
-    rng: np.random.Generator,
+    rng: Seed,
     size: int,
     invariants: Invariants | None = None,
     method: str = "auto",
@@ -107,7 +107,7 @@ def sample_hull(
     hull : Hull
     epsilon : float
         Rate.
-    rng : numpy.random.Generator
+    rng : int, numpy.random.Generator or None
     size : int
         Number of draws.
     invariants, method, sweeps
@@ -126,22 +126,22 @@ def sample_hull(
     >>> print(f"{square.gauge(draws).mean():.1f}")  # dimension / epsilon
     4.0
     """
-    rate = positive_real(epsilon, "epsilon")
+    rate, generator = positive_real(epsilon, "epsilon"), generator_of(rng)
     sampler = choose_hull_sampler(hull, invariants, method, sweeps)
     if sampler.name == "cones":
         assert hull.boundary is not None  # or another sampler had been chosen
-        return draw_cones(hull.vertices, hull.boundary, rate, rng, size)
+        return draw_cones(hull.vertices, hull.boundary, rate, generator, size)
     if sampler.name == "envelope":
         assert invariants is not None  # likewise
         envelope = envelope_of(hull, invariants)
         assert envelope is not None
-        return envelope.draw(rate, rng, size)
+        return envelope.draw(rate, generator, size)
     if sampler.name == "lift":
         assert invariants is not None  # likewise
         lift = lift_of(hull, invariants)
         assert lift is not None
-        return lift.draw(rate, rng, size)
+        return lift.draw(rate, generator, size)
     if sampler.name == "algorithm-3":
-        return draw_cube(hull, rate, rng, size)
+        return draw_cube(hull, rate, generator, size)
     faster = None if invariants is None else substitutions_of(hull, invariants)
-    return draw_hit_and_run(hull, rate, rng, size, sweeps, faster)
+    return draw_hit_and_run(hull, rate, generator, size, sweeps, faster)

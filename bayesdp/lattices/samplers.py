@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice, positive_integer, positive_real
+from bayesdp._validate import Seed, choice, generator_of, positive_integer, positive_real
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.exact import Exact, exact_sampler
 from bayesdp.lattices.gibbs import draw_gibbs
@@ -134,7 +134,7 @@ def sample_noise(
     invariants: Invariants,
     law: str,
     scale: float,
-    rng: np.random.Generator | None = None,
+    rng: Seed = None,
     size: int = 1,
     method: str = "auto",
     sweeps: int = DEFAULT_SWEEPS,
@@ -150,7 +150,7 @@ def sample_noise(
         ``exp(-||z||_2**2 / (2 scale**2))``.
     scale : float
         Rate per count (l1, l2), or scale in counts (gaussian).
-    rng : numpy.random.Generator, optional
+    rng : int, numpy.random.Generator or None
         Without one, entropy of the operating system.
     size : int
         Number of independent draws.
@@ -183,11 +183,9 @@ def sample_noise(
     count = operator.index(size)
     if count < 0:
         raise ValueError(f"size must be an integer of at least 0, got {size!r}")
-    if rng is not None and not isinstance(rng, np.random.Generator):
-        raise TypeError(f"rng must be a numpy.random.Generator or None, got {type(rng).__name__}")
-    rng = np.random.default_rng() if rng is None else rng
+    generator = generator_of(rng)
     if exact is not None:
-        draws = exact.in_pieces(rng, count)
+        draws = exact.in_pieces(generator, count)
     else:
-        draws = draw_gibbs(invariants, law, float(scale), rng, count, sweeps)
+        draws = draw_gibbs(invariants, law, float(scale), generator, count, sweeps)
     return draws.reshape(count, *invariants.frame.shape)

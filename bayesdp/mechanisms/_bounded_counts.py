@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice
+from bayesdp._validate import Seed, choice
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace, DiscreteMechanism
 from bayesdp.noise.bounded import checked_bounds, plain_bounds
@@ -72,7 +72,7 @@ class BoundedCounts(DiscreteMechanism):
             return 1.0, round(l1)  # each record is in one answer of each set of sums, and counts once
         return l1, None
 
-    def noise(self, rng: np.random.Generator | None = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
+    def noise(self, rng: Seed = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
         """Refused: what happens to an answer depends on how far it is from its bounds.
 
         Raises

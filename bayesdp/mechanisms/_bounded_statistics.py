@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice, finite_array, positive_integer, positive_real, shown
+from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
 from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.noise import BoundedLaw
@@ -160,14 +160,14 @@ class StatisticMechanism(ABC):
             caveats=(*caveats, FLOATING_POINT_CAVEAT, *more, grid, _PUBLIC),
         )
 
-    def release(self, statistic: Any, rng: np.random.Generator | None = None) -> StatisticRelease:
+    def release(self, statistic: Any, rng: Seed = None) -> StatisticRelease:
         """Publish statistics: noisy values within the bounds, their law and the guarantee.
 
         Parameters
         ----------
         statistic : float or array_like, shape () or (statistics,)
             Confidential values within the bounds.
-        rng : numpy.random.Generator, optional
+        rng : int, numpy.random.Generator or None
             Without one, entropy of the operating system: do that to publish. With one the release is marked as simulated,
             because whoever knows the seed can subtract the noise.
 

@@ -207,12 +207,12 @@ class FrameworkMechanism(ABC):
             simulated=simulated,
         )
 
-    def noise(self, rng: np.random.Generator | None = None, size: int = 1) -> Floats:
+    def noise(self, rng: _validate.Seed = None, size: int = 1) -> Floats:
         """Draw noise, as a release adds it; for additive mechanisms.
 
         Parameters
         ----------
-        rng : numpy.random.Generator, optional
+        rng : int, numpy.random.Generator or None
             Without one, entropy of the operating system.
         size : int
             Number of independent draws.
@@ -230,7 +230,7 @@ class FrameworkMechanism(ABC):
             raise NotImplementedError(
                 "the mechanism is not additive: its noise may depend on the table; see release_values"
             )
-        generator, size = _generator(rng), _validate.positive_integer(size, "size")
+        generator, size = _validate.generator_of(rng), _validate.positive_integer(size, "size")
         if isinstance(self.mechanism, NoiseLaw):
             drawn: Any = self.mechanism.draw(generator, self._noise_shape, size)
         else:
@@ -238,14 +238,14 @@ class FrameworkMechanism(ABC):
         given = self._numbers(drawn, (size, *self._noise_shape), "the noise that mechanism(rng, size) returns")
         return self._rounded(self._to_answers(given))
 
-    def release_values(self, table: Any, rng: np.random.Generator | None = None) -> ReleasedValues:
+    def release_values(self, table: Any, rng: _validate.Seed = None) -> ReleasedValues:
         """Publish noisy answers that keep the invariants, and the invariants.
 
         Parameters
         ----------
         table : xarray.DataArray, pandas object or array_like
             Confidential counts. Labelled values are matched by label.
-        rng : numpy.random.Generator, optional
+        rng : int, numpy.random.Generator or None
             Without one, entropy of the operating system: do that to publish. With one the values are marked as simulated.
 
         Returns
@@ -265,7 +265,9 @@ class FrameworkMechanism(ABC):
             noise = self.noise(rng)[0]
         else:
             handed, reference = self._input(counts, answers)
-            output = self.mechanism(handed.copy(), _generator(rng))  # a copy: it may not change what is published
+            output = self.mechanism(
+                handed.copy(), _validate.generator_of(rng)
+            )  # a copy: it may not change what is published
             noisy = self._numbers(output, self._noise_shape, "the output of mechanism")
             noise = self._rounded(self._to_answers((noisy - reference)[None]))[0]
         exact = tuple(
@@ -293,11 +295,3 @@ class FrameworkMechanism(ABC):
             raise ValueError(f"{what} must have shape {shape}, got {array.shape}")
         answers = math.prod(self._noise_shape)
         return _validate.finite_array(array, what, lambda i: self._noise_name(i % answers)).astype(np.float64)
-
-
-def _generator(rng: Any) -> np.random.Generator:
-    if rng is None:
-        return np.random.default_rng()
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(f"rng must be a numpy.random.Generator or None, got {type(rng).__name__}")
-    return rng

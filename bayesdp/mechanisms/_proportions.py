@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import boolean, choice, finite_array, integer_array, positive_integer, positive_real, shown
+from bayesdp._validate import Seed, boolean, choice, finite_array, integer_array, positive_integer, positive_real, shown
 from bayesdp.mechanisms._bounded_statistics import CONVENTIONS, StatisticMechanism
 from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
@@ -150,14 +150,14 @@ class ProportionMechanism(ABC):
     def _extended(self, stated: StatisticGuarantee) -> StatisticGuarantee:
         return replace(stated, caveats=(*stated.caveats, self._STATED))
 
-    def release(self, counts: npt.ArrayLike, rng: np.random.Generator | None = None) -> ProportionRelease:
+    def release(self, counts: npt.ArrayLike, rng: Seed = None) -> ProportionRelease:
         """Publish shares of confidential counts.
 
         Parameters
         ----------
         counts : array_like of int, shape (categories,)
             They add up to n.
-        rng : numpy.random.Generator, optional
+        rng : int, numpy.random.Generator or None
             Without one, entropy of the operating system: do that to publish. With one the release is marked as simulated.
 
         Returns

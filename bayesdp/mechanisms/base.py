@@ -132,12 +132,12 @@ class Mechanism(ABC):
         stated = self._published("auto")
         return replace(stated, caveats=(*stated.caveats, *((_DETERMINED,) if self.invariants.query.parts else ())))
 
-    def noise(self, rng: np.random.Generator | None = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
+    def noise(self, rng: _validate.Seed = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
         """Draw noise, as a release adds it.
 
         Parameters
         ----------
-        rng : numpy.random.Generator, optional
+        rng : int, numpy.random.Generator or None
             Without one, entropy of the operating system, and integer arithmetic only where the law allows it: slower, and
             as a release is drawn.
         size : int
@@ -155,7 +155,7 @@ class Mechanism(ABC):
         NotImplementedError
             If exact draws are asked for and no exact sampler is known.
         """
-        return self._draw(rng, size, method).reshape(-1, *self.asked.shape)
+        return self._draw(_validate.random_generator(rng), size, method).reshape(-1, *self.asked.shape)
 
     def logp(self, values: Any, table: Any) -> float:
         """Log-mass, or log-density in orthonormal coordinates, of noisy values given a table of counts.
@@ -176,14 +176,14 @@ class Mechanism(ABC):
         noisy = self.asked.align(values, "values").reshape(shape)
         return self.law.logp(noisy, self.asked.apply(self._counts(table)).reshape(shape), self.answer_invariants)
 
-    def release(self, table: Any, rng: np.random.Generator | None = None, method: str = "auto") -> Release:
+    def release(self, table: Any, rng: _validate.Seed = None, method: str = "auto") -> Release:
         """Publish a table: noisy counts, exact invariants, the law of the noise and the guarantee.
 
         Parameters
         ----------
         table : xarray.DataArray, pandas object or array_like
             Confidential counts. Labelled values are matched by label.
-        rng : numpy.random.Generator, optional
+        rng : int, numpy.random.Generator or None
             Without one the noise comes from the entropy of the operating system, with integer arithmetic only where the law
             allows it (the guarantee says so): do that to publish. With one the release is marked as simulated, because
             whoever knows the seed can subtract the noise.
@@ -200,6 +200,7 @@ class Mechanism(ABC):
             If labels do not match, or a count is missing, negative, fractional or too large; the message
             names the cell.
         """
+        rng = _validate.random_generator(rng)
         counts = self._counts(table)
         noisy = self._noisy(self.asked.apply(counts), rng, method)
         parts = [Query(self.frame, (part,)) for part in self.invariants.query.parts]

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import positive_integer, positive_real, probability
+from bayesdp._validate import Seed, generator_of, positive_integer, positive_real, probability
 from bayesdp.lattices.basis_gibbs import draw_basis_gibbs
 from bayesdp.lattices.basis_law import BasisLaw
 from bayesdp.lattices.coupling import CouplingBound, couple
 from bayesdp.lattices.upper_limit import least_limit
 from bayesdp.mechanisms.lattice_gaussian import LatticeGaussian
 from bayesdp.mechanisms.lattice_laplace import LatticeLaplace
-from bayesdp.noise._rng import count_of, generator_of
+from bayesdp.noise._rng import count_of
 from bayesdp.privacy import gaussian_rho, rho_to_epsilon
 
 __all__ = ["Certificate", "certify"]
@@ -84,12 +84,12 @@ class Certificate:
     def __str__(self) -> str:
         return self.text
 
-    def noise(self, rng: np.random.Generator | None = None, size: int = 1) -> npt.NDArray[np.int64]:
+    def noise(self, rng: Seed = None, size: int = 1) -> npt.NDArray[np.int64]:
         """Draw noise, each draw the end of a chain of its own of `sweeps` sweeps.
 
         Parameters
         ----------
-        rng : numpy.random.Generator, optional
+        rng : int, numpy.random.Generator or None
             Without one, entropy of the operating system.
         size : int
 
@@ -116,7 +116,7 @@ def certify(
     largest: float | None = None,
     delta: float | None = None,
     horizon: int = 100_000,
-    rng: np.random.Generator | None = None,
+    rng: Seed = None,
 ) -> Certificate:
     """Find the number of sweeps after which noise by a chain is as close to its law as asked for.
 
@@ -143,7 +143,7 @@ def certify(
         charge.
     horizon : int, default 100000
         Sweeps after which a pair is given up.
-    rng : numpy.random.Generator, optional
+    rng : int, numpy.random.Generator or None
         Without one, entropy of the operating system.
 
     Returns

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice, finite_array, positive_integer, positive_real
+from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, random_generator
 from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.covariance_release import CovarianceRelease, covariance_edge
 from bayesdp.mechanisms.statistic_release import checked_names
@@ -97,14 +97,14 @@ class CovarianceMatrix:
             for j in range(i, size)
         }
 
-    def release(self, covariance: npt.ArrayLike, rng: np.random.Generator | None = None) -> CovarianceRelease:
+    def release(self, covariance: npt.ArrayLike, rng: Seed = None) -> CovarianceRelease:
         """Publish a sample covariance matrix (divisor n - 1).
 
         Parameters
         ----------
         covariance : array_like, shape (variables, variables)
             Confidential.
-        rng : numpy.random.Generator, optional
+        rng : int, numpy.random.Generator or None
             Without one, entropy of the operating system: do that to publish.
 
         Raises
@@ -113,6 +113,7 @@ class CovarianceMatrix:
             If the matrix is not symmetric and positive semidefinite, or a variance is larger than data within the bounds
             can have.
         """
+        rng = random_generator(rng)  # once: several draws follow
         truth = np.asarray(finite_array(covariance, "covariance"), dtype=np.float64)
         size = len(self.names)
         if truth.shape != (size, size) or not np.allclose(truth, truth.T, rtol=1e-12, atol=0.0):

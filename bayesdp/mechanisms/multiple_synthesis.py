@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._validate import Seed, random_generator
 from bayesdp.mechanisms._proportions import ProportionMechanism, ProportionRelease
 from bayesdp.mechanisms.bounded_intervals import combine_syntheses
 from bayesdp.privacy import split_budget
@@ -107,9 +108,10 @@ class MultipleSynthesis:
         """What all releases cost together."""
         return math.fsum(own.true_epsilon for own in self.mechanisms)
 
-    def release(self, counts: npt.ArrayLike, rng: np.random.Generator | None = None) -> tuple[ProportionRelease, ...]:
+    def release(self, counts: npt.ArrayLike, rng: Seed = None) -> tuple[ProportionRelease, ...]:
         """Publish all; see `RescaledProportions.release`. The guarantee of each is that of one release."""
-        return tuple(own.release(counts, rng) for own in self.mechanisms)
+        generator = random_generator(rng)  # once: each release goes on where the last one stopped
+        return tuple(own.release(counts, generator) for own in self.mechanisms)
 
     def combine(self, releases: Sequence[ProportionRelease], level: float = 0.95) -> tuple[Floats, Floats, Floats]:
         """Estimate and t interval of every proportion, by `bayesdp.mechanisms.bounded_intervals.combine_syntheses`.

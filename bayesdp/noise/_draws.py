@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bayesdp import _validate
 from bayesdp.noise._rng import count_of, generator_of
 from bayesdp.noise.base import Floats, Ints
 
@@ -14,7 +15,7 @@ __all__ = ["draw_each"]
 
 def draw_each(
     fill: Callable[..., None],
-    rng: np.random.Generator | None,
+    rng: _validate.Seed,
     location: Floats,
     scale: Floats,
     size: int | None,

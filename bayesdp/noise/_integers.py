@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._arrays import broadcast_scale, located, positive_scale, values_and_location
 from bayesdp.noise._draws import draw_each
@@ -82,7 +83,7 @@ class IntegerLaw(NoiseLaw):
 
     def draw(
         self,
-        rng: np.random.Generator | None,
+        rng: _validate.Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,

@@ -54,7 +54,7 @@ def lattice_difference(values: npt.ArrayLike, location: npt.ArrayLike, invariant
 def draw_on_lattice(
     kind: str,
     scale: float,
-    rng: np.random.Generator | None,
+    rng: _validate.Seed,
     size: int | None,
     invariants: Invariants,
     location: npt.ArrayLike | None,

@@ -44,7 +44,7 @@ def hull_logp(
 def hull_draw(
     hull: Hull,
     epsilon: float,
-    rng: np.random.Generator | None,
+    rng: _validate.Seed,
     size: int | None,
     invariants: Invariants,
     location: npt.ArrayLike | None,

@@ -6,16 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from bayesdp._validate import generator_of
+
 __all__ = ["count_of", "generator_of"]
-
-
-def generator_of(rng: Any) -> np.random.Generator:
-    """Accept a generator; None makes one from the entropy of the operating system."""
-    if rng is None:
-        return np.random.default_rng()
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(f"rng must be a numpy.random.Generator or None, got {type(rng).__name__}")
-    return rng
 
 
 def count_of(size: Any) -> int:

@@ -78,7 +78,7 @@ class NoiseLaw(ABC):
     @abstractmethod
     def draw(
         self,
-        rng: np.random.Generator | None,
+        rng: _validate.Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,
@@ -88,7 +88,7 @@ class NoiseLaw(ABC):
 
         Parameters
         ----------
-        rng : numpy.random.Generator or None
+        rng : int, numpy.random.Generator or None
             None takes fresh entropy from the operating system.
         shape : tuple of int
             Shape of one answer of the query.

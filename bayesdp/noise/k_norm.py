@@ -113,7 +113,7 @@ class KNorm(NoiseLaw):
 
     def draw(
         self,
-        rng: np.random.Generator | None,
+        rng: _validate.Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise import _theta
 from bayesdp.noise._arrays import positive_number
@@ -96,7 +97,7 @@ class LatticeGaussian(NoiseLaw):
 
     def draw(
         self,
-        rng: np.random.Generator | None,
+        rng: _validate.Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,

@@ -105,7 +105,7 @@ class LatticeLaplace(NoiseLaw):
 
     def draw(
         self,
-        rng: np.random.Generator | None,
+        rng: _validate.Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._arrays import positive_number
 from bayesdp.noise._lattice import needed, table_difference, table_location
@@ -93,7 +94,7 @@ class ProjectedGaussian(NoiseLaw):
 
     def draw(
         self,
-        rng: np.random.Generator | None,
+        rng: _validate.Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._arrays import positive_number
 from bayesdp.noise._laplace_line import blocks_density
@@ -122,7 +123,7 @@ class ProjectedLaplace(NoiseLaw):
 
     def draw(
         self,
-        rng: np.random.Generator | None,
+        rng: _validate.Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,

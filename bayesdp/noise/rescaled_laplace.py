@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp import _validate
 from bayesdp._validate import choice, finite_array
 from bayesdp.noise._arrays import positive_scale
 from bayesdp.noise.base import Floats
@@ -90,7 +91,7 @@ class RescaledLaplace:
         kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
         return kind(self.b, (0.0, 1.0))
 
-    def draw(self, rng: np.random.Generator | None, location: npt.ArrayLike, size: int | None = None) -> Floats:
+    def draw(self, rng: _validate.Seed, location: npt.ArrayLike, size: int | None = None) -> Floats:
         """Draw shares around confidential proportions of shape (..., categories); with `size`, so many of each first."""
         centre = _proportions(location, "location")
         drawn = np.asarray(self.raw.draw(rng, centre.shape, size, location=centre), dtype=np.float64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
@@ -104,7 +103,7 @@ class SemiKNorm(NoiseLaw):
 
     def draw(
         self,
-        rng: np.random.Generator | None,
+        rng: _validate.Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,

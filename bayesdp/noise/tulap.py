@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._arrays import located, positive_number, values_and_location
 from bayesdp.noise._rng import count_of, generator_of
@@ -104,7 +105,7 @@ class Tulap(NoiseLaw):
 
     def draw(
         self,
-        rng: np.random.Generator | None,
+        rng: _validate.Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,

@@ -168,14 +168,14 @@ class CanonicalNoise(ABC):
         half = float(self.isf(0.5 * (1.0 - _validate.probability(confidence, "confidence"))))
         return -half, half
 
-    def rvs(self, size: int | tuple[int, ...] | None = None, rng: np.random.Generator | None = None) -> Any:
+    def rvs(self, size: int | tuple[int, ...] | None = None, rng: _validate.Seed = None) -> Any:
         """Independent draws, by inversion.
 
         Parameters
         ----------
         size : int, tuple of int or None
             Shape of the result; None draws one float.
-        rng : numpy.random.Generator or None
+        rng : int, numpy.random.Generator or None
             Source of randomness; None makes one from the operating system's entropy.
 
         Returns
@@ -187,12 +187,9 @@ class CanonicalNoise(ABC):
         TypeError, ValueError
             If rng is not a generator, or size not a shape.
         """
-        if rng is None:
-            rng = np.random.default_rng()
-        if not isinstance(rng, np.random.Generator):
-            raise TypeError(f"rng must be a numpy.random.Generator or None, got {type(rng).__name__}")
-        half = 0.5 * (1.0 - np.asarray(rng.random(size)))  # in (0, 1/2]: never the infinite end
-        sign = np.where(np.asarray(rng.random(size)) < 0.5, 1.0, -1.0)
+        generator = _validate.generator_of(rng)
+        half = 0.5 * (1.0 - np.asarray(generator.random(size)))  # in (0, 1/2]: never the infinite end
+        sign = np.where(np.asarray(generator.random(size)) < 0.5, 1.0, -1.0)
         return plain(sign * self._quantile(half))
 
     def _both(self, at: Floats) -> tuple[Floats, Floats]:

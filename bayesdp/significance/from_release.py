@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp._validate import shown
+from bayesdp._validate import Seed, generator_of, shown
 from bayesdp.frames import Frame
 from bayesdp.release import Release
 from bayesdp.significance._families import Hypergeometric
@@ -56,7 +56,7 @@ def odds_ratio_test_from_release(
     null: float = 1.0,
     *,
     cell: Mapping[str, Any] | None = None,
-    rng: np.random.Generator | None = None,
+    rng: Seed = None,
 ) -> OddsRatioResult:
     """Test the odds ratio of a released 2 x 2 table with both margins exact.
 
@@ -91,7 +91,7 @@ def odds_ratio_test_from_release(
     cell : mapping, optional
         Label of each dimension: the cell that is x11, for example ``{"sex": "men", "admission": "admitted"}``. The first
         labels by default. The odds ratio is turned over if one label is exchanged.
-    rng : numpy.random.Generator, optional
+    rng : int, numpy.random.Generator or None
         For the uniform; None takes the operating system's entropy.
 
     Returns
@@ -120,7 +120,7 @@ def odds_ratio_test_from_release(
     corner = noisy_corner(release, cell)
     uniform = None
     if corner.noise.integer:
-        uniform = float((np.random.default_rng() if rng is None else rng).random()) - 0.5
+        uniform = float(generator_of(rng).random()) - 0.5
     return result_of(
         corner.published + (uniform or 0.0),
         corner.family,

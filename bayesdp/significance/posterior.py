@@ -103,7 +103,7 @@ def posterior_odds_ratio(
     level: float = 0.95,
     cell: Mapping[str, Any] | None = None,
     test: OddsRatioResult | None = None,
-    rng: np.random.Generator | None = None,
+    rng: _validate.Seed = None,
 ) -> PosteriorOddsRatio:
     """Summarise the odds ratio in a posterior of a 2 x 2 table whose margins are exact.
 
@@ -126,7 +126,7 @@ def posterior_odds_ratio(
     test : OddsRatioResult, optional
         The test of the release, where it was made already: its uniform is not to be drawn twice. Without it, and with a
         release in the DataTree, it is made here.
-    rng : numpy.random.Generator, optional
+    rng : int, numpy.random.Generator or None
         For the uniform of that test.
 
     Returns

@@ -170,14 +170,14 @@ class Rule:
             return bool(abs(u) > self.half_width)
         return bool(u >= 0.0 if self.form == "greater" else u <= 0.0)
 
-    def decide(self, corner: int, rng: np.random.Generator | None = None) -> bool:
+    def decide(self, corner: int, rng: _validate.Seed = None) -> bool:
         """Draw the decision from the confidential corner: the one bit that the test publishes.
 
         Parameters
         ----------
         corner : int
             Confidential x11.
-        rng : numpy.random.Generator or None
+        rng : int, numpy.random.Generator or None
             None takes the operating system's entropy. Draw once: every further bit costs as much privacy again.
 
         Raises
@@ -186,7 +186,7 @@ class Rule:
             As `probability`.
         """
         chance = self.probability(_validate.nonnegative_integer(corner, "corner"))
-        return bool((np.random.default_rng() if rng is None else rng).random() < chance)
+        return bool(_validate.generator_of(rng).random() < chance)
 
 
 def rejection(form: Form, noise: Noise, at: Floats, half_width: float) -> Floats:

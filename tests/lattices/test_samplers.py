@@ -159,7 +159,7 @@ def test_nothing_is_drawn_where_nothing_is_free(make_rng):
         ({"law": "gaussian", "scale": 2.0**50}, ValueError, r"scale must keep the noise below 2\*\*52"),
         ({"size": -1}, ValueError, "size must be an integer of at least 0, got -1"),
         ({"size": 1.5}, TypeError, "integer"),
-        ({"rng": 1}, TypeError, "rng must be a numpy.random.Generator or None, got int"),
+        ({"rng": 1.0}, TypeError, "rng must be an integer seed"),
     ],
 )
 def test_bad_arguments_are_named(kwargs, error, message):

@@ -124,8 +124,8 @@ def test_bad_arguments_are_named() -> None:
         law.logp([1.0, np.nan, 2.0], [1, 2, 3])
     with pytest.raises(ValueError, match=r"values must be smaller than 2\*\*53"):
         DiscreteLaplace(1.0).logp([2**53], [0])
-    with pytest.raises(TypeError, match=r"rng must be a numpy\.random\.Generator or None, got int"):
-        law.draw(3, (3,))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"rng must be an integer seed, a numpy\.random\.Generator or None, got"):
+        law.draw(3.0, (3,))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"size must be an integer or None, got 2\.0"):
         law.draw(None, (3,), size=2.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="size must be at least 0, got -1"):

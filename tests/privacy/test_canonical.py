@@ -197,7 +197,7 @@ def test_nothing_overflows(epsilon: float) -> None:
         (lambda: tradeoff([0.5, 0.5], [0.5, 0.5]).canonical_noise(), ValueError, "must differ from 1 - alpha"),
         (lambda: Tulap(1.0).cdf([0.0, math.nan]), ValueError, "x must not be NaN, but entry 1 is"),
         (lambda: Tulap(1.0).ppf(1.1), ValueError, "q must lie between 0 and 1"),
-        (lambda: Tulap(1.0).rvs(3, rng=7), TypeError, "rng must be a numpy.random.Generator or None"),  # type: ignore[arg-type]
+        (lambda: Tulap(1.0).rvs(3, rng=7.0), TypeError, "rng must be an integer seed"),  # type: ignore[arg-type]
         (lambda: Tulap(1.0).cdf("a"), TypeError, "x must hold integers or real numbers"),
     ],
 )
