@@ -40,9 +40,10 @@ def semi_adjacency_of_tables(tables: Ints) -> tuple[int, int]:
     for u in tables:
         change = u - tables
         half = np.abs(change).sum(axis=1) // 2
-        # Tables further away than the closest one with a record in y, by more than the two brackets, do not count.
+        # The closest table with a record in y has distance half + 2 at most, the two brackets included. A table whose half is
+        # larger by 2 has no smaller one, brackets or not; one that is larger by 1 may (a record that moves, not an exchange).
         closest = np.array([half[holds[:, y]].min() for y in possible])
-        near = np.flatnonzero(half <= closest.max() + 2)
+        near = np.flatnonzero(half <= closest.max() + 1)
         half, change, held = half[near], change[near], holds[near]
         own = np.flatnonzero(u > 0)
         start = half[:, None] + (change[:, own] <= 0)

@@ -23,6 +23,8 @@ NEGLIGIBLE = 1e-300  # relative to the mode; the laws are log-concave, so that a
 _MAX_LOG_ODDS = 600.0
 """Odds are taken within exp(+-600): with counts below 2**53 no more than 1e-180 of the mass is then away from the end."""
 _FIRST_CHUNK = 256
+_MOST = 2**21
+"""Masses on either side of the mode. Margins of 10 thousand million records have 1e6; with this many a p-value takes seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +102,12 @@ def _outwards(length: int, ratio: Callable[[Floats], Floats], negligible: float)
     found: list[Floats] = []
     last, done, chunk = 1.0, 0, _FIRST_CHUNK
     while done < length and last > negligible:
+        if done >= _MOST:
+            raise NotImplementedError(
+                f"the law of the count given the margins spreads over more than {_MOST:,} numbers on one side of its mode: these are "
+                "margins of some 10**11 records, for which the sum is too long and no expansion is known here. Margins of 10**10 "
+                "records take seconds"
+            )
         size = min(chunk, length - done)
         product = last * np.cumprod(ratio(np.arange(done, done + size, dtype=np.float64)))
         found.append(product)

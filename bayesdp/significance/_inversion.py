@@ -18,6 +18,8 @@ from bayesdp.significance._noise import Noise
 __all__ = ["ALTERNATIVES", "FOR_LEVELS", "NoisyCount", "finite_statistic"]
 
 ALTERNATIVES: Final = ("greater", "less", "two-sided")
+_COMMON = 1e-12
+_UNIFORM = 1e-6  # what rounding of the statistic may do to a p-value
 _WIDEST = 600.0  # log odds beyond which all mass is at the end, as in the families
 FOR_LEVELS = 1e-30
 """Masses below this share of the largest have no say in p-values that are compared with 1 - level >= 1e-16."""
@@ -59,11 +61,33 @@ class NoisyCount:
 
     def pvalue(self, log_odds: float, alternative: str) -> float:
         """p-value; two-sided is twice the smaller one, exact because the noise is continuous."""
+        self._check_resolution(log_odds)
         if alternative == "greater":
-            return self.greater(log_odds)
+            return self._precise(self.greater, log_odds)
         if alternative == "less":
-            return self.less(log_odds)
-        return min(1.0, 2.0 * min(self.greater(log_odds), self.less(log_odds)))
+            return self._precise(self.less, log_odds)
+        return min(1.0, 2.0 * min(self._precise(self.greater, log_odds), self._precise(self.less, log_odds)))
+
+    def _precise(self, tail: Callable[[float, float], float], log_odds: float) -> float:
+        """A tail with all its digits. What `FOR_LEVELS` leaves out, below 1e-30 for each of some millions, is nothing to most."""
+        rough = tail(log_odds, FOR_LEVELS)
+        return rough if rough > _COMMON else tail(log_odds, NEGLIGIBLE)
+
+    def _check_resolution(self, log_odds: float) -> None:
+        """Refuse noise so narrow that the statistic, a binary64 number, cannot carry it: its p-value would not be uniform.
+
+        The statistic is known to one spacing s of numbers of its size. That moves the p-value by at most the largest mass times
+        what noise and whole numbers can put into an interval of length s, ``P(|N| < s / 2) + s``.
+        """
+        largest = float(np.max(self.family.masses(log_odds, FOR_LEVELS).weights))
+        spacing = float(np.spacing(max(abs(self.statistic), float(self.family.high), 1.0)))
+        error = largest * (1.0 - 2.0 * float(self.noise.cdf(-0.5 * spacing)) + spacing)
+        if error > _UNIFORM and self.family.low < self.family.high:
+            raise ValueError(
+                f"the noise {self.noise!r} is too narrow for the statistic {self.statistic!r}: binary64 numbers of this size are "
+                f"{spacing:.1e} apart, so that the p-value could be off by {error:.1e}. Noise that narrow protects nothing: test "
+                "without privacy"
+            )
 
     def bounds(self, level: float, alternative: str) -> tuple[float, float]:
         """Log odds with a p-value above ``1 - level``; infinite ends where no odds are ruled out."""

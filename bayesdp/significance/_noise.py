@@ -14,7 +14,15 @@ from bayesdp.noise.base import Floats
 from bayesdp.privacy._tradeoff_laws import ApproximateDP, GaussianDP
 from bayesdp.privacy.tradeoffs import TradeOff
 
-__all__ = ["DiscreteGaussianNoise", "LaplaceNoise", "LaplaceSumNoise", "Noise", "checked_tradeoff", "in_words"]
+__all__ = [
+    "DiscreteGaussianNoise",
+    "LaplaceNoise",
+    "LaplaceSumNoise",
+    "Noise",
+    "WiderNoise",
+    "checked_tradeoff",
+    "in_words",
+]
 
 _MAX_SCALE = 1e5  # of a discrete Gaussian: its table of tails then has four million entries
 _FAR = 1e300
@@ -73,6 +81,24 @@ class LaplaceNoise:
         at = np.asarray(x, dtype=np.float64) / self.b
         low = 0.5 * np.exp(-np.abs(at))
         return np.where(at <= 0.0, low, 1.0 - low)
+
+
+@dataclass(frozen=True)
+class WiderNoise:
+    """Noise times a number.
+
+    Parameters
+    ----------
+    noise : Noise
+    factor : float
+    """
+
+    noise: Noise
+    factor: float
+
+    def cdf(self, x: npt.ArrayLike) -> Any:
+        """Distribution function."""
+        return self.noise.cdf(np.asarray(x, dtype=np.float64) / self.factor)
 
 
 @dataclass(frozen=True)

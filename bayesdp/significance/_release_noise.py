@@ -8,16 +8,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from bayesdp import noise as laws
 from bayesdp.invariants import Invariants
 from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp
-from bayesdp.significance._noise import DiscreteGaussianNoise, LaplaceNoise, LaplaceSumNoise, Noise, in_words
+from bayesdp.significance._noise import (
+    DiscreteGaussianNoise,
+    LaplaceNoise,
+    LaplaceSumNoise,
+    Noise,
+    WiderNoise,
+    in_words,
+)
 
-__all__ = ["CornerNoise", "corner_noise"]
+__all__ = ["CornerNoise", "cell_noise", "corner_noise"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ def corner_noise(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
         if law.support == "integers":
             why = (
                 "its noise is independent in each cell, so that all four noisy counts are informative and no one number "
-                "carries their noise"
+                "carries their noise (a release of one cell alone has a test)"
             )
         else:
             why = "the law of its corner is not known here"
@@ -76,17 +83,13 @@ def _canonical(tradeoff: TradeOff, *, integer: bool = False) -> CornerNoise:
     return CornerNoise(tradeoff.canonical_noise(), in_words(tradeoff), True, integer)
 
 
-def _lattice_laplace(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    """``P(j)`` falls by ``exp(-epsilon ||(1, -1, -1, 1)||)`` a step; with the uniform that is Tulap noise."""
-    assert isinstance(law, laws.LatticeLaplace)
-    length = 4.0 if law.norm == "l1" else 2.0
-    return _canonical(approximate_dp(length * law.epsilon), integer=True)
-
-
 def _lattice_gaussian(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
     """``exp(-||z||**2 / 2 sigma**2) = exp(-j**2 / (2 (sigma / 2)**2))``."""
     assert isinstance(law, laws.LatticeGaussian)
-    scale = 0.5 * law.sigma
+    return _integer_gaussian(0.5 * law.sigma)
+
+
+def _integer_gaussian(scale: float) -> CornerNoise:
     words = f"the trade-off between a discrete Gaussian of scale {scale:.10g} and the same shifted by 1"
     return CornerNoise(DiscreteGaussianNoise(scale), words, True, integer=True)
 
@@ -105,16 +108,27 @@ def _laplace_of(scale: float) -> CornerNoise:
     return CornerNoise(LaplaceNoise(scale), words, canonical=False)
 
 
-def _extended_laplace(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    """One orthonormal coordinate, (1, -1, -1, 1) / 2: half of it is the corner."""
-    assert isinstance(law, laws.ExtendedLaplace)
-    return _laplace_of(0.5 * law.b)
+def _lattice_laplace(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
+    """``P(j)`` falls by ``exp(-epsilon ||(1, -1, -1, 1)||)`` a step; with the uniform that is Tulap noise."""
+    assert isinstance(law, laws.LatticeLaplace)
+    length = 4.0 if law.norm == "l1" else 2.0
+    return _canonical(approximate_dp(length * law.epsilon), integer=True)
 
 
-def _k_norm(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    """In one dimension the norm is ``|c| / max |vertex|``, c the orthonormal coordinate."""
-    assert isinstance(law, laws.KNorm)
-    return _laplace_of(0.5 * float(np.max(np.abs(law.vertices))) / law.epsilon)
+def _rate(law: laws.NoiseLaw, invariants: Invariants) -> float:
+    """The loss of one move, ``epsilon ||(1, -1, -1, 1)||``: every norm is linear along a line, whatever its unit ball."""
+    zero, move = np.zeros((2, 2), dtype=np.int64), np.array([[1, -1], [-1, 1]])
+    return law.logp(zero, zero, invariants) - law.logp(move, zero, invariants)
+
+
+def _norm(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
+    """Density ``exp(-epsilon ||u (1, -1, -1, 1)||)`` of the corner u: Laplace."""
+    return _laplace_of(1.0 / _rate(law, invariants))
+
+
+def _lattice_norm(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
+    """The same on whole numbers: two-sided geometric, and with the uniform Tulap noise."""
+    return _canonical(approximate_dp(_rate(law, invariants)), integer=True)
 
 
 def _projected_laplace(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
@@ -127,10 +141,68 @@ def _projected_laplace(law: laws.NoiseLaw, invariants: Invariants) -> CornerNois
 
 _KNOWN: Final[dict[type[laws.NoiseLaw], Callable[[laws.NoiseLaw, Invariants], CornerNoise]]] = {
     laws.LatticeLaplace: _lattice_laplace,
+    laws.LatticeKNorm: _lattice_norm,
     laws.LatticeGaussian: _lattice_gaussian,
     laws.ProjectedGaussian: _gaussian,
     laws.CorrelatedGaussian: _gaussian,
-    laws.ExtendedLaplace: _extended_laplace,
-    laws.KNorm: _k_norm,
+    laws.ExtendedLaplace: _norm,
+    laws.KNorm: _norm,
+    laws.SemiKNorm: _norm,
+    laws.SubspaceNorm: _norm,
     laws.ProjectedLaplace: _projected_laplace,
+}
+
+
+def cell_noise(law: laws.NoiseLaw) -> CornerNoise:
+    """Work out the noise of one cell that was published alone, the margins being exact (paper 003, Theorem 37).
+
+    Raises
+    ------
+    NotImplementedError
+        If the law is not one of independent noise, or not known here.
+    """
+    if type(law) not in _ALONE:
+        known = ", ".join(own.name for own in _ALONE)
+        raise NotImplementedError(
+            f"there is no test of a cell released with the law {law.name!r}; laws with one are {known}. Fit a model instead and "
+            "look at the posterior odds ratio"
+        )
+    return _ALONE[type(law)](law)
+
+
+def _tulap(law: laws.NoiseLaw) -> CornerNoise:
+    """Canonical for what one record changes: with another sensitivity the noise is too wide or too narrow for a move."""
+    assert isinstance(law, laws.Tulap)
+    f = approximate_dp(law.epsilon, law.delta)
+    if law.sensitivity == 1.0:
+        return _canonical(f)
+    words = f"{law.sensitivity:.10g} times noise that is canonical for {in_words(f)}"
+    return CornerNoise(WiderNoise(f.canonical_noise(), law.sensitivity), words, canonical=False)
+
+
+def _discrete_laplace(law: laws.NoiseLaw) -> CornerNoise:
+    assert isinstance(law, laws.DiscreteLaplace)
+    return _canonical(approximate_dp(1.0 / _only(law.b)), integer=True)
+
+
+def _discrete_gaussian(law: laws.NoiseLaw) -> CornerNoise:
+    assert isinstance(law, laws.DiscreteGaussian)
+    return _integer_gaussian(_only(law.sigma))
+
+
+def _projected_gaussian(law: laws.NoiseLaw) -> CornerNoise:
+    """A single answer has one dimension: nothing is projected away."""
+    assert isinstance(law, laws.ProjectedGaussian)
+    return _canonical(gaussian_dp(1.0 / law.sigma))
+
+
+def _only(scale: Any) -> float:
+    return float(np.asarray(scale, dtype=np.float64).reshape(-1)[0])
+
+
+_ALONE: Final[dict[type[laws.NoiseLaw], Callable[[laws.NoiseLaw], CornerNoise]]] = {
+    laws.Tulap: _tulap,
+    laws.DiscreteLaplace: _discrete_laplace,
+    laws.DiscreteGaussian: _discrete_gaussian,
+    laws.ProjectedGaussian: _projected_gaussian,
 }

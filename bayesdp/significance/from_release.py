@@ -11,10 +11,11 @@ import numpy as np
 
 from bayesdp._validate import Seed, generator_of, shown
 from bayesdp.frames import Frame
+from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.significance._families import Hypergeometric
 from bayesdp.significance._inversion import NoisyCount
-from bayesdp.significance._release_noise import CornerNoise, corner_noise
+from bayesdp.significance._release_noise import CornerNoise, cell_noise, corner_noise
 from bayesdp.significance.odds_ratio import OddsRatioResult, margins, result_of
 
 __all__ = [
@@ -68,13 +69,18 @@ def odds_ratio_test_from_release(
     ======================  ==================================  ==========================================  ====
     lattice Laplace, l1     geometric, plus the uniform: Tulap  (4 epsilon, 0)-DP                           yes
     lattice Laplace, l2     geometric, plus the uniform: Tulap  (2 epsilon, 0)-DP                           yes
+    lattice K-norm          geometric, plus the uniform: Tulap  (epsilon ||(1, -1, -1, 1)||_K, 0)-DP        yes
     lattice Gaussian        discrete Gaussian plus the uniform  the trade-off of that law and its shift     yes
     Gaussian (Semi-DP,      normal, standard deviation s        1/s-GDP                                     yes
     projected, correlated)
-    K-norm, extended        Laplace                             not canonical: exact size, less power       no
+    K-norm, any norm        Laplace                             not canonical: exact size, less power       no
+    (Semi-DP), extended
     Laplace
     projected Laplace       sum of four Laplace variables       not canonical: exact size, less power       no
     ======================  ==================================  ==========================================  ====
+
+    Where one cell alone was published, with independent noise and both margins exact (Theorem 37 as a mechanism), its noise is
+    that of the corner: Tulap and normal noise are canonical; discrete Laplace and discrete Gaussian noise are, with the uniform.
 
     For integer laws an independent U(-1/2, 1/2) is added: it stands for the randomisation of a discrete test, without
     which no test has exactly the size asked for. It makes the p-value random, so it is drawn once and kept in the result
@@ -83,7 +89,7 @@ def odds_ratio_test_from_release(
     Parameters
     ----------
     release : Release
-        Of a 2 x 2 table, one measurement of the cells under a law of the table above.
+        Of a 2 x 2 table, one measurement: of the cells under a law of the table above, or of one cell alone.
     alternative : {"greater", "less", "two-sided"}
         Of the odds ratio of the population, ``x11 x22 / (x12 x21)``.
     null : float, default 1
@@ -141,10 +147,15 @@ def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> Noi
     if not isinstance(given, Release):
         raise TypeError(f"release must be a Release, got {type(given).__name__}")
     _check_table(release)
-    if len(release.measurements) != 1 or not release.measurements[0].query.is_identity:
+    own = release.measurements[0] if len(release.measurements) == 1 else None
+    alone = None if own is None or own.query.is_identity else _single_cell(own.query)
+    if own is None or (alone is None and not own.query.is_identity):
         told = shown(release.measurements) if release.measurements else "none"
-        raise ValueError(f"the test needs a release with one noisy measurement of the cells, and this one has {told}")
-    own = release.measurements[0]
+        raise ValueError(
+            f"the test needs a release with one noisy measurement, of the cells or of one cell alone, and this one has {told}"
+        )
+    if alone is not None:
+        return _from_cell(release, alone, cell)
     under = own.invariants or release.invariants
     if own.law.support != "integers" and not _leaves_one_move(under):
         raise ValueError(
@@ -156,6 +167,26 @@ def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> Noi
     totals = (int(point[row].sum()), int(point[1 - row].sum()))
     family = margins(totals, int(point[:, column].sum()))
     published = float(own.values[row, column])
+    return NoisyCorner(published, family, noise, release.frame.cell_name(2 * row + column))
+
+
+def _single_cell(query: Query) -> int | None:
+    """The cell that a query of one answer consists of."""
+    rows = query.matrix
+    if rows.shape[0] != 1 or rows.nnz != 1 or rows.data[0] != 1:
+        return None
+    return int(rows.indices[0])
+
+
+def _from_cell(release: Release, measured: int, cell: Mapping[str, Any] | None) -> NoisyCorner:
+    """What one noisy cell says of the corner: both lie on the line (+1, -1, -1, +1), and the noise is symmetric."""
+    own = release.measurements[0]
+    noise = cell_noise(own.law)
+    row, column = corner_position(release.frame, cell)
+    point = release.fiber.find_point()
+    family = margins((int(point[row].sum()), int(point[1 - row].sum())), int(point[:, column].sum()))
+    sign = _MOVE[row, column] * int(_MOVE.reshape(-1)[measured])
+    published = float(point[row, column] + sign * (float(own.values.reshape(-1)[0]) - point.reshape(-1)[measured]))
     return NoisyCorner(published, family, noise, release.frame.cell_name(2 * row + column))
 
 

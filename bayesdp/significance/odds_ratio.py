@@ -54,8 +54,9 @@ class OddsRatioResult:
     tradeoff : str
         The trade-off function f in words: how hard it is to tell two tables that differ by one move (+1, -1, -1, +1).
     optimal : bool
-        Whether the noise is canonical for f, and the alternative one-sided: then the test that rejects for small p is
-        uniformly most powerful among the unbiased tests that satisfy Semi-DP with f. No two-sided p-value is called that.
+        Whether the noise is canonical for f, the alternative one-sided, and the table not determined by its margins: then the
+        test that rejects for small p is uniformly most powerful among the unbiased tests that satisfy Semi-DP with f. No
+        two-sided p-value is called that.
     cell : str or None
         Labels of the corner x11, where a labelled release was tested.
     published : float or None
@@ -144,8 +145,19 @@ class OddsRatioResult:
         return _rule("noisy-two-sided", alpha, self.null, family, self.noise, self.tradeoff)
 
     @property
+    def determined(self) -> bool:
+        """Whether the margins leave a single table: then nothing published says anything about the odds ratio."""
+        family = self._count.family
+        return family.low == family.high
+
+    @property
     def claim(self) -> str:
         """What the test is, in a sentence."""
+        if self.determined:
+            return (
+                f"no test of the odds ratio: the margins determine the table (the corner is {self._count.family.low}), whatever the "
+                "odds ratio; the p-value compares the noise with its own law, and every odds ratio has the same one"
+            )
         if self.optimal:
             return (
                 f"uniformly most powerful among the unbiased tests that satisfy Semi-DP with f of {self.tradeoff} "
@@ -225,7 +237,7 @@ def result_of(
     _validate.choice(alternative, ALTERNATIVES, "alternative")
     ratio = _validate.positive_real(null, "null")
     pvalue = NoisyCount(statistic, family, noise).pvalue(math.log(ratio), alternative)
-    optimal = canonical and alternative != "two-sided"
+    optimal = canonical and alternative != "two-sided" and family.low < family.high
     rows = (family.r1, family.r2)
     return OddsRatioResult(statistic, pvalue, alternative, ratio, rows, family.c1, noise, tradeoff, optimal, **kept)
 

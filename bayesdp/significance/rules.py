@@ -21,6 +21,7 @@ __all__ = ["Rule", "solve"]
 type Form = Literal["greater", "less", "umpu-two-sided", "noisy-two-sided"]
 
 _NEGLIGIBLE = 1e-30  # masses below this share of the largest, times alpha, have no say in size and unbiasedness
+_SIZE_ERROR = 1e-7  # of alpha: an error of the size that is no longer rounding
 _TOLERANCE = 4.0 * float(np.finfo(float).eps)
 
 
@@ -202,11 +203,8 @@ def rejection(form: Form, noise: Noise, at: Floats, half_width: float) -> Floats
     return np.asarray(found, dtype=np.float64)
 
 
-def solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Noise) -> tuple[int, float, float]:
-    """Anchor, offset and half-width of the test of a given size; for two-sided forms unbiased as well.
-
-    Unbiased: the power has derivative 0 at the null, ``E (X - E X) phi(X) = 0``.
-    """
+def _solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Noise) -> tuple[int, float, float]:
+    """Find the roots. Unbiased: the power has derivative 0 at the null, ``E (X - E X) phi(X) = 0``."""
     law = family.masses(log_odds, _NEGLIGIBLE * alpha)
     if form in ("greater", "less"):
         sign = 1.0 if form == "greater" else -1.0
@@ -231,6 +229,25 @@ def solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Nois
 
     offset = _root(lambda k: -lean(k), width=max(1.0, 0.1 * law.weights.size))
     return anchor, offset, _half_width(form, alpha, law, noise, anchor, offset)
+
+
+def solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Noise) -> tuple[int, float, float]:
+    """Anchor, offset and half-width of the test of a given size; for two-sided forms unbiased as well.
+
+    Raises
+    ------
+    ValueError
+        If binary64 numbers are too far apart for a threshold of this size: the noise is too narrow.
+    """
+    anchor, offset, half_width = _solve(form, alpha, log_odds, family, noise)
+    law = family.masses(log_odds, _NEGLIGIBLE * alpha)
+    size = law.expectation(rejection(form, noise, law.points - float(anchor) - offset, half_width))
+    if abs(size - alpha) > _SIZE_ERROR * alpha:
+        raise ValueError(
+            f"the noise {noise!r} is too narrow for binary64 thresholds: the test would have size {size:.4g} and not {alpha:g}. "
+            "Noise that narrow protects nothing: test without privacy"
+        )
+    return anchor, offset, half_width
 
 
 def _half_width(form: Form, alpha: float, law: Masses, noise: Noise, anchor: int, offset: float) -> float:

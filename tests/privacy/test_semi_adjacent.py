@@ -99,6 +99,17 @@ def test_definition_13_by_all_databases(name: str) -> None:
     assert len(seen) > 1 or name == "the total"
 
 
+@pytest.mark.parametrize("counts", [[1, 1, 1], [2, 0, 1], [0, 3, 0], [4, 1, 0, 0], [1, 1, 1, 1]], ids=str)
+def test_listed_tables_that_differ_by_a_single_record(counts: list[int]) -> None:
+    """A record that moves alone: closer than an exchange of two, though the table itself holds both values already."""
+    table = np.array(counts)
+    frame = {"value": list(range(len(counts)))}
+    tables = enumerate_fiber(fiber_of(table, Totals(frame))).reshape(-1, table.size)
+    expected = of_databases(table, (Totals(frame),))
+    assert (*semi_adjacency_of_tables(tables), *nearest_databases(tables)) == expected
+    assert expected[:2] == (1, 1)
+
+
 def test_the_databases_of_example_3() -> None:
     # Three persons, 0 or 1 each: two of them have 1; none has.
     frame = {"value": [0, 1]}

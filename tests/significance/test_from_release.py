@@ -13,7 +13,7 @@ from scipy.stats import kstest, laplace, norm
 import bayesdp as bdp
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy.canonical import GaussianNoise, Tulap
-from bayesdp.privacy.tradeoffs import approximate_dp, tradeoff
+from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release
 from bayesdp.significance._noise import DiscreteGaussianNoise, LaplaceNoise, LaplaceSumNoise
 
@@ -35,6 +35,14 @@ LAWS: list[tuple[NoiseLaw, bool]] = [
     (bdp.noise.ExtendedLaplace(2.5), False),
     (bdp.noise.ProjectedLaplace(2.5), False),
     (bdp.noise.KNorm(0.5, [[1.3]]), False),
+    # One of each pair v, -v is listed, and it may be the negative one.
+    (bdp.noise.KNorm(0.5, [[-2.6]]), False),
+    (bdp.noise.SemiKNorm(0.7, 2), False),
+    (bdp.noise.LatticeKNorm(0.7, 2), True),
+    (bdp.noise.LatticeKNorm(0.4, vertices=[[[-1, 1], [1, -1]]]), True),
+    (bdp.noise.SubspaceNorm(0.3, "l1"), False),
+    (bdp.noise.SubspaceNorm(0.3, "l2"), False),
+    (bdp.noise.SubspaceNorm(0.3, "linf"), False),
 ]
 
 
@@ -73,11 +81,12 @@ def test_the_mass_or_density_of_the_corner_is_that_of_the_law(law: NoiseLaw, can
 
 
 def test_the_noise_and_the_trade_off_are_named() -> None:
-    found = {str(law): odds_ratio_test_from_release(released(law, 3)) for law, _ in LAWS}
-    assert [type(own.noise) for own in found.values()] == [
+    found = [odds_ratio_test_from_release(released(law, 3)) for law, _ in LAWS]
+    assert [type(own.noise) for own in found] == [
         Tulap, Tulap, DiscreteGaussianNoise, GaussianNoise, GaussianNoise, LaplaceNoise, LaplaceSumNoise, LaplaceNoise,
+        LaplaceNoise, LaplaceNoise, Tulap, Tulap, LaplaceNoise, LaplaceNoise, LaplaceNoise,
     ]  # fmt: skip
-    words = [own.tradeoff for own in found.values()]
+    words = [own.tradeoff for own in found]
     assert words[0] == "(0.8, 0)-DP"  # 4 epsilon
     assert words[1] == "(0.6, 0)-DP"  # 2 epsilon
     assert "discrete Gaussian of scale 1.5" in words[2]
@@ -87,8 +96,13 @@ def test_the_noise_and_the_trade_off_are_named() -> None:
     assert "(0.8, 0)-DP" in words[5]
     assert "scale 0.625" in words[6]
     assert "scale 1.3" in words[7]
-    assert "most powerful" in next(iter(found.values())).claim
-    assert "not canonical" in list(found.values())[-1].claim
+    assert "scale 2.6" in words[8]
+    assert "(0.7, 0)-DP" in words[9]  # the 2x2 move is the unit of the norm
+    assert words[10] == "(0.7, 0)-DP"
+    assert words[11] == "(0.4, 0)-DP"
+    assert ["(1.2, 0)-DP" in words[12], "(0.6, 0)-DP" in words[13], "(0.3, 0)-DP" in words[14]] == [True] * 3
+    assert "most powerful" in found[0].claim
+    assert "not canonical" in found[-1].claim
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.5, 6.0])
@@ -181,7 +195,12 @@ def test_releases_that_cannot_be_tested_are_refused_with_the_reason() -> None:
     ]
     same = bdp.LinearQuery(TABLE, np.eye(4, dtype=int), names=list("abcd"))
     asked = bdp.Release.from_published(TABLE, [bdp.Measured(same, TABLE.values.reshape(-1), independent)], EXACT)
-    cases.append((asked, ValueError, "one noisy measurement of the cells"))
+    cases.append((asked, ValueError, "one noisy measurement, of the cells or of one cell alone"))
+    doubled = bdp.LinearQuery(TABLE, [[2, 0, 0, 0]], names=["twice"])
+    twice = bdp.Release.from_published(TABLE, [bdp.Measured(doubled, [24.0], independent)], EXACT)
+    cases.append((twice, ValueError, "one noisy measurement, of the cells or of one cell alone"))
+    clipped = bdp.noise.BoundaryInflatedDiscreteLaplace(2.0, (0.0, 50.0))
+    cases.append((alone(clipped, 12, 0), NotImplementedError, "no test of a cell released with the law"))
     bound = bdp.Exact(bdp.Totals(TABLE), 100, "<=")
     cases.append((refused(TABLE, independent, [*EXACT, bound]), ValueError, "bounds"))
     total = bdp.Exact(bdp.Identity(TABLE), TABLE)
@@ -195,6 +214,65 @@ def test_releases_that_cannot_be_tested_are_refused_with_the_reason() -> None:
         odds_ratio_test_from_release(released(LAWS[0][0], 1), "more")
     with pytest.raises(NotImplementedError, match="scale 500000"):
         odds_ratio_test_from_release(released(bdp.noise.LatticeGaussian(1e6), 1))
+
+
+def alone(law: NoiseLaw, value: float, cell: int) -> bdp.Release:
+    """One noisy cell, and both margins exact."""
+    corner = bdp.LinearQuery(TABLE, np.eye(4, dtype=int)[cell : cell + 1], names=["cell"])
+    return bdp.Release.from_published(TABLE, [bdp.Measured(corner, [value], law)], EXACT)
+
+
+@pytest.mark.parametrize(
+    ("law", "tradeoff"),
+    [
+        (bdp.noise.Tulap(0.9, 0.01), approximate_dp(0.9, 0.01)),
+        (bdp.noise.DiscreteLaplace(1.25), approximate_dp(0.8)),
+        (bdp.noise.ProjectedGaussian(2.0), gaussian_dp(0.5)),
+    ],
+    ids=str,
+)
+def test_a_cell_alone_is_the_mechanism_of_theorem_37(law: NoiseLaw, tradeoff: TradeOff) -> None:
+    """The same p-value as of the corner itself, whichever cell was published, and draws of the law are the noise."""
+    result = odds_ratio_test_from_release(alone(law, 15, 0), rng=3)
+    direct = odds_ratio_test(15 + (result.uniform or 0.0), rows=(42, 42), column=37, tradeoff=tradeoff)
+    assert result.pvalue == direct.pvalue
+    assert result.optimal
+    drawn = (
+        np.asarray(law.draw(np.random.default_rng(6), (1,), 4000, bdp.Invariants((), {"cell": [0]})))
+        .reshape(-1)
+        .astype(float)
+    )
+    if law.integer:
+        drawn += np.random.default_rng(7).random(4000) - 0.5
+    assert kstest(drawn, result.noise.cdf).pvalue > 1e-4  # false alarms: one in 10,000 for each law
+    # 3 too many in one cell is 3 too few in its neighbours: x12 = 30 and x21 = 25 in truth, x22 = 17.
+    for cell, published in ((1, 27), (2, 22), (3, 20)):
+        other = odds_ratio_test_from_release(alone(law, published, cell), rng=3)
+        assert (other.published, other.rows, other.column) == (15.0, (42, 42), 37)
+        assert other.pvalue == pytest.approx(result.pvalue, rel=1e-12)
+
+
+def test_a_cell_alone_with_discrete_gaussian_or_wider_tulap_noise() -> None:
+    gaussian = odds_ratio_test_from_release(alone(bdp.noise.DiscreteGaussian(2.0), 15, 0), rng=1)
+    assert gaussian.noise == DiscreteGaussianNoise(2.0)
+    assert gaussian.optimal
+    wide = odds_ratio_test_from_release(alone(bdp.noise.Tulap(1.0, 0.0, sensitivity=3.0), 15, 0))
+    assert not wide.optimal
+    assert "3 times noise that is canonical for (1, 0)-DP" in wide.claim
+    drawn = bdp.noise.Tulap(1.0, 0.0, sensitivity=3.0).draw(np.random.default_rng(2), (4000,))
+    assert kstest(drawn, wide.noise.cdf).pvalue > 1e-4
+
+
+def test_margins_that_determine_the_table_are_said_to_do_so() -> None:
+    """Whatever is published, and whatever the odds ratio: nothing is most powerful where there is nothing to find."""
+    for rows, column in (((12, 0), 5), ((3, 4), 0), ((3, 4), 7)):
+        result = odds_ratio_test(2.5, rows=rows, column=column, tradeoff=approximate_dp(1.0))
+        assert result.determined
+        assert not result.optimal
+        assert "the margins determine the table" in result.claim
+        assert result.confidence_interval(0.9) in ((0.0, math.inf), (math.inf, math.inf))
+        assert "most powerful" not in result.claim
+    assert not odds_ratio_test(2.5, rows=(12, 1), column=5, tradeoff=approximate_dp(1.0)).determined
 
 
 def test_noise_drawn_under_other_invariants_is_refused() -> None:

@@ -10,7 +10,8 @@ import xarray as xr
 from scipy.stats import fisher_exact
 
 import bayesdp as bdp
-from bayesdp.significance import odds_ratio_test_from_release, posterior_odds_ratio
+from bayesdp.privacy.tradeoffs import approximate_dp
+from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release, posterior_odds_ratio
 from bayesdp.significance.from_release import noisy_corner, pvalue_limits
 
 LABELS = {"sex": ["men", "women"], "admission": ["yes", "no"]}
@@ -78,7 +79,10 @@ def test_the_test_of_the_release_is_beside_it_and_not_drawn_twice() -> None:
 @pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
 def test_limits_of_the_p_value_over_the_uniform(alternative: str) -> None:
     own = release(bdp.noise.LatticeLaplace(0.25))
-    for null in (1.0, 3.0, 8.0):
+    # At the median-unbiased estimate the uniform moves the statistic past the null's median: p rises to 1 and falls again.
+    middle = odds_ratio_test(8.0, rows=(10, 8), column=9, tradeoff=approximate_dp(1.0)).confidence_interval(0.5).low
+    beyond = []
+    for null in (1.0, 3.0, 8.0, 0.7 * middle, middle, 1.5 * middle, 1e3):
         low, high = pvalue_limits(noisy_corner(own), alternative, null)
         p = [
             odds_ratio_test_from_release(own, alternative, null, rng=np.random.default_rng(i)).pvalue for i in range(60)
@@ -86,6 +90,9 @@ def test_limits_of_the_p_value_over_the_uniform(alternative: str) -> None:
         assert low <= min(p)
         assert max(p) <= high
         assert (low, high) == pytest.approx((min(p), max(p)), abs=0.05)
+        beyond.append(high == 1.0)
+    assert any(beyond) == (alternative == "two-sided")  # a null on either side of it
+    assert not all(beyond)
     smooth = pvalue_limits(noisy_corner(release(bdp.noise.ProjectedGaussian(2.0))), alternative, 1.0)
     assert smooth[0] == smooth[1]
 

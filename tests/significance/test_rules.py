@@ -40,6 +40,40 @@ def masses(margins: tuple[int, int, int], odds_ratio: float) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
+def test_noise_that_binary64_cannot_carry_is_refused_and_wider_noise_has_its_size() -> None:
+    """Sizes are held against binomial coefficients in every case that is answered; 0.0849 for 0.05 was not."""
+    margins, answered = (12, 8, 10), []
+    for mu in (1e2, 1e4, 1e6, 1e8, 1e10, 1e12, 1e16):
+        try:
+            rules = every_rule(0.05, margins, gaussian_dp(mu))
+        except ValueError:
+            with pytest.raises(ValueError, match="too narrow for binary64 thresholds"):
+                every_rule(0.05, margins, gaussian_dp(mu))
+            with pytest.raises(ValueError, match="too narrow for the statistic 8"):
+                odds_ratio_test(8.0, rows=margins[:2], column=margins[2], tradeoff=gaussian_dp(mu))
+            continue
+        answered.append(mu)
+        for rule in rules:
+            assert masses(margins, 1.0) @ rule.probability(corners(margins)) == pytest.approx(0.05, rel=1e-6)
+        odds_ratio_test(8.0, rows=margins[:2], column=margins[2], tradeoff=gaussian_dp(mu))
+    assert answered[:4] == [1e2, 1e4, 1e6, 1e8]
+    assert 1e12 not in answered
+    # Tulap noise is never narrower than a uniform number.
+    for rule in every_rule(0.05, margins, approximate_dp(1e4)):
+        assert rule.size == pytest.approx(0.05, rel=1e-9)
+
+
+def test_margins_too_large_for_the_sum_are_refused_before_the_memory_is_gone() -> None:
+    half = 2**50
+    with pytest.raises(NotImplementedError, match="more than 2,097,152 numbers on one side of its mode"):
+        odds_ratio_test(half / 2 + 0.3, rows=(half, half), column=half, tradeoff=approximate_dp(1.0))
+    # The same number of records with a small column is no trouble: the corner then has few values. Binomial to nine digits.
+    few = odds_ratio_test(7.0, rows=(half, half), column=10, tradeoff=gaussian_dp(3.0))
+    chance = np.array([math.comb(10, k) for k in range(11)]) / 2**10
+    tails = gaussian_dp(3.0).canonical_noise().cdf(np.arange(11) - 7.0)
+    assert few.pvalue == pytest.approx(chance @ tails, rel=1e-9)
+
+
 @pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
 @pytest.mark.parametrize("margins", MARGINS, ids=str)
 @pytest.mark.parametrize("alpha", [1e-6, 0.05, 0.4, 0.97])
