@@ -13,7 +13,7 @@ from pytensor.graph.traversal import walk
 from bayesdp.distributions.exact_answers import OFF_FIBER
 from bayesdp.distributions.tulap import Tulap, TulapRV
 
-__all__ = ["TulapOfCounts"]
+__all__ = ["TulapOfCounts", "are_free"]
 
 
 class TulapOfCountsRV(TulapRV):
@@ -33,10 +33,10 @@ class TulapOfCounts(Tulap):
     def logp(value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:  # PyMC passes the value here
         """Log-density."""
         density = Tulap.logp(value, mu, epsilon, delta)
-        return pt.maximum(density, OFF_FIBER) if _are_free(mu) else density
+        return pt.maximum(density, OFF_FIBER) if are_free(mu) else density
 
 
-def _are_free(mu: Any) -> bool:
+def are_free(mu: Any) -> bool:
     """Whether answers are of counts that are being sampled, rather than given."""
 
     def inputs(variable: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from bayesdp import distributions, noise
 from bayesdp.distributions._parameters import is_discrete
+from bayesdp.distributions.canonical_of_counts import CanonicalOfCounts
 from bayesdp.distributions.tulap_of_counts import TulapOfCounts
 from bayesdp.invariants import Invariants
 from bayesdp.noise import NoiseLaw
@@ -63,10 +65,15 @@ def add_likelihood(
     if isinstance(law, noise.Tulap):
         _tulap(name, law, mu, common)
         return
+    if isinstance(law, noise.Canonical):
+        bounded = is_discrete(mu) and math.isfinite(law.standard.support()[1])
+        own = CanonicalOfCounts if bounded else distributions.CanonicalNoise
+        own(name, mu=mu, tradeoff=law.tradeoff, **common)
+        return
     if isinstance(law, noise.BoundedLaw):
         spread, lower, upper = scale
-        own = {law.scale_name: spread, "lower": lower, "upper": upper}
-        _BOUNDED[type(law)](name, mu=mu, **own, **common)
+        limits = {law.scale_name: spread, "lower": lower, "upper": upper}
+        _BOUNDED[type(law)](name, mu=mu, **limits, **common)
         return
     add = _ON_A_SPACE.get(type(law))
     if add is None or invariants is None:

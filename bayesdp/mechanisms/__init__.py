@@ -19,6 +19,7 @@ name in files            mechanism              noise
 Semi-DP, for tables with the same invariants that are a few records apart: ``semi-gaussian`` (`SemiGaussian`), ``semi-k-norm`` and
 ``semi-lattice-k-norm`` (`SemiKNorm`, `SemiLatticeKNorm`: least noise of their kind), ``semi-norm`` and ``semi-lattice-laplace``
 (`SemiNorm`, `SemiLatticeLaplace`: noise of the l1, l2 and l-infinity norm), ``semi-projected-laplace`` (`SemiProjectedLaplace`);
+``semi-canonical`` (`SemiCanonical`: one cell with canonical noise of any trade-off function, where a single direction is free);
 `semi_project` projects any additive noise.
 
 Within public bounds there are `TruncatedLaplace` and `BoundaryInflatedLaplace` for statistics, which publish a
@@ -60,6 +61,7 @@ from bayesdp.mechanisms.multiple_synthesis import MultipleSynthesis
 from bayesdp.mechanisms.projected_gaussian import ProjectedGaussian
 from bayesdp.mechanisms.projected_laplace import ProjectedLaplace
 from bayesdp.mechanisms.proportions import AllButOne, RescaledProportions, UniversalHistogram
+from bayesdp.mechanisms.semi_canonical import SemiCanonical
 from bayesdp.mechanisms.semi_gaussian import SemiGaussian
 from bayesdp.mechanisms.semi_k_norm import SemiKNorm, SemiLatticeKNorm
 from bayesdp.mechanisms.semi_lattice_laplace import SemiLatticeLaplace
@@ -93,6 +95,7 @@ __all__ = [
     "ProportionMechanism",
     "ProportionRelease",
     "RescaledProportions",
+    "SemiCanonical",
     "SemiGaussian",
     "SemiKNorm",
     "SemiLatticeKNorm",

@@ -30,7 +30,7 @@ from bayesdp.privacy import (
 )
 from bayesdp.queries import SumPart
 
-__all__ = ["CanonicalNoise"]
+__all__ = ["CanonicalNoise", "draw_canonical", "tulap_statement"]
 
 _GRID_BITS = 20
 """Noise is an odd multiple of 2**-21: on a grid that no jump of the density falls on."""
@@ -160,23 +160,14 @@ class CanonicalNoise(DiscreteMechanism):
         return Tulap(f.epsilon, f.delta) if self.mu is None else ProjectedGaussian(1.0 / f.mu)
 
     def _integers_only(self, method: str) -> str | None:  # type: ignore[override]  # not for all laws
-        return statement() if self.mu is None and not self.delta else None
+        return tulap_statement(self.law)
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:  # type: ignore[override]  # real numbers
         if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
             raise ValueError("method must be 'auto' or 'exact': independent noise is always drawn exactly")
-        law, shape = self.law, self.asked.shape
-        if isinstance(law, Tulap) and rng is None:
-            return _from_integers(law, size * self.asked.rows).reshape(size, *shape)
-        if isinstance(law, Tulap):
-            drawn = np.asarray(law.draw(rng, shape, size), dtype=np.float64)
-            return np.asarray((np.floor(np.ldexp(drawn, _GRID_BITS)) + 0.5) * 2.0**-_GRID_BITS)
-        relations = self.answer_invariants
-        drawn = np.asarray(law.draw(rng, relations.frame.shape, size, relations), dtype=np.float64).reshape(
-            size, *shape
+        return draw_canonical(self.law, rng, size, self.asked.rows, self.answer_invariants).reshape(
+            size, *self.asked.shape
         )
-        step = math.ldexp(1.0, min(math.frexp(float(self.law.sigma))[1] - 1 - _GRID_BITS, 0))  # type: ignore[attr-defined]  # the Gaussian law
-        return np.asarray(np.rint(drawn / step) * step)
 
     def _guarantee(self, method: str) -> Guarantee:
         if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
@@ -199,6 +190,37 @@ class CanonicalNoise(DiscreteMechanism):
             (PairLoss(f"neighbouring tables: {NEIGHBOURS[self.neighbours]}", self.sensitivity, unit, loss),),
             caveats=(f"Canonical noise: {words}.", FLOATING_POINT_CAVEAT),
         )
+
+
+def tulap_statement(law: NoiseLaw) -> str | None:
+    """How noise is drawn without a generator, where that is with integer arithmetic only."""
+    return statement() if isinstance(law, Tulap) and not law.delta else None
+
+
+def draw_canonical(
+    law: NoiseLaw, rng: np.random.Generator | None, size: int, answers: int, relations: Invariants
+) -> npt.NDArray[np.float64]:
+    """Draw canonical noise on a public grid, shape ``(size, answers)``.
+
+    Parameters
+    ----------
+    law : Tulap, Canonical or ProjectedGaussian
+    rng : numpy.random.Generator or None
+        Without one, entropy of the operating system, and integers only for Tulap noise.
+    size, answers : int
+    relations : Invariants
+        Between the answers: none.
+    """
+    if isinstance(law, Tulap) and rng is None:
+        return _from_integers(law, size * answers).reshape(size, answers)
+    if isinstance(law, ProjectedGaussian):
+        drawn = np.asarray(law.draw(rng, relations.frame.shape, size, relations), dtype=np.float64).reshape(
+            size, answers
+        )
+        step = math.ldexp(1.0, min(math.frexp(law.sigma)[1] - 1 - _GRID_BITS, 0))
+        return np.asarray(np.rint(drawn / step) * step)
+    drawn = np.asarray(law.draw(rng, (answers,), size), dtype=np.float64)
+    return np.asarray((np.floor(np.ldexp(drawn, _GRID_BITS)) + 0.5) * 2.0**-_GRID_BITS)
 
 
 def _from_integers(law: Tulap, count: int) -> npt.NDArray[np.float64]:

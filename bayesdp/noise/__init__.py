@@ -6,6 +6,7 @@ name in files            law                                           mass or d
 ``discrete-laplace``     `DiscreteLaplace`, independent integers       ``exp(-|k - mu| / b)``
 ``discrete-gaussian``    `DiscreteGaussian`, independent integers      ``exp(-(k - mu)**2 / (2 sigma**2))``
 ``tulap``                `Tulap`, independent reals                    a step function, canonical noise
+``canonical``            `Canonical`, independent reals                canonical noise of any trade-off function
 ``lattice-laplace``      `LatticeLaplace`, integers, invariants kept   ``exp(-epsilon ||z||)``
 ``lattice-gaussian``     `LatticeGaussian`, integers, invariants kept  ``exp(-||z||_2**2 / (2 sigma**2))``
 ``projected-gaussian``   `ProjectedGaussian`, reals, invariants kept   ``exp(-||z||_2**2 / (2 sigma**2))``
@@ -37,6 +38,7 @@ from bayesdp.noise.bounded_discrete import (
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
+from bayesdp.noise.canonical import Canonical
 from bayesdp.noise.correlated_gaussian import CorrelatedGaussian
 from bayesdp.noise.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.discrete_laplace import DiscreteLaplace
@@ -58,6 +60,7 @@ __all__ = [
     "BoundaryInflatedDiscreteLaplace",
     "BoundaryInflatedLaplace",
     "BoundedLaw",
+    "Canonical",
     "CorrelatedGaussian",
     "DiscreteGaussian",
     "DiscreteLaplace",

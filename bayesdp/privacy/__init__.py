@@ -11,7 +11,8 @@
   `inclusions` (tables again, imported when first used);
 - trade-off functions, type II error against type I error: `approximate_dp`, `gaussian_dp`, `tradeoff`, their methods (`group`,
   `tensor`, `inverse`, `canonical_noise`, ...), composition by `tensor_product`, `semi_first` and `composition_first`, and the
-  (epsilon, delta) that they amount to: `tradeoff_delta`, `tradeoff_epsilon`, `profile_tradeoff`;
+  (epsilon, delta) that they amount to: `tradeoff_delta`, `tradeoff_epsilon`, `profile_tradeoff`; in files: `describe_tradeoff`,
+  `tradeoff_from_description`;
 - Renyi differential privacy: `renyi_to_epsilon`, `renyi_to_delta`, `renyi_to_rho`;
 - which of two guarantees protects more: `SemiGuarantee`, `compare`; the census of 2020: `census_analysis`;
 - global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
@@ -71,6 +72,7 @@ from bayesdp.privacy.statistics import (
     variance_sensitivity,
 )
 from bayesdp.privacy.tensor import composition_first, semi_first, tensor_product
+from bayesdp.privacy.tradeoff_description import describe_tradeoff, tradeoff_from_description
 from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
 from bayesdp.privacy.zcdp import (
     gaussian_rho,
@@ -115,6 +117,7 @@ __all__ = [
     "composition_first",
     "conforming_pairs",
     "covariance_sensitivity",
+    "describe_tradeoff",
     "discrete_gaussian_delta",
     "discrete_gaussian_epsilon",
     "enclosing_ellipsoid",
@@ -155,6 +158,7 @@ __all__ = [
     "tradeoff",
     "tradeoff_delta",
     "tradeoff_epsilon",
+    "tradeoff_from_description",
     "truncated_epsilon",
     "truncated_gaussian_delta",
     "truncated_gaussian_epsilon",

@@ -200,8 +200,14 @@ def _only(scale: Any) -> float:
     return float(np.asarray(scale, dtype=np.float64).reshape(-1)[0])
 
 
+def _any_canonical(law: laws.NoiseLaw) -> CornerNoise:
+    assert isinstance(law, laws.Canonical)
+    return _canonical(law.tradeoff)
+
+
 _ALONE: Final[dict[type[laws.NoiseLaw], Callable[[laws.NoiseLaw], CornerNoise]]] = {
     laws.Tulap: _tulap,
+    laws.Canonical: _any_canonical,
     laws.DiscreteLaplace: _discrete_laplace,
     laws.DiscreteGaussian: _discrete_gaussian,
     laws.ProjectedGaussian: _projected_gaussian,

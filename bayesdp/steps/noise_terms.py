@@ -12,6 +12,7 @@ import scipy.linalg
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.distributions._bounded import BoundedRV
+from bayesdp.distributions.canonical_of_counts import CanonicalOfCountsRV
 from bayesdp.distributions.correlated_gaussian import CorrelatedGaussianRV
 from bayesdp.distributions.discrete_gaussian import DiscreteGaussianRV
 from bayesdp.distributions.discrete_laplace import DiscreteLaplaceRV
@@ -28,9 +29,9 @@ from bayesdp.frames import Frame
 from bayesdp.steps._compiled import Rest
 from bayesdp.steps._graph import published, spread, value_of
 from bayesdp.steps.bounded_terms import bounded_term
-from bayesdp.steps.tulap_terms import Reach, tulap_term
+from bayesdp.steps.tulap_terms import Reach, canonical_reach, tulap_term
 
-__all__ = ["Known", "known_term"]
+__all__ = ["Known", "known_reach", "known_term"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +93,14 @@ def known_term(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
     if isinstance(op, ExtendedLaplaceRV | CorrelatedGaussianRV):
         return _in_coordinates(model, rv, x, fiber.frame)
     return _simple(model, rv, x, fiber.frame)
+
+
+def known_reach(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Reach | None:
+    """Read the answers that noise of bounded support allows off a variable whose log-density is not one of the kernel's."""
+    if not isinstance(getattr(rv.owner, "op", None), CanonicalOfCountsRV):
+        return None
+    found = published(model, rv, x, frame)
+    return None if found is None else canonical_reach(rv, *found)
 
 
 def _simple(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Known | None:

@@ -22,7 +22,7 @@ from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.queries import Query
 from bayesdp.steps._compiled import Rest, depends
 from bayesdp.steps._graph import source, value_of
-from bayesdp.steps.noise_terms import Known, known_term
+from bayesdp.steps.noise_terms import Known, known_reach, known_term
 from bayesdp.steps.prior_family import flat_parameter, prior_family
 from bayesdp.steps.tulap_terms import within_reach
 
@@ -149,6 +149,7 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     numbers = [*parameters, *(known.scale for known in found), *(found[i].answers for i in moving)]
     symbolic = model.replace_rvs_by_values([*numbers, *([] if trials is None else [pt.as_tensor_variable(trials)])])
     reaches = [known.reach for known in found if known.reach is not None]
+    reaches += [reach for rv in unknown if (reach := known_reach(model, rv, x, frame)) is not None]
     return Reading(
         within_reach(fiber, reaches) if reaches else fiber,
         tuple(known.term for known in found),

@@ -18,11 +18,11 @@ import scipy.sparse as sp
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.fibers import Fiber, NoiseTerm
-from bayesdp.privacy.canonical import Tulap
+from bayesdp.privacy.canonical import CanonicalNoise, Tulap
 from bayesdp.queries import LinearQuery, Query
 from bayesdp.steps._graph import spread, value_of
 
-__all__ = ["Reach", "tulap_term", "within_reach"]
+__all__ = ["Reach", "canonical_reach", "tulap_term", "within_reach"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -69,6 +69,28 @@ def tulap_term(
     return NoiseTerm(query, values, "l1", np.ones(()), keep), spread(epsilon, rv, keep), reach
 
 
+def canonical_reach(rv: Any, query: Query, keep: Mask, observed: Floats) -> Reach:
+    """The answers that canonical noise of bounded support reaches; the log-density itself is left to the compiled one."""
+    law, rows = rv.owner.op.noise, np.flatnonzero(keep)
+    end = law.support()[1]
+    names = [
+        f"{rv.name} {query.names[row]}, published {y:g} with noise of at most {end:g}"
+        for row, y in zip(rows, observed, strict=True)
+    ]
+    lower, upper = _ends(law, observed)
+    return LinearQuery(query.frame, sp.csr_array(query.matrix[rows]), names), lower, upper
+
+
+def _ends(law: CanonicalNoise, observed: Floats) -> tuple[Ints, Ints]:
+    """The smallest and largest whole numbers about which a bounded law gives each published number a positive density."""
+    end = law.support()[1]
+    low, high = np.ceil(observed - end), np.floor(observed + end)
+    # What the density itself says, where the end has been rounded.
+    low += np.isneginf(law.logpdf(observed - low))
+    high -= np.isneginf(law.logpdf(observed - high))
+    return low.astype(np.int64), high.astype(np.int64)
+
+
 def _reach(name: str, query: Query, keep: Mask, observed: Floats, epsilon: Floats, delta: Floats) -> Reach | None:
     """The smallest and largest whole numbers about which the law gives each published number a positive density."""
     lower, upper = np.empty(observed.size, dtype=np.int64), np.empty(observed.size, dtype=np.int64)
@@ -77,11 +99,7 @@ def _reach(name: str, query: Query, keep: Mask, observed: Floats, epsilon: Float
     for own in set(zip(epsilon[bounded].tolist(), delta[bounded].tolist(), strict=True)):
         law, which = Tulap(*own), (epsilon == own[0]) & (delta == own[1])
         end = law.support()[1]
-        low, high = np.ceil(observed[which] - end), np.floor(observed[which] + end)
-        # What the density itself says, where the end has been rounded.
-        low += np.isneginf(law.logpdf(observed[which] - low))
-        high -= np.isneginf(law.logpdf(observed[which] - high))
-        lower[which], upper[which] = low, high
+        lower[which], upper[which] = _ends(law, observed[which])
         for at in np.flatnonzero(which):
             names[at] = f"{name} {names[at]}, published {observed[at]:g} with noise of at most {end:g}"
     rows = np.flatnonzero(keep)[bounded]

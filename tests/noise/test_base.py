@@ -66,7 +66,7 @@ def test_arrays_are_summarised_in_text_and_locked() -> None:
 def test_names_are_listed() -> None:
     known = (
         "boundary-inflated-discrete-gaussian, boundary-inflated-discrete-laplace, boundary-inflated-laplace, "
-        "correlated-gaussian, discrete-gaussian, discrete-laplace, extended-laplace, k-norm, lattice-gaussian, "
+        "canonical, correlated-gaussian, discrete-gaussian, discrete-laplace, extended-laplace, k-norm, lattice-gaussian, "
         "lattice-k-norm, lattice-laplace, projected-gaussian, projected-laplace, semi-k-norm, subspace-norm, "
         "truncated-discrete-gaussian, truncated-discrete-laplace, truncated-laplace, tulap"
     )
