@@ -79,7 +79,7 @@ class SemiCanonical(Mechanism):
     Tulap(epsilon=1.0, delta=0.0, sensitivity=1.0)
     >>> release = mechanism.release([[12, 30], [25, 17]], rng=1)
     >>> release.measurements[0].query.names
-    ('sex=men, admission=yes',)
+    ['sex=men, admission=yes']
     >>> SemiCanonical(both, gaussian_dp(0.5).group(2)).law.sigma
     1.0
     """
@@ -118,8 +118,8 @@ class SemiCanonical(Mechanism):
                 raise ValueError(
                     f"no cell changes by one in a step, which is {self._step.tolist()}: its noise would be too narrow"
                 )
-            position = np.unravel_index(int(ones[0]), frame.shape)
-            return {dim: labels[int(i)] for dim, labels, i in zip(frame.dims, frame.labels, position, strict=True)}
+            index = np.unravel_index(int(ones[0]), frame.shape)
+            return {dim: labels[int(i)] for dim, labels, i in zip(frame.dims, frame.labels, index, strict=True)}
         if not isinstance(cell, Mapping) or set(cell) != set(frame.dims):
             raise ValueError(f"cell must give a label for each of {', '.join(frame.dims)}, got {cell!r}")
         for dim, labels in zip(frame.dims, frame.labels, strict=True):
