@@ -33,7 +33,9 @@ class KNorm(SubspaceMechanism):
 
     The density is proportional to ``exp(-epsilon ||Q^T z||_K)``, with Q orthonormal coordinates of the noise space and K
     the symmetric hull of all ``Q^T W u``, u a difference of neighbours: the smallest ball that hides every neighbour at
-    loss epsilon, and so the least noise of its kind. The law and the sampler depend on labels only.
+    loss epsilon, inside that of every other such noise. This is no promise of the least error: where neighbours differ much
+    more in one direction than in all others, a larger ball puts less of its noise there, and `ExtendedLaplace` can have less
+    error (docs/CORRECTIONS.md has a case). Compare `error`. The law and the sampler depend on labels only.
 
     Noise is drawn exactly where the boundary of K can be triangulated (up to nine dimensions), and by rejection where that
     accepts often enough: from l1 noise that keeps the invariants (disjoint totals and tables with both margins), or, for
@@ -73,7 +75,7 @@ class KNorm(SubspaceMechanism):
     Examples
     --------
     With one total, K is half the l1 ball: no cell is worth more than another, and less noise than of
-    `ProjectedLaplace` does.
+    `ProjectedLaplace` does here.
 
     >>> from bayesdp.mechanisms import ProjectedLaplace
     >>> from bayesdp.queries import Totals
