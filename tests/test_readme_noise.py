@@ -67,9 +67,10 @@ def test_the_sentences_are_there() -> None:
         "larger tables up to a constant that depends on no count. `ProjectedLaplace` has one where no cell is in two exact sums, and "
         "for few cells else (2 x 2 with both margins): from 2 x 3 tables with both margins on `logp` refuses, and the posterior has "
         "what projection removed as a latent variable.",
-        "Real noise is drawn exactly, with one exception: `KNorm` noise where the polytope has too large a boundary to be "
-        "triangulated (from some ten dimensions on) and rejection is not to be had. It is drawn by hit-and-run there, whose "
-        "convergence nothing here certifies (`certify` is for lattice noise).",
+        "Real noise is drawn exactly, with one exception: K-norm noise (`KNorm`, `SemiKNorm`) where the polytope has too large a "
+        "boundary to be triangulated (from some ten dimensions on) and rejection is not to be had. It is drawn by hit-and-run there, "
+        "whose convergence nothing here certifies (`certify` is for `LatticeLaplace` and `LatticeGaussian`).",
+        "elsewhere by Gibbs sampling whose convergence is not certified (integer K-norm noise is refused there).",
         "Wherever noise is not drawn exactly, the guarantee says so in place of a bare epsilon.",
         "`SemiGaussian`, `SemiKNorm`, `SemiNorm` and integer versions of the last two: noise for the differences that tables with the "
         "same invariants can have, drawn exactly up to 10 × 10 tables with both margins",

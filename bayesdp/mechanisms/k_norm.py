@@ -40,7 +40,8 @@ class KNorm(SubspaceMechanism):
     Noise is drawn exactly where the boundary of K can be triangulated (up to nine dimensions), and by rejection where that
     accepts often enough: from l1 noise that keeps the invariants (disjoint totals and tables with both margins), or, for
     substitutions on the cells themselves, from l1 noise on the cells (6 x 6 tables with both margins: a third of a second).
-    Elsewhere it is drawn by hit-and-run, which is approximate, and the guarantee says so. ``law.sampler`` says which it is.
+    Elsewhere it is drawn by hit-and-run, which is approximate; nothing here certifies it (`certify` does not), and the
+    guarantee says so. ``law.sampler`` says which it is.
 
     Parameters
     ----------

@@ -257,7 +257,7 @@ class SemiLatticeKNorm(_SemiHullMechanism):
 
     See Also
     --------
-    SemiLatticeLaplace : a little more noise, for any size.
+    SemiLatticeLaplace : noise of the l1 or l2 norm, for any size.
     bayesdp.noise.LatticeKNorm : the law of the noise.
     bayesdp.distributions.LatticeKNorm : that law as a PyMC distribution.
 
