@@ -1,4 +1,4 @@
-"""The optimal K-norm law of Semi-DP as a PyMC distribution."""
+"""The K-norm law of Semi-DP as a PyMC distribution."""
 
 from __future__ import annotations
 

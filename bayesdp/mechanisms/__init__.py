@@ -10,14 +10,14 @@ name in files            mechanism              noise
 ``projected-laplace``    `ProjectedLaplace`     reals, pure differential privacy
 ``extended-laplace``     `ExtendedLaplace`      reals, pure; independent in published coordinates
 ``correlated-gaussian``  `CorrelatedGaussian`   the same as the Gaussians above, of a shape that fits the query
-``k-norm``               `KNorm`                reals, pure differential privacy, least noise of its kind
+``k-norm``               `KNorm`                reals, pure; the smallest ball that hides all neighbours
 ``discrete-laplace``     `DiscreteLaplace`      integers, pure; independent, no invariants
 ``discrete-gaussian``    `DiscreteGaussian`     integers, concentrated or approximate; independent, no invariants
 ``canonical-noise``      `CanonicalNoise`       reals, pure, approximate or Gaussian; independent, no invariants
 =======================  =====================  ===============================================================
 
 Semi-DP, for tables with the same invariants that are a few records apart: ``semi-gaussian`` (`SemiGaussian`), ``semi-k-norm`` and
-``semi-lattice-k-norm`` (`SemiKNorm`, `SemiLatticeKNorm`: least noise of their kind), ``semi-norm`` and ``semi-lattice-laplace``
+``semi-lattice-k-norm`` (`SemiKNorm`, `SemiLatticeKNorm`: the smallest ball), ``semi-norm`` and ``semi-lattice-laplace``
 (`SemiNorm`, `SemiLatticeLaplace`: noise of the l1, l2 and l-infinity norm), ``semi-projected-laplace`` (`SemiProjectedLaplace`);
 ``semi-canonical`` (`SemiCanonical`: one cell with canonical noise of any trade-off function, where a single direction is free);
 `semi_project` projects any additive noise.

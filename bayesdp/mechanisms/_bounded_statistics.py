@@ -11,14 +11,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
+from bayesdp._validate import choice, finite_array, positive_integer, positive_real, shown
+from bayesdp.mechanisms._sensitivities import told
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
 from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded import checked_bounds, plain_bounds
-from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss, Sensitivity
+from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss
 
-__all__ = ["CONVENTIONS", "StatisticMechanism"]
+__all__ = ["CONVENTIONS", "ROUNDING", "StatisticMechanism"]
 
 CONVENTIONS = ("exact", "paper")
 """``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""
@@ -26,6 +27,9 @@ CONVENTIONS = ("exact", "paper")
 _REGISTRY: dict[str, type[StatisticMechanism]] = {}
 
 _GRID_BITS = 20
+
+ROUNDING = 1e-9
+"""A statistic may be beyond a bound by so much of the larger bound; it then counts as at the bound."""
 
 _PUBLIC = (
     "The bounds and the sensitivity must be public and the same for all data sets, which cannot be checked here: computed from "
@@ -65,18 +69,16 @@ class StatisticMechanism(ABC):
         choice(self.convention, CONVENTIONS, "convention")
         bounds = checked_bounds(self.bounds, integer=False)
         put(self, "bounds", bounds)
-        given = self.sensitivity
-        if isinstance(given, Sensitivity):
-            put(self, "sensitivity", given.l1)
-            put(self, "largest", given.largest)
-            put(self, "changed", given.changed)
-            put(self, "neighbours", given.neighbours)
-            put(self, "paper_sensitivity", given.paper_l1)
-        elif np.ndim(given):
-            if self.largest is not None:
+        known = told(self.sensitivity)
+        put(self, "sensitivity", known.l1)
+        if known.neighbours is not None:
+            put(self, "changed", known.changed)
+            put(self, "neighbours", known.neighbours)
+            put(self, "paper_sensitivity", known.paper_l1)
+        if known.neighbours is not None or known.largest is not None:
+            if known.neighbours is None and self.largest is not None:
                 raise ValueError("give the largest changes once: as a vector of sensitivities, or as largest=")
-            put(self, "largest", given)
-            put(self, "sensitivity", float(np.sum(finite_array(given, "sensitivity"))))
+            put(self, "largest", known.largest)
         put(self, "sensitivity", positive_real(self.sensitivity, "sensitivity"))
         if self.paper_sensitivity is not None:
             put(self, "paper_sensitivity", positive_real(self.paper_sensitivity, "paper_sensitivity"))
@@ -87,15 +89,21 @@ class StatisticMechanism(ABC):
             raise ValueError(f"largest must be greater than 0 for every statistic, got {self.largest!r}")
         put(self, "largest", tuple(largest.tolist()) if largest.ndim == 1 else float(largest))
         listed = () if self.names is None else (len(self.names),)
+        several = () if known.statistics in (None, 1) else (known.statistics,)
         try:
-            shape = np.broadcast_shapes(*(np.shape(side) for side in bounds), largest.shape, listed)
+            shape = np.broadcast_shapes(*(np.shape(side) for side in bounds), largest.shape, listed, several)
         except ValueError:
             raise ValueError(
-                f"bounds of shapes {np.shape(bounds[0])} and {np.shape(bounds[1])}, largest changes of shape {largest.shape} and "
-                f"names do not fit one another"
+                f"bounds of shapes {np.shape(bounds[0])} and {np.shape(bounds[1])}, sensitivities of "
+                f"{largest.shape[0] if largest.ndim else known.statistics or 1} statistics and "
+                f"{'no' if self.names is None else len(self.names)} names do not fit one another"
             ) from None
         if len(shape) > 1:
             raise ValueError(f"statistics must be one number or a vector, got bounds of shape {shape}")
+        known.fits(shape)
+        if known.fractions and all(np.all(np.equal(side, edge)) for side, edge in zip(bounds, (0.0, 1.0), strict=True)):
+            # All of them change, and the loss is never more than that of two: see bayesdp.privacy.bounded.
+            put(self, "changed", min(2, math.prod(shape)))
         put(self, "names", checked_names(self.names, shape))
 
     @property
@@ -120,7 +128,7 @@ class StatisticMechanism(ABC):
     @property
     @abstractmethod
     def true_epsilon(self) -> float:
-        """What the release costs: the largest loss over the pairs that neighbours can attain."""
+        """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
 
     @property
     @abstractmethod
@@ -157,17 +165,23 @@ class StatisticMechanism(ABC):
             "l1",
             (PairLoss(f"neighbours: {NEIGHBOURS[self.neighbours]}", self.sensitivity, "l1", {"epsilon": true}),),
             simulated=simulated,
-            caveats=(*caveats, FLOATING_POINT_CAVEAT, *more, grid, _PUBLIC),
+            caveats=(*caveats, *self._reservations, FLOATING_POINT_CAVEAT, *more, grid, _PUBLIC),
         )
 
-    def release(self, statistic: Any, rng: Seed = None) -> StatisticRelease:
+    @property
+    def _reservations(self) -> tuple[str, ...]:
+        """What has to be said of the stated loss."""
+        return ()
+
+    def release(self, statistic: Any, rng: np.random.Generator | None = None) -> StatisticRelease:
         """Publish statistics: noisy values within the bounds, their law and the guarantee.
 
         Parameters
         ----------
         statistic : float or array_like, shape () or (statistics,)
-            Confidential values within the bounds.
-        rng : int, numpy.random.Generator or None
+            Confidential values within the bounds. One that is beyond a bound by no more than `ROUNDING` of the larger bound,
+            as a mean of numbers that are all at the bound may be, counts as at the bound.
+        rng : numpy.random.Generator, optional
             Without one, entropy of the operating system: do that to publish. With one the release is marked as simulated,
             because whoever knows the seed can subtract the noise.
 
@@ -180,15 +194,7 @@ class StatisticMechanism(ABC):
         ValueError
             If a statistic is outside its bounds, or there are not as many as bounds or names.
         """
-        location = self._statistic(statistic)
-        outside = np.flatnonzero(self.law.outside(location))
-        if outside.size:
-            where = int(outside[0])
-            low, high = (np.broadcast_to(side, self.shape).reshape(-1)[where] for side in self.bounds)
-            raise ValueError(
-                f"statistic must lie within its bounds, {low:.17g} to {high:.17g}, but {self._name(where)} does not: the bounds "
-                "are wrong, or something else was computed"
-            )
+        location = self._within(self._statistic(statistic))
         drawn = np.asarray(self.law.draw(rng, self.shape, location=location), dtype=np.float64)
         simulated = rng is not None
         return StatisticRelease(
@@ -199,6 +205,23 @@ class StatisticMechanism(ABC):
             self._guarantee(() if simulated else (_GENERATOR,), simulated),
             simulated,
         )
+
+    def _within(self, location: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Statistics within their bounds, those that rounding has put beyond one at that bound.
+
+        This is a rule that does not look at the data, and brings no two statistics further apart.
+        """
+        low, high = (np.broadcast_to(np.asarray(side), self.shape) for side in self.bounds)
+        near = np.clip(location, low, high)
+        edges = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in (low, high)]
+        outside = np.flatnonzero(np.abs(location - near) > ROUNDING * np.maximum(*edges))
+        if outside.size:
+            where = int(outside[0])
+            raise ValueError(
+                f"statistic must lie within its bounds, {low.reshape(-1)[where]:.17g} to {high.reshape(-1)[where]:.17g}, but "
+                f"{self._name(where)} does not: the bounds are wrong, or something else was computed"
+            )
+        return near
 
     def _rounded(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Values on the grid; those strictly between the bounds stay there, and bounds stay bounds."""

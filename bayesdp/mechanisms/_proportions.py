@@ -173,9 +173,9 @@ class ProportionMechanism(ABC):
         if table.shape != (len(self.names),):
             raise ValueError(f"counts must be one for each of {len(self.names)} categories, got shape {table.shape}")
         if np.any(table < 0):
-            raise ValueError(f"counts must be at least 0, got {int(table.min())} for {self.names[int(table.argmin())]}")
+            raise ValueError(f"counts must be at least 0, but that of {self.names[int(table.argmin())]} is not")
         if int(table.sum()) != self.n:
-            raise ValueError(f"counts must add up to n = {self.n}, got {int(table.sum())}")
+            raise ValueError(f"counts must add up to the public n = {self.n}, but they do not")
         noisy = self.noise.release(self.statistics(table), rng)
         if noisy.guarantee is None:
             raise RuntimeError("a release of a mechanism has a guarantee")

@@ -170,7 +170,13 @@ class Mechanism(ABC):
         Returns
         -------
         float
-            ``-inf`` for values that the noise cannot lead to. See `law` for when a lattice law is normalised.
+            ``-inf`` for values that the noise cannot lead to. See `law` for when a law on a lattice or a subspace is
+            normalised; else the result is right up to a constant that depends on no count.
+
+        Raises
+        ------
+        NotImplementedError
+            If the law has no practical log-density for these invariants (`ProjectedLaplace`).
         """
         shape = self.answer_invariants.frame.shape
         noisy = self.asked.align(values, "values").reshape(shape)

@@ -31,8 +31,9 @@ __all__ = ["BoundaryInflatedDiscreteLaplace", "TruncatedDiscreteLaplace"]
 class TruncatedDiscreteLaplace(BoundedCounts):
     """Publish answers with discrete Laplace noise given that the results are within public bounds.
 
-    The scale is solved for, so that epsilon is the largest loss over the tables that neighbours can be; it is more than
-    the ``sensitivity / epsilon`` of noise without bounds, because the normaliser tells something about the answer.
+    The scale is solved for, so that epsilon is the largest loss over all changes of the answers that one record can make: for
+    cells it is attained, for other queries it may be an upper bound. The scale is more than the ``sensitivity / epsilon`` of
+    noise without bounds, because the normaliser tells something about the answer.
 
     Parameters
     ----------
@@ -41,7 +42,8 @@ class TruncatedDiscreteLaplace(BoundedCounts):
     epsilon : float
         Loss for neighbouring tables.
     bounds : pair of int or array_like
-        Lower and upper bound of each answer, for example 0 and the public number of records; None where there is none.
+        Lower and upper bound of each answer, for example 0 and the public number of records; None where there is none. They
+        must hold for all neighbours too: a table beyond them is refused, which tells it apart.
     neighbours : {"substitution", "add-remove"}
         Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
     query : Query, optional
@@ -110,7 +112,7 @@ class TruncatedDiscreteLaplace(BoundedCounts):
 
     @cached_property
     def true_epsilon(self) -> float:
-        """The largest loss over neighbouring tables."""
+        """The largest loss over all changes of the answers that one record can make: never too small."""
         largest, changed = self._changes
         low, high = self._sides
         size = np.full(self.asked.shape, self._scale)

@@ -15,22 +15,29 @@ from bayesdp.privacy import truncated_epsilon, truncated_scale
 
 __all__ = ["BoundaryInflatedLaplace", "TruncatedLaplace"]
 
+_AT_MOST = (
+    "The loss is the largest over all changes of the statistics that the sensitivities allow: at most this, where neighbours "
+    "cannot attain all of these."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class TruncatedLaplace(StatisticMechanism):
     """Publish statistics with Laplace noise given that the results are within public bounds.
 
     The paper takes the scale ``sensitivity / epsilon``, which is not enough: the normaliser depends on the confidential
-    value, and tells something about it. Here the scale is solved for, so that epsilon is the largest loss over the
-    pairs that neighbours can attain (`bayesdp.privacy.truncated_epsilon`): below twice the paper's.
+    value, and tells something about it. Here the scale is solved for, so that epsilon is the largest loss over all changes
+    that the sensitivities allow (`bayesdp.privacy.truncated_epsilon`): below twice the paper's. It is attained by one statistic,
+    by proportions and by statistics that can all change by the most they can together; for others it is an upper bound.
 
     Parameters
     ----------
     epsilon : float
         Loss for neighbouring data sets.
-    sensitivity : float, Sensitivity or array_like
-        Largest l1 distance of the statistics of neighbours, for example `bayesdp.privacy.mean_sensitivity`, which also
-        says how far and how many statistics change together; or the sensitivity of each, which are added up.
+    sensitivity : Sensitivity, sequence of Sensitivity, float, or array_like
+        `bayesdp.privacy.Sensitivity` of the statistic, or of the vector (proportions); or one for each statistic, which are
+        added up, because changing one record may change all of them. As numbers: the largest l1 distance of the whole vector,
+        or the largest change of each, which are added up.
     bounds : pair of float or array_like
         Lower and upper bound of each statistic; None on one side where there is none. Public, and the same for all data.
     names : sequence of str, optional
@@ -38,7 +45,8 @@ class TruncatedLaplace(StatisticMechanism):
     largest : float or array_like, optional
         Largest change of each statistic.
     changed : int, optional
-        How many statistics change together at most.
+        How many statistics change together at most; or, where that is known, the number whose changes cost as much as those of
+        all: 2 for proportions within 0 and 1 under add-remove.
     paper_sensitivity : float, optional
         What the paper takes for the sensitivity, where it is another (1/n for proportions).
     neighbours : {"substitution", "add-remove"}
@@ -49,7 +57,7 @@ class TruncatedLaplace(StatisticMechanism):
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not valid: bounds reversed, equal or both infinite.
+        If a parameter is not valid: bounds reversed, equal or both infinite, a `Sensitivity` of one statistic for several.
 
     See Also
     --------
@@ -72,6 +80,14 @@ class TruncatedLaplace(StatisticMechanism):
     0.02000 1.49
     >>> 0.0 < float(mechanism.release(0.3, rng=np.random.default_rng(1)).values) < 1.0
     True
+
+    Three means of the same 50 records, of values between 0 and 10: one record may change each by 0.2.
+
+    >>> from bayesdp.privacy import mean_sensitivity
+    >>> each = mean_sensitivity(50, (0.0, 10.0))
+    >>> three = TruncatedLaplace(1.0, [each] * 3, (0.0, 10.0), names=["a", "b", "c"])
+    >>> print(f"{three.sensitivity:.2f}")
+    0.60
     """
 
     name = "truncated-laplace"
@@ -85,7 +101,7 @@ class TruncatedLaplace(StatisticMechanism):
 
     @cached_property
     def true_epsilon(self) -> float:
-        """What the release costs: the largest loss over the pairs that neighbours can attain."""
+        """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
         size = np.full(self.shape, self.scale)
         return truncated_epsilon(size, self._widths, self.sensitivity, largest=self.largest, changed=self.changed)
 
@@ -93,6 +109,10 @@ class TruncatedLaplace(StatisticMechanism):
     def law(self) -> TruncatedLaw:
         """The law of the released values."""
         return TruncatedLaw(self.scale, self.bounds)
+
+    @property
+    def _reservations(self) -> tuple[str, ...]:
+        return () if math.prod(self.shape) == 1 else (_AT_MOST,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +126,8 @@ class BoundaryInflatedLaplace(StatisticMechanism):
     ----------
     epsilon : float
         Loss for neighbouring data sets.
-    sensitivity : float, Sensitivity or array_like
-        Largest l1 distance of the statistics of neighbours; or the sensitivity of each, which are added up.
+    sensitivity : Sensitivity, sequence of Sensitivity, float, or array_like
+        As for `TruncatedLaplace`: of the statistic, or one for each, which are added up.
     bounds : pair of float or array_like
         Lower and upper bound of each statistic; None on one side where there is none. Public, and the same for all data.
     names, largest, changed, paper_sensitivity, neighbours
@@ -118,7 +138,7 @@ class BoundaryInflatedLaplace(StatisticMechanism):
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not valid: bounds reversed, equal or both infinite.
+        If a parameter is not valid: bounds reversed, equal or both infinite, a `Sensitivity` of one statistic for several.
 
     See Also
     --------
@@ -154,7 +174,7 @@ class BoundaryInflatedLaplace(StatisticMechanism):
 
     @property
     def true_epsilon(self) -> float:
-        """What the release costs: the largest loss over the pairs that neighbours can attain."""
+        """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
         return self.epsilon if self.convention == "exact" else float(self.sensitivity / self.scale)
 
     @property

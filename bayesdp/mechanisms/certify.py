@@ -213,8 +213,8 @@ def _law(mechanism: LatticeLaplace | LatticeGaussian) -> tuple[str, float]:
     if isinstance(mechanism, LatticeGaussian):
         return "gaussian", mechanism.sigma
     raise TypeError(
-        f"mechanism must be a LatticeLaplace or LatticeGaussian, whose noise can be drawn by a chain, got "
-        f"{type(mechanism).__name__}"
+        f"mechanism must be a LatticeLaplace or LatticeGaussian, whose chains can be coupled, got {type(mechanism).__name__}; "
+        "noise by hit-and-run (k-norm) is certified by nothing here"
     )
 
 

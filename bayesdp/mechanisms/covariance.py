@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, random_generator
+from bayesdp._validate import choice, finite_array, positive_integer, positive_real
+from bayesdp.mechanisms._bounded_statistics import ROUNDING, StatisticMechanism
 from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.covariance_release import CovarianceRelease, covariance_edge
 from bayesdp.mechanisms.statistic_release import checked_names
@@ -19,6 +20,11 @@ from bayesdp.noise.rescaled_laplace import RULES
 from bayesdp.privacy import PairLoss, Sensitivity, covariance_sensitivity, split_budget, variance_sensitivity
 
 __all__ = ["CovarianceMatrix"]
+
+_PAPER = (
+    "Paper convention: each element has noise of scale sensitivity / epsilon, for which Liu (2019) states the epsilons of the "
+    "parts. The true epsilon of all is {:.6g}. See docs/CORRECTIONS.md."
+)
 
 type Floats = npt.NDArray[np.float64]
 
@@ -44,7 +50,8 @@ class CovarianceMatrix:
     parts : sequence of float, optional
         Budget of each element of the upper triangle, row by row, adding up to epsilon; equal ones by default.
     convention : {"exact", "paper"}
-        ``"paper"`` keeps the scale ``sensitivity / epsilon`` for truncated noise; the guarantee states the true epsilon.
+        ``"paper"`` keeps the scale ``sensitivity / epsilon`` for truncated noise; the guarantee states the true epsilon,
+        `true_epsilon`.
 
     References
     ----------
@@ -97,7 +104,27 @@ class CovarianceMatrix:
             for j in range(i, size)
         }
 
-    def release(self, covariance: npt.ArrayLike, rng: Seed = None) -> CovarianceRelease:
+    @property
+    def true_epsilon(self) -> float:
+        """What a release costs at most, whatever variances it publishes.
+
+        Truncated noise of the paper's scale loses the more, the further its bounds are apart. Those of a covariance are the
+        furthest where the released variances are at their upper bounds: what was lost for these is stated. The loss for the
+        variances that were released instead depends on the data, and says nothing about what could have been published.
+        """
+        if self.convention == "exact":
+            return self.epsilon
+        budget = zip(self._sensitivities, self.parts or (), strict=True)
+        return math.fsum(
+            self._element(pair, part, self._sensitivities[pair].bounds).true_epsilon for pair, part in budget
+        )
+
+    def _element(self, pair: tuple[int, int], part: float, bounds: Any) -> StatisticMechanism:
+        """The mechanism for one element of the matrix."""
+        kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
+        return kind(part, self._sensitivities[pair], bounds, convention=self.convention)
+
+    def release(self, covariance: npt.ArrayLike, rng: np.random.Generator | None = None) -> CovarianceRelease:
         """Publish a sample covariance matrix (divisor n - 1).
 
         Parameters
@@ -111,40 +138,42 @@ class CovarianceMatrix:
         ------
         ValueError
             If the matrix is not symmetric and positive semidefinite, or a variance is larger than data within the bounds
-            can have.
+            can have; each to 1e-9 of the variances, for what rounding does.
         """
         rng = random_generator(rng)  # once: several draws follow
         truth = np.asarray(finite_array(covariance, "covariance"), dtype=np.float64)
         size = len(self.names)
-        if truth.shape != (size, size) or not np.allclose(truth, truth.T, rtol=1e-12, atol=0.0):
+        if truth.shape != (size, size):
             raise ValueError(f"covariance must be symmetric, of shape {(size, size)}, got shape {truth.shape}")
-        if np.linalg.eigvalsh(truth)[0] < -1e-9 * max(float(np.trace(truth)), 0.0):
+        deviations = np.sqrt(np.maximum(np.diag(truth), 0.0))
+        if np.any(np.abs(truth - truth.T) > ROUNDING * np.outer(deviations, deviations)):
+            raise ValueError(f"covariance must be symmetric, of shape {(size, size)}, but it is not")
+        if np.linalg.eigvalsh(truth)[0] < -ROUNDING * max(float(np.trace(truth)), 0.0):
             raise ValueError("covariance must be positive semidefinite, as sample covariance matrices are")
-        kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
         budget = dict(zip(self._sensitivities, self.parts or (), strict=True))
-        matrix, scales, spent, stated = np.zeros((size, size)), np.zeros((size, size)), [], None
+        matrix, scales, stated = np.zeros((size, size)), np.zeros((size, size)), None
         for i, j in sorted(self._sensitivities, key=lambda pair: pair[0] != pair[1]):  # variances first
             own = self._sensitivities[i, j]
             edge = own.bounds[1] if i == j else covariance_edge(matrix[i, i], matrix[j, j])
             if not edge:
                 continue  # a released variance of 0: the covariance is 0, and nothing is spent
-            mechanism = kind(budget[i, j], own, (0.0 if i == j else -edge, edge), convention=self.convention)
+            mechanism = self._element((i, j), budget[i, j], (0.0 if i == j else -edge, edge))
             location = float(truth[i, j])
-            if i == j and not mechanism.law.bounds[0] <= location <= mechanism.law.bounds[1] * (1.0 + 1e-12):
+            if i == j and not -ROUNDING * edge <= location <= edge * (1.0 + ROUNDING):
                 raise ValueError(
                     f"covariance must have a variance of {self.names[i]} of at most {edge:.6g}, which data within the bounds can "
                     f"have at n = {self.n}: the bounds are wrong, or something else was computed"
                 )
+            location = min(max(location, 0.0), edge) if i == j else location  # by rounding only
             # The same law as for the covariance itself under truncation; see bayesdp.noise.TruncatedLaplace.
             drawn = mechanism._rounded(np.asarray(mechanism.law.draw(rng, (), location=location), dtype=np.float64))
             matrix[i, j] = matrix[j, i] = float(drawn)
             scales[i, j] = scales[j, i] = mechanism.scale
-            spent.append(mechanism.true_epsilon)
             stated = stated or mechanism._guarantee((), rng is not None)
         if stated is None:
             raise RuntimeError("there is a variance")
-        # What is unspent depends on released values only; the whole is stated, so that it does not vary.
-        whole = self.epsilon if self.convention == "exact" else max(math.fsum(spent), self.epsilon)
+        # The same for all data and all noise: a loss that varies with what was released would tell something itself.
+        whole = self.true_epsilon
         neighbours = stated.pairs[0].relation
         l1 = math.fsum(own.l1 for own in self._sensitivities.values())
         guarantee = replace(
@@ -153,7 +182,9 @@ class CovarianceMatrix:
             pairs=(PairLoss(neighbours, l1, "l1", {"epsilon": whole}),),
             caveats=(
                 *(c for c in stated.caveats if not c.startswith(("Paper convention", "Released values"))),
-                "Bounds of covariances come from released variances. The losses of all elements are added up.",
+                *((_PAPER.format(whole),) if self.convention == "paper" else ()),
+                "Bounds of covariances come from released variances. The losses of all elements are added up, each with the bounds "
+                "at which it is largest: at most this, where neighbours cannot attain all of these at once.",
             ),
         )
         largest = np.array([self._sensitivities[i, i].bounds[1] for i in range(size)], dtype=np.float64)

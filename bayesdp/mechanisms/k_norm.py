@@ -33,12 +33,15 @@ class KNorm(SubspaceMechanism):
 
     The density is proportional to ``exp(-epsilon ||Q^T z||_K)``, with Q orthonormal coordinates of the noise space and K
     the symmetric hull of all ``Q^T W u``, u a difference of neighbours: the smallest ball that hides every neighbour at
-    loss epsilon, and so the least noise of its kind. The law and the sampler depend on labels only.
+    loss epsilon, inside that of every other such noise. This is no promise of the least error: where neighbours differ much
+    more in one direction than in all others, a larger ball puts less of its noise there, and `ExtendedLaplace` can have less
+    error (docs/CORRECTIONS.md has a case). Compare `error`. The law and the sampler depend on labels only.
 
     Noise is drawn exactly where the boundary of K can be triangulated (up to nine dimensions), and by rejection where that
     accepts often enough: from l1 noise that keeps the invariants (disjoint totals and tables with both margins), or, for
     substitutions on the cells themselves, from l1 noise on the cells (6 x 6 tables with both margins: a third of a second).
-    Elsewhere it is drawn by hit-and-run, which is approximate, and the guarantee says so. ``law.sampler`` says which it is.
+    Elsewhere it is drawn by hit-and-run, which is approximate; nothing here certifies it (`certify` does not), and the
+    guarantee says so. ``law.sampler`` says which it is.
 
     Parameters
     ----------
@@ -73,7 +76,7 @@ class KNorm(SubspaceMechanism):
     Examples
     --------
     With one total, K is half the l1 ball: no cell is worth more than another, and less noise than of
-    `ProjectedLaplace` does.
+    `ProjectedLaplace` does here.
 
     >>> from bayesdp.mechanisms import ProjectedLaplace
     >>> from bayesdp.queries import Totals

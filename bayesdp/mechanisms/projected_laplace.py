@@ -21,7 +21,9 @@ class ProjectedLaplace(SubspaceLaplace):
 
     The noise before the projection has the scale ``b = sensitivity / epsilon`` in every answer; the projection is
     post-processing. The noise after it is not a product, nor what conditioning on the invariants would give: its exact
-    density is that of `bayesdp.noise.ProjectedLaplace`.
+    density is that of `bayesdp.noise.ProjectedLaplace`. It can be computed where no invariant shares a cell with another, and for
+    few cells else: from 2 x 3 tables with both margins on, `logp` raises `NotImplementedError`, and posteriors have what the
+    projection removed as a latent variable (`bayesdp.observe` does that).
 
     Parameters
     ----------

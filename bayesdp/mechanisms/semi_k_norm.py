@@ -1,4 +1,4 @@
-"""The optimal K-norm mechanism of Semi-DP, on real numbers and on integers."""
+"""The K-norm mechanism of Semi-DP, on real numbers and on integers."""
 
 from __future__ import annotations
 
@@ -128,11 +128,12 @@ def _example(
 class SemiKNorm(_SemiHullMechanism, SemiRealMechanism):
     """Publish counts with noise in the norm whose unit ball is the hull of all that a few records can change.
 
-    The density is proportional to ``exp(-epsilon ||z||_K)``, K the hull of the sensitivity space: the least noise of its kind
-    that tells tables with the same invariants, at most `adjacency` substituted records apart, apart with a loss of at most
-    epsilon (Theorem 31). For both margins of a table and 3 records K is the hull of the 2 x 2 moves and the 3-cycles; the
-    paper leaves the latter out, see docs/CORRECTIONS.md. With three rows and columns that hull is the cube, and `SemiNorm` with the
-    l-infinity norm the same mechanism.
+    The density is proportional to ``exp(-epsilon ||z||_K)``, K the hull of the sensitivity space: the smallest ball whose noise
+    tells tables with the same invariants, at most `adjacency` substituted records apart, apart with a loss of at most epsilon
+    (Theorem 31, which calls it optimal; that is no promise of the least error, see docs/CORRECTIONS.md). For both margins of a
+    table and 3 records K is the hull of the 2 x 2 moves and the 3-cycles; the paper leaves the latter out, see
+    docs/CORRECTIONS.md. With three rows and columns that hull is the cube, and `SemiNorm` with the l-infinity norm the same
+    mechanism.
 
     Noise is drawn exactly wherever that is practical: by triangulation of a small boundary, by rejection from l1 noise (5 x 5
     tables in milliseconds, 10 x 10 in seconds). Elsewhere it is drawn by hit-and-run, which is approximate. The guarantee says how.
@@ -256,7 +257,7 @@ class SemiLatticeKNorm(_SemiHullMechanism):
 
     See Also
     --------
-    SemiLatticeLaplace : a little more noise, for any size.
+    SemiLatticeLaplace : noise of the l1 or l2 norm, for any size.
     bayesdp.noise.LatticeKNorm : the law of the noise.
     bayesdp.distributions.LatticeKNorm : that law as a PyMC distribution.
 

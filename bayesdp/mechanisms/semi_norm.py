@@ -22,9 +22,9 @@ class SemiNorm(SemiRealMechanism):
     """Publish counts with noise of density ``exp(-epsilon ||z|| / Delta(S_Semi))`` on the span of the sensitivity space.
 
     Tables with the same invariants, at most `adjacency` substituted records apart, are told apart with a loss of at most
-    epsilon. With both margins of a table and two records the l1 norm is the best of the three, 6 to 13 percent above the
-    optimal `SemiKNorm` in squared error. With three records, the default, the l-infinity norm is optimal for 3 x 3 tables, and
-    the l1 norm the best of the three from 4 x 4 on.
+    epsilon. With both margins of a table and two records the l1 norm is the best of the three, 6 to 13 percent above
+    `SemiKNorm` in squared error. With three records, the default, the l-infinity norm is that of `SemiKNorm` for 3 x 3 tables,
+    and the l1 norm the best of the three from 4 x 4 on.
 
     Noise is drawn exactly: for l2 under any invariants; for l1 and l-infinity under disjoint totals, both margins of a table (10
     x 10 in tens of milliseconds) and, by rejection, other small tables. Where no exact sampler is practical,

@@ -22,7 +22,11 @@ _REGISTRY: dict[str, type[NoiseLaw]] = {}
 
 
 class NoiseLaw(ABC):
-    """A probability law of noise, with an exact log-mass or log-density and a sampler.
+    """A probability law of noise, with a log-mass or log-density and a sampler.
+
+    The log-mass is exact, or right up to a constant that depends on no value: laws on a lattice or a subspace whose sum or
+    volume is not computed say so (`log_normaliser`). Where a log-density has no practical form at all, `logp` raises
+    `NotImplementedError` (`ProjectedLaplace`). Samplers are exact but where `sampler` says otherwise.
 
     A law is a frozen dataclass whose fields are its parameters. Defining a subclass with a `name` registers
     it: release files and the command line then know it by that name.

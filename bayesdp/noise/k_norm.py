@@ -25,8 +25,8 @@ class KNorm(NoiseLaw):
     r"""Noise with density proportional to ``exp(-epsilon ||Q^T z||_K)`` on ``{z : A z = 0}``, ``K = conv(+-vertices)``.
 
     ``||v||_K`` is the least r with v in r K, and Q are orthonormal coordinates of the subspace. If K is the hull of the
-    differences of neighbours, two neighbours are told apart with a loss of at most epsilon, and this is the law of
-    least expected error that such noise can have in a wide class. The normaliser is ``log(n! vol(K) / epsilon**n)``, n
+    differences of neighbours, two neighbours are told apart with a loss of at most epsilon, and no smaller ball does that. (Its
+    noise need not have the least expected error: see `bayesdp.KNorm`.) The normaliser is ``log(n! vol(K) / epsilon**n)``, n
     the dimension.
 
     ========  ============================================================

@@ -1,4 +1,4 @@
-"""The optimal K-norm law of Semi-DP: its norm has the hull of all that a number of records can change as its unit ball."""
+"""The K-norm law of Semi-DP: its norm has the hull of all that a number of records can change as its unit ball."""
 
 from __future__ import annotations
 

@@ -10,6 +10,14 @@ log Z is concave: for a given t the ratio is largest with s at a bound and s' in
 
 It is concave in t, and does not fall, because the derivative of log Z is nowhere below -1/b. Coordinates of a vector are
 independent, and every choice of their distances is attained with all of them at a bound, so that their losses add up.
+
+Proportions within 0 and 1 change all together when a record comes, and yet lose what two of them lose that change by 1/n. Let
+p be those of n - 1 records and ``p + c (e_j - p)``, c = 1/n, those with one more in category j; L = log Z is symmetric about
+1/2. Where p is the likelier, p_i adds ``c p_i / b + g(p_i)`` to the loss, ``g(p) = L((1-c) p) - L(p)``, which is the integral of
+``-p L'(p v)`` over v from 1 - c to 1. L' falls, so that ``L'(p v) >= L'(v)`` and g(p) <= p g(1); and p_j adds the same of
+``q = 1 - p_j``. The sum of the other p_i is q: all add ``2 q (c/b + g(1)) <= 2 loss(c)``, attained by p = e_i. Where p is the less
+likely, -g(p_i) is an increment of L over ``[(1-c) p_i, p_i]``, which is no further left than c, because p_i > 0 is 1/(n-1) or
+more: by concavity it is at most ``p_i (L(c) - L(0)) = p_i g(1)``, and the same bound holds.
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ class SensitivitySpace:
 
     @cached_property
     def hull(self) -> SymmetricHull:
-        """``Hull(S)`` in the coordinates of the span: the unit ball of the optimal K-norm.
+        """``Hull(S)`` in the coordinates of the span: the unit ball of the K-norm mechanism of Semi-DP.
 
         Raises
         ------

@@ -1,9 +1,10 @@
 """Global sensitivities of statistics of bounded data, with the bounds of the statistics, and splits of a budget.
 
 A global sensitivity is the largest difference of a statistic over all pairs of neighbouring data sets, and not over the
-neighbours of the data at hand. Two definitions of neighbours (Liu 2019, Definition 1): ``"substitution"``, one of n
-records is replaced; ``"add-remove"``, one data set has n records and the other one of them less, each statistic divided
-by its own number of records.
+neighbours of the data at hand. Two definitions of neighbours (Liu 2019, Definition 1): ``"substitution"``, one of n records
+is replaced; ``"add-remove"``, one record comes or goes, each statistic divided by its own number of records. With it a data
+set of n records has neighbours with n - 1 and with n + 1; sensitivities and bounds here hold for both, so that whoever has n
+records is told apart neither from those with one less nor from those with one more.
 """
 
 from __future__ import annotations
@@ -46,12 +47,15 @@ class Sensitivity:
     neighbours : {"substitution", "add-remove"}
         Definition of neighbours.
     bounds : tuple of float
-        Bounds of each statistic, None where it has none.
+        Bounds of each statistic, None where it has none; those of neighbours are within them too.
+    statistics : int or None, default 1
+        How many statistics it is of; None for the counts of any number of disjoint categories.
 
     Examples
     --------
-    >>> mean_sensitivity(50, (0.0, 10.0))
-    Sensitivity(statistic='mean', l1=0.2, largest=0.2, changed=1, neighbours='substitution', bounds=(0.0, 10.0))
+    >>> found = mean_sensitivity(50, (0.0, 10.0))
+    >>> found.l1, found.bounds, found.statistics
+    (0.2, (0.0, 10.0), 1)
     """
 
     statistic: str
@@ -60,6 +64,7 @@ class Sensitivity:
     changed: int | None
     neighbours: str
     bounds: tuple[float | None, float | None]
+    statistics: int | None = 1
 
     def __float__(self) -> float:
         return self.l1
@@ -75,13 +80,13 @@ def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "subst
 
     Substitution takes 1/n from one category and gives it to another. Without one record, proportions p of the other
     n - 1 become ``p + (e_j - p) / n`` with it, in the norm ``2 (1 - p_j) / n``: all may change, and 2/n is attained where
-    ``p_j = 0``. (The 1/n of the paper's Section 4.2 for added records keeps the divisor n, and with it n itself: then
-    these are counts.)
+    ``p_j = 0``; a record more changes them by less. (The 1/n of the paper's Section 4.2 for added records keeps the divisor
+    n, and with it n itself: then these are counts.)
 
     Parameters
     ----------
     n : int
-        Number of records; of the larger data set for ``"add-remove"``.
+        Number of records.
     categories : int
         How many proportions are published; 1 for that of a yes-or-no question.
     neighbours : {"substitution", "add-remove"}
@@ -104,7 +109,7 @@ def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "subst
     _at_least(size, 2 if added else 1, "n", neighbours)
     changed = 1 if count == 1 else (None if added else 2)
     l1 = (1 if count == 1 else 2) / size
-    return Sensitivity("proportion", l1, 1 / size, changed, neighbours, (0.0, 1.0))
+    return Sensitivity("proportion", l1, 1 / size, changed, neighbours, (0.0, 1.0), count)
 
 
 def mean_sensitivity(
@@ -113,12 +118,12 @@ def mean_sensitivity(
     """Sensitivity of the mean of n values between public bounds: their distance divided by n.
 
     Substitution moves the sum by at most R, the distance of the bounds. With one record more, the mean m of n - 1 values
-    becomes ``m + (x - m)/n``, and ``|x - m| <= R``; both are attained.
+    becomes ``m + (x - m)/n``, and ``|x - m| <= R``; both are attained. This falls with n.
 
     Parameters
     ----------
     n : int
-        Number of records; of the larger data set for ``"add-remove"``.
+        Number of records.
     data_bounds : pair of float
         Public bounds of the data: not their smallest and largest value.
     neighbours : {"substitution", "add-remove"}
@@ -158,12 +163,15 @@ def variance_sensitivity(
     With m the mean of the other n - 1 values and SS their sum of squares, that of all is ``SS + (n-1)/n (x - m)**2``.
     Substituting x changes it by at most ``(n-1)/n R**2``, attained with the others at one bound. With a record more, the
     variance (divisor n - 1) changes by ``(x - m)**2 / n - SS / ((n-1)(n-2))``, of size ``R**2 / n`` at most, because SS is
-    at most ``(n-1) R**2 / 4``. The divisor n (`ddof` 0) gives ``(n-1) R**2 / n**2`` for both.
+    at most ``(n-1) R**2 / 4``. The divisor n (`ddof` 0) gives ``(n-1) R**2 / n**2`` for both. These fall with n.
+
+    The largest variance is that of values half at one bound and half at the other. For an odd number of records it is
+    another one than for an even number: the bound for ``"add-remove"`` is the largest over n - 1, n and n + 1 records.
 
     Parameters
     ----------
     n : int
-        Number of records; of the larger data set for ``"add-remove"``.
+        Number of records.
     data_bounds : pair of float
         Public bounds of the data, see `mean_sensitivity`.
     neighbours : {"substitution", "add-remove"}
@@ -183,7 +191,7 @@ def variance_sensitivity(
     """
     low, high = _public(data_bounds, "data_bounds", bounds_from_data)
     size = _moment_size(n, neighbours, ddof)
-    change, most = _moment(size, ddof, (high - low) ** 2)
+    change, most = _moment(size, ddof, (high - low) ** 2, neighbours)
     return Sensitivity("variance", change, change, 1, neighbours, (0.0, most))
 
 
@@ -202,12 +210,12 @@ def covariance_sensitivity(
     bounds, with u and v the means of the others, the products for two records differ by at most ``max(uv, (1-u)(1-v)) +
     max(u(1-v), (1-u)v)``, which is one of u, v, 1 - u and 1 - v or less: by 1, attained at u = v = 0. For a record more,
     products of the others of the opposite sign add ``min(uv, (1-u)(1-v)) / (n-2)`` to ``(1-u)(1-v) / n``, and the sum is
-    at most 1/n for n >= 3.
+    at most 1/n for n >= 3. Bounds are those of `variance_sensitivity` with ``R1 R2`` for the square, on both sides of 0.
 
     Parameters
     ----------
     n : int
-        Number of records; of the larger data set for ``"add-remove"``.
+        Number of records.
     data_bounds, other_bounds : pair of float
         Public bounds of the two variables, see `mean_sensitivity`.
     neighbours : {"substitution", "add-remove"}
@@ -228,7 +236,7 @@ def covariance_sensitivity(
     low, high = _public(data_bounds, "data_bounds", bounds_from_data)
     other_low, other_high = _public(other_bounds, "other_bounds", bounds_from_data)
     size = _moment_size(n, neighbours, ddof)
-    change, most = _moment(size, ddof, (high - low) * (other_high - other_low))
+    change, most = _moment(size, ddof, (high - low) * (other_high - other_low), neighbours)
     return Sensitivity("covariance", change, change, 1, neighbours, (-most, most))
 
 
@@ -246,12 +254,13 @@ def quantile_sensitivity(
     For a given order of the values the difference of two quantiles is linear in them: it is largest at a vertex, where all
     values are at one of the bounds. There it depends only on how many are at the lower one, and a quantile can tell only
     a few such numbers apart: they are all tried. Order statistics give the distance R of the bounds; interpolated ones
-    ``max(g, 1 - g) R`` under substitution, with the weight g of the upper one.
+    ``max(g, 1 - g) R`` under substitution, with the weight g of the upper one. What one record more or less changes does not
+    fall with n: for ``"add-remove"`` both are tried.
 
     Parameters
     ----------
     n : int
-        Number of records; of the larger data set for ``"add-remove"``.
+        Number of records.
     prob : float
         Which quantile, between 0 and 1 (exclusive).
     data_bounds : pair of float
@@ -273,25 +282,8 @@ def quantile_sensitivity(
     added = choice(neighbours, _NEIGHBOURS, "neighbours") == "add-remove"
     _at_least(size, 2 if added else 1, "n", neighbours)
 
-    def quantile(zeros: int, count: int) -> float:
-        """The quantile of so many zeros and otherwise ones."""
-        if method == "inverted_cdf":
-            return float(max(math.ceil(count * share), 1) > zeros)
-        place = (count - 1) * share
-        below = math.floor(place)
-        first, second = float(below + 1 > zeros), float(below + 2 > zeros)
-        return first + (place - below) * (second - first)
-
-    middle = math.floor(size * share)
-    worst = 0.0
-    for zeros in range(max(middle - 3, 0), min(middle + 4, size) + 1):
-        others = []
-        if added:
-            others = [z for z in (zeros, zeros - 1) if 0 <= z <= size - 1]
-        else:
-            others = [z for z in (zeros - 1, zeros + 1) if 0 <= z <= size]
-        for z in others:
-            worst = max(worst, abs(quantile(zeros, size) - quantile(z, size - added)))
+    pairs = ((size, size - 1), (size + 1, size)) if added else ((size, size),)
+    worst = max(_quantile_change(share, method, *pair) for pair in pairs)
     change = worst * (high - low)
     return Sensitivity("quantile", change, change, 1, neighbours, (low, high))
 
@@ -303,7 +295,7 @@ def histogram_sensitivity(neighbours: str = "substitution", n: int | None = None
     ----------
     neighbours : {"substitution", "add-remove"}
     n : int, optional
-        The public number of records, which bounds every count from above.
+        The public number of records, which bounds every count from above; for ``"add-remove"`` the bound is n + 1.
 
     Examples
     --------
@@ -311,8 +303,8 @@ def histogram_sensitivity(neighbours: str = "substitution", n: int | None = None
     1.0
     """
     added = choice(neighbours, _NEIGHBOURS, "neighbours") == "add-remove"
-    most = None if n is None else float(positive_integer(n, "n"))
-    return Sensitivity("histogram", 1.0 if added else 2.0, 1.0, 1 if added else 2, neighbours, (0.0, most))
+    most = None if n is None else float(positive_integer(n, "n") + added)
+    return Sensitivity("histogram", 1.0 if added else 2.0, 1.0, 1 if added else 2, neighbours, (0.0, most), None)
 
 
 def split_budget(epsilon: float, parts: int | Sequence[float]) -> tuple[float, ...]:
@@ -383,10 +375,31 @@ def _moment_size(n: Any, neighbours: str, ddof: Any) -> int:
     return size
 
 
-def _moment(n: int, ddof: int, square: float) -> tuple[float, float]:
+def _moment(n: int, ddof: int, square: float, neighbours: str) -> tuple[float, float]:
     """Sensitivity and largest value of a second moment, for a product of distances of bounds."""
     change = square / n if ddof else square * (n - 1) / n**2
-    return change, square * (n // 2) * (n - n // 2) / (n * (n - ddof))
+    sizes = (n - 1, n, n + 1) if neighbours == "add-remove" else (n,)
+    return change, max(square * (m // 2) * (m - m // 2) / (m * (m - ddof)) for m in sizes)
+
+
+def _quantile_change(share: float, method: str, size: int, other: int) -> float:
+    """The largest difference of a quantile of `size` numbers in [0, 1] and one of `other` neighbouring ones."""
+
+    def quantile(zeros: int, count: int) -> float:
+        """The quantile of so many zeros and otherwise ones."""
+        if method == "inverted_cdf":
+            return float(max(math.ceil(count * share), 1) > zeros)
+        place = (count - 1) * share
+        below = math.floor(place)
+        first, second = float(below + 1 > zeros), float(below + 2 > zeros)
+        return first + (place - below) * (second - first)
+
+    middle, worst = math.floor(size * share), 0.0
+    for zeros in range(max(middle - 3, 0), min(middle + 4, size) + 1):
+        near = (zeros - 1, zeros) if other < size else (zeros - 1, zeros + 1)
+        for z in (z for z in near if 0 <= z <= other):
+            worst = max(worst, abs(quantile(zeros, size) - quantile(z, other)))
+    return worst
 
 
 def _at_least(n: int, least: int, argument: str, neighbours: str) -> None:

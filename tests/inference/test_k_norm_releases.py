@@ -1,4 +1,4 @@
-"""Posteriors given optimal K-norm noise, against enumeration with norms by another program.
+"""Posteriors given K-norm noise, against enumeration with norms by another program.
 
 False alarms: see `oracle.STANDARD_ERRORS`.
 """

@@ -183,8 +183,16 @@ def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
         (lambda: consistent_tree([0.1] * 5), ValueError, "full tree with 2 branches"),
         (lambda: combine_syntheses([0.1], [0.1]), ValueError, "two releases or more"),
         (lambda: combine_syntheses([0.1, 0.2], [0.1, -0.1]), ValueError, "at least 0"),
-        (lambda: m.RescaledProportions(1.0, 10, NAMES).release([1, 2, 3, 5]), ValueError, "add up to n = 10, got 11"),
-        (lambda: m.RescaledProportions(1.0, 10, NAMES).release([-1, 3, 3, 5]), ValueError, "at least 0, got -1 for a"),
+        (
+            lambda: m.RescaledProportions(1.0, 10, NAMES).release([1, 2, 3, 5]),
+            ValueError,
+            "add up to the public n = 10, but they do not",
+        ),
+        (
+            lambda: m.RescaledProportions(1.0, 10, NAMES).release([-1, 3, 3, 5]),
+            ValueError,
+            "at least 0, but that of a is not",
+        ),
         (lambda: m.RescaledProportions(1.0, 10, NAMES).release([5, 5]), ValueError, "one for each of 4"),
         (lambda: m.RescaledProportions(1.0, 10, ["a"]), ValueError, "two categories or more"),
         (lambda: m.RescaledProportions(1.0, 10, NAMES, rule="cut"), ValueError, "rule must be one of"),

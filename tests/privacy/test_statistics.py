@@ -1,4 +1,4 @@
-"""Global sensitivities against all pairs of neighbouring small data sets on a grid."""
+"""Global sensitivities and bounds against all pairs of neighbouring small data sets on a grid: the data have n records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def pairs(n: int, grid: tuple[Any, ...], neighbours: str) -> Iterator[tuple[Any, Any]]:
-    """Neighbouring data sets as multisets; n is the size of the larger one."""
+    """Neighbouring data sets as multisets, of which one has n records."""
     for rest in combinations_with_replacement(grid, n - 1):
         for x in grid:
             if neighbours == "add-remove":
@@ -23,6 +23,16 @@ def pairs(n: int, grid: tuple[Any, ...], neighbours: str) -> Iterator[tuple[Any,
                 continue
             for other in grid:
                 yield (*rest, x), (*rest, other)
+    if neighbours == "add-remove":
+        for data in combinations_with_replacement(grid, n):
+            for x in grid:
+                yield (*data, x), data
+
+
+def extremes(n: int, grid: tuple[Any, ...], neighbours: str, statistic: Callable[[Any], Any]) -> tuple[float, float]:
+    """The smallest and the largest value over all data sets that have n records, or are neighbours of such."""
+    found = [float(np.max(statistic(own))) for pair in pairs(n, grid, neighbours) for own in pair]
+    return min(found), max(found)
 
 
 def largest(n: int, grid: tuple[Any, ...], neighbours: str, statistic: Callable[[Any], Any]) -> float:
@@ -37,7 +47,7 @@ def test_mean_and_variance(n: int, neighbours: str) -> None:
     for ddof in (0, 1):
         own = s.variance_sensitivity(n, (0.0, 1.0), neighbours, ddof=ddof)
         assert largest(n, GRID, neighbours, lambda x, d=ddof: np.var(x, ddof=d)) == pytest.approx(own.l1)
-        top = max(np.var(x, ddof=ddof) for x in combinations_with_replacement(GRID, n))
+        _, top = extremes(n, GRID, neighbours, lambda x, d=ddof: np.var(x, ddof=d))
         assert own.bounds == (0.0, pytest.approx(top))
     scaled = s.variance_sensitivity(n, (-2.0, 3.0), neighbours)
     assert scaled.l1 == pytest.approx(25 * s.variance_sensitivity(n, (0.0, 1.0), neighbours).l1)
@@ -55,8 +65,20 @@ def test_covariance(n: int, ddof: int, neighbours: str) -> None:
         return float(np.sum((x - x.mean()) * (y - y.mean())) / (len(x) - ddof))
 
     assert largest(n, grid, neighbours, covariance) == pytest.approx(own.l1)
-    found = [covariance(data) for data in combinations_with_replacement(grid, n)]
-    assert (min(found), max(found)) == (pytest.approx(own.bounds[0]), pytest.approx(own.bounds[1]))
+    low, high = extremes(n, grid, neighbours, covariance)
+    assert (low, high) == (pytest.approx(own.bounds[0]), pytest.approx(own.bounds[1]))
+
+
+def test_bounds_of_variances_hold_for_neighbours_of_an_odd_number_of_records() -> None:
+    """51 records: half of 50 at each bound have a larger variance than any 51 can have."""
+    half = np.repeat([0.0, 1.0], 25)
+    assert np.var(half, ddof=1) == pytest.approx(0.25510, abs=5e-6)
+    for n in (49, 50, 51):
+        low, high = s.variance_sensitivity(n, (0.0, 1.0), "add-remove").bounds
+        assert high is not None
+        assert low == 0.0 <= np.var(half, ddof=1) <= high * (1 + 1e-12)
+        assert s.covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0), "add-remove").bounds == (-high, high)
+    assert s.variance_sensitivity(51, (0.0, 1.0)).bounds[1] == pytest.approx(0.25490, abs=5e-6)
 
 
 @pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
@@ -86,6 +108,8 @@ def test_proportions_and_histograms(n: int, neighbours: str) -> None:
         np.max(np.abs(histogram(a) / len(a) - histogram(b) / len(b))) for a, b in pairs(n, categories, neighbours)
     )
     assert each == pytest.approx(proportions.largest)
+    assert extremes(n, categories, neighbours, histogram)[1] == counts.bounds[1]
+    assert (proportions.statistics, counts.statistics) == (3, None)
     if neighbours == "substitution":
         moved = max(np.count_nonzero(histogram(a) - histogram(b)) for a, b in pairs(n, categories, neighbours))
         assert moved == counts.changed == proportions.changed == 2

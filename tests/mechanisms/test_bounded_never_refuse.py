@@ -1,0 +1,131 @@
+"""No release is refused because of confidential values that data within the public bounds can have: a refusal would tell."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bayesdp as bdp
+from bayesdp import mechanisms as m
+from bayesdp import privacy
+
+LAPLACE = [bdp.TruncatedLaplace, bdp.BoundaryInflatedLaplace]
+RANGES = [(0.0, 1.0), (0.1, 0.7), (-3.0, 4.7), (1e6 + 0.1, 1e6 + 0.7)]
+
+
+def data_sets(n: int, low: float, high: float, rng: np.random.Generator) -> Iterator[Any]:
+    """All at a bound, all but one, half and half, random: of n records."""
+    for at_low in {0, 1, n // 2, (n + 1) // 2, n - 1, n}:
+        yield np.repeat([low, high], [at_low, n - at_low])
+    yield rng.uniform(low, high, n)
+    yield np.full(n, rng.uniform(low, high))
+    yield rng.choice([low, high, 0.5 * (low + high)], n)
+
+
+def naive_mean(x: Any) -> float:
+    """Adding up from left to right, as many programs do: more rounding than NumPy's."""
+    return float(sum(x.tolist()) / len(x))
+
+
+def naive_variance(x: Any) -> float:
+    centre = naive_mean(x)
+    return float(sum(((x - centre) ** 2).tolist()) / (len(x) - 1))
+
+
+def correlated(x: Any) -> float:
+    return float(np.cov(x, x)[0, 1])
+
+
+STATISTICS = [
+    ("mean_sensitivity", (), naive_mean),
+    ("variance_sensitivity", (), naive_variance),
+    ("quantile_sensitivity", (0.37,), lambda x: float(np.quantile(x, 0.37, method="inverted_cdf"))),
+    ("covariance_sensitivity", (), correlated),
+]
+
+
+@pytest.mark.parametrize("limits", RANGES, ids=str)
+@pytest.mark.parametrize(("name", "more", "statistic"), STATISTICS, ids=lambda own: own if isinstance(own, str) else "")
+def test_statistics(name: str, more: Any, statistic: Any, limits: Any) -> None:
+    rng = np.random.default_rng(5)
+    for n, neighbours in itertools.product((7, 50, 51), ("substitution", "add-remove")):
+        args = (limits, limits) if name == "covariance_sensitivity" else (*more, limits)
+        own = getattr(privacy, name)(n, *args, neighbours)
+        mechanisms = [kind(1.0, own, own.bounds) for kind in LAPLACE]
+        for size in (n,) if neighbours == "substitution" else (n - 1, n, n + 1):
+            for data in data_sets(size, *limits, rng):
+                for mechanism in mechanisms:
+                    mechanism.release(statistic(data), rng)
+
+
+def test_a_statistic_that_is_outside_is_refused_and_not_printed() -> None:
+    own = bdp.TruncatedLaplace(1.0, 0.1, (0.0, 1.0))
+    own.release(1.0 + 9e-10, np.random.default_rng(1))
+    own.release(-9e-10, np.random.default_rng(1))
+    for value in (1.0 + 1.1e-9, 1.23456, -1.1e-9):
+        with pytest.raises(
+            ValueError, match="must lie within its bounds, 0 to 1, but the statistic does not"
+        ) as raised:
+            own.release(value)
+        assert "1.23456" not in str(raised.value)
+    # A one-sided bound, and a vector of which one is outside.
+    half = bdp.BoundaryInflatedLaplace(1.0, [0.1, 0.1], ([2.0, None], [None, 3.0]), names=["a", "b"])
+    half.release([2.0, 3.0 + 2e-9], np.random.default_rng(1))
+    with pytest.raises(ValueError, match=r"-inf to 3, but b does not"):
+        half.release([2.0, 3.1])
+
+
+@pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
+@pytest.mark.parametrize("kind", [m.RescaledProportions, m.AllButOne, m.UniversalHistogram])
+def test_proportions(kind: Any, rule: str) -> None:
+    n, rng = 5, np.random.default_rng(3)
+    for epsilon in (0.01, 30.0):
+        mechanism = kind(epsilon, n, ["a", "b", "c", "d"], rule=rule)
+        for table in itertools.product(range(n + 1), repeat=4):
+            if sum(table) == n:
+                mechanism.release(table, rng)
+    large = kind(1.0, 10**6 + 1, ["a", "b", "c", "d"], rule=rule)
+    for table in ([10**6 + 1, 0, 0, 0], [1, 0, 0, 10**6], [333_333, 333_333, 333_333, 2]):
+        large.release(table, rng)
+    with pytest.raises(ValueError, match="add up to the public n = 1000001, but they do not") as raised:
+        large.release([333, 0, 0, 0])
+    assert "333" not in str(raised.value)
+
+
+@pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
+@pytest.mark.parametrize(
+    "limits", [[(0.0, 1.0), (0.1, 0.7)], [(1e6 + 0.1, 1e6 + 0.7), (-3.0, 4.7)]], ids=["small", "large"]
+)
+def test_covariance_matrices(rule: str, limits: Any) -> None:
+    rng = np.random.default_rng(8)
+    for n in (7, 20):
+        mechanism = m.CovarianceMatrix(3.0, n, limits, rule=rule)
+        first, second = (list(data_sets(n, *own, rng)) for own in limits)
+        for x, y in [*zip(first, second, strict=True), (first[2], -second[2] + sum(limits[1])), (first[0], second[2])]:
+            a, b = x - naive_mean(x), y - naive_mean(y)
+            matrix = np.array([[a @ a, a @ b], [sum((b * a).tolist()), b @ b]]) / (n - 1)
+            mechanism.release(matrix, rng)
+
+
+COUNTS = {"county": ["Alpha", "Beta"]}
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        m.TruncatedDiscreteLaplace(COUNTS, 0.5, (0, 6)),
+        m.BoundaryInflatedDiscreteLaplace(COUNTS, 0.5, (0, 6), neighbours="add-remove"),
+        m.BoundaryInflatedDiscreteGaussian(COUNTS, (0, 6), rho=0.1),
+        m.TruncatedDiscreteGaussian(COUNTS, (0, 6), 1.0, 1e-5, neighbours="add-remove"),
+    ],
+    ids=lambda own: own.name,
+)
+def test_counts(mechanism: Any) -> None:
+    rng = np.random.default_rng(2)
+    for table in itertools.product(range(7), repeat=2):
+        mechanism.release(table, rng)
+    assert mechanism.release([0, 6]).values.shape == (2,)
