@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice, finite_array, positive_integer, positive_real, shown
+from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
 from bayesdp.mechanisms._sensitivities import told
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
 from bayesdp.mechanisms.subspace import NEIGHBOURS
@@ -173,7 +173,7 @@ class StatisticMechanism(ABC):
         """What has to be said of the stated loss."""
         return ()
 
-    def release(self, statistic: Any, rng: np.random.Generator | None = None) -> StatisticRelease:
+    def release(self, statistic: Any, rng: Seed = None) -> StatisticRelease:
         """Publish statistics: noisy values within the bounds, their law and the guarantee.
 
         Parameters
@@ -181,7 +181,7 @@ class StatisticMechanism(ABC):
         statistic : float or array_like, shape () or (statistics,)
             Confidential values within the bounds. One that is beyond a bound by no more than `ROUNDING` of the larger bound,
             as a mean of numbers that are all at the bound may be, counts as at the bound.
-        rng : numpy.random.Generator, optional
+        rng : int, numpy.random.Generator or None
             Without one, entropy of the operating system: do that to publish. With one the release is marked as simulated,
             because whoever knows the seed can subtract the noise.
 

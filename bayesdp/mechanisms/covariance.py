@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice, finite_array, positive_integer, positive_real
+from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, random_generator
 from bayesdp.mechanisms._bounded_statistics import ROUNDING, StatisticMechanism
 from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.covariance_release import CovarianceRelease, covariance_edge
@@ -124,7 +124,7 @@ class CovarianceMatrix:
         kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
         return kind(part, self._sensitivities[pair], bounds, convention=self.convention)
 
-    def release(self, covariance: npt.ArrayLike, rng: np.random.Generator | None = None) -> CovarianceRelease:
+    def release(self, covariance: npt.ArrayLike, rng: Seed = None) -> CovarianceRelease:
         """Publish a sample covariance matrix (divisor n - 1).
 
         Parameters
