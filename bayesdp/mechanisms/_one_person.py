@@ -112,7 +112,8 @@ def with_person(
             "together that leave every exact value as it is."
         )
         return replace(stated, person=sentence)
-    return replace(stated, person=f"{_moved(stated, own, neighbours)} {_came(stated, own, neighbours)}")
+    sentences = (_moved(stated, own, neighbours), _came(stated, own, neighbours))
+    return replace(stated, person=" ".join(filter(None, sentences)))
 
 
 def _moved(stated: Guarantee, own: Alone, neighbours: str | None) -> str:
@@ -148,7 +149,8 @@ def _came(stated: Guarantee, own: Alone, neighbours: str | None) -> str:
 def _cost(stated: Guarantee, loss: Mapping[str, float] | None) -> str:
     if loss is None:
         return "is protected, but at what loss is not known"
-    told = stated.shown_loss(loss)
+    # In the definition that the guarantee is stated in; a row may give others too.
+    told = stated.shown_loss({name: value for name, value in loss.items() if name in stated.parameters})
     return f"has {told}" if told.startswith("no protection") else f"costs at most {told}"
 
 
