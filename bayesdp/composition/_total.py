@@ -24,7 +24,7 @@ __all__ = ["total_guarantee"]
 _JOINT = (
     "This is the composition of {count} releases. Only pairs of tables that agree on the invariants of all of them are "
     "protected, which are fewer than each release protects alone. The losses of the releases are added, each at its largest over "
-    "the pairs of a row; a row that is not marked as an upper bound is exact for all its pairs."
+    "the pairs of a row; a row that says neither 'upper bound' nor 'at most' is exact for all its pairs."
 )
 _OF_ALL = frozenset({FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT})
 """Sentences that are true of all noise together if they are true of each."""

@@ -72,7 +72,10 @@ def test_rho_grows_with_the_square_and_not_in_proportion() -> None:
 
 def test_epsilon_with_delta_is_not_in_proportion_and_within_the_bound() -> None:
     # The scale of `LatticeGaussian(epsilon=1, delta=1e-6)`, which comes from rho, and the smallest that has these.
-    for sigma, stated in ((gaussian_sigma_for_rho(rho_within(1.0, 1e-6)), 1.3e-4), (gaussian_sigma(1.0, 1e-6), 4.8e-4)):
+    for sigma, stated in (
+        (gaussian_sigma_for_rho(rho_within(1.0, 1e-6)), 1.11e-4),
+        (gaussian_sigma(1.0, 1e-6), 4.77e-4),
+    ):
         exact = gaussian_delta(10.0, sigma, 10.0)
         assert exact == pytest.approx(stated, rel=0.02)
         assert exact > 10 * 1e-6  # "per unit" would be exceeded
