@@ -465,22 +465,18 @@ def test_rows_are_exact_or_say_that_they_are_not() -> None:
 
 
 def test_a_composition_composes_by_its_rows() -> None:
-    # Noise on a margin of two: the loss of a 2x2 move is no function of its length on the cells.
-    frame = {"county": ["A", "B"], "education": ["Low", "High"], "sex": ["f", "m"]}
-    table = np.arange(8).reshape(2, 2, 2)
-    margins = Margins(frame, ["county"]), Margins(frame, ["education"])
-    one, other, third = (
-        ProjectedGaussian(query, mu=mu).release(table, np.random.default_rng(k))
-        for k, (query, mu) in enumerate(((margins[0], 0.3), (margins[1], 0.4), (margins[0] + margins[1], 0.5)))
-    )
-    stepwise, at_once = compose(compose(one, other).release, third).guarantee, compose(one, other, third).guarantee
+    # Cells and margins, the margins exact: a 2x2x2 move loses more than four neighbours would by its length on the cells.
+    frame = {"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]}
+    two_way = Margins(frame, ["a", "b"], ["b", "c"], ["a", "c"])
+    table = np.arange(12).reshape(2, 3, 2)
+    mechanism = ProjectedGaussian(two_way, mu=0.5, query=Identity(frame) + two_way)
+    releases = [mechanism.release(table, np.random.default_rng(k)) for k in range(3)]
+    stepwise = compose(compose(*releases[:2]).release, releases[2]).guarantee
     assert stepwise is not None
-    assert at_once is not None
-    rows = {row.relation.removesuffix(AT_MOST): row.loss for row in at_once.pairs}
-    found = {row.relation.removesuffix(AT_MOST): row.loss for row in stepwise.pairs}
-    assert len(found) == 2
-    for relation, loss in found.items():
-        assert loss["mu"] == pytest.approx(rows[relation]["mu"])
+    [row] = stepwise.pairs
+    # Eight cells change by one, and no margin: the root of 8, as far as the noise was made for.
+    assert row.loss == {"mu": pytest.approx(math.sqrt(3) * 0.5)}
+    assert compose(*releases).guarantee.pairs[1].loss["mu"] == pytest.approx(row.loss["mu"])  # type: ignore[union-attr]
 
 
 def test_the_projection_of_a_neighbour_may_lose_less_than_was_asked_for() -> None:
