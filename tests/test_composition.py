@@ -14,9 +14,19 @@ import scipy.linalg
 from bayesdp import Exact, Margins, Measured, Release, compose, is_nested
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms import LatticeLaplace, ProjectedGaussian, SemiGaussian
+from bayesdp.mechanisms import (
+    CorrelatedGaussian,
+    ExtendedLaplace,
+    KNorm,
+    LatticeLaplace,
+    ProjectedGaussian,
+    ProjectedLaplace,
+    SemiGaussian,
+    project,
+)
+from bayesdp.mechanisms._kept_lengths import AT_MOST
 from bayesdp.noise import DiscreteGaussian
-from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler, semi_adjacency
+from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler, semi_adjacency
 from bayesdp.privacy._semi_enumerated import semi_adjacency_of_tables
 from bayesdp.queries import Identity, LinearQuery, Query, Totals
 
@@ -174,13 +184,16 @@ def test_epsilon_and_delta_add() -> None:
         gaussian(COUNTY, 1, epsilon=0.5, delta=1e-6), gaussian(EDUCATION, 2, epsilon=1.0, delta=1e-7)
     ).guarantee
     assert total is not None
-    assert total.pairs[0].loss == {"epsilon": pytest.approx(1.5), "delta": pytest.approx(1.1e-6)}
-    sigmas = [gaussian(COUNTY, 1, epsilon=0.5, delta=1e-6), gaussian(EDUCATION, 2, epsilon=1.0, delta=1e-7)]
-    moved = sum(
-        gaussian_epsilon(delta, own.measurements[0].law.sigma, 2.0)  # type: ignore[attr-defined]
-        for own, delta in zip(sigmas, (1e-6, 1e-7), strict=True)
-    )
-    assert total.pairs[1].loss == {"epsilon": pytest.approx(moved), "delta": pytest.approx(1.1e-6)}
+    # The noise of both is normal, on the cells: together that of the precisions, at the sum of the deltas. Neighbours differ
+    # by the root of 2 at most, a 2x2 move by 2.
+    laws = [gaussian(COUNTY, 1, epsilon=0.5, delta=1e-6), gaussian(EDUCATION, 2, epsilon=1.0, delta=1e-7)]
+    sigmas = [own.measurements[0].law.sigma for own in laws]  # type: ignore[attr-defined]
+    for row, size in zip(total.pairs, (math.sqrt(2), 2.0), strict=True):
+        exact = gaussian_epsilon(1.1e-6, 1.0, size * math.hypot(*(1.0 / sigma for sigma in sigmas)))
+        assert row.loss == {"epsilon": pytest.approx(exact, rel=1e-6), "delta": pytest.approx(1.1e-6)}
+        assert exact < sum(
+            gaussian_epsilon(delta, sigma, size) for sigma, delta in zip(sigmas, (1e-6, 1e-7), strict=True)
+        )
 
 
 def test_pure_and_approximate_are_approximate() -> None:
@@ -209,8 +222,7 @@ def test_kinds_that_do_not_convert_exactly_are_not_mixed() -> None:
         compose(gaussian(COUNTY, 1, mu=0.3), gaussian(EDUCATION, 2, mu=0.1), delta=1e-6)
 
 
-def test_a_law_that_is_not_known_on_the_cells_is_taken_in_steps() -> None:
-    # Noise on a margin: a 2x2 move is two records, each at the loss that is stated for neighbouring tables.
+def test_noise_on_a_margin_is_measured_in_its_answers() -> None:
     frame = {"county": ["A", "B"], "education": ["Low", "High"], "sex": ["f", "m"]}
     table = np.arange(8).reshape(2, 2, 2)
     asked = Margins(frame, ["county", "education"])
@@ -218,9 +230,12 @@ def test_a_law_that_is_not_known_on_the_cells_is_taken_in_steps() -> None:
     known = ProjectedGaussian(Margins(frame, ["education"]), mu=0.4).release(table, np.random.default_rng(2))
     both = compose(own, known)
     assert both.guarantee is not None
-    rows = {row.relation.rpartition("(")[2]: row.loss["mu"] for row in both.guarantee.pairs[1:]}
-    assert rows["substitution)"] == pytest.approx(0.5)
-    assert rows["2x2 move)"] == pytest.approx(math.hypot(2 * 0.3, 0.4 * math.sqrt(2)))
+    rows = {row.relation: row.loss["mu"] for row in both.guarantee.pairs[1:]}
+    substituted, move = (DIFFERENCES[name].relation + AT_MOST for name in ("substitution", "2x2 move"))
+    # One record that keeps both margins moves along sex, which the first release does not show; a 2x2 move changes four of
+    # its answers by one each, and its noise is made for the root of 2.
+    assert rows[substituted] == pytest.approx(0.4)
+    assert rows[move] == pytest.approx(math.hypot(math.sqrt(2) * 0.3, 0.4 * math.sqrt(2)))
 
 
 def test_exact_parts_alone_cost_the_pairs_that_agree_nothing() -> None:
@@ -338,3 +353,143 @@ def test_the_nearer_adjacency_is_what_two_releases_protect():
     assert "at most 2 substituted records apart" in worst.relation
     assert worst.size == 2.0
     assert worst.loss["mu"] == pytest.approx(0.4 * math.sqrt(2))
+
+
+# ------------------------------------------------------------------- compose is no looser than the rows of the releases
+
+
+def correlated(seed: int, delta: float, **more: object) -> Release:
+    made = CorrelatedGaussian(Margins(SQUARE, ["row"], ["column"]), epsilon=1.0, delta=delta, **more)  # type: ignore[arg-type]
+    return made.release(np.arange(9).reshape(3, 3), np.random.default_rng(seed))
+
+
+def test_group_privacy_never_states_a_delta_above_one() -> None:
+    # Before: delta = 1.487 for a 2x2 move and 4.443 for a 3-cycle.
+    guarantee = compose(correlated(1, 0.2), correlated(2, 0.2)).guarantee
+    assert guarantee is not None
+    assert all(row.loss["delta"] < 1.0 for row in guarantee.pairs)
+    # A mechanism that was handed in has no law: its steps are all there is, and they say nothing.
+    cells = Identity(SQUARE)
+    own = project(lambda x, _: x, cells, cells_margins(), loss={"epsilon": 1.0, "delta": 0.2}).guarantee
+    measured = Measured(cells, np.zeros((3, 3)), DiscreteGaussian(sigma=np.full((3, 3), 9.0)))
+    releases = [
+        Release.from_published(
+            SQUARE,
+            [replace(measured, values=np.full((3, 3), k))],
+            exact(cells_margins(), np.arange(9).reshape(3, 3)).exact,
+            mechanism={"mechanism": "handed in", "neighbours": "substitution"},
+            guarantee=replace(own, pairs=own.pairs[:1]),
+        )
+        for k in (1, 2)
+    ]
+    both = compose(*releases)
+    assert both.guarantee is not None
+    assert {row.size: row.loss["delta"] for row in both.guarantee.pairs} == {2.0: 0.4, 4.0: 1.0, 6.0: 1.0}
+    assert " ".join(str(both).split()).count("no protection by this bound") == 2
+    steep = replace(own, parameters={"epsilon": 200.0, "delta": 1e-6, "sensitivity": 2.0}, pairs=())
+    far = compose(*(replace(one, guarantee=steep) for one in releases)).guarantee  # exp(600) was no float
+    assert far is not None
+    assert far.pairs[-1].loss == {"epsilon": 1200.0, "delta": 1.0}
+
+
+def cells_margins() -> Query:
+    return Margins(SQUARE, ["row"], ["column"])
+
+
+def test_correlated_gaussians_are_put_together_exactly() -> None:
+    one, other = correlated(1, 1e-6), correlated(2, 1e-6, method="factorization")
+    guarantee = compose(one, other).guarantee
+    assert guarantee is not None
+    cycle = np.array([1.0, -1, 0, 0, 1, -1, -1, 0, 1]).reshape(3, 3)
+    move = np.array([1.0, -1, 0, -1, 1, 0, 0, 0, 0]).reshape(3, 3)
+    for row, z in zip(guarantee.pairs[1:], (move, cycle), strict=True):
+        # The exact mu of both: the length of the difference in the inverse covariance of each, by dense algebra.
+        squares = []
+        for own in (one, other):
+            law = own.measurements[0].law
+            u = own.invariants.coordinates(z[None])[0]
+            squares.append(u @ np.linalg.solve(law.covariance, u))  # type: ignore[attr-defined]
+        exact = gaussian_epsilon(2e-6, 1.0, math.sqrt(sum(squares)))
+        assert row.loss == {"epsilon": pytest.approx(exact, rel=1e-5), "delta": 2e-6}
+        # Before: two or three steps for each release, epsilon = 4 and 6.
+        assert row.loss["epsilon"] < 0.7 * row.size
+    # The figure: at the delta that three steps led to.
+    mu = math.sqrt(sum(squares))
+    assert gaussian_epsilon(2.22e-5, 1.0, mu) == pytest.approx(2.82, abs=0.01)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_row_of_a_composition_is_looser_than_the_rows_of_the_releases(seed: int) -> None:
+    table, both = np.arange(9).reshape(3, 3), Margins(SQUARE, ["row"], ["column"])
+    asked = [
+        Identity(SQUARE) + both,
+        Margins(SQUARE, ["row", "column"]),
+        LinearQuery(SQUARE, np.tri(9, dtype=int), list("abcdefghi")),
+    ]
+    rng = np.random.default_rng(seed)
+    makers = [
+        lambda query: ExtendedLaplace(both, epsilon=0.4, query=query),
+        lambda query: KNorm(both, epsilon=0.3, query=query),
+        lambda query: ProjectedLaplace(both, epsilon=0.7, query=query),
+    ]
+    chosen = rng.integers(3, size=2), rng.integers(3, size=2)
+    made = [makers[i](asked[j]) for i, j in zip(*chosen, strict=True)]
+    releases = [own.release(table, np.random.default_rng(k)) for k, own in enumerate(made)]
+    guarantee = compose(*releases).guarantee
+    assert guarantee is not None
+    for name in ("2x2 move", "3-cycle"):
+        relation = DIFFERENCES[name].relation
+        stated = [
+            row.loss["epsilon"] for own in made for row in own.guarantee.pairs if row.relation.startswith(relation)
+        ]
+        [total] = [row.loss["epsilon"] for row in guarantee.pairs if row.relation.startswith(relation)]
+        assert total <= sum(stated) * (1.0 + 1e-9)
+
+
+def test_rows_are_exact_or_say_that_they_are_not() -> None:
+    exact_rows = compose(lattice(COUNTY, 0.25), lattice(EDUCATION, 0.5)).guarantee
+    assert exact_rows is not None
+    assert not any(row.relation.endswith(AT_MOST) for row in exact_rows.pairs)
+    # The largest log ratio of both laws together, over all noise that keeps both margins: 0.75 times l1.
+    z = np.array([[1, -1], [-1, 1], [0, 0]])
+    k = np.arange(-20, 21)[:, None, None] * z
+    ratio = 0.75 * (np.abs(k - z).sum(axis=(1, 2)) - np.abs(k).sum(axis=(1, 2)))
+    assert exact_rows.pairs[0].loss["epsilon"] == pytest.approx(ratio.max())
+    mixed = compose(lattice(COUNTY, 0.25), gaussian(EDUCATION, 2, epsilon=1.0, delta=1e-7)).guarantee
+    assert mixed is not None
+    assert mixed.pairs[0].relation.endswith(AT_MOST)
+    neighbours = compose(gaussian(COUNTY, 1, mu=0.3), gaussian(EDUCATION, 2, mu=0.4)).guarantee
+    assert neighbours is not None
+    assert "in what the joint invariants leave free, at most:" in neighbours.pairs[0].relation
+    assert not neighbours.pairs[1].relation.endswith(AT_MOST)
+
+
+def test_a_composition_composes_by_its_rows() -> None:
+    # Cells and margins, the margins exact: a 2x2x2 move loses more than four neighbours would by its length on the cells.
+    frame = {"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]}
+    two_way = Margins(frame, ["a", "b"], ["b", "c"], ["a", "c"])
+    table = np.arange(12).reshape(2, 3, 2)
+    mechanism = ProjectedGaussian(two_way, mu=0.5, query=Identity(frame) + two_way)
+    releases = [mechanism.release(table, np.random.default_rng(k)) for k in range(3)]
+    stepwise = compose(compose(*releases[:2]).release, releases[2]).guarantee
+    assert stepwise is not None
+    [row] = stepwise.pairs
+    # Eight cells change by one, and no margin: the root of 8, as far as the noise was made for.
+    assert row.loss == {"mu": pytest.approx(math.sqrt(3) * 0.5)}
+    assert compose(*releases).guarantee.pairs[1].loss["mu"] == pytest.approx(row.loss["mu"])  # type: ignore[union-attr]
+
+
+def test_the_projection_of_a_neighbour_may_lose_less_than_was_asked_for() -> None:
+    # Cells and all two-way margins of 2x3x2, the margins exact: mu = 1 was stated for neighbours.
+    frame = {"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]}
+    two_way = Margins(frame, ["a", "b"], ["b", "c"], ["a", "c"])
+    mechanism = ProjectedGaussian(two_way, mu=1.0, query=Identity(frame) + two_way)
+    stack = mechanism.asked.matrix.toarray().astype(float)
+    kernel = stack @ scipy.linalg.null_space(two_way.matrix.toarray().astype(float))
+    free = scipy.linalg.orth(kernel)
+    ends = (free.T @ stack).T
+    worst = max(np.linalg.norm(x - y) for x in ends for y in ends) / mechanism.sigma
+    [row] = [own for own in mechanism.guarantee.pairs if own.relation.startswith("neighbouring tables")]
+    assert row.loss == {"mu": pytest.approx(worst)}
+    assert worst == pytest.approx(0.2887, abs=1e-4)
+    assert mechanism.guarantee.parameters["mu"] == 1.0

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
 
 from bayesdp._validate import probability
+from bayesdp.composition._lengths import Known
+from bayesdp.mechanisms._kept_lengths import AT_MOST, LARGEST
 from bayesdp.mechanisms._semi import semi_pair_words
-from bayesdp.noise import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    LatticeGaussian,
-    LatticeLaplace,
-    NoiseLaw,
-    ProjectedGaussian,
+from bayesdp.noise import CorrelatedGaussian, ProjectedGaussian
+from bayesdp.privacy import (
+    DIFFERENCES,
+    Difference,
+    Guarantee,
+    PairLoss,
+    gaussian_epsilon,
+    gaussian_sigma,
+    group_loss,
 )
-from bayesdp.privacy import DIFFERENCES, Difference, Guarantee, PairLoss, gaussian_epsilon, gaussian_pairs, pure_pairs
+from bayesdp.privacy.guarantee import NEIGHBOURING
 from bayesdp.privacy.pairs import NORMS
 from bayesdp.release import Release
 
@@ -64,7 +65,10 @@ def common_kind(guarantees: Sequence[Guarantee], delta: float | None) -> str:
 
 
 def total(losses: Sequence[tuple[str, Loss]], kind: str, delta: float | None) -> dict[str, float]:
-    """Add losses, each with its kind: epsilon and delta by sums, rho by its sum, mu by the root of its squares."""
+    """Add losses, each with its kind: epsilon and delta by sums, rho by its sum, mu by the root of its squares.
+
+    Epsilon and delta of Gaussian noise come with its mu: these are first put together exactly.
+    """
     mu = math.sqrt(sum(own["mu"] ** 2 for name, own in losses if name == "gdp"))
     if kind == "gdp":
         return {"mu": mu}
@@ -74,10 +78,19 @@ def total(losses: Sequence[tuple[str, Loss]], kind: str, delta: float | None) ->
     if kind == "pure":
         return {"epsilon": epsilon}
     spent = sum(own["delta"] for name, own in losses if name == "approximate")
+    gaussian = [own for name, own in losses if name == "approximate" and "mu" in own]
+    if len(gaussian) > 1:
+        joint = _epsilon(math.sqrt(sum(own["mu"] ** 2 for own in gaussian)), sum(own["delta"] for own in gaussian))
+        epsilon = epsilon - sum(own["epsilon"] for own in gaussian) + joint
     if mu:
         assert delta is not None  # `common_kind` has seen to it
         epsilon, spent = epsilon + gaussian_epsilon(delta, 1.0, mu), spent + delta
-    return {"epsilon": epsilon, "delta": spent}
+    return {"epsilon": epsilon, "delta": min(spent, 1.0)}  # a delta of 1 is true of everything
+
+
+def _epsilon(mu: float, delta: float) -> float:
+    """The epsilon of Gaussian noise at a delta."""
+    return gaussian_epsilon(delta, 1.0, mu) if mu > 0.0 and delta < 1.0 else 0.0
 
 
 def neighbour_loss(release: Release) -> tuple[str, Loss] | None:
@@ -85,21 +98,62 @@ def neighbour_loss(release: Release) -> tuple[str, Loss] | None:
     relation = (release.mechanism or {}).get("neighbours")
     if release.guarantee is None or not isinstance(relation, str):
         return None
-    return relation, {name: v for name, v in release.guarantee.parameters.items() if name != "sensitivity"}
+    row = next((own.loss for own in release.guarantee.pairs if own.relation.startswith(NEIGHBOURING)), None)
+    stated = release.guarantee.parameters if row is None else row
+    return relation, _with_mu(release, {name: v for name, v in stated.items() if name != "sensitivity"})
 
 
-def loss_of(release: Release, difference: Difference, *, total_is_exact: bool) -> tuple[str, Loss] | None:
-    """The kind and size of what one release loses at a difference that its invariants do not see; None if unknown.
+def loss_of(
+    release: Release, difference: Difference, by_law: Mapping[Difference, Known], *, total_is_exact: bool
+) -> Known | None:
+    """What one release loses at a difference that its invariants do not see; None if unknown.
 
-    Noise of a known law on the cells: exactly. Otherwise the difference is taken in steps, each of one record, at the
-    loss that the release states for neighbouring tables; or it is measured in the norm of the guarantee.
+    The least of: what follows from the law of its noise; the row of its own guarantee on this kind of difference; as many
+    steps of one record as the difference takes, at the loss that it states for neighbouring tables, or the difference in
+    the norm of its guarantee. All are upper bounds, and the first may be exact.
+
+    Parameters
+    ----------
+    release : Release
+    difference : Difference
+    by_law : mapping
+        What `bayesdp.composition._lengths.known_losses` found.
+    total_is_exact : bool
+        Whether all tables that agree on the joint invariants have as many records.
     """
     stated = release.guarantee
     if stated is None:
         return None
-    known = _from_law(release, difference, stated)
-    if known is not None:
-        return stated.kind, known
+    found = [by_law[difference]] if difference in by_law else []
+    row = _own_row(stated, difference)
+    if row is not None:
+        found.append(Known(stated.kind, _with_mu(release, row)))
+    if not found or not found[0].exact:
+        steps = _by_steps(release, difference, stated, total_is_exact=total_is_exact)
+        if steps is not None:
+            found.append(Known(stated.kind, steps))
+    return min(found, key=_size, default=None)
+
+
+def _size(known: Known) -> tuple[float, ...]:
+    """Order losses of one kind: by mu where it is known, and a smaller delta goes before a smaller epsilon."""
+    loss = known.loss
+    if known.kind == "approximate":
+        return (loss["delta"], loss["epsilon"])
+    return (loss[{"pure": "epsilon", "zcdp": "rho", "gdp": "mu"}[known.kind]],)
+
+
+def _own_row(stated: Guarantee, difference: Difference) -> Loss | None:
+    """The loss that the release states for all differences of the kind."""
+    relations = [difference.relation + words for words in ("", LARGEST, AT_MOST)]
+    if "smallest change found" in difference.relation:
+        return None  # another change may be the smallest of other invariants
+    return next((row.loss for row in stated.pairs if row.relation in relations), None)
+
+
+def _by_steps(
+    release: Release, difference: Difference, stated: Guarantee, *, total_is_exact: bool
+) -> Mapping[str, float] | None:
     neighbours = neighbour_loss(release)
     if neighbours is not None:
         relation, loss = neighbours
@@ -107,14 +161,32 @@ def loss_of(release: Release, difference: Difference, *, total_is_exact: bool) -
         same_total = total_is_exact or difference in DIFFERENCES.values()
         if relation == "substitution" and not (same_total and steps == int(steps)):
             return None  # one of the two tables may have more records
-        return stated.kind, _steps(stated, loss, steps)
+        return _grouped(loss, int(steps))
+    if len(release.measurements) != 1:
+        return None  # the parameters of a composition are those of its first row, and of no other pair
     if stated.unit not in NORMS:
-        return _within_adjacency(release, difference, stated)
+        return _within_adjacency(release, difference)
     size = difference.size(stated.unit) / stated.parameters.get("sensitivity", 1.0)
     loss = {name: v for name, v in stated.parameters.items() if name != "sensitivity"}
     if stated.kind == "approximate":
-        return (stated.kind, loss) if size <= _LONGER else None
-    return stated.kind, _steps(stated, loss, size)
+        return loss if size <= _LONGER else None
+    return {name: value * (size**2 if name == "rho" else size) for name, value in loss.items()}
+
+
+def _grouped(loss: Loss, steps: int) -> Mapping[str, float]:
+    """Group privacy; for Gaussian noise by its mu, at the delta of one step."""
+    if "mu" in loss and "delta" in loss:
+        mu = steps * loss["mu"]
+        return {"epsilon": _epsilon(mu, loss["delta"]), "delta": loss["delta"], "mu": mu}
+    return group_loss(loss, steps)
+
+
+def _with_mu(release: Release, loss: Loss) -> Loss:
+    """Epsilon and delta of normal noise with the mu that has them: the mu of the noise is no larger."""
+    normal = all(isinstance(own.law, (ProjectedGaussian, CorrelatedGaussian)) for own in release.measurements)
+    if "mu" in loss or not normal or len(release.measurements) != 1 or not 0.0 < loss.get("delta", 0.0) < 1.0:
+        return loss
+    return {**loss, "mu": 1.0 / gaussian_sigma(loss["epsilon"], loss["delta"], 1.0)}
 
 
 def adjacent_row(release: Release) -> tuple[int, PairLoss] | None:
@@ -126,46 +198,9 @@ def adjacent_row(release: Release) -> tuple[int, PairLoss] | None:
     return next(((adjacency, row) for row in release.guarantee.pairs if row.relation == words), None)
 
 
-def _within_adjacency(release: Release, difference: Difference, stated: Guarantee) -> tuple[str, Loss] | None:
+def _within_adjacency(release: Release, difference: Difference) -> Mapping[str, float] | None:
     """Semi-DP in a norm that a difference is not measured in: its worst loss, up to the number of records that it is for."""
-    adjacency = (release.mechanism or {}).get("adjacency")
-    if not isinstance(adjacency, int) or difference.l1 > 2.0 * adjacency:
+    found = adjacent_row(release)
+    if found is None or difference.l1 > 2.0 * found[0]:
         return None
-    return stated.kind, dict(stated.pairs[0].loss)
-
-
-def _steps(stated: Guarantee, loss: Loss, steps: float) -> dict[str, float]:
-    """The loss of several steps, or of a multiple of a distance (group privacy)."""
-    if stated.kind == "pure":
-        return {"epsilon": loss["epsilon"] * steps}
-    if stated.kind == "zcdp":
-        return {"rho": loss["rho"] * steps**2}
-    if stated.kind == "gdp":
-        return {"mu": loss["mu"] * steps}
-    epsilon = loss["epsilon"]
-    # P <= e^epsilon P' + delta, k times: delta (1 + e^epsilon + ... + e^((k-1) epsilon)).
-    return {"epsilon": epsilon * steps, "delta": loss["delta"] * sum(math.exp(epsilon * k) for k in range(int(steps)))}
-
-
-def _from_law(release: Release, difference: Difference, stated: Guarantee) -> dict[str, float] | None:
-    """The loss at a difference of cells from the law of the noise, in the kind that the release states."""
-    if len(release.measurements) != 1 or not release.measurements[0].query.is_identity:
-        return None
-    law: NoiseLaw = release.measurements[0].law
-    scale: Any = getattr(law, "b", getattr(law, "sigma", 1.0))
-    if np.ndim(scale):
-        return None
-    if stated.kind == "pure":
-        if isinstance(law, LatticeLaplace):
-            return dict(pure_pairs(law.epsilon, law.norm, [difference])[0].loss)
-        if isinstance(law, DiscreteLaplace) or law.name == "projected-laplace":
-            return dict(pure_pairs(1.0 / float(scale), "l1", [difference])[0].loss)
-        return None
-    if not isinstance(law, (ProjectedGaussian, LatticeGaussian, DiscreteGaussian)):
-        return None
-    continuous = isinstance(law, ProjectedGaussian)
-    loss = gaussian_pairs(float(scale), [difference], delta=stated.parameters.get("delta"), continuous=continuous)[
-        0
-    ].loss
-    wanted = {"zcdp": ("rho",), "approximate": ("epsilon", "delta"), "gdp": ("mu",)}[stated.kind]
-    return {name: loss[name] for name in wanted} if all(name in loss for name in wanted) else None
+    return found[1].loss

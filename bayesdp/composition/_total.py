@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bayesdp.composition._lengths import known_losses
 from bayesdp.composition._losses import adjacent_row, common_kind, loss_of, neighbour_loss, total
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.invariants import Invariants
+from bayesdp.mechanisms._kept_lengths import AT_MOST
+from bayesdp.mechanisms._one_person import with_person
 from bayesdp.mechanisms.base import GENERATOR_CAVEAT
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
+from bayesdp.privacy.guarantee import NEIGHBOURING
 from bayesdp.privacy.pairs import NORMS
 from bayesdp.queries import Totals
 from bayesdp.release import Release
@@ -19,7 +23,8 @@ __all__ = ["total_guarantee"]
 
 _JOINT = (
     "This is the composition of {count} releases. Only pairs of tables that agree on the invariants of all of them are "
-    "protected, which are fewer than each release protects alone."
+    "protected, which are fewer than each release protects alone. The losses of the releases are added, each at its largest over "
+    "the pairs of a row; a row that says neither 'upper bound' nor 'at most' is exact for all its pairs."
 )
 _OF_ALL = frozenset({FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT})
 """Sentences that are true of all noise together if they are true of each."""
@@ -62,16 +67,19 @@ def total_guarantee(
     unit = stated[0].unit if len({own.unit for own in stated}) == 1 and stated[0].unit in NORMS else "l1"
     rows: list[PairLoss] = []
     neighbours = [neighbour_loss(own) for own in noisy]
+    relation: str | None = None
     relations = {found[0] for found in neighbours if found is not None}
     if None not in neighbours and len(relations) == 1:
-        words, apart = _RELATIONS[relations.pop()]
+        relation = relations.pop()
+        words, apart = _RELATIONS[relation]
         losses = [(g.kind, found[1]) for g, found in zip(stated, neighbours, strict=True) if found is not None]
-        told = f"neighbouring tables, in what the joint invariants leave free: {words}"
+        told = f"{NEIGHBOURING}, in what the joint invariants leave free, at most: {words}"
         rows.append(PairLoss(told, apart.size(unit), unit, total(losses, kind, delta)))
-    adjacent = [adjacent_row(own) for own in noisy]
+    adjacent, reach = [adjacent_row(own) for own in noisy], None
     if None not in adjacent:
         apart_by = [found for found in adjacent if found is not None]
         nearest, row = min(apart_by, key=lambda found: found[0])
+        reach = nearest
         told = f"tables that agree on all invariants, at most {nearest} substituted records apart (Semi-DP, A_{nearest}), at most"
         worst = [(g.kind, found[1].loss) for g, found in zip(stated, apart_by, strict=True)]
         # One norm, or the number of records, of which each is at most 2 in l1.
@@ -79,11 +87,16 @@ def total_guarantee(
         size, norm = (row.size, row.norm) if one else (2.0 * nearest, "l1")
         rows.append(PairLoss(told, size, norm, total(worst, kind, delta)))
     sums = is_nested(joint.invariants, Invariants(Totals(joint.frame)))
+    by_law = [known_losses(own, joint.invariants) for own in noisy]
     for difference in differences:
-        found = [loss_of(own, difference, total_is_exact=sums) for own in noisy]
+        found = [loss_of(own, difference, law, total_is_exact=sums) for own, law in zip(noisy, by_law, strict=True)]
         known = [own for own in found if own is not None]
         if len(known) == len(found):
-            rows.append(PairLoss(difference.relation, difference.size(unit), unit, total(known, kind, delta)))
+            normal = all(own.kind == "approximate" and "mu" in own.loss for own in known)
+            exact = all(own.exact for own in known) and (kind != "approximate" or normal or len(known) == 1)
+            told = difference.relation + ("" if exact else AT_MOST)
+            lost = total([(own.kind, own.loss) for own in known], kind, delta)
+            rows.append(PairLoss(told, difference.size(unit), unit, lost))
     if not rows:
         return None, "unknown, because the losses of the releases refer to differences that cannot be compared"
     samplers = list(dict.fromkeys(own.sampler for own in stated if own.sampler != EXACT_SAMPLER))
@@ -91,19 +104,17 @@ def total_guarantee(
     if len(samplers) > 1:
         caveats.append(f"The noise of other releases: {'; '.join(samplers[1:])}.")
     determined = np.flatnonzero(joint.fiber.determined())
-    return (
-        Guarantee(
-            kind,
-            {**rows[0].loss, "sensitivity": rows[0].size},
-            rows[0].norm,
-            tuple(rows),
-            determined_cells=tuple(joint.frame.cell_name(int(cell)) for cell in determined),
-            sampler=samplers[0] if samplers else EXACT_SAMPLER,
-            simulated=joint.simulated,
-            caveats=tuple(dict.fromkeys(caveats)),
-        ),
-        None,
+    whole = Guarantee(
+        kind,
+        {**rows[0].loss, "sensitivity": rows[0].size},
+        rows[0].norm,
+        tuple(rows),
+        determined_cells=tuple(joint.frame.cell_name(int(cell)) for cell in determined),
+        sampler=samplers[0] if samplers else EXACT_SAMPLER,
+        simulated=joint.simulated,
+        caveats=tuple(dict.fromkeys(caveats)),
     )
+    return with_person(whole, joint.invariants, relation, reach), None
 
 
 _OF_ITS_OWN = (

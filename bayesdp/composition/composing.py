@@ -18,10 +18,12 @@ def compose(*releases: Release, delta: float | None = None) -> Composition:
     on all of them (Proposition 2.9), and their invariants may determine cells that no release determines alone: the
     paper compares it with a linkage attack. The noise of the releases must be independent.
 
-    Losses add: epsilon and delta by sums, rho by its sum, mu by the root of the sum of squares. Pure and approximate
-    losses together are approximate; mu beside epsilon becomes epsilon at `delta`, by the exact profile of the Gaussian
-    mechanism. Others are not mixed. The loss for a particular difference between two tables comes from the law of the
-    noise where that is known on the cells, else from as many steps of one record as the difference takes.
+    Losses add: epsilon and delta by sums, rho by its sum, mu by the root of the sum of squares; epsilon of normal noise
+    through its mu, exactly, at the sum of the deltas. Pure and approximate losses together are approximate; mu beside
+    epsilon becomes epsilon at `delta`, by the exact profile of the Gaussian mechanism. Others are not mixed. The loss of
+    each release for a particular difference between two tables is the least of: what follows from the law of its noise; the
+    row of its own guarantee; as many steps of one record as the difference takes (`bayesdp.privacy.group_loss`). Rows that
+    are not exact say that they are upper bounds, and so does a delta that has reached 1: no protection by this bound.
 
     Parameters
     ----------

@@ -16,9 +16,10 @@ from bayesdp.lattices.families import family_sizes
 from bayesdp.lattices.listed import short_combinations
 from bayesdp.privacy import DIFFERENCES, Difference
 
-__all__ = ["found_changes", "kept_differences"]
+__all__ = ["ADDED", "found_changes", "kept_differences"]
 
-_ADDED = Difference("one record added to or removed from a cell that no invariant counts", 1.0, 1.0)
+ADDED = Difference("one record added to or removed from a cell that no invariant counts", 1.0, 1.0)
+"""The difference of general invariants that leave cells out."""
 
 _GENERAL_CELLS = 400
 """General invariants of larger tables: the search for short differences would take too long."""
@@ -50,7 +51,7 @@ def kept_differences(invariants: Invariants) -> tuple[Difference, ...]:
     for cell in counted.tolist():
         own = slice(ends[cell], ends[cell + 1])
         seen.add((columns.indices[own].tobytes(), columns.data[own].tobytes()))
-    found = [_ADDED] if uncounted else []
+    found = [ADDED] if uncounted else []
     if uncounted > 1 or len(seen) < len(counted):
         found.append(DIFFERENCES["substitution"])
     return tuple(found) if found else _shortest(invariants)

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from bayesdp._nested import NestedSums
 from bayesdp.mechanisms._differences import found_changes, kept_differences
 from bayesdp.mechanisms._kept_moves import block_codes, count_cycles, cycles, partitions, product_moves, rules
+from bayesdp.mechanisms._one_person import column_groups
 from bayesdp.mechanisms._rulers import RECORDS, Ruler
 from bayesdp.mechanisms._sum_lengths import changed_answers
 from bayesdp.privacy import DIFFERENCES, Difference
@@ -255,12 +256,12 @@ def _substituted(ruler: Ruler) -> float | None:
     """One record changes between two cells that all invariants treat alike."""
     if len(ruler.sums) == 1:
         [part] = ruler.sums
-        group, answer = _column_groups(ruler.invariants.matrix), part.row_of_cell
+        group, answer = column_groups(ruler.invariants.matrix), part.row_of_cell
         apart = len(np.unique(group * part.rows + answer)) > len(np.unique(group))
         return ruler.of_count(2) if apart else 0.0
     columns = sp.csc_array(ruler.query.matrix)
     reps = distinct_columns(sp.csc_array(sp.vstack([ruler.invariants.matrix, columns])))
-    group = _column_groups(sp.csr_array(ruler.invariants.matrix[:, reps]))
+    group = column_groups(sp.csr_array(ruler.invariants.matrix[:, reps]))
     order = np.argsort(group, kind="stable")
     groups = [reps[own] for own in np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if own.size > 1]
     pairs = sum(own.size * (own.size - 1) // 2 for own in groups)
@@ -280,23 +281,11 @@ def _substituted(ruler: Ruler) -> float | None:
     return best
 
 
-def _column_groups(matrix: sp.csr_array) -> Ints:
-    """For each cell a number that it shares with the cells that have the same column."""
-    columns = sp.csc_array(matrix)
-    columns.sort_indices()
-    group = np.zeros(columns.shape[1], dtype=np.int64)
-    ends, seen = columns.indptr, {(b"", b""): 0}
-    for cell in np.flatnonzero(np.diff(ends)).tolist():  # most cells may be in no invariant
-        own = slice(ends[cell], ends[cell + 1])
-        group[cell] = seen.setdefault((columns.indices[own].tobytes(), columns.data[own].tobytes()), len(seen))
-    return group
-
-
 def _added(ruler: Ruler) -> float | None:
     """One record in a cell that no invariant counts."""
     if len(ruler.sums) == 1 and (ruler.norm != "K" or ruler.neighbours == "add-remove"):
         return ruler.of_count(1)
-    columns = sp.csc_array(ruler.query.matrix)[:, _column_groups(ruler.invariants.matrix) == 0]
+    columns = sp.csc_array(ruler.query.matrix)[:, column_groups(ruler.invariants.matrix) == 0]
     columns = sp.csc_array(columns[:, distinct_columns(columns)])
     if ruler.norm == "K" and ruler.neighbours == "add-remove" and columns.shape[1] > ruler.most:
         return None  # it is a neighbouring step

@@ -16,6 +16,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._differences import kept_differences
+from bayesdp.mechanisms._one_person import with_person
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee
 from bayesdp.queries import Identity, Query
@@ -104,6 +105,10 @@ class Mechanism(ABC):
         others = tuple(caveat for caveat in stated.caveats if caveat != FLOATING_POINT_CAVEAT)
         return replace(stated, sampler=EXACT_SAMPLER, caveats=(*others, words))
 
+    def _for_one_person(self, stated: Guarantee) -> Guarantee:
+        """The guarantee with what it means for one person's record; the last thing to be added, as it shows losses."""
+        return with_person(stated, self.invariants, getattr(self, "neighbours", None), getattr(self, "adjacency", None))
+
     @property
     def frame(self) -> Frame:
         """Labels of the table."""
@@ -129,7 +134,7 @@ class Mechanism(ABC):
     @property
     def guarantee(self) -> Guarantee:
         """What the mechanism protects, for which pairs of tables, and with what reservations."""
-        stated = self._published("auto")
+        stated = self._for_one_person(self._published("auto"))
         return replace(stated, caveats=(*stated.caveats, *((_DETERMINED,) if self.invariants.query.parts else ())))
 
     def noise(self, rng: _validate.Seed = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
@@ -213,7 +218,7 @@ class Mechanism(ABC):
         exact = (*(Exact(query, query.apply(counts)) for query in parts), *self._public())
         determined = np.flatnonzero(Fiber.of(exact, self.frame).determined())
         guarantee = replace(
-            self._guarantee(method) if rng is not None else self._published(method),
+            self._for_one_person(self._guarantee(method) if rng is not None else self._published(method)),
             determined_cells=tuple(self.frame.cell_name(int(cell)) for cell in determined),
             simulated=rng is not None,
         )

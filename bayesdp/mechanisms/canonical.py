@@ -28,6 +28,7 @@ from bayesdp.privacy import (
     gaussian_dp,
     query_sensitivity,
 )
+from bayesdp.privacy.guarantee import NEIGHBOURING
 from bayesdp.queries import SumPart
 
 __all__ = ["CanonicalNoise", "draw_canonical", "tulap_statement"]
@@ -187,7 +188,7 @@ class CanonicalNoise(DiscreteMechanism):
             kind,
             {**loss, "sensitivity": self.sensitivity},
             unit,
-            (PairLoss(f"neighbouring tables: {NEIGHBOURS[self.neighbours]}", self.sensitivity, unit, loss),),
+            (PairLoss(f"{NEIGHBOURING}: {NEIGHBOURS[self.neighbours]}", self.sensitivity, unit, loss),),
             caveats=(f"Canonical noise: {words}.", FLOATING_POINT_CAVEAT),
         )
 

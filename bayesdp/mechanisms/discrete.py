@@ -31,6 +31,7 @@ from bayesdp.privacy import (
     rho_to_epsilon,
     rho_within,
 )
+from bayesdp.privacy.guarantee import NEIGHBOURING
 from bayesdp.queries import Identity, Query, SumPart
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace", "DiscreteMechanism"]
@@ -111,7 +112,7 @@ class DiscreteMechanism(Mechanism):
         return self.law.draw(rng, shape, size)
 
     def _neighbouring(self, norm: str, loss: dict[str, float]) -> tuple[PairLoss, ...]:
-        return (PairLoss(f"neighbouring tables: {NEIGHBOURS[self.neighbours]}", self.sensitivity, norm, loss),)
+        return (PairLoss(f"{NEIGHBOURING}: {NEIGHBOURS[self.neighbours]}", self.sensitivity, norm, loss),)
 
 
 @dataclass(frozen=True, init=False)

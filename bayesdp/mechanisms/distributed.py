@@ -216,7 +216,8 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
     parts = [Query(frame, (part,)) for part in mechanism.invariants.query.parts]
     exact = tuple(Exact(query, _exact_answers(query, noisy, grid)) for query in parts)
     determined = np.flatnonzero(Fiber.of(exact, frame).determined())
-    stated = mechanism._guarantee("auto")  # without the sentence on the system's entropy: the noise is not from there
+    # Without the sentence on the system's entropy: the noise is not from there.
+    stated = mechanism._for_one_person(mechanism._guarantee("auto"))
     guarantee = replace(
         stated,
         caveats=(*stated.caveats, _OUTSIDERS),

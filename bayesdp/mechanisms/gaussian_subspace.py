@@ -120,7 +120,7 @@ class IsotropicGaussian(GaussianStatement):
     @property
     def _ruler(self) -> Ruler:
         # What a kept difference changes is in the noise space: its l2 length is that of its projection.
-        return Ruler(self.asked, self.invariants, self.neighbours, self.sensitivity, "l2")
+        return Ruler(self.asked, self.invariants, self.neighbours, self._neighbours_apart[0], "l2")
 
     def _loss_at(self, size: float) -> Mapping[str, float]:
         [row] = gaussian_pairs(self.sigma, [Difference("kept", size, size)], delta=self.delta, continuous=True)

@@ -45,7 +45,8 @@ class LatticeGaussian(Mechanism):
     epsilon, delta : float, optional
         The same by approximate differential privacy.
     sensitivity : float, default 1
-        The difference, in counts, that the loss refers to. A substitution has the root of 2, a 2x2 move 2.
+        The difference, in counts, that the loss refers to. A substitution has the root of 2, a 2x2 move 2. It is no unit:
+        rho grows with the square of the difference, and epsilon with delta is not in proportion to it either.
     sweeps : int, default 1000
         Sweeps of the Gibbs sampler for each draw, where no exact sampler is practical (see `guarantee`).
 

@@ -13,7 +13,7 @@ from bayesdp._validate import positive_integer, positive_real
 from bayesdp.mechanisms._framework import GRID
 from bayesdp.mechanisms._given_loss import semi_given_guarantee
 from bayesdp.mechanisms._grid import grid_words
-from bayesdp.mechanisms._semi import SemiRealMechanism, safe_adjacency, semi_pair_words
+from bayesdp.mechanisms._semi import SemiRealMechanism, safe_adjacency
 from bayesdp.mechanisms.frameworks import ProjectedMechanism
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise import ProjectedLaplace as Law
@@ -144,8 +144,8 @@ class SemiProjectedMechanism(ProjectedMechanism):
     def _guarantee(self, determined: tuple[str, ...] = (), *, simulated: bool = False) -> Guarantee:
         return semi_given_guarantee(
             self.loss,
-            semi_pair_words(self.adjacency),
-            2.0 * self.adjacency,
+            self.adjacency,
+            self.invariants,
             (_TRUST, FLOATING_POINT_CAVEAT, grid_words(self.grid)),
             determined,
             trusted_sampler=isinstance(self.mechanism, NoiseLaw),

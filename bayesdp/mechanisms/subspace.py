@@ -18,6 +18,7 @@ from bayesdp.mechanisms._kept_lengths import AT_MOST, KeptLength, kept_lengths
 from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
+from bayesdp.privacy.guarantee import NEIGHBOURING
 from bayesdp.queries import Identity, Query
 
 __all__ = ["NEIGHBOURS", "SubspaceMechanism"]
@@ -106,6 +107,11 @@ class SubspaceMechanism(Mechanism):
     def _loss_at(self, size: float) -> Mapping[str, float]:
         """The loss for two tables whose answers are so far apart, in the norm of the noise."""
 
+    @property
+    def _neighbours_apart(self) -> tuple[float, str]:
+        """The largest distance of neighbouring tables in the norm of the noise, and what to add to their relation."""
+        return self._own_guarantee.parameters["sensitivity"], ""
+
     @cached_property
     def _kept(self) -> tuple[KeptLength, ...]:
         """How far two tables that conform to the invariants are apart, by the smallest kinds of difference."""
@@ -125,11 +131,14 @@ class SubspaceMechanism(Mechanism):
     def _guarantee(self, method: str) -> Guarantee:
         _check_method(method)
         stated = self._own_guarantee
+        sensitivity = stated.parameters["sensitivity"]
+        loss = {name: value for name, value in stated.parameters.items() if name != "sensitivity"}
+        size, words = self._neighbours_apart
         neighbours = PairLoss(
-            f"neighbouring tables, whether or not the invariants tell them apart: {NEIGHBOURS[self.neighbours]}",
-            stated.parameters["sensitivity"],
+            f"{NEIGHBOURING}, whether or not the invariants tell them apart{words}: {NEIGHBOURS[self.neighbours]}",
+            size,
             stated.unit,
-            {name: value for name, value in stated.parameters.items() if name != "sensitivity"},
+            loss if size == sensitivity else {name: v for name, v in self._loss_at(size).items() if name in loss},
         )
         conforming = tuple(
             PairLoss(own.difference.relation + own.words, own.size, stated.unit, self._loss_at(own.size))

@@ -18,6 +18,7 @@
 - global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
 - what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_gaussian_epsilon`;
 - shapes of Gaussian noise: `enclosing_ellipsoid`, `base_decomposition`, `optimal_factorization`;
+- what a loss becomes over several steps, for every definition: `group_loss`;
 - what a mechanism protects: `Guarantee`, with rows `PairLoss` for pairs of neighbouring tables.
 """
 
@@ -50,6 +51,7 @@ from bayesdp.privacy.gaussian import (
     gaussian_sigma,
     gaussian_sigma_for_mu,
 )
+from bayesdp.privacy.group import group_loss
 from bayesdp.privacy.guarantee import (
     EXACT_SAMPLER,
     FLOATING_POINT_CAVEAT,
@@ -131,6 +133,7 @@ __all__ = [
     "gaussian_sigma_for_mu",
     "gaussian_sigma_for_rho",
     "gibbs_sampler",
+    "group_loss",
     "histogram_sensitivity",
     "hit_and_run_sampler",
     "inclusions",

@@ -12,8 +12,9 @@ from bayesdp.privacy._levels import Floats
 from bayesdp.privacy._piecewise import from_points, ordered_pair
 from bayesdp.privacy._tradeoff import TradeOff
 from bayesdp.privacy._tradeoff_derived import Bracketed
+from bayesdp.privacy._tradeoff_laws import DiscretePair
 
-__all__ = ["ContinuousPair", "frozen_tradeoff"]
+__all__ = ["ContinuousPair", "binned_tradeoff", "frozen_tradeoff"]
 
 _TAIL = 1e-15
 """Probability that may be left out at either end of an integer law; it is in the error."""
@@ -91,6 +92,31 @@ def frozen_tradeoff(p: Any, q: Any) -> TradeOff:
     return _integers(p, q) if kinds[0] == "on the integers" else _continuous(p, q)
 
 
+def binned_tradeoff(p: Any, q: Any, edges: Any) -> Bracketed:
+    """Give what is known of the trade-off function of two laws from the probabilities of bins; see `tradeoff`.
+
+    A test that sees only the bin is a test: the trade-off function of the bins is an upper bound. Nothing is known from below,
+    so that the lower bound, which is what a `Bracketed` is evaluated at, is zero: the laws may be told apart entirely.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is not a law on the real numbers, or edges are not finite and rising.
+    """
+    for law, argument in ((p, "p"), (q, "q")):
+        if _kind(law, argument) != "continuous":
+            raise TypeError(f"edges are for continuous laws, but {argument} is one on the integers: leave them out")
+    inner = np.asarray(edges, dtype=np.float64)
+    if inner.ndim != 1 or not inner.size or not np.all(np.isfinite(inner)) or np.any(np.diff(inner) <= 0.0):
+        raise ValueError(f"edges must be a vector of finite numbers that rise, got {edges!r}")
+    null, other = (
+        np.concatenate([[law.cdf(inner[0])], np.diff(law.cdf(inner)), [law.sf(inner[-1])]]) for law in (p, q)
+    )
+    kept = null > 0.0
+    upper = ordered_pair(float(other[~kept].sum()), null[kept], other[kept])
+    return Bracketed(DiscretePair(1.0, (1.0,), (0.0,)), upper)
+
+
 def _kind(law: Any, argument: str) -> str:
     missing = [name for name in _METHODS if not callable(getattr(law, name, None))]
     whole, real = callable(getattr(law, "pmf", None)), callable(getattr(law, "logpdf", None))
@@ -121,8 +147,8 @@ def _continuous(p: Any, q: Any) -> ContinuousPair:
     where = x[either][int(np.argmax(np.abs(np.diff(np.sign(np.where(np.abs(step) > slack, step, 0.0))))))]
     raise NotImplementedError(
         f"the likelihood ratio of p and q is not monotone (it turns near {float(where):.6g}), so that the best tests are not "
-        "thresholds; give the probabilities of bins instead: tradeoff(np.diff(p.cdf(edges)), np.diff(q.cdf(edges))), which is an "
-        "upper bound of the trade-off function"
+        "thresholds; tradeoff(p, q, edges=[...]) puts the laws into bins, and gives an upper bound of the trade-off function: the "
+        "unsafe side, and no guarantee"
     )
 
 

@@ -21,6 +21,8 @@ __all__ = ["Comparison", "SemiGuarantee", "compare"]
 METRICS = ("substitution", "add-remove")
 _GRID = 2001
 _REFINED = 20
+_VAGUE = 0.01
+"""A trade-off function that is known no better than this is not compared: with so much slack all would be equal."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,9 @@ def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9
 
     Paper 003, Definition 20. Pairs are compared through what defines them: fewer invariants and a greater distance mean more
     pairs. Invariants are compared for the same published values, by whether those of one follow from those of the other
-    (exact arithmetic). Two adjacencies of different number count as different even where no pair of tables lies between.
+    (exact arithmetic). Tables that agree on their total are an even number of added and removed records apart, so that then 3
+    reaches as far as 2. Otherwise two adjacencies of different number count as different even where no pair of tables lies
+    between.
 
     Parameters
     ----------
@@ -146,6 +150,10 @@ def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9
             raise TypeError(f"{argument} must be a SemiGuarantee, got {type(value).__name__}")
     slack = _validate.nonnegative_real(tolerance, "tolerance") + first.tradeoff.error + second.tradeoff.error
     more, fewer, why_pairs = _pairs(first, second)
+    for own, which in ((first, "first"), (second, "second")):
+        if own.tradeoff.error > _VAGUE:
+            told = f"the trade-off function of the {which} is known within {own.tradeoff.error:.3g} only, too little to compare it"
+            return Comparison("not comparable", (*why_pairs, told), slack)
     larger, smaller, why_curve = _curves(first.tradeoff, second.tradeoff, slack)
     if more and fewer and larger and smaller:
         answer = "equal"
@@ -208,12 +216,15 @@ def _follows(inner: Invariants | None, outer: Invariants | None) -> bool:
 
 def _reaches(far: SemiGuarantee, near: SemiGuarantee) -> bool:
     """Whether every pair within the distance of `near` is within that of `far`, for pairs that `near` is about."""
+    # Tables with the same number of records differ by as many added as removed: an even number.
+    even = near.neighbours == "add-remove" and _fixes_total(near.invariants)
+    reach = near.adjacency - near.adjacency % 2 if even else near.adjacency
     if far.neighbours == near.neighbours:
-        return far.adjacency >= near.adjacency
+        return far.adjacency >= reach
     if near.neighbours == "substitution":  # one substitution is one record less and another one more
         return far.adjacency >= 2 * near.adjacency
     # Tables with an unequal number of records are no number of substitutions apart.
-    return _fixes_total(near.invariants) and far.adjacency >= near.adjacency // 2
+    return even and far.adjacency >= reach // 2
 
 
 def _fixes_total(invariants: Invariants | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 import textwrap
 from collections.abc import Mapping
@@ -10,9 +11,18 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bayesdp import _validate
+from bayesdp.privacy.group import GROWTH, NO_PROTECTION, says_nothing
 from bayesdp.privacy.pairs import UNITS, PairLoss, checked_parameters
 
-__all__ = ["EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "KINDS", "Guarantee", "gibbs_sampler", "hit_and_run_sampler"]
+__all__ = [
+    "EXACT_SAMPLER",
+    "FLOATING_POINT_CAVEAT",
+    "KINDS",
+    "NEIGHBOURING",
+    "Guarantee",
+    "gibbs_sampler",
+    "hit_and_run_sampler",
+]
 
 KINDS: Mapping[str, str] = {
     "pure": "pure differential privacy (epsilon)",
@@ -32,6 +42,9 @@ FLOATING_POINT_CAVEAT = (
     "and rounding errors are not accounted for."
 )
 """A caveat for noise that no vetted integer-only sampler has drawn."""
+
+NEIGHBOURING = "neighbouring tables"
+"""How the row about neighbouring tables begins."""
 
 _SIMULATED = (
     "SIMULATED: the noise came from a generator whose seed may be known. Whoever knows the seed can subtract "
@@ -85,7 +98,8 @@ class Guarantee:
         Definition of privacy.
     parameters : mapping
         Its parameters for a difference of ``sensitivity`` (1 unless it is among them) in the norm `unit`:
-        ``epsilon``; ``rho``; ``epsilon`` and ``delta``; ``mu``.
+        ``epsilon``; ``rho``; ``epsilon`` and ``delta``; ``mu``. At k steps of that size they are at most ``k epsilon``,
+        ``k**2 rho`` and ``k mu``; epsilon with delta are not in proportion (`bayesdp.privacy.group_loss`).
     unit : {"l1", "l2", "linf", "K", "Mahalanobis"}
         Norm in which the difference of two tables is measured, in counts; the last two are those of a K-norm mechanism
         and of correlated Gaussian noise.
@@ -100,6 +114,8 @@ class Guarantee:
         The noise was drawn from a generator handed in by the user.
     caveats : tuple of str
         Sentences.
+    person : str
+        What it means for one person's record alone, in plain sentences; "" where nothing is said (files of older versions).
 
     Raises
     ------
@@ -112,10 +128,12 @@ class Guarantee:
     >>> print(Guarantee("pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", ["2x2 move"])))
     Privacy guarantee: pure differential privacy (epsilon)
       Only tables with the same invariants are protected against being told apart.
-      Loss per unit of l1 distance between two tables: epsilon = 0.25
       Loss for particular pairs:
         - two records exchange a category within a 2x2 subtable, all its margins kept (2x2 move); l1
           distance 4: epsilon = 1
+      Loss at l1 distance 1 between two tables: epsilon = 0.25
+      Epsilon grows at most in proportion to the distance: k steps, each with a loss of at most epsilon,
+        cost at most k times epsilon.
       Noise: drawn exactly from its law
     """
 
@@ -127,6 +145,7 @@ class Guarantee:
     sampler: str = EXACT_SAMPLER
     simulated: bool = False
     caveats: tuple[str, ...] = field(default=())
+    person: str = ""
 
     def __post_init__(self) -> None:
         _validate.choice(self.kind, tuple(KINDS), "kind")
@@ -149,6 +168,9 @@ class Guarantee:
                 f"certified', got {self.sampler!r}"
             )
         _validate.boolean(self.simulated, "simulated")
+        person: Any = self.person
+        if not isinstance(person, str):
+            raise TypeError(f"person must be a sentence, got {person!r}")
 
     @property
     def certified(self) -> bool:
@@ -166,6 +188,7 @@ class Guarantee:
             "sampler": self.sampler,
             "simulated": self.simulated,
             "caveats": list(self.caveats),
+            **({"person": self.person} if self.person else {}),
         }
 
     @classmethod
@@ -175,13 +198,15 @@ class Guarantee:
         Parameters
         ----------
         description : mapping
-            Keys as in `to_dict`, all of them and no others.
+            Keys as in `to_dict`, all of them and no others; ``person`` may be missing, as in files of older versions.
 
         Raises
         ------
         TypeError, ValueError
             If a key is missing, unknown, or holds something else than it should.
         """
+        if isinstance(description, Mapping):
+            description = {"person": "", **description}
         entries = _exactly(description, [item.name for item in fields(cls)], "guarantee")
         rows = entries["pairs"]
         if not isinstance(rows, (list, tuple)):
@@ -190,25 +215,37 @@ class Guarantee:
         entries["pairs"] = tuple(PairLoss(**_exactly(row, names, "row of a guarantee")) for row in rows)
         return cls(**entries)
 
-    def _loss(self, loss: Mapping[str, float]) -> str:
+    def shown_loss(self, loss: Mapping[str, float]) -> str:
         """Write a loss; while the sampler is not certified, never without saying so."""
+        if says_nothing(loss):
+            return NO_PROTECTION
         shown = ", ".join(f"{name} = {value:.6g}" for name, value in loss.items() if name != "sensitivity")
         return shown if self.certified else f"target {shown} ({self.sampler.replace(':', ',')})"
 
-    def _distance(self) -> str:
-        """Say to what difference the parameters refer."""
+    def _headline(self) -> list[str]:
+        """The loss that `parameters` state, unless a row says the same, and how it grows with the distance."""
         size = self.parameters.get("sensitivity", 1.0)
-        return f"per unit of {self.unit} distance" if size == 1.0 else f"at {self.unit} distance {size:.6g}"
+        stated = {name: value for name, value in self.parameters.items() if name != "sensitivity"}
+
+        def says_it(row: PairLoss) -> bool:
+            alike = math.isclose(row.size, size, rel_tol=1e-9) and row.norm == self.unit
+            return alike and all(math.isclose(row.loss.get(name, -1.0), v, rel_tol=1e-9) for name, v in stated.items())
+
+        lines = (
+            [] if any(map(says_it, self.pairs)) else [f"Loss at {self.unit} distance {size:.6g} between two tables: "]
+        )
+        return [*(line + self.shown_loss(stated) for line in lines), GROWTH[self.kind]]
 
     def statements(self) -> list[tuple[str, list[str]]]:
         """Give the guarantee as sentences with the items they list, for text and HTML alike."""
-        lines: list[tuple[str, list[str]]] = [
-            ("Only tables with the same invariants are protected against being told apart.", []),
-            (f"Loss {self._distance()} between two tables: {self._loss(self.parameters)}", []),
-        ]
+        lines: list[tuple[str, list[str]]] = [(self.person, [])] if self.person else []
+        lines.append(("Only tables with the same invariants are protected against being told apart.", []))
         if self.pairs:
-            rows = [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self._loss(p.loss)}" for p in self.pairs]
+            # First what is protected: neighbouring tables may be told apart by the invariants.
+            ordered = sorted(self.pairs, key=lambda row: row.relation.startswith(NEIGHBOURING))
+            rows = [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self.shown_loss(p.loss)}" for p in ordered]
             lines.append(("Loss for particular pairs:", rows))
+        lines.extend((sentence, []) for sentence in self._headline())
         if self.determined_cells:
             heading = f"Not protected: the invariants determine these cells ({len(self.determined_cells)}):"
             lines.append((heading, list(self.determined_cells)))

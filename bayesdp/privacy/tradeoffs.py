@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.privacy._levels import Floats, levels
 from bayesdp.privacy._tradeoff import TradeOff
-from bayesdp.privacy._tradeoff_frozen import frozen_tradeoff
+from bayesdp.privacy._tradeoff_frozen import binned_tradeoff, frozen_tradeoff
 from bayesdp.privacy._tradeoff_laws import ApproximateDP, DiscretePair, GaussianDP
 
 __all__ = ["TradeOff", "approximate_dp", "gaussian_dp", "tradeoff"]
@@ -86,19 +86,24 @@ def gaussian_dp(mu: float) -> GaussianDP:
     return GaussianDP(_validate.positive_real(mu, "mu"))
 
 
-def tradeoff(p: Any, q: Any) -> TradeOff:
+def tradeoff(p: Any, q: Any, *, edges: npt.ArrayLike | None = None) -> TradeOff:
     """Give the trade-off function of two laws, by the lemma of Neyman and Pearson.
 
     Vectors of probabilities give a piecewise linear function, exactly. Frozen laws of ``scipy.stats`` on the integers give one
     between bounds, which differ by the tails left out, about 1e-15. Continuous laws with a monotone likelihood ratio, such as two
     of a location family with log-concave density, give ``q.cdf(p.isf(alpha))``, exactly; that the ratio is monotone is checked at
-    4000 quantiles and in the tails to 1e-12, not proved.
+    4000 quantiles and in the tails to 1e-12, not proved. Other continuous laws can be put into bins by `edges`, which loses what
+    tells them apart within a bin: that is an upper bound of the trade-off function, on the unsafe side. It is ``.upper`` of the
+    result, whose own values and ``.lower`` are zero (no protection is shown), and ``.error`` is the distance between the two.
+    Vectors are taken for *all* that is seen: do not give the probabilities of bins of your own.
 
     Parameters
     ----------
     p, q : array_like, or objects with the methods of a frozen SciPy law
         The laws under the null hypothesis and under the alternative: probabilities of the same outcomes, one axis (each
         must add up to 1 within 1e-9, and is divided by its sum); or laws with cdf, sf, ppf, isf, and pmf or logpdf.
+    edges : array_like, optional
+        For continuous laws: where bins end, rising. Below the first and above the last are bins as well.
 
     Returns
     -------
@@ -110,7 +115,7 @@ def tradeoff(p: Any, q: Any) -> TradeOff:
     TypeError, ValueError
         If the shapes differ, or one is neither a vector of probabilities nor a law.
     NotImplementedError
-        If the likelihood ratio of continuous laws is not monotone.
+        If the likelihood ratio of continuous laws is not monotone, and no edges are given.
 
     Examples
     --------
@@ -120,7 +125,13 @@ def tradeoff(p: Any, q: Any) -> TradeOff:
     >>> from scipy.stats import laplace
     >>> print(f"{tradeoff(laplace(0, 1), laplace(1, 1))(0.05):.6f}")
     0.864086
+    >>> from scipy.stats import cauchy
+    >>> binned = tradeoff(cauchy(0), cauchy(1), edges=np.linspace(-9.0, 9.0, 181))
+    >>> print(f"at most {binned.upper(0.05):.2f}, at least {binned(0.05):.2f}, known within {binned.error:.2f}")
+    at most 0.87, at least 0.00, known within 1.00
     """
+    if edges is not None:
+        return binned_tradeoff(p, q, edges)
     if hasattr(p, "cdf") or hasattr(q, "cdf"):
         return frozen_tradeoff(p, q)
     null, other = _law(p, "p"), _law(q, "q")

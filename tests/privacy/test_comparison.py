@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
+from scipy.stats import cauchy
 
 from bayesdp.invariants import Invariants
 from bayesdp.privacy import SemiGuarantee, approximate_dp, compare, composition_first, gaussian_dp, semi_first, tradeoff
@@ -40,6 +42,13 @@ def guarantee(f: object = F, a: int = 1, t: Invariants | None = None, n: str = "
         (guarantee(a=1, n="add-remove"), guarantee(), "not comparable", "neither distance"),
         (guarantee(a=2, n="add-remove", t=TOTAL), guarantee(t=TOTAL), "equal", "equally far"),
         (guarantee(a=2, t=COUNTY), guarantee(a=5, n="add-remove", t=COUNTY), "equal", "equally far"),
+        # With the same number of records tables are an even number of additions and removals apart.
+        (guarantee(a=2, n="add-remove", t=TOTAL), guarantee(a=3, n="add-remove", t=TOTAL), "equal", "equally far"),
+        (guarantee(a=2, n="add-remove", t=BOTH), guarantee(a=3, n="add-remove", t=BOTH), "equal", "equally far"),
+        (guarantee(a=3, n="add-remove", t=TOTAL), guarantee(a=4, n="add-remove", t=TOTAL), "weaker", "less far"),
+        (guarantee(a=2, n="add-remove"), guarantee(a=3, n="add-remove"), "weaker", "less far"),
+        # All pairs of the second are among those of the first, which is also about tables with other totals.
+        (guarantee(a=2, n="add-remove"), guarantee(a=3, n="add-remove", t=TOTAL), "stronger", "equally far"),
     ],
 )
 def test_cases_by_hand(first: SemiGuarantee, second: SemiGuarantee, answer: str, why: str) -> None:
@@ -123,3 +132,32 @@ def test_groups_need_a_way_from_table_to_table() -> None:
         assert own.group(1) == own
     assert guarantee(t=TOTAL).group(2) == guarantee(F.group(2), 2, TOTAL)
     assert guarantee(n="add-remove").group(3).adjacency == 3
+
+
+@pytest.mark.parametrize("t", [None, TOTAL, COUNTY, BOTH])
+def test_the_order_of_distances_is_that_of_the_pairs_of_tables(t: Invariants | None) -> None:
+    """Every pair of tables of up to four records: contained just where `compare` says so, for those with the total fixed."""
+    tables = [x for x in itertools.product(range(4), repeat=4) if sum(x) <= 4]
+    kept = np.zeros((1, 4)) if t is None else t.matrix.toarray()
+    answers = [tuple((kept @ x).tolist()) for x in tables]
+    distances = {
+        sum(abs(a - b) for a, b in zip(x, y, strict=True))
+        for (x, p), (y, q) in itertools.combinations(zip(tables, answers, strict=True), 2)
+        if p == q
+    }
+    assert (t is None) == any(d % 2 for d in distances)
+    for a, b in itertools.product(range(1, 7), repeat=2):
+        answer = compare(guarantee(a=a, n="add-remove", t=t), guarantee(a=b, n="add-remove", t=t)).answer
+        same = {d for d in distances if d <= a} == {d for d in distances if d <= b}
+        if t is not BOTH:  # of one 2x2 table all distances are multiples of 4, which `compare` does not look at
+            assert (answer == "equal") == same
+        elif answer == "equal":
+            assert same
+
+
+def test_a_trade_off_function_that_is_hardly_known_is_not_compared() -> None:
+    vague = tradeoff(cauchy(0), cauchy(1), edges=np.linspace(-5, 5, 51))
+    for pair in ((guarantee(vague), guarantee()), (guarantee(), guarantee(vague))):
+        found = compare(*pair)
+        assert found.answer == "not comparable"
+        assert "known within 1 only" in str(found)

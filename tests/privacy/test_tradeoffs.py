@@ -9,8 +9,9 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from scipy.stats import binom, norm
+from scipy.stats import binom, cauchy, norm
 
+from bayesdp.privacy import tradeoff_delta
 from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
 
 GRID = np.linspace(0.0, 1.0, 401)
@@ -182,3 +183,45 @@ def test_objects_are_frozen_and_comparable() -> None:
 def test_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()  # type: ignore[operator]
+
+
+def test_bins_are_an_upper_bound_and_are_marked_as_one() -> None:
+    p, q = cauchy(0.0), cauchy(1.0)
+    with pytest.raises(NotImplementedError, match=r"edges=\[\.\.\.\].*the unsafe side, and no guarantee"):
+        tradeoff(p, q)
+    binned = tradeoff(p, q, edges=np.linspace(-30.0, 31.0, 245))
+    # The best tests reject where (1 + x^2) / (1 + (x - 1)^2) > c: between two roots, for c > 1.
+    for c in (1.1, 1.5, 2.2):
+        low, high = np.sort(np.roots([1.0 - c, 2.0 * c, 1.0 - 2.0 * c]))
+        alpha, beta = (float(own.cdf(high) - own.cdf(low)) for own in (p, q))
+        exact = 1.0 - beta
+        assert exact < binned.upper(alpha) < exact + 0.01
+        assert binned.lower(alpha) <= exact
+        assert binned(alpha) == binned.lower(alpha) == 0.0  # nothing is known to be protected
+    assert binned.error == pytest.approx(1.0)
+    assert binned.group(2).error == pytest.approx(1.0)
+    assert tradeoff_delta(binned, 3.0) == 1.0
+    # Few bins lose more, and one edge is enough for two.
+    rough = tradeoff(p, q, edges=[0.5]).upper
+    assert all(rough(a) >= binned.upper(a) - 1e-12 for a in GRID)
+    assert rough(float(p.sf(0.5))) == pytest.approx(float(q.cdf(0.5)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "edges", "error", "message"),
+    [
+        (
+            (binom(5, 0.3), binom(5, 0.5)),
+            [1.0],
+            TypeError,
+            "edges are for continuous laws, but p is one on the integers",
+        ),
+        (([0.5, 0.5], [0.4, 0.6]), [1.0], TypeError, "p must be a vector"),
+        ((norm(0), norm(1)), [], ValueError, "edges must be a vector of finite numbers that rise"),
+        ((norm(0), norm(1)), [1.0, 0.0], ValueError, "edges must be a vector of finite numbers that rise"),
+        ((norm(0), norm(1)), [0.0, math.inf], ValueError, "edges must be a vector of finite numbers that rise"),
+    ],
+)
+def test_edges_are_checked(arguments, edges, error, message) -> None:
+    with pytest.raises(error, match=message):
+        tradeoff(*arguments, edges=edges)

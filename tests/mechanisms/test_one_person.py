@@ -1,0 +1,247 @@
+"""What a guarantee says about one person's record, against all tables of a few records."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+
+import bayesdp as bdp
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, SemiLatticeLaplace, project, semi_project
+from bayesdp.mechanisms._one_person import alone, with_person
+from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gibbs_sampler, pure_pairs
+from tests.lattices.oracles import labels, lattice_points
+from tests.lattices.test_basis import NESTED
+
+UNPROTECTED = "changes an exact value and is not protected at all"
+NUMBER = r"(\d+(?:\.\d+)?(?:e-?\d+)?)(?!\d)"
+GROUPED = {"county": list("abcd"), "state": ("county", ["N", "N", "S", "T"])}
+
+
+def rows(matrix: list[list[int]]) -> bdp.LinearQuery:
+    return bdp.LinearQuery(labels(len(matrix[0])), matrix, [f"row {i}" for i in range(len(matrix))])
+
+
+INVARIANTS = {
+    "total": bdp.Totals(labels(2, 3)),
+    "one margin": bdp.Margins(labels(2, 3), ["a"]),
+    "both margins": bdp.Margins(labels(2, 3), ["a"], ["b"]),
+    "margins of a square": bdp.Margins(labels(3, 3), ["a"], ["b"]),
+    "one-way of three": bdp.Margins(labels(2, 2, 2), ["a"], ["b"], ["c"]),
+    "two-way of three": bdp.Margins(labels(2, 3, 2), ["a", "b"], ["b", "c"], ["a", "c"]),
+    "a two-way and a one-way": bdp.Margins(labels(2, 2, 2), ["a", "b"], ["c"]),
+    "states, two of them of one county": bdp.Totals(GROUPED, "state"),
+    "nested": bdp.Totals(NESTED, by=["state", "sex"]) + bdp.Margins(NESTED, ["county"]),
+    "one label": bdp.Margins(labels(1, 3), ["a"]),
+    "a row that leaves cells out": rows([[1, 1, 0, 0, 2]]),
+    "a row that leaves one cell out": rows([[1, 2, 3, 0]]),
+    "different weights": rows([[1, 2, 3]]),
+    "some alike": rows([[1, 1, 1, 1, 1], [0, 1, 2, 2, 3]]),
+}
+
+
+def by_enumeration(invariants: Invariants) -> tuple[set[int], set[int], bool]:
+    """Cells from which one record can move elsewhere, and in which one can come, with all exact values kept: by tables."""
+    cells, query = invariants.frame.size, invariants.query
+    one = [np.eye(cells, dtype=np.int64)[i].reshape(invariants.frame.shape) for i in range(cells)]
+    seen = [query.apply(x) for x in one]
+    empty = query.apply(np.zeros(invariants.frame.shape, dtype=np.int64))
+    pairs = {(i, j) for i, j in itertools.permutations(range(cells), 2) if np.array_equal(seen[i], seen[j])}
+    return (
+        {i for i, _ in pairs},
+        {i for i in range(cells) if np.array_equal(seen[i], empty)},
+        len(pairs) == cells * (cells - 1) > 0,
+    )
+
+
+@pytest.mark.parametrize("name", INVARIANTS)
+def test_in_which_cells_one_record_can_change(name: str) -> None:
+    invariants = Invariants(INVARIANTS[name])
+    move, come, alike = by_enumeration(invariants)
+    own = alone(invariants)
+    assert (own.cells, own.movable, own.uncounted, own.alike) == (invariants.frame.size, len(move), len(come), alike)
+
+
+@pytest.mark.parametrize("name", INVARIANTS)
+def test_every_sentence_is_true(name: str) -> None:
+    """The sentences of lattice noise: who can change alone, at what loss by the law, how many must change together."""
+    invariants = Invariants(INVARIANTS[name])
+    move, come, alike = by_enumeration(invariants)
+    cells = invariants.frame.size
+    text = bdp.LatticeLaplace(invariants, epsilon=0.3).guarantee.person
+    costs = [float(value) for value in re.findall(rf"costs at most epsilon = {NUMBER}", text)]
+    # Mass exp(-0.3 |z|_1): a record that moves is 2 apart, one that comes is 1 apart.
+    assert costs == pytest.approx([0.6] * bool(move) + [0.3] * bool(come))
+    if not move and not come:
+        assert text.startswith(
+            f"Changing, adding or removing one person's record alone {UNPROTECTED}. Protected are only"
+        )
+        least = re.search(r"only changes of (\d+) or more records together", text)
+        if least:
+            points = lattice_points(invariants.matrix.toarray(), 1 if invariants.dimension > 5 else 2)
+            lengths = np.abs(points).sum(axis=1)
+            shortest = points[np.argmin(np.where(lengths > 0, lengths, np.inf))]
+            assert shortest.sum() == 0  # as many records leave a cell as come to one
+            assert int(least[1]) == np.abs(shortest).sum() // 2
+        else:
+            assert "only changes of several records together" in text
+        return
+    assert ("from one cell to any other costs" in text) == alike
+    assert ("between two cells that count towards the same exact values costs" in text) == (
+        len(move) == cells and not alike
+    )
+    some = re.search(r"In (\d+) of (\d+) cells one person's record can move", text)
+    assert (some is not None) == (0 < len(move) < cells)
+    if some:
+        assert (int(some[1]), int(some[2])) == (len(move), cells)
+    where = re.search(r"Adding or removing one in (\d+) of (\d+) cells, which no exact value counts, costs", text)
+    assert (where is not None) == (0 < len(come) < cells)
+    if where:
+        assert (int(where[1]), int(where[2])) == (len(come), cells)
+    # What is not protected is said of moves unless all are possible, and of additions unless all are.
+    assert text.count(UNPROTECTED) == (not alike) + (len(come) < cells)
+
+
+@pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
+@pytest.mark.parametrize("name", ["total", "one margin", "states, two of them of one county", "both margins"])
+def test_the_loss_of_subspace_noise_is_that_of_the_worst_record(name: str, neighbours: str) -> None:
+    """The loss of one record that moves, by dense algebra on all pairs of cells that the invariants treat alike."""
+    query = INVARIANTS[name]
+    a = Invariants(query).matrix.toarray()
+    kept = [(i, j) for i, j in itertools.combinations(range(a.shape[1]), 2) if np.array_equal(a[:, i], a[:, j])]
+    for mechanism in (
+        bdp.ProjectedGaussian(query, mu=0.5, neighbours=neighbours),
+        bdp.ExtendedLaplace(query, epsilon=1.0, neighbours=neighbours),
+        bdp.KNorm(query, epsilon=0.7, neighbours=neighbours),
+    ):
+        text = mechanism.guarantee.person
+        stated = re.findall(rf"costs at most (?:epsilon|mu) = {NUMBER}", text)
+        assert len(stated) == bool(kept)
+        if not kept:
+            continue
+        z = np.zeros((len(kept), a.shape[1]))
+        for row, (i, j) in zip(z, kept, strict=True):
+            row[i], row[j] = 1.0, -1.0
+        shaped = z.reshape(-1, *mechanism.frame.shape)
+        own = mechanism.answer_invariants.coordinates(shaped)
+        if isinstance(mechanism, bdp.ProjectedGaussian):
+            worst = np.linalg.norm(z, axis=1).max() / mechanism.sigma
+        elif isinstance(mechanism, bdp.ExtendedLaplace):
+            worst = np.abs(own).sum(axis=1).max() / mechanism.b
+        else:
+            worst = 0.7 * mechanism.law.hull.gauge(own).max()
+        assert float(stated[0]) == pytest.approx(worst, rel=1e-5)
+
+
+def test_what_is_protected_comes_first() -> None:
+    # Add-remove neighbours are told apart by the total; what is protected loses more.
+    text = str(bdp.ExtendedLaplace(bdp.Totals(labels(2, 2)), epsilon=1.0, neighbours="add-remove").guarantee)
+    flat = " ".join(text.split())
+    losses = [float(value) for value in re.findall(rf"epsilon = {NUMBER}", flat)]
+    assert losses[0] > 1.2
+    assert losses[-1] == 1.0
+    assert (
+        flat.index("Moving one person's record")
+        < flat.index("one record moved between")
+        < flat.index("neighbouring tables")
+    )
+    both = " ".join(str(bdp.ProjectedGaussian(bdp.Margins(labels(2, 2), ["a"], ["b"]), mu=1.0).guarantee).split())
+    assert both.startswith(
+        "Privacy guarantee: Gaussian differential privacy (mu) Changing, adding or removing one person's record alone changes "
+        "an exact value and is not protected at all. Protected are only changes of 2 or more records together that leave every "
+        "exact value as it is."
+    )
+
+
+def test_without_invariants_the_relation_of_neighbours_decides() -> None:
+    free = labels(3)
+    changed = DiscreteLaplace(free, 0.5).guarantee.person
+    assert changed == (
+        "Moving one person's record from one cell to any other costs at most epsilon = 0.5. Nothing is stated about adding or "
+        "removing one: the number of records is taken to be public."
+    )
+    added = DiscreteLaplace(free, 0.5, neighbours="add-remove").guarantee.person
+    assert added == (
+        "Moving one person's record from one cell to any other costs at most epsilon = 1. Adding or removing one costs at most "
+        "epsilon = 0.5."
+    )
+    normal = DiscreteGaussian(free, rho=0.1, neighbours="add-remove").guarantee.person
+    # By the law: two counts that change by one each are twice the rho of one.
+    assert "any other costs at most rho = 0.4." in normal
+    assert 0.4 >= 2 * 0.1
+    real = bdp.ProjectedGaussian(Invariants(None, free), mu=0.5, neighbours="add-remove").guarantee.person
+    assert "Adding or removing one costs at most mu = 0.5." in real
+    assert f"any other costs at most mu = {0.5 * math.sqrt(2):.6g}." in real
+
+
+def test_semi_dp_says_how_many_records_change() -> None:
+    square, line = INVARIANTS["margins of a square"], bdp.Totals(labels(4))
+    assert "changes of 2 to 3 records together" in bdp.SemiGaussian(square, 1.0).guarantee.person
+    assert "changes of 2 records together" in bdp.SemiGaussian(square, 1.0, adjacency=2).guarantee.person
+    moved = SemiLatticeLaplace(line, 1.0, adjacency=2).guarantee
+    # Two records are 4 apart in l1, one is 2.
+    assert "from one cell to any other costs at most epsilon = 0.5." in moved.person
+    given = semi_project(
+        lambda rng, size: rng.laplace(0.0, 2.0, (size, 4)),
+        bdp.Identity(labels(4)),
+        line,
+        loss={"epsilon": 1.0},
+        adjacency=1,
+    )
+    assert "any other costs at most epsilon = 1." in given.guarantee.person
+
+
+def test_functions_that_were_handed_in_and_stacked_releases(make_rng) -> None:
+    cells = bdp.Identity(labels(2, 3))
+    own = project(
+        lambda x, rng: x, cells, INVARIANTS["total"], loss={"epsilon": 1.0, "delta": 0.4}, neighbours="add-remove"
+    )
+    assert "any other has no protection by this bound" in own.guarantee.person
+    assert project(lambda x, rng: x, cells, INVARIANTS["both margins"], loss={"mu": 1.0}).guarantee.person.startswith(
+        "Changing, adding or removing"
+    )
+    table = np.arange(6).reshape(2, 3)
+    one = bdp.ProjectedGaussian(bdp.Margins(labels(2, 3), ["a"]), mu=0.3).release(table, make_rng(1))
+    other = bdp.ProjectedGaussian(bdp.Margins(labels(2, 3), ["b"]), mu=0.4).release(table, make_rng(2))
+    assert one.guarantee.person.startswith("Moving one person's record between two cells that count towards the same")
+    assert bdp.compose(one, other).guarantee.person.startswith("Changing, adding or removing one person's record alone")
+    again = bdp.ProjectedGaussian(bdp.Margins(labels(2, 3), ["a"]), mu=0.4).release(table, make_rng(3))
+    assert "costs at most mu = 0.5;" in bdp.compose(one, again).guarantee.person
+
+
+def test_a_loss_is_never_bare_while_the_noise_is_not_certified() -> None:
+    stated = Guarantee(
+        "pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", ["substitution"]), sampler=gibbs_sampler(9)
+    )
+    person = with_person(stated, Invariants(INVARIANTS["total"])).person
+    assert "costs at most target epsilon = 0.5 (approximate, 9 sweeps of Gibbs, convergence not certified)" in person
+    assert stated.sampler != EXACT_SAMPLER
+
+
+def test_files_of_older_versions_have_no_such_sentence(tmp_path, make_rng) -> None:
+    release = bdp.LatticeLaplace(INVARIANTS["total"], epsilon=0.25).release(np.arange(6).reshape(2, 3), make_rng(4))
+    release.to_netcdf(tmp_path / "release.nc")
+    assert bdp.Release.from_netcdf(tmp_path / "release.nc").guarantee == release.guarantee
+    old = {key: value for key, value in release.guarantee.to_dict().items() if key != "person"}
+    read = Guarantee.from_dict(old)
+    assert read.person == ""
+    assert read.to_dict() == old
+    with pytest.raises(TypeError, match="person must be a sentence"):
+        Guarantee.from_dict({**old, "person": 3})
+
+
+def test_statistics_say_what_one_person_costs() -> None:
+    from bayesdp.privacy import mean_sensitivity
+
+    for neighbours, words in (
+        ("substitution", "Changing one person's record costs at most epsilon = 0.5. Nothing is stated about adding"),
+        ("add-remove", "Adding or removing one person's record costs at most epsilon = 0.5."),
+    ):
+        own = bdp.BoundaryInflatedLaplace(0.5, mean_sensitivity(50, (0.0, 10.0), neighbours), (0.0, 10.0))
+        flat = " ".join(str(own.guarantee).split())
+        assert flat.startswith(f"Privacy guarantee: pure differential privacy (epsilon) {words}")
+        assert "Only tables with the same invariants" not in flat
