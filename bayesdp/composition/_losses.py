@@ -13,6 +13,8 @@ from bayesdp.mechanisms._semi import semi_pair_words
 from bayesdp.noise import (
     DiscreteGaussian,
     DiscreteLaplace,
+    Gaussian,
+    Laplace,
     LatticeGaussian,
     LatticeLaplace,
     NoiseLaw,
@@ -158,12 +160,12 @@ def _from_law(release: Release, difference: Difference, stated: Guarantee) -> di
     if stated.kind == "pure":
         if isinstance(law, LatticeLaplace):
             return dict(pure_pairs(law.epsilon, law.norm, [difference])[0].loss)
-        if isinstance(law, DiscreteLaplace) or law.name == "projected-laplace":
+        if isinstance(law, DiscreteLaplace | Laplace) or law.name == "projected-laplace":
             return dict(pure_pairs(1.0 / float(scale), "l1", [difference])[0].loss)
         return None
-    if not isinstance(law, (ProjectedGaussian, LatticeGaussian, DiscreteGaussian)):
+    if not isinstance(law, (ProjectedGaussian, LatticeGaussian, DiscreteGaussian, Gaussian)):
         return None
-    continuous = isinstance(law, ProjectedGaussian)
+    continuous = isinstance(law, ProjectedGaussian | Gaussian)
     loss = gaussian_pairs(float(scale), [difference], delta=stated.parameters.get("delta"), continuous=continuous)[
         0
     ].loss

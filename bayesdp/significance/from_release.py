@@ -146,7 +146,7 @@ def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> Noi
         raise ValueError(f"the test needs a release with one noisy measurement of the cells, and this one has {told}")
     own = release.measurements[0]
     under = own.invariants or release.invariants
-    if own.law.support != "integers" and not _leaves_one_move(under):
+    if not own.law.independent and not _leaves_one_move(under):
         raise ValueError(
             f"the noise of {own!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
         )
