@@ -84,8 +84,7 @@ class ProjectedLaplace(NoiseLaw):
     support = "subspace"
     integer = False
     relation = (
-        "b, the scale before projection: length / epsilon for tables that far apart (l1), if "
-        "epsilon is their loss"
+        "b, the scale before projection: length / epsilon for tables that far apart (l1), if epsilon is their loss"
     )
 
     def __post_init__(self) -> None:

@@ -61,7 +61,9 @@ def test_epsilon_with_sensitivity_is_what_the_noise_costs(law: type[NoiseLaw]) -
     reach = np.arange(-60.0, 61.0)
     density = made.log_mass if law is DiscreteLaplace else made.log_density
     assert np.max(density(reach) - density(reach, 3.0)) == pytest.approx(0.7, rel=1e-12)
-    assert pure_pairs(1.0 / made.b, "l1", [DIFFERENCES["substitution"]])[0].loss["epsilon"] == pytest.approx(2 * 0.7 / 3)
+    assert pure_pairs(1.0 / made.b, "l1", [DIFFERENCES["substitution"]])[0].loss["epsilon"] == pytest.approx(
+        2 * 0.7 / 3
+    )
 
 
 @pytest.mark.parametrize("law", [Gaussian, DiscreteGaussian])
@@ -82,17 +84,26 @@ def test_a_scale_a_cell() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("discrete-laplace sigma=3", r"no parameter 'sigma'; it takes b, or epsilon with sensitivity, .*b = sensitivity / eps"),
+        (
+            "discrete-laplace sigma=3",
+            r"no parameter 'sigma'; it takes b, or epsilon with sensitivity, .*b = sensitivity / eps",
+        ),
         ("gaussian b=3", r"no parameter 'b'; it takes sigma, or rho .*sigma = sensitivity / sqrt\(2 rho\)"),
         ("gaussian epsilon=1 delta=1e-6", r"no parameter 'epsilon', 'delta'; .*by several formulas"),
         ("lattice-laplace b=3", r"no parameter 'b'; it takes epsilon, the rate per count .*1 / b for a scale b"),
         ("lattice-laplace scale=3", r"no parameter 'scale'; it takes epsilon"),
         ("projected-laplace epsilon=1", r"no parameter 'epsilon'; it takes b, the scale before projection"),
         ("projected-gaussian rho=1", r"no parameter 'rho'; it takes sigma, the standard deviation before projection"),
-        ("boundary-inflated-discrete-laplace epsilon=1 bounds=0:9", r"b of the noise before clipping: b = sensitivity / eps"),
+        (
+            "boundary-inflated-discrete-laplace epsilon=1 bounds=0:9",
+            r"b of the noise before clipping: b = sensitivity / eps",
+        ),
         ("laplace epsilon=1", r"epsilon needs sensitivity beside it: .*b = sensitivity / epsilon"),
         ("laplace sensitivity=1", r"sensitivity needs epsilon beside it"),
-        ("laplace b=1 epsilon=1 sensitivity=1", r"b and epsilon and sensitivity state the scale of laplace more than once"),
+        (
+            "laplace b=1 epsilon=1 sensitivity=1",
+            r"b and epsilon and sensitivity state the scale of laplace more than once",
+        ),
         ("laplace b=1 variance=2", r"b and variance state the scale of laplace more than once"),
         ("laplace variance=2 sd=1.4", r"variance and standard_deviation state the scale of laplace more than once"),
         ("laplace epsilon=0 sensitivity=1", r"epsilon must be a finite number greater than 0"),
@@ -109,7 +120,9 @@ def test_the_relation_is_said_when_another_parameter_is_given(text: str, message
 
 
 def test_in_python_too() -> None:
-    with pytest.raises(TypeError, match=r"'discrete-laplace' has no parameter 'sigma'; it takes b, or epsilon with sens"):
+    with pytest.raises(
+        TypeError, match=r"'discrete-laplace' has no parameter 'sigma'; it takes b, or epsilon with sens"
+    ):
         DiscreteLaplace(sigma=3.0)
     with pytest.raises(TypeError, match=r"'gaussian' has no parameter 'epsilon'; it takes sigma, or rho"):
         Gaussian(epsilon=1.0)

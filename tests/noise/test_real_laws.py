@@ -59,7 +59,9 @@ def test_measurements_of_real_numbers_and_with_gaps() -> None:
     both = Margins(table, ["county"], ["education"])
     assert Measured(both, [1.5, 2.5, -3.5, 4.5], Laplace(1.0)).noise_invariants is None
     gap = [("Alpha", "High")]
-    measured = Measured(Identity(table), [[1.5, np.nan], [2.0, 3.25]], Gaussian([[1.0, 2.0], [3.0, 4.0]]), unmeasured=gap)
+    measured = Measured(
+        Identity(table), [[1.5, np.nan], [2.0, 3.25]], Gaussian([[1.0, 2.0], [3.0, 4.0]]), unmeasured=gap
+    )
     assert measured.values.dtype == np.float64
     with pytest.raises(ValueError, match=r"sigma of the law 'gaussian' has shape \(3,\)"):
         Measured(Identity(table), np.zeros((2, 2)), Gaussian([1.0, 2.0, 3.0]))
