@@ -54,11 +54,11 @@ def multiples(answers: Published) -> list[tuple[float, str]]:
 def _residue(answers: Published, scale: Floats, base: float) -> Floats:
     """P(base divides the noise), for each answer."""
     zero = np.zeros(len(scale))
-    fine, coarse = (answers.law(own).log_mass(zero) for own in (scale, scale / base))  # type: ignore[attr-defined,call-arg]
-    return np.minimum(np.exp(fine - coarse), 1.0)
+    fine, coarse = (answers.law(own).log_mass(zero) for own in (scale, scale / base))
+    return np.asarray(np.minimum(np.exp(fine - coarse), 1.0))
 
 
 def _band(answers: Published, scale: Floats, base: float) -> Floats:
     """A bound on the probability of falling within half the grid of a multiple, for each answer."""
-    peak = np.exp(answers.law(scale).log_density(np.zeros(len(scale))))  # type: ignore[attr-defined,call-arg]
-    return np.minimum(base / _FINER * (1.0 / base + peak), 1.0)
+    peak = np.exp(answers.law(scale).log_density(np.zeros(len(scale))))
+    return np.asarray(np.minimum(base / _FINER * (1.0 / base + peak), 1.0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from bayesdp.consistency._published import Floats, Published
@@ -11,8 +13,8 @@ __all__ = ["TESTS", "near_zero"]
 TESTS = 2
 """Windows that are looked at: exact zeros, and up to one scale."""
 
-_SCALES = 256
-"""Answers of the most frequent scales, up to so many of these, enter the test."""
+_SCALES = 500
+"""Where there are more scales than this, answers of so many of them enter the test, spread evenly from small to large."""
 _POINTS = 640
 _FAR = 40.0
 _WEIGHTS = 1.0 + np.geomspace(1e-2, 1e8, 80)
@@ -45,24 +47,26 @@ def near_zero(answers: Published) -> list[tuple[float, str]]:
         Empty if a number is negative, or none is near zero.
     """
     known = answers.measures & answers.nonnegative
-    scales, which, counts = np.unique(answers.scale, return_inverse=True, return_counts=True)
-    frequent = np.sort(np.argsort(-counts, kind="stable")[:_SCALES])
-    known &= np.isin(which, frequent)
+    every = np.unique(answers.scale)
+    if len(every) > _SCALES:
+        known &= np.isin(answers.scale, every[np.linspace(0, len(every) - 1, _SCALES).astype(np.int64)])
     values = answers.values[known]
     if not len(values) or np.any(values < -0.25 * answers.grid):
         return []
-    scales, which = np.unique(answers.scale[known], return_inverse=True)
+    scales = np.unique(answers.scale[known])
+    which = np.searchsorted(scales, answers.scale[known])
     sizes = np.bincount(which, minlength=len(scales))
     found = []
     for wide in (False, True):
-        window = (np.floor(scales) if answers.measured.law.integer else scales) if wide else np.zeros(len(scales))
+        window = np.floor(scales) if answers.measured.law.integer else scales
+        window = window if wide else np.zeros(len(scales))
         near = int(np.sum(values <= window[which] + 0.25 * answers.grid))
         if near:
             gains = _gains(answers, scales, window)
             logs = -near * np.log(_WEIGHTS) + sizes @ np.log1p(gains)
             what = "at most one scale of the noise" if wide else "exactly 0"
             words = f"none of the {len(values)} noisy numbers ({answers.words}) is negative and {near} are {what}"
-            found.append((float(np.exp(min(logs.min(), 0.0))), words))
+            found.append((float(np.exp(min(float(logs.min()), 0.0))), words))
     return found
 
 
@@ -71,14 +75,14 @@ def _gains(answers: Published, scales: Floats, window: Floats) -> Floats:
     half = 0.5 * answers.grid
     gains = np.zeros((len(scales), len(_WEIGHTS)))
     for i, scale in enumerate(scales):
-        own, w = scales[i : i + 1], window[i]
-        step = max(1.0, np.ceil(_FAR * scale / _POINTS))
-        low = np.arange(0.0, _FAR * scale + w + 2.0 * step, step)
+        own, w = float(scale), float(window[i])
+        step = float(max(1, math.ceil(_FAR * own / _POINTS)))
+        low = np.arange(0.0, _FAR * own + w + 2.0 * step, step)
         high = low + step - 1.0  # the last whole number of the interval
-        below = answers.cdf(-half - high, own)[0]
-        inside = answers.cdf(w + half - low, own)[0] - below
+        below = answers.cdf(-half - high, own)
+        inside = answers.cdf(w + half - low, own) - below
         # From the end of the last interval on: all below the window at its end, and nothing surely negative.
-        inside = np.append(inside, answers.cdf(w + half - low[-1:] - step, own)[0])
+        inside = np.append(inside, answers.cdf(w + half - low[-1:] - step, own))
         below = np.append(below, 0.0)
         gains[i] = np.max(np.outer(_WEIGHTS - 1.0, inside) - below, axis=1, initial=0.0)
     return gains

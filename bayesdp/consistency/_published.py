@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,8 @@ class Published:
     Parameters
     ----------
     measured : Measured
-    law : type of ScaledLaw
+    law : callable
+        From scales to the `ScaledLaw` of noise of these scales.
     values, scale : float64 arrays, shape (answers,)
     measures : bool array, shape (answers,)
         Which were published.
@@ -39,7 +41,7 @@ class Published:
     """
 
     measured: Measured
-    law: type[ScaledLaw]
+    law: Callable[[Floats], Any]
     values: Floats
     scale: Floats
     measures: Mask
@@ -59,14 +61,12 @@ class Published:
         """
         at_zero = np.zeros(len(self.values))
         if self.measured.law.integer:
-            return np.exp(self.law(self.scale).log_mass(at_zero))  # type: ignore[attr-defined,call-arg]
-        return np.minimum(self.grid * np.exp(self.law(self.scale).log_density(at_zero)), 1.0)  # type: ignore[attr-defined,call-arg]
+            return np.asarray(np.exp(self.law(self.scale).log_mass(at_zero)))
+        return np.asarray(np.minimum(self.grid * np.exp(self.law(self.scale).log_density(at_zero)), 1.0))
 
-    def cdf(self, at: Floats, scale: Floats) -> Floats:
-        """Distribution function of the noise at points (scales, points), for some scales."""
-        return self.law(np.broadcast_to(scale[:, None], (len(scale), at.shape[-1]))).cdf(  # type: ignore[call-arg]
-            np.broadcast_to(at, (len(scale), at.shape[-1]))
-        )
+    def cdf(self, at: Floats, scale: float) -> Floats:
+        """Distribution function of noise of one scale, at some points."""
+        return np.asarray(self.law(np.full(at.shape, scale)).cdf(at))
 
 
 def published_of(measurements: Iterable[Measured]) -> list[Published]:

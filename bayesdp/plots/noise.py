@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
@@ -83,11 +85,12 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
     """Draw mass, density or frequencies; say which answer they are of."""
     varies = bool(np.ptp(scale.sd[np.isfinite(scale.sd)]) > 1e-9)
     which = f", {plain(measured.query.names[answer])}" if varies else ""
-    law = measured.law
+    law: Any = measured.law
     reach = int(np.ceil(_REACH * sd))
     if isinstance(law, ScaledLaw):
         own = float(np.broadcast_to(law.scale, measured.query.shape).reshape(-1)[answer])
-        law = type(law)(own)
+        made: Any = type(law)
+        law = made(own)
     if isinstance(law, IntegerLaw):
         values = np.arange(-reach, reach + 1)
         _bars(axes, values, np.exp(law.log_mass(values)))

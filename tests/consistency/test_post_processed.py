@@ -28,6 +28,7 @@ INTEGER = [
     DiscreteGaussian(5.0),
     DiscreteGaussian(90.0),
 ]
+GRID = {"county": ["p", "q", "r"], "age": ["low", "mid", "high"]}
 REAL = [Laplace(3.0), Gaussian(3.0)]
 
 
@@ -113,6 +114,15 @@ class TestNearZero:
         assert near_zero(answers([50, 60], law)) == []
         assert near_zero(answers([0.0, np.nan], law, unmeasured=["county=c1"]))[0][1].startswith("none of the 1 noisy")
 
+    def test_a_scale_of_its_own_for_each_of_many_numbers(self):
+        # 500 of 3000 scales are looked at, whatever was published.
+        scales = np.geomspace(1.0, 300.0, 3000)
+        noisy = DiscreteGaussian(scales).draw(np.random.default_rng(4), (3000,), location=np.full(3000, 5.0))
+        assert near_zero(answers(noisy, DiscreteGaussian(scales))) == []
+        bound, words = near_zero(answers(np.maximum(noisy, 0), DiscreteGaussian(scales)))[0]
+        assert words.startswith("none of the 500 noisy numbers")
+        assert bound < 1e-20
+
     def test_differences_of_counts_may_be_negative_or_zero(self):
         # A contrast is no count: its true value may be anything, and many zeros are no sign.
         frame = line(60)
@@ -129,7 +139,7 @@ class TestMultiples:
         own = mass(law, k)
         for base in (2, 3, 5, 10, 100):
             shares = np.bincount(k % base, own, minlength=base)
-            found = dict((words.split()[-1], bound) for bound, words in multiples(answers([base * 1000], law)))
+            found = {words.split()[-1]: bound for bound, words in multiples(answers([base * 1000], law))}
             assert found[str(base)] == pytest.approx(shares[0], rel=1e-9)
             assert shares.max() <= shares[0] * (1 + 1e-12)
 
@@ -143,16 +153,14 @@ class TestMultiples:
                 assert inside.sum() <= bound
 
     def test_several_numbers_multiply(self):
-        one = dict((w.split()[-1], b) for b, w in multiples(answers([10], DiscreteGaussian(3.0))))
-        four = dict((w.split()[-1], b) for b, w in multiples(answers([10, -20, 0, 50], DiscreteGaussian(3.0))))
+        one = {w.split()[-1]: b for b, w in multiples(answers([10], DiscreteGaussian(3.0)))}
+        four = {w.split()[-1]: b for b, w in multiples(answers([10, -20, 0, 50], DiscreteGaussian(3.0)))}
         assert four["10"] == pytest.approx(one["10"] ** 4)
         assert "20" not in four
         assert multiples(answers([10, 7], DiscreteGaussian(3.0))) == []
 
 
 class TestAddingUp:
-    FRAME = {"county": ["p", "q", "r"], "age": ["low", "mid", "high"]}
-
     def compare(self, measurements, exact=()):
         parts = [(part.query.parts[0], part.values.reshape(-1)) for part in exact]
         return adding_up(all_sums(published_of(measurements), parts))
@@ -163,8 +171,8 @@ class TestAddingUp:
         table = np.arange(9).reshape(3, 3)
         found = self.compare(
             [
-                Measured(Identity(self.FRAME), table, cells),
-                Measured(Margins(self.FRAME, ["county"]), table.sum(axis=1), rows),
+                Measured(Identity(GRID), table, cells),
+                Measured(Margins(GRID, ["county"]), table.sum(axis=1), rows),
             ]
         )
         k = np.arange(-80, 81)
@@ -178,17 +186,17 @@ class TestAddingUp:
     def test_exact_sums_and_gaps(self):
         table = np.array([[1.0, 2, 3], [4, 5, 6], [7, 8, np.nan]])
         law = DiscreteLaplace(5.0)
-        noisy = Measured(Identity(self.FRAME), table, law, unmeasured=[("r", "high")])
-        exact = Exact(Margins(self.FRAME, ["county"]), [6, 15, 99])
+        noisy = Measured(Identity(GRID), table, law, unmeasured=[("r", "high")])
+        exact = Exact(Margins(GRID, ["county"]), [6, 15, 99])
         compared, [(bound, words)] = self.compare([noisy], [exact])
         assert compared == 1  # the row with a gap says nothing; the others add up
         assert bound == pytest.approx(mass(law, 0) ** 2)
         assert "all 2 sums" in words
-        assert self.compare([noisy], [Exact(Margins(self.FRAME, ["county"]), [6, 16, 99])])[1] == []
+        assert self.compare([noisy], [Exact(Margins(GRID, ["county"]), [6, 16, 99])])[1] == []
 
     def test_crossing_margins_agree_on_their_total_only(self):
-        rows = Measured(Margins(self.FRAME, ["county"]), [5, 6, 7], DiscreteLaplace(5.0))
-        columns = Measured(Margins(self.FRAME, ["age"]), [1, 2, 15], DiscreteGaussian(9.0))
+        rows = Measured(Margins(GRID, ["county"]), [5, 6, 7], DiscreteLaplace(5.0))
+        columns = Measured(Margins(GRID, ["age"]), [1, 2, 15], DiscreteGaussian(9.0))
         compared, [(bound, _)] = self.compare([rows, columns])
         assert compared == 1
         assert bound == pytest.approx(mass(DiscreteGaussian(9.0), 0))
@@ -196,8 +204,8 @@ class TestAddingUp:
     def test_real_numbers_add_up_within_their_grid(self):
         # Two decimals: one number of three is fixed by the others, an interval of 0.01.
         law = Laplace(4.0)
-        noisy = Measured(Identity(self.FRAME), np.full((3, 3), 2.25), law)
-        rows = Measured(Margins(self.FRAME, ["county"]), [6.75, 6.75, 6.75], Laplace(0.5))
+        noisy = Measured(Identity(GRID), np.full((3, 3), 2.25), law)
+        rows = Measured(Margins(GRID, ["county"]), [6.75, 6.75, 6.75], Laplace(0.5))
         [(bound, _)] = self.compare([noisy, rows])[1]
         assert bound == pytest.approx((0.01 / 8.0) ** 3)
 
