@@ -12,11 +12,12 @@ import pytest
 import scipy.linalg
 
 from bayesdp import Exact, Margins, Measured, Release, compose, is_nested
+from bayesdp.composition._losses import loss_of
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import LatticeLaplace, ProjectedGaussian, SemiGaussian
-from bayesdp.noise import DiscreteGaussian
-from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler, semi_adjacency
+from bayesdp.noise import DiscreteGaussian, Gaussian, Laplace
+from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler, semi_adjacency
 from bayesdp.privacy._semi_enumerated import semi_adjacency_of_tables
 from bayesdp.queries import Identity, LinearQuery, Query, Totals
 
@@ -338,3 +339,23 @@ def test_the_nearer_adjacency_is_what_two_releases_protect():
     assert "at most 2 substituted records apart" in worst.relation
     assert worst.size == 2.0
     assert worst.loss["mu"] == pytest.approx(0.4 * math.sqrt(2))
+
+
+@pytest.mark.parametrize(
+    ("law", "kind", "stated", "expected"),
+    [
+        (Laplace(4.0), "pure", {"epsilon": 9.0}, {"epsilon": 0.5}),  # l1 distance 2 over b
+        (Gaussian(5.0), "zcdp", {"rho": 9.0}, {"rho": 0.04}),  # squared l2 distance 2 over 2 sigma**2
+        (Gaussian(5.0), "gdp", {"mu": 9.0}, {"mu": math.sqrt(2.0) / 5.0}),
+    ],
+    ids=["pure", "zcdp", "gdp"],
+)
+def test_the_loss_of_plain_real_noise_is_that_of_its_law(law, kind, stated, expected) -> None:  # type: ignore[no-untyped-def]
+    # Not that of the stated worst case, which is larger here.
+    noisy = Measured(Identity(LABELS), TABLE + 0.25, law)
+    guarantee = replace(ProjectedGaussian(COUNTY, mu=0.3).guarantee, kind=kind, unit="l2", parameters=stated)
+    own = Release.from_published(LABELS, [noisy], exact(COUNTY).exact, guarantee=guarantee)
+    found = loss_of(own, DIFFERENCES["substitution"], total_is_exact=True)
+    assert found is not None
+    assert found[0] == kind
+    assert dict(found[1]) == pytest.approx(expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from bayesdp.consistency._published import Floats, Published
@@ -47,6 +49,8 @@ def multiples(answers: Published) -> list[tuple[float, str]]:
         if np.all(np.abs(steps - np.rint(steps)) <= 1e-9 * np.maximum(np.abs(steps), 1.0)):
             share = _residue(answers, scale, base) if integer else _band(answers, scale, base)
             words = f"all {len(values)} noisy numbers ({answers.words}) are multiples of {base:g}"
+            if not integer and base == math.floor(base):
+                words += f", and real noise gives no whole numbers, as discrete-{answers.measured.law.name} does"
             found.append((float(np.exp(np.sum(np.log(share)))), words))
     return found
 
