@@ -57,7 +57,7 @@ def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[E
     True
     >>> clipped = Measured(county, np.maximum(noisy, 0), DiscreteGaussian(5.0))
     >>> signs_of_post_processing([clipped]).split(" (probability")[0]
-    'none of the 60 noisy numbers (60 answers by county) is negative and 19 are exactly 0'
+    'none of the 60 noisy numbers (60 answers by county) is negative and 23 are exactly 0'
     """
     published = published_of(measurements)
     if not published:
