@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from bayesdp import calibration, datasets, distributions, mechanisms, noise, plots, privacy, report, significance
     from bayesdp.composition import Composition, compose, is_nested
+    from bayesdp.consistency import PostProcessedWarning
     from bayesdp.frames import Frame
     from bayesdp.inference import ConfidentialCounts, ContinuousCounts, FlatCounts, feasible_point, observe, sample
     from bayesdp.invariants import Invariants
@@ -64,6 +65,7 @@ __all__ = [
     "LinearQuery",
     "Margins",
     "Measured",
+    "PostProcessedWarning",
     "ProjectedGaussian",
     "ProjectedLaplace",
     "Release",
@@ -108,6 +110,7 @@ _HOME: Final[Mapping[str, str]] = {
     "LinearQuery": "bayesdp.queries",
     "Margins": "bayesdp.queries",
     "Measured": "bayesdp.release",
+    "PostProcessedWarning": "bayesdp.consistency",
     "ProjectedGaussian": "bayesdp.mechanisms",
     "ProjectedLaplace": "bayesdp.mechanisms",
     "Release": "bayesdp.release",

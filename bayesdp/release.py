@@ -12,7 +12,7 @@ import xarray as xr
 
 from bayesdp import _release_text
 from bayesdp._validate import boolean, shown
-from bayesdp.consistency import check_consistent, check_noisy_keeps_invariants
+from bayesdp.consistency import check_consistent, check_noisy_keeps_invariants, warn_if_post_processed
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact, Measured
@@ -144,9 +144,17 @@ class Release:
         ------
         TypeError, ValueError
             As `Release`; also if no table of counts agrees with the exact values.
+
+        Warns
+        -----
+        PostProcessedWarning
+            If numbers with independent noise show that they were clipped, rounded or made consistent after the noise was
+            added, see `bayesdp.consistency.signs_of_post_processing`. Below one false alarm in a million; but numbers that
+            were changed may show no sign of it: ``Measured(..., postprocessing="clipped")`` says what is known, and refuses.
         """
         release = cls(Frame.of(frame), tuple(measured), tuple(exact), mechanism, guarantee, simulated)
         release.check_feasible()
+        warn_if_post_processed(release.measurements, release.exact)
         return release
 
     def check_feasible(self) -> None:

@@ -25,7 +25,7 @@ from bayesdp.mechanisms import (
     project,
 )
 from bayesdp.mechanisms._kept_lengths import AT_MOST
-from bayesdp.noise import DiscreteGaussian
+from bayesdp.noise import DiscreteGaussian, Gaussian, Laplace
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler, semi_adjacency
 from bayesdp.privacy._semi_enumerated import semi_adjacency_of_tables
 from bayesdp.queries import Identity, LinearQuery, Query, Totals
@@ -493,3 +493,22 @@ def test_the_projection_of_a_neighbour_may_lose_less_than_was_asked_for() -> Non
     assert row.loss == {"mu": pytest.approx(worst)}
     assert worst == pytest.approx(0.2887, abs=1e-4)
     assert mechanism.guarantee.parameters["mu"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("law", "kind", "stated", "expected"),
+    [
+        (Laplace(4.0), "pure", {"epsilon": 9.0}, {"epsilon": 0.5}),  # l1 distance 2 over b
+        (Gaussian(5.0), "zcdp", {"rho": 9.0}, {"rho": 0.04}),  # squared l2 distance 2 over 2 sigma**2
+        (Gaussian(5.0), "gdp", {"mu": 9.0}, {"mu": math.sqrt(2.0) / 5.0}),
+    ],
+    ids=["pure", "zcdp", "gdp"],
+)
+def test_the_loss_of_plain_real_noise_is_that_of_its_law(law, kind, stated, expected) -> None:  # type: ignore[no-untyped-def]
+    # Not that of the stated worst case, which is larger here.
+    noisy = Measured(Identity(LABELS), TABLE + 0.25, law)
+    guarantee = replace(ProjectedGaussian(COUNTY, mu=0.3).guarantee, kind=kind, unit="l2", parameters=stated)
+    own = Release.from_published(LABELS, [noisy], exact(COUNTY).exact, guarantee=guarantee)
+    found = known_losses(own, own.invariants)[DIFFERENCES["substitution"]]
+    assert found.kind == kind
+    assert dict(found.loss) == pytest.approx(expected)

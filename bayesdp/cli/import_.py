@@ -12,11 +12,18 @@ __all__ = ["add", "run"]
 _TEXT = """\
 The noisy table is a CSV file (long or wide) or netCDF; the exact margins are CSV. The noise law and its
 scale are in the agency's methods note:
-  discrete-laplace b=4               independent integers, mass ~ exp(-|k| / b)
+  discrete-laplace b=4               independent integers, mass ~ exp(-|k| / b): two-sided geometric
   discrete-gaussian sigma=5          independent integers, mass ~ exp(-k^2 / (2 sigma^2))
+  laplace b=4                        independent real numbers, density ~ exp(-|z| / b)
+  gaussian sigma=5                   independent real numbers, density ~ exp(-z^2 / (2 sigma^2))
   lattice-laplace epsilon=0.25 norm=l1    integers that change no exact value, ~ exp(-epsilon * norm)
   lattice-gaussian sigma=5           integers that change no exact value, ~ exp(-l2^2 / (2 sigma^2))
   projected-gaussian sigma=5         real numbers that change no exact value, same form
+For the first four, 'epsilon=0.5 sensitivity=2' stands for b (b = sensitivity / epsilon), 'rho=0.1 sensitivity=1' for
+sigma (sigma = sensitivity / sqrt(2 rho)), and 'variance=25' or 'standard deviation=5' for either.
+
+Numbers that were clipped, rounded or made consistent after the noise was added follow no such law: if you know it, say so
+with --postprocessing, and they are refused. If the numbers themselves show it, import warns.
 docs/FILES.md describes the files."""
 
 
@@ -53,7 +60,8 @@ def add(commands: Any) -> None:
         "--postprocessing",
         default="none",
         metavar="WHAT",
-        help="what was done to the table after the noise was added; anything but 'none' is refused, with the reason",
+        help="what was done to the table after the noise was added, such as 'clipped at zero'; anything but 'none' is refused, "
+        "with the reason",
     )
     own.add_argument(
         "--simulated",
@@ -66,9 +74,13 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
+    import warnings
+
     import numpy as np
 
+    from bayesdp.cli.errors import say
     from bayesdp.cli.files import check_release_path, write_release
+    from bayesdp.consistency import PostProcessedWarning, signs_of_post_processing
     from bayesdp.measurements import Measured
     from bayesdp.noise import parse_law
     from bayesdp.queries import Identity
@@ -87,7 +99,12 @@ def run(args: argparse.Namespace) -> int:
         measured = Measured(query, table, law, unmeasured=names, postprocessing=args.postprocessing)
     except ValueError as error:
         raise ValueError(f"{args.table}: {error}") from None
-    release = Release.from_published(table, [measured], exact, simulated=args.simulated)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PostProcessedWarning)  # said below, in one line
+        release = Release.from_published(table, [measured], exact, simulated=args.simulated)
+    told = signs_of_post_processing(release.measurements, release.exact)
     write_release(release, args.output, force=args.force)
     print(f"{release!r}\nwritten to {args.output}")
+    if told is not None:
+        say(f"bayesdp import: warning: {args.table}: {told}")
     return 0

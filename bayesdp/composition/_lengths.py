@@ -19,6 +19,8 @@ from bayesdp.noise import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExtendedLaplace,
+    Gaussian,
+    Laplace,
     LatticeGaussian,
     LatticeLaplace,
     ProjectedGaussian,
@@ -97,7 +99,7 @@ def _scale(measured: Measured, own: Invariants) -> _Scale | None:
     if np.ndim(size):
         return None  # each answer has a scale of its own
     gaussian = ("zcdp", "approximate", "gdp")
-    if isinstance(law, ProjectedGaussian):
+    if isinstance(law, (ProjectedGaussian, Gaussian)):
         return _Scale(gaussian, "l2", _normal(float(law.sigma), continuous=True))
     if isinstance(law, CorrelatedGaussian):
         free = own.through(measured.query)
@@ -113,8 +115,10 @@ def _scale(measured: Measured, own: Invariants) -> _Scale | None:
         return _Scale(("zcdp", "approximate"), "l2", _normal(float(law.sigma), continuous=False), tight=False)
     if isinstance(law, LatticeLaplace):
         return _Scale(("pure",), law.norm, _exponential(law.epsilon))
-    if isinstance(law, (DiscreteLaplace, ProjectedLaplace)):
-        return _Scale(("pure",), "l1", _exponential(1.0 / float(law.b)), tight=isinstance(law, DiscreteLaplace))
+    if isinstance(law, (DiscreteLaplace, Laplace, ProjectedLaplace)):
+        return _Scale(
+            ("pure",), "l1", _exponential(1.0 / float(law.b)), tight=isinstance(law, (DiscreteLaplace, Laplace))
+        )
     if isinstance(law, ExtendedLaplace):
         free = own.through(measured.query)
         if law.coordinates != free.coordinate_rule:

@@ -1,4 +1,4 @@
-"""Whether exact values agree with one another, and with a noisy table that has to keep them."""
+"""Whether exact values agree with one another, and noisy tables with them and with the law of their noise."""
 
 from __future__ import annotations
 
@@ -9,12 +9,26 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._nested import NestedSums
-from bayesdp.consistency._general import ExactPart, check_kernel, implied
+from bayesdp.consistency._general import check_kernel, equalities, implied
 from bayesdp.consistency._sums import check_pair
+from bayesdp.consistency.post_processed import (
+    FALSE_ALARMS,
+    PostProcessedWarning,
+    signs_of_post_processing,
+    warn_if_post_processed,
+)
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
 
-__all__ = ["check_consistent", "check_noisy_keeps_invariants", "implied_answers"]
+__all__ = [
+    "FALSE_ALARMS",
+    "PostProcessedWarning",
+    "check_consistent",
+    "check_noisy_keeps_invariants",
+    "implied_answers",
+    "signs_of_post_processing",
+    "warn_if_post_processed",
+]
 
 
 def check_consistent(exact: Iterable[Exact]) -> None:
@@ -43,7 +57,7 @@ def check_consistent(exact: Iterable[Exact]) -> None:
     ValueError: exact values contradict one another at total: by county, county=Alpha + county=Beta is 50, but
     the published total is 51
     """
-    parts = _equalities(exact)
+    parts = equalities(exact)
     sums = [(part, values) for part, values in parts if isinstance(part, SumPart)]
     for (one, own), (other, theirs) in combinations(sums, 2):
         check_pair(one, own, other, theirs)
@@ -75,7 +89,7 @@ def check_noisy_keeps_invariants(measured: Measured, exact: Iterable[Exact]) -> 
     kept = measured.noise_invariants
     if kept is None:
         return
-    known = _equalities(exact)
+    known = equalities(exact)
     # Binary64 projections are good to 1e-15 of the sizes summed; tables printed with six decimals pass too.
     size = float(np.abs(measured.values).sum())
     slack = 0.0 if measured.law.integer else min(1e-9 * size + 1e-6 * measured.values.size, 0.25)
@@ -127,17 +141,6 @@ def implied_answers(query: Query, exact: Iterable[Exact]) -> npt.NDArray[np.bool
         True where an exact value, or a sum of exact values of one part, is the answer. Combinations of
         several parts are not looked for.
     """
-    known = _equalities(exact)
+    known = equalities(exact)
     found = [np.full(part.rows, implied(part, known, combine=False) is not None) for part in query.parts]
     return np.concatenate(found)
-
-
-def _equalities(exact: Iterable[Exact]) -> list[ExactPart]:
-    """The parts of all equalities, each with its own values."""
-    found: list[ExactPart] = []
-    for item in exact:
-        if item.sign == "=":
-            ends = np.cumsum([part.rows for part in item.query.parts])[:-1]
-            pieces = np.split(item.values.reshape(-1), ends)
-            found += list(zip(item.query.parts, pieces, strict=True))
-    return found

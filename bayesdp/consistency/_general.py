@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import gcd
 
 import numpy as np
@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from flint import fmpz_mat
 
 from bayesdp.consistency._sums import Ints, meet, summed
+from bayesdp.measurements import Exact
 from bayesdp.queries import MatrixPart, SumPart
 
-__all__ = ["ExactPart", "check_kernel", "distinct_columns", "implied", "left_kernel"]
+__all__ = ["ExactPart", "check_kernel", "distinct_columns", "equalities", "implied", "left_kernel"]
 
 type ExactPart = tuple[SumPart | MatrixPart, Ints]
 
@@ -21,6 +22,18 @@ _LARGEST_KERNEL = 4_000_000
 
 _MOST_NAMED = 600
 """Matrices with more rows than this: a contradiction is found, but naming its rows would take too long."""
+
+
+def equalities(exact: Iterable[Exact]) -> list[ExactPart]:
+    """The parts of all equalities, each with its own values."""
+    found: list[ExactPart] = []
+    for item in exact:
+        if item.sign == "=":
+            start, values = 0, item.values.reshape(-1)
+            for part in item.query.parts:
+                found.append((part, values[start : start + part.rows]))
+                start += part.rows
+    return found
 
 
 def distinct_columns(matrix: sp.csr_array) -> Ints:

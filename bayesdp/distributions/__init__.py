@@ -1,7 +1,7 @@
 """The noise laws as PyMC distributions, each with a location: what the noise was added to.
 
-`DiscreteLaplace`, `DiscreteGaussian`, `Tulap` and `CanonicalNoise` are elementwise, for any real location. `LatticeLaplace`,
-`LatticeGaussian`,
+`DiscreteLaplace`, `DiscreteGaussian`, `Laplace`, `Gaussian`, `Tulap` and `CanonicalNoise` are elementwise, for any real
+location. `LatticeLaplace`, `LatticeGaussian`,
 `ProjectedGaussian`, `ProjectedLaplace`, `ExtendedLaplace`, `CorrelatedGaussian`, `KNorm`, `SemiKNorm`, `SubspaceNorm` and
 `LatticeKNorm` have whole tables as values and keep ``invariants``. Parameters
 are named as PyMC names them (``mu``, ``sigma``, ``b``) and are scales of noise; the mechanisms of the same
@@ -25,7 +25,9 @@ from bayesdp.distributions.correlated_gaussian import CorrelatedGaussian
 from bayesdp.distributions.discrete_gaussian import DiscreteGaussian
 from bayesdp.distributions.discrete_laplace import DiscreteLaplace
 from bayesdp.distributions.extended_laplace import ExtendedLaplace
+from bayesdp.distributions.gaussian import Gaussian
 from bayesdp.distributions.k_norm import KNorm
+from bayesdp.distributions.laplace import Laplace
 from bayesdp.distributions.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice_k_norm import LatticeKNorm
 from bayesdp.distributions.lattice_laplace import LatticeLaplace
@@ -46,7 +48,9 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ExtendedLaplace",
+    "Gaussian",
     "KNorm",
+    "Laplace",
     "LatticeGaussian",
     "LatticeKNorm",
     "LatticeLaplace",

@@ -16,6 +16,7 @@ from bayesdp.distributions.tulap_of_counts import TulapOfCounts
 from bayesdp.invariants import Invariants
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise._rows import components_of
+from bayesdp.noise._scaled import ScaledLaw
 
 __all__ = ["add_likelihood"]
 
@@ -56,11 +57,8 @@ def add_likelihood(
         If no PyMC distribution is known for the law.
     """
     common: dict[str, Any] = {"observed": observed, "dims": dims}
-    if isinstance(law, noise.DiscreteLaplace):
-        distributions.DiscreteLaplace(name, mu=mu, b=scale, **common)
-        return
-    if isinstance(law, noise.DiscreteGaussian):
-        distributions.DiscreteGaussian(name, mu=mu, sigma=scale, **common)
+    if isinstance(law, ScaledLaw):
+        _SCALED[type(law)](name, mu=mu, **{law.scale_name: scale}, **common)
         return
     if isinstance(law, noise.Tulap):
         _tulap(name, law, mu, common)
@@ -144,6 +142,13 @@ def _lattice_k_norm(name: str, law: Any, mu: Any, common: dict[str, Any]) -> Non
         name, mu=mu, epsilon=law.epsilon, adjacency=law.adjacency, vertices=law.vertices, **common
     )
 
+
+_SCALED: dict[type[NoiseLaw], Any] = {
+    noise.DiscreteLaplace: distributions.DiscreteLaplace,
+    noise.DiscreteGaussian: distributions.DiscreteGaussian,
+    noise.Laplace: distributions.Laplace,
+    noise.Gaussian: distributions.Gaussian,
+}
 
 _BOUNDED: dict[type[NoiseLaw], Any] = {
     noise.TruncatedLaplace: distributions.TruncatedLaplace,

@@ -11,6 +11,7 @@ from bayesdp import noise
 from bayesdp.distributions.answers import answers
 from bayesdp.inference.likelihoods import add_likelihood
 from bayesdp.measurements import Measured
+from bayesdp.noise._scaled import ScaledLaw
 
 __all__ = ["answer_dims", "free_name", "observe_noisy"]
 
@@ -50,8 +51,8 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
     mu = answers(query, x, keep)
     scale: Any = None
-    if isinstance(law, noise.DiscreteLaplace | noise.DiscreteGaussian):
-        scale = law.b if isinstance(law, noise.DiscreteLaplace) else law.sigma
+    if isinstance(law, ScaledLaw):
+        scale = law.scale
         if np.ndim(scale):
             flat = np.broadcast_to(scale, query.shape).reshape(-1)
             scale = flat[keep] if keep is not None else flat.reshape(shape)

@@ -132,7 +132,7 @@ class FrameworkMechanism(ABC):
                 raise ValueError(f"{law!r} is a noise law, not a function of answers: hand it in with additive=True")
             if law.support == "bounded":
                 raise ValueError(f"{law!r} is a law of bounded values, not of noise that is added to any answer")
-            if law.support != "integers":
+            if not law.independent:
                 raise ValueError(
                     f"{law!r} keeps invariants already; to {self._verb}, hand in noise that is independent in each answer, "
                     "or a function rng, size -> noise"

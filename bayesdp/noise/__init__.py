@@ -5,6 +5,8 @@ name in files            law                                           mass or d
 =======================  ============================================  ====================================
 ``discrete-laplace``     `DiscreteLaplace`, independent integers       ``exp(-|k - mu| / b)``
 ``discrete-gaussian``    `DiscreteGaussian`, independent integers      ``exp(-(k - mu)**2 / (2 sigma**2))``
+``laplace``              `Laplace`, independent reals                  ``exp(-|y - mu| / b)``
+``gaussian``             `Gaussian`, independent reals                 ``exp(-(y - mu)**2 / (2 sigma**2))``
 ``tulap``                `Tulap`, independent reals                    a step function, canonical noise
 ``canonical``            `Canonical`, independent reals                canonical noise of any trade-off function
 ``lattice-laplace``      `LatticeLaplace`, integers, invariants kept   ``exp(-epsilon ||z||)``
@@ -29,7 +31,7 @@ A new law is a new module with a `NoiseLaw` subclass, imported here.
 
 from __future__ import annotations
 
-from bayesdp.noise.base import NoiseLaw, law_names, parse_law
+from bayesdp.noise.base import NoiseLaw, law_names
 from bayesdp.noise.boundary_inflated_laplace import BoundaryInflatedLaplace
 from bayesdp.noise.bounded import BoundedLaw
 from bayesdp.noise.bounded_discrete import (
@@ -43,10 +45,13 @@ from bayesdp.noise.correlated_gaussian import CorrelatedGaussian
 from bayesdp.noise.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.extended_laplace import ExtendedLaplace
+from bayesdp.noise.gaussian import Gaussian
 from bayesdp.noise.k_norm import KNorm
+from bayesdp.noise.laplace import Laplace
 from bayesdp.noise.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice_k_norm import LatticeKNorm
 from bayesdp.noise.lattice_laplace import LatticeLaplace
+from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.projected_gaussian import ProjectedGaussian
 from bayesdp.noise.projected_laplace import ProjectedLaplace
 from bayesdp.noise.rescaled_laplace import RescaledLaplace
@@ -65,7 +70,9 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ExtendedLaplace",
+    "Gaussian",
     "KNorm",
+    "Laplace",
     "LatticeGaussian",
     "LatticeKNorm",
     "LatticeLaplace",

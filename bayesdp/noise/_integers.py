@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import broadcast_scale, located, positive_scale, values_and_location
+from bayesdp.noise._arrays import located
 from bayesdp.noise._draws import draw_each
-from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.noise._scaled import ScaledLaw
+from bayesdp.noise.base import Floats, Ints
 
 __all__ = ["IntegerLaw"]
 
 
-class IntegerLaw(NoiseLaw):
+class IntegerLaw(ScaledLaw):
     """Independent noise on the integers: a law states its mass, distribution function, moments and sampler for arrays."""
 
     support = "integers"
     integer = True
-    _scale: ClassVar[str]
-    """Name of the field that holds the scale."""
 
     @property
     @abstractmethod
@@ -39,14 +38,6 @@ class IntegerLaw(NoiseLaw):
     @abstractmethod
     def _log_cdf(k: Floats, mu: Floats, scale: Floats) -> Floats:
         """Logarithm of P(K <= k) for integers k."""
-
-    @staticmethod
-    @abstractmethod
-    def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance around mu."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, self._scale, positive_scale(getattr(self, self._scale), self._scale))
 
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Sum the log-masses of all cells; ``-inf`` if a value is not an integer. See `NoiseLaw.logp`."""
@@ -77,10 +68,6 @@ class IntegerLaw(NoiseLaw):
         k, mu, scale = self._prepared(values, location)
         return self._log_cdf(-np.floor(k) - 1.0, -mu, scale)
 
-    def cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Probability of at most each value (any real number), elementwise."""
-        return np.exp(self.log_cdf(values, location))
-
     def draw(
         self,
         rng: _validate.Seed,
@@ -91,24 +78,3 @@ class IntegerLaw(NoiseLaw):
     ) -> Ints:
         """Draw independent noise, or values around a real location. See `NoiseLaw.draw`."""
         return draw_each(self._fill, rng, located(location, shape), self._scales(shape), size)
-
-    def mean(self, location: npt.ArrayLike = 0.0) -> Floats:
-        """Mean around each location, elementwise."""
-        mu, _, scale = self._prepared(location, 0.0)
-        return self._moments(mu, scale)[0]
-
-    def variance(
-        self,
-        shape: tuple[int, ...],
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Variance of each cell around its location (zero by default), shape `shape`."""
-        return self._moments(located(location, shape), self._scales(shape))[1]
-
-    def _scales(self, shape: tuple[int, ...]) -> Floats:
-        return broadcast_scale(getattr(self, self._scale), shape, self._scale)
-
-    def _prepared(self, values: npt.ArrayLike, location: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-        k, mu = values_and_location(values, location)
-        return k, mu, self._scales(k.shape)

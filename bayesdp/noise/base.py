@@ -1,10 +1,10 @@
-"""What every noise law offers, the registry of their names, and reading them from text and files."""
+"""What every noise law offers, the registry of their names, and reading them from files."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 
-__all__ = ["Floats", "Ints", "NoiseLaw", "law_names", "parse_law"]
+__all__ = ["Floats", "Ints", "NoiseLaw", "law_names", "made_law", "registered_law"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -43,12 +43,18 @@ class NoiseLaw(ABC):
     isotropic : bool
         Whether all coordinates of the space it lives on are treated alike, so that cells which the invariants treat alike
         have noise of one law.
+    other_parameters : tuple of str
+        Parameters that its constructor takes in place of its fields.
+    relation : str
+        What the law takes and how that is related to what else a methods note may state, for messages; may be empty.
     """
 
     name: ClassVar[str]
     support: ClassVar[Literal["integers", "reals", "bounded", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
+    other_parameters: ClassVar[tuple[str, ...]] = ()
+    relation: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -149,23 +155,7 @@ class NoiseLaw(ABC):
         if "law" not in description:
             raise ValueError(f"the description of a noise law lacks 'law'; known laws are {law_names()}")
         name = description["law"]
-        if not isinstance(name, str) or name not in _REGISTRY:
-            raise ValueError(f"unknown noise law {name!r}; known laws are {law_names()}")
-        law = _REGISTRY[name]
-        known = [item.name for item in fields(law)]  # type: ignore[arg-type]  # subclasses are dataclasses
-        parameters = {key: value for key, value in description.items() if key != "law"}
-        unknown = [key for key in parameters if key not in known]
-        if unknown:
-            raise ValueError(
-                f"noise law {name!r} has no parameter {_validate.shown(unknown)}; it has {', '.join(known)}"
-            )
-        try:
-            return law(**parameters)
-        except (TypeError, ValueError) as error:
-            missing = [key for key in known if key not in parameters]
-            if missing and "missing" in str(error):  # the dataclass's own message names no law
-                raise ValueError(f"noise law {name!r} lacks parameter {_validate.shown(missing)}") from None
-            raise type(error)(f"noise law {name!r}: {error}") from None
+        return made_law(name, {key: value for key, value in description.items() if key != "law"})
 
     def _parameters(self) -> dict[str, Any]:
         return {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
@@ -194,51 +184,40 @@ def law_names() -> str:
     return ", ".join(sorted(_REGISTRY))
 
 
-def parse_law(text: str) -> NoiseLaw:
-    """Read a law written as its name and parameters, as on the command line and in methods notes.
+def registered_law(name: Any) -> type[NoiseLaw]:
+    """The law of a registered name; ValueError for other names."""
+    if not isinstance(name, str) or name not in _REGISTRY:
+        raise ValueError(f"unknown noise law {name!r}; known laws are {law_names()}")
+    return _REGISTRY[name]
+
+
+def made_law(name: Any, parameters: Mapping[str, Any], others: tuple[str, ...] = ()) -> NoiseLaw:
+    """Make a law of a registered name.
 
     Parameters
     ----------
-    text : str
-        ``name parameter=value ...``. Scales are single numbers here; give arrays in Python. Bounds are written as
-        ``bounds=0:1``, with ``-inf`` or ``inf`` where there is none.
-
-    Returns
-    -------
-    NoiseLaw
+    name : str
+    parameters : mapping
+    others : tuple of str
+        Parameters to accept beside the fields of the law, in place of some of these.
 
     Raises
     ------
     TypeError, ValueError
-        If the text has another form, or as in `NoiseLaw.from_description`.
-
-    Examples
-    --------
-    >>> parse_law("discrete-gaussian sigma=5")
-    DiscreteGaussian(sigma=5.0)
-    >>> parse_law("lattice-laplace epsilon=0.25 norm=l2")
-    LatticeLaplace(epsilon=0.25, norm='l2')
+        If the name is not registered, a parameter is unknown or missing, or a value is not valid.
     """
-    if not isinstance(text, str):
-        raise TypeError(f"a noise law must be written as text, got {text!r}")
-    words = text.split()
-    if not words:
-        raise ValueError(f"a noise law must start with one of {law_names()}, got {text!r}")
-    description: dict[str, Any] = {"law": words[0]}
-    for word in words[1:]:
-        key, separator, value = word.partition("=")
-        if not (key and separator and value):
-            raise ValueError(f"parameters of a noise law must be written as name=value, got {word!r} in {text!r}")
-        if key in description:
-            raise ValueError(f"parameter {key!r} appears twice in {text!r}")
-        description[key] = _parsed(value)
-    return NoiseLaw.from_description(description)
-
-
-def _parsed(value: str) -> Any:
-    """A number, a pair of numbers, or else a word such as l1: the law says whether it makes sense."""
+    law = registered_law(name)
+    own = fields(law)  # type: ignore[arg-type]  # subclasses are dataclasses
+    known = [item.name for item in own]
+    unknown = [key for key in parameters if key not in known and key not in others]
+    if unknown:
+        told = f"it takes {law.relation}" if law.relation else f"it has {', '.join(known)}"
+        raise ValueError(f"noise law {name!r} has no parameter {_validate.shown(unknown)}; {told}")
+    needed = [item.name for item in own if item.default is MISSING and item.default_factory is MISSING]
+    missing = [key for key in needed if key not in parameters]
+    if missing and not any(key in parameters for key in others):
+        raise ValueError(f"noise law {name!r} lacks parameter {_validate.shown(missing)}")
     try:
-        numbers = [float(word) for word in value.split(":")]
-    except ValueError:
-        return value
-    return numbers if len(numbers) > 1 else numbers[0]
+        return law(**parameters)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"noise law {name!r}: {error}") from None

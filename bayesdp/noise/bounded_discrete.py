@@ -184,6 +184,10 @@ class TruncatedDiscreteLaplace(_Truncated):
     bounds: Any
 
     name = "truncated-discrete-laplace"
+    relation = (
+        "bounds=LOW:HIGH and b of the law without bounds, which truncation keeps; what epsilon it has depends on the bounds "
+        "(mechanisms.TruncatedDiscreteLaplace)"
+    )
     free = DiscreteLaplace
 
 
@@ -225,6 +229,7 @@ class BoundaryInflatedDiscreteLaplace(_BoundaryInflated):
     bounds: Any
 
     name = "boundary-inflated-discrete-laplace"
+    relation = "bounds=LOW:HIGH and b of the noise before clipping: b = sensitivity / epsilon"
     free = DiscreteLaplace
 
 
@@ -262,6 +267,7 @@ class TruncatedDiscreteGaussian(_Truncated):
     bounds: Any
 
     name = "truncated-discrete-gaussian"
+    relation = "bounds=LOW:HIGH and sigma of the law without bounds, which truncation keeps"
     scale_name = "sigma"
     free = DiscreteGaussian
 
@@ -297,5 +303,6 @@ class BoundaryInflatedDiscreteGaussian(_BoundaryInflated):
     bounds: Any
 
     name = "boundary-inflated-discrete-gaussian"
+    relation = "bounds=LOW:HIGH and sigma of the noise before clipping: sigma = sensitivity / sqrt(2 rho)"
     scale_name = "sigma"
     free = DiscreteGaussian

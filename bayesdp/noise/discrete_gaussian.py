@@ -10,12 +10,13 @@ import numpy as np
 from bayesdp.noise import _theta
 from bayesdp.noise._integers import IntegerLaw
 from bayesdp.noise._kernels import fill_discrete_gaussian
+from bayesdp.noise._scales import DISCRETE_GAUSSIAN
 from bayesdp.noise.base import Floats
 
 __all__ = ["DiscreteGaussian"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class DiscreteGaussian(IntegerLaw):
     r"""Independent integer noise with mass proportional to ``exp(-(k - mu)**2 / (2 sigma**2))``.
 
@@ -34,11 +35,16 @@ class DiscreteGaussian(IntegerLaw):
     sigma : float or array_like
         Scale in counts. It is not the standard deviation, but close to it from 1 on. An array has one scale
         per cell of the query, or a shape that broadcasts to it.
+    rho, sensitivity : float or array_like
+        In place of sigma: the loss of zero-concentrated differential privacy, and the largest l2 change of the answers that
+        it is for. ``sigma = sensitivity / sqrt(2 rho)``.
+    variance, standard_deviation : float or array_like
+        In place of sigma, either, of at least 1: ``sigma**2``, which from there on is the variance to 1e-6.
 
     Raises
     ------
     TypeError, ValueError
-        If sigma is not a positive finite number below 2**46.
+        If the scale is not a positive finite number below 2**46, or is not stated in one of these ways.
 
     See Also
     --------
@@ -59,7 +65,26 @@ class DiscreteGaussian(IntegerLaw):
     sigma: float | Floats
 
     name = "discrete-gaussian"
-    _scale = "sigma"
+    ways = DISCRETE_GAUSSIAN
+
+    def __init__(
+        self,
+        sigma: Any = None,
+        *,
+        rho: Any = None,
+        sensitivity: Any = None,
+        variance: Any = None,
+        standard_deviation: Any = None,
+        **wrong: Any,
+    ) -> None:
+        self._set_scale(
+            wrong,
+            sigma=sigma,
+            rho=rho,
+            sensitivity=sensitivity,
+            variance=variance,
+            standard_deviation=standard_deviation,
+        )
 
     @property
     def _fill(self) -> Any:

@@ -9,12 +9,13 @@ import numpy as np
 
 from bayesdp.noise._integers import IntegerLaw
 from bayesdp.noise._kernels import fill_discrete_laplace
+from bayesdp.noise._scales import DISCRETE_LAPLACE
 from bayesdp.noise.base import Floats
 
 __all__ = ["DiscreteLaplace"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class DiscreteLaplace(IntegerLaw):
     r"""Independent integer noise with mass proportional to ``exp(-|k - mu| / b)``.
 
@@ -32,11 +33,15 @@ class DiscreteLaplace(IntegerLaw):
     b : float or array_like
         Scale in counts: a change of one count costs ``epsilon = 1/b``. An array has one scale per cell of the
         query, or a shape that broadcasts to it.
+    epsilon, sensitivity : float or array_like
+        In place of b: the privacy loss, and the largest l1 change of the answers that it is for. ``b = sensitivity / epsilon``.
+    variance, standard_deviation : float or array_like
+        In place of b, either: of the noise around a whole number.
 
     Raises
     ------
     TypeError, ValueError
-        If b is not a positive finite number below 2**46.
+        If the scale is not a positive finite number below 2**46, or is not stated in one of these ways.
 
     See Also
     --------
@@ -58,7 +63,26 @@ class DiscreteLaplace(IntegerLaw):
     b: float | Floats
 
     name = "discrete-laplace"
-    _scale = "b"
+    ways = DISCRETE_LAPLACE
+
+    def __init__(
+        self,
+        b: Any = None,
+        *,
+        epsilon: Any = None,
+        sensitivity: Any = None,
+        variance: Any = None,
+        standard_deviation: Any = None,
+        **wrong: Any,
+    ) -> None:
+        self._set_scale(
+            wrong,
+            b=b,
+            epsilon=epsilon,
+            sensitivity=sensitivity,
+            variance=variance,
+            standard_deviation=standard_deviation,
+        )
 
     @property
     def _fill(self) -> Any:

@@ -68,6 +68,10 @@ class LatticeGaussian(NoiseLaw):
     name = "lattice-gaussian"
     support = "lattice"
     integer = True
+    relation = (
+        "sigma, as in mass ~ exp(-norm**2 / (2 sigma**2)): length / sqrt(2 rho) for tables that "
+        "far apart (l2), if rho is their loss"
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive_number(self.sigma, "sigma"))

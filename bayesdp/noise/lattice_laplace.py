@@ -71,6 +71,7 @@ class LatticeLaplace(NoiseLaw):
     name = "lattice-laplace"
     support = "lattice"
     integer = True
+    relation = "epsilon, the rate per count in mass ~ exp(-epsilon norm): 1 / b for a scale b; and norm, l1 or l2"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))

@@ -73,6 +73,10 @@ class ProjectedGaussian(NoiseLaw):
     name = "projected-gaussian"
     support = "subspace"
     integer = False
+    relation = (
+        "sigma, the standard deviation before projection: length / sqrt(2 rho) for tables that far "
+        "apart (l2), if rho is their loss"
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive_number(self.sigma, "sigma"))

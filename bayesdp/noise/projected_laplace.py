@@ -84,6 +84,9 @@ class ProjectedLaplace(NoiseLaw):
     name = "projected-laplace"
     support = "subspace"
     integer = False
+    relation = (
+        "b, the scale before projection: length / epsilon for tables that far apart (l1), if epsilon is their loss"
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", positive_number(self.b, "b"))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bayesdp.noise import CorrelatedGaussian, DiscreteGaussian, DiscreteLaplace, ProjectedGaussian
+from bayesdp.noise import CorrelatedGaussian, ProjectedGaussian
+from bayesdp.noise._integers import IntegerLaw
+from bayesdp.noise._reals import RealLaw
+from bayesdp.noise._scaled import ScaledLaw
 from bayesdp.plots.fit import Fit
 from bayesdp.plots.noise_scale import NoiseScale, noise_scale
 from bayesdp.plots.style import COLOURS, figure, plain, style
@@ -80,18 +85,23 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
     """Draw mass, density or frequencies; say which answer they are of."""
     varies = bool(np.ptp(scale.sd[np.isfinite(scale.sd)]) > 1e-9)
     which = f", {plain(measured.query.names[answer])}" if varies else ""
-    law = measured.law
+    law: Any = measured.law
     reach = int(np.ceil(_REACH * sd))
-    if isinstance(law, DiscreteGaussian | DiscreteLaplace):
-        own = law.sigma if isinstance(law, DiscreteGaussian) else law.b
-        median = float(np.broadcast_to(own, measured.query.shape).reshape(-1)[answer])
+    if isinstance(law, ScaledLaw):
+        own = float(np.broadcast_to(law.scale, measured.query.shape).reshape(-1)[answer])
+        made: Any = type(law)
+        law = made(own)
+    if isinstance(law, IntegerLaw):
         values = np.arange(-reach, reach + 1)
-        _bars(axes, values, np.exp(type(law)(median).log_mass(values)))
+        _bars(axes, values, np.exp(law.log_mass(values)))
         axes.set_ylabel("probability")
         return which
-    if isinstance(law, ProjectedGaussian | CorrelatedGaussian):
-        grid = np.linspace(-reach, reach, 400)
-        density = np.exp(-0.5 * (grid / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
+    if isinstance(law, ProjectedGaussian | CorrelatedGaussian | RealLaw):
+        grid = np.linspace(-reach, reach, 401)
+        if isinstance(law, RealLaw):
+            density = np.exp(law.log_density(grid))
+        else:
+            density = np.exp(-0.5 * (grid / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
         axes.fill_between(grid, density, color=COLOURS["release"], alpha=0.35)
         axes.plot(grid, density, color=COLOURS["release"])
         axes.set_ylabel("density (per count)")

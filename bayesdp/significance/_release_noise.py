@@ -64,7 +64,7 @@ def corner_noise(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
         If the law is not one of noise that changes no margin, or not known here.
     """
     if type(law) not in _KNOWN:
-        if law.support == "integers":
+        if law.independent:
             why = (
                 "its noise is independent in each cell, so that all four noisy counts are informative and no one number "
                 "carries their noise (a release of one cell alone has a test)"

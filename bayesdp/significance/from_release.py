@@ -157,7 +157,7 @@ def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> Noi
     if alone is not None:
         return _from_cell(release, alone, cell)
     under = own.invariants or release.invariants
-    if own.law.support != "integers" and not _leaves_one_move(under):
+    if not own.law.independent and not _leaves_one_move(under):
         raise ValueError(
             f"the noise of {own!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
         )

@@ -17,6 +17,8 @@ from bayesdp.distributions.correlated_gaussian import CorrelatedGaussianRV
 from bayesdp.distributions.discrete_gaussian import DiscreteGaussianRV
 from bayesdp.distributions.discrete_laplace import DiscreteLaplaceRV
 from bayesdp.distributions.extended_laplace import ExtendedLaplaceRV
+from bayesdp.distributions.gaussian import GaussianRV
+from bayesdp.distributions.laplace import LaplaceRV
 from bayesdp.distributions.lattice_gaussian import LatticeGaussianRV
 from bayesdp.distributions.lattice_laplace import LatticeLaplaceRV
 from bayesdp.distributions.projected_gaussian import ProjectedGaussianRV
@@ -61,7 +63,8 @@ class Known:
 _REAL_ENTRIES = 4_000_000
 """Coordinates times cells of a law that is a product in coordinates; larger ones go through the compiled log-density."""
 
-_GAUSSIAN = (DiscreteGaussianRV, LatticeGaussianRV, ProjectedGaussianRV)
+_GAUSSIAN = (DiscreteGaussianRV, GaussianRV, LatticeGaussianRV, ProjectedGaussianRV)
+_LAPLACE = (DiscreteLaplaceRV, LaplaceRV)
 _NORMS = (LatticeLaplaceRV, SubspaceNormRV)
 
 
@@ -107,7 +110,7 @@ def _simple(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Known | None:
     """Independent noise, and noise with the density of independent noise on a subspace or lattice."""
     op = rv.owner.op
     independent = isinstance(op, ProjectedLaplaceRV) and not op.invariants.rank
-    if not independent and not isinstance(op, (*_GAUSSIAN, DiscreteLaplaceRV, *_NORMS)):
+    if not independent and not isinstance(op, (*_GAUSSIAN, *_LAPLACE, *_NORMS)):
         return None
     if isinstance(op, SubspaceNormRV) and op.norm == "linf":
         return None  # the largest cell is not a sum over cells: left to the compiled log-density
@@ -120,7 +123,7 @@ def _simple(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Known | None:
     norm = getattr(op, "norm", "l1") if isinstance(op, _NORMS) else "l1"
     kind = "gaussian" if isinstance(op, _GAUSSIAN) else norm
     scale = rv.owner.inputs[3]
-    rate = pt.reciprocal(scale) if isinstance(op, DiscreteLaplaceRV | ProjectedLaplaceRV) else scale
+    rate = pt.reciprocal(scale) if isinstance(op, (*_LAPLACE, ProjectedLaplaceRV)) else scale
     return Known(NoiseTerm(query, values, kind, np.ones(()), keep), spread(rate, rv, keep))
 
 

@@ -133,14 +133,11 @@ def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | Non
     guarantee = None if known["guarantee"] is None else Guarantee.from_dict(known["guarantee"])
     if known["mechanism"] is not None:
         strict_json.expect(known["mechanism"], dict, "mechanism")
-    return Release.from_published(
-        frame,
-        measurements,
-        exact,
-        mechanism=known["mechanism"],
-        guarantee=guarantee,
-        simulated=strict_json.expect(known["simulated"], bool, "simulated"),
-    )
+    simulated = strict_json.expect(known["simulated"], bool, "simulated")
+    # Not `from_published`: its warning of post-processing was given when the release was made.
+    release = Release(frame, tuple(measurements), tuple(exact), known["mechanism"], guarantee, simulated)
+    release.check_feasible()
+    return release
 
 
 def _entry(entry: Any, keys: set[str], variable: str) -> dict[str, Any]:

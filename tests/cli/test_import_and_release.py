@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesdp.measurements import Exact
-from bayesdp.noise import DiscreteGaussian, LatticeLaplace
+from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, LatticeLaplace
 from bayesdp.queries import Margins
 from bayesdp.release import Release
 
@@ -89,7 +89,8 @@ def test_groups_and_wide_files(run):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"law": "gaussian sigma=5"}, ["unknown noise law 'gaussian'", "discrete-gaussian"]),
+        ({"law": "cauchy sigma=5"}, ["unknown noise law 'cauchy'", "discrete-gaussian"]),
+        ({"law": "two-sided geometric sigma=5"}, ["no parameter 'sigma'", "b = sensitivity / epsilon"]),
         ({"law": "discrete-gaussian sigma=0"}, ["sigma"]),
         ({"law": "discrete-gaussian sigma=nan"}, ["sigma"]),
         ({"law": "discrete-gaussian sigma=five"}, ["sigma"]),
@@ -124,6 +125,34 @@ def test_bad_input_is_one_line_and_status_2(change, words, run):
     )  # fmt: skip
     failed(result, *words)
     assert not Path("release.nc").exists()
+
+
+def test_what_a_methods_note_says(run):
+    assert run(*IMPORT[:-4], "--law", "two-sided geometric epsilon=0.5 sensitivity=2", "-o", "release.nc").status == 0
+    assert Release.from_netcdf("release.nc").measurements[0].law == DiscreteLaplace(4.0)
+    told = run("import", "--help").out
+    for words in ("laplace b=4", "gaussian sigma=5", "b = sensitivity / epsilon", "sensitivity / sqrt(2 rho)"):
+        assert words in told
+
+
+def test_numbers_that_were_clipped_or_rounded(run):
+    # As the help and the README say: refused if it is said, a warning if the numbers show it.
+    noisy = DiscreteGaussian(5.0).draw(np.random.default_rng(1), (60,), location=2.0)
+    lines = {"noisy": noisy, "clipped": np.maximum(noisy, 0), "fives": 5 * np.rint(noisy / 5).astype(int)}
+    for name, values in lines.items():
+        text = "".join(f"c{i},{value}\n" for i, value in enumerate(values))
+        Path(f"{name}.csv").write_text(f"county,count\n{text}")
+    law = ("--law", "discrete-gaussian sigma=5", "-o")
+    result = run("import", "noisy.csv", *law, "a.nc")
+    assert (result.status, result.err) == (0, "")
+    for name, sign in (("clipped", "23 are exactly 0"), ("fives", "all 60 noisy numbers")):
+        result = run("import", f"{name}.csv", *law, f"{name}.nc")
+        assert result.status == 0
+        assert len(result.err.splitlines()) == 1
+        assert f"bayesdp import: warning: {name}.csv: " in result.err
+        assert sign in result.err
+    stated = run("import", "clipped.csv", *law, "b.nc", "--postprocessing", "clipped at zero")
+    failed(stated, "clipped.csv: postprocessing is 'clipped at zero'", "no longer follow the noise law")
 
 
 def test_an_existing_output_needs_force(run):

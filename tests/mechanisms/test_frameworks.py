@@ -13,7 +13,7 @@ import xarray as xr
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import ProjectedGaussian, extend, project
-from bayesdp.noise import DiscreteLaplace, LatticeLaplace
+from bayesdp.noise import DiscreteLaplace, Gaussian, Laplace, LatticeLaplace
 from bayesdp.privacy import gaussian_delta, group_loss
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 
@@ -296,6 +296,17 @@ def test_no_likelihood_is_offered():
         project(multiplicative, CELLS, COUNTIES, loss=PURE).noise()
     with pytest.raises(NotImplementedError, match="use ProjectedGaussian, ExtendedGaussian"):
         _ = project(DiscreteLaplace(1.0), CELLS, COUNTIES, loss=PURE, additive=True).law
+
+
+@pytest.mark.parametrize("law", [Laplace(2.0), Gaussian(3.0)], ids=str)
+def test_real_noise_of_a_plain_law_is_projected(law, make_rng):
+    # The county totals have no noise; two cells of a county have half the difference of two draws, of half the variance.
+    made = project(law, CELLS, COUNTIES, loss=PURE, additive=True)
+    noise = made.noise(make_rng(1), 20_000)
+    assert made.unbiased is True
+    assert np.all(noise.sum(axis=2) == 0.0)
+    # The standard error of a variance is 2% at most here (kurtosis of the Laplace difference): five of them.
+    np.testing.assert_allclose(noise.var(axis=0), float(law.variance(())) / 2, rtol=0.1)
 
 
 def test_unbiasedness_is_known_for_laws_and_else_a_statement():

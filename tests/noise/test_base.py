@@ -13,6 +13,8 @@ import pytest
 from bayesdp.noise import (
     DiscreteGaussian,
     DiscreteLaplace,
+    Gaussian,
+    Laplace,
     LatticeGaussian,
     LatticeLaplace,
     NoiseLaw,
@@ -26,6 +28,10 @@ LAWS = [
     DiscreteLaplace(b=np.array([[1.0, 2.0], [3.0, 4.5]])),
     DiscreteGaussian(sigma=6.25),
     DiscreteGaussian(sigma=[1.0, 2.5]),
+    Laplace(b=4.0),
+    Laplace(b=[1.0, 2.5]),
+    Gaussian(sigma=6.25),
+    Gaussian(sigma=[1.0, 2.5]),
     LatticeLaplace(epsilon=0.25),
     LatticeLaplace(epsilon=0.25, norm="l2"),
     LatticeGaussian(sigma=2.0),
@@ -66,7 +72,8 @@ def test_arrays_are_summarised_in_text_and_locked() -> None:
 def test_names_are_listed() -> None:
     known = (
         "boundary-inflated-discrete-gaussian, boundary-inflated-discrete-laplace, boundary-inflated-laplace, "
-        "canonical, correlated-gaussian, discrete-gaussian, discrete-laplace, extended-laplace, k-norm, lattice-gaussian, "
+        "canonical, correlated-gaussian, discrete-gaussian, discrete-laplace, extended-laplace, gaussian, k-norm, laplace, "
+        "lattice-gaussian, "
         "lattice-k-norm, lattice-laplace, projected-gaussian, projected-laplace, semi-k-norm, subspace-norm, "
         "truncated-discrete-gaussian, truncated-discrete-laplace, truncated-laplace, tulap"
     )
@@ -77,13 +84,13 @@ def test_names_are_listed() -> None:
     ("text", "error", "message"),
     [
         ("", ValueError, "must start with one of boundary-inflated"),
-        ("gaussian sigma=5", ValueError, "unknown noise law 'gaussian'; known laws are boundary-inflated"),
+        ("cauchy sigma=5", ValueError, "unknown noise law 'cauchy'; known laws are boundary-inflated"),
         ("discrete-gaussian 5", ValueError, "written as name=value, got '5'"),
         ("discrete-gaussian sigma=", ValueError, "written as name=value, got 'sigma='"),
         ("discrete-gaussian", ValueError, "'discrete-gaussian' lacks parameter 'sigma'"),
         ("discrete-gaussian sigma=5 sigma=6", ValueError, "parameter 'sigma' appears twice"),
-        ("discrete-gaussian sigma=5 scale=6", ValueError, "no parameter 'scale'; it has sigma"),
-        ("discrete-gaussian law=5", ValueError, "parameter 'law' appears twice"),
+        ("discrete-gaussian sigma=5 scale=6", ValueError, "parameter 'sigma' appears twice"),
+        ("discrete-gaussian law=5", ValueError, "no parameter 'law'; it takes sigma, or rho"),
         ("discrete-gaussian sigma=nan", ValueError, "sigma must be a finite number greater than 0, got nan"),
         ("discrete-gaussian sigma=-2", ValueError, "sigma must be a finite number greater than 0, got -2.0"),
         ("discrete-gaussian sigma=1e15", ValueError, r"sigma must be smaller than 2\*\*46"),

@@ -92,6 +92,19 @@ def test_noise_law_shows_the_mass_and_its_standard_deviation(law: Any, sd: float
     np.testing.assert_allclose(sorted(dashed), [-sd, sd], rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("law", "peak", "sd"),
+    [(bdp.noise.Laplace(b=3.0), 1 / 6, np.sqrt(18.0)), (bdp.noise.Gaussian(sigma=2.0), 0.5 / np.sqrt(2 * np.pi), 2.0)],
+)
+def test_noise_law_shows_the_density_of_real_noise(law: Any, peak: float, sd: float) -> None:
+    figure = plots.noise_law(tree(release(law=law)))
+    curve, *dashed = figure.axes[0].get_lines()
+    x, density = np.asarray(curve.get_xdata()), np.asarray(curve.get_ydata())
+    assert density.max() == pytest.approx(peak, rel=1e-6)  # at zero, a kink of the Laplace law
+    assert np.trapezoid(density, x) == pytest.approx(1.0, abs=0.01)
+    np.testing.assert_allclose(sorted(line.get_xdata()[0] for line in dashed), [-sd, sd])
+
+
 def test_noise_law_of_the_projected_gaussian_is_its_marginal() -> None:
     exact = bdp.Exact(bdp.Totals(FRAME), 48)
     noisy = np.full((4, 3), 4.0)

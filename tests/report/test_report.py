@@ -236,3 +236,11 @@ def test_long_tables_are_folded_and_complete_in_the_csv() -> None:
 def test_html_escapes_attributes_and_folds_lists() -> None:
     assert element("img", alt='"><script>') == '<img alt="&quot;&gt;&lt;script&gt;">'
     assert items(["<"] * 20, what="cells").count("<li>&lt;</li>") == 20
+
+
+@pytest.mark.parametrize(
+    ("law", "words"),
+    [(bdp.noise.Laplace(epsilon=0.5, sensitivity=2.0), "laplace b=4"), (bdp.noise.Gaussian(2.5), "gaussian sigma=2.5")],
+)
+def test_the_methods_paragraph_names_a_plain_law(law: bdp.noise.NoiseLaw, words: str) -> None:
+    assert f"noise law {words}. Published exactly" in page(tree(release(law=law)))

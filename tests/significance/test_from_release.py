@@ -191,6 +191,14 @@ def test_releases_that_cannot_be_tested_are_refused_with_the_reason() -> None:
         (refused(three, independent, []), ValueError, r"about one of 2 x 3 \(a, b\)"),
         (refused(TABLE, independent, EXACT[:1]), ValueError, "leaves 2 dimensions free"),
         (refused(TABLE, independent, EXACT), NotImplementedError, "independent in each cell"),
+        (
+            refused(TABLE, bdp.noise.Laplace(2.0), EXACT),
+            NotImplementedError,
+            "'laplace': its noise is independent in each cell",
+        ),
+        (refused(TABLE, bdp.noise.Gaussian(2.0), EXACT), NotImplementedError, "independent in each cell"),
+        (refused(TABLE, bdp.noise.Tulap(0.5), EXACT), NotImplementedError, "independent in each cell"),
+        (refused(TABLE, bdp.noise.Laplace(2.0), EXACT[:1]), ValueError, "leaves 2 dimensions free"),
         (bdp.Release.from_published(TABLE, [], EXACT), ValueError, "has none"),
     ]
     same = bdp.LinearQuery(TABLE, np.eye(4, dtype=int), names=list("abcd"))

@@ -1,0 +1,114 @@
+"""Published answers with independent noise, as the tests for post-processing look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.measurements import Measured, described
+from bayesdp.noise._scaled import ScaledLaw
+from bayesdp.queries import MatrixPart, SumPart
+
+__all__ = ["Published", "published_of"]
+
+type Floats = npt.NDArray[np.float64]
+type Mask = npt.NDArray[np.bool_]
+
+_DECIMALS = 9
+"""Decimals of real numbers that are looked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """Answers with independent noise of a scale each.
+
+    Parameters
+    ----------
+    measured : Measured
+    law : callable
+        From scales to the `ScaledLaw` of noise of these scales.
+    values, scale : float64 arrays, shape (answers,)
+    measures : bool array, shape (answers,)
+        Which were published.
+    nonnegative : bool array, shape (answers,)
+        Which are sums of counts, and so at least zero in every table.
+    grid : float
+        The distance of neighbouring numbers that may have been published: 1 for integer noise, else a power of ten.
+    """
+
+    measured: Measured
+    law: Callable[[Floats], Any]
+    values: Floats
+    scale: Floats
+    measures: Mask
+    nonnegative: Mask
+    grid: float
+
+    @property
+    def words(self) -> str:
+        """What they are answers to."""
+        return described(self.measured.query)
+
+    def largest_mass(self) -> Floats:
+        """For each answer, a bound on the probability of any one published number, whatever the confidential table.
+
+        Both densities, and both laws on the integers around an integer, are largest at their location. A real number is
+        published as one multiple of the grid just if the noisy value falls into an interval of that length.
+        """
+        at_zero = np.zeros(len(self.values))
+        if self.measured.law.integer:
+            return np.asarray(np.exp(self.law(self.scale).log_mass(at_zero)))
+        return np.asarray(np.minimum(self.grid * np.exp(self.law(self.scale).log_density(at_zero)), 1.0))
+
+    def cdf(self, at: Floats, scale: float) -> Floats:
+        """Distribution function of noise of one scale, at some points."""
+        return np.asarray(self.law(np.full(at.shape, scale)).cdf(at))
+
+
+def published_of(measurements: Iterable[Measured]) -> list[Published]:
+    """Those measurements whose noise is independent in each answer, with a law that is unbounded and has one scale."""
+    found = []
+    for measured in measurements:
+        law = measured.law
+        if isinstance(law, ScaledLaw):
+            shape = measured.query.shape
+            values = np.asarray(measured.values, dtype=np.float64).reshape(-1)
+            measures = ~measured.unmeasured.reshape(-1)
+            scale = np.broadcast_to(law.scale, shape).reshape(-1)
+            grid = 1.0 if law.integer else _grid(values[measures])
+            found.append(Published(measured, type(law), values, scale, measures, _nonnegative(measured), grid))
+    return found
+
+
+def _nonnegative(measured: Measured) -> Mask:
+    """Answers that no cell enters negatively."""
+    parts = measured.query.parts
+    own = [np.ones(part.rows, dtype=np.bool_) if isinstance(part, SumPart) else _positive(part) for part in parts]
+    return np.concatenate(own)
+
+
+def _positive(part: MatrixPart) -> Mask:
+    entries = part.matrix.tocoo()
+    found = np.ones(part.rows, dtype=np.bool_)
+    found[entries.row[entries.data < 0]] = False
+    return found
+
+
+def _grid(values: Floats) -> float:
+    """The coarsest power of ten, of 1 at most, that all values are multiples of; else the rounding of binary numbers.
+
+    If numbers were published to a fixed number of decimals then this is no finer than that: bounds that grow with the grid
+    hold for the true one.
+    """
+    rounding = 1e-15 * float(np.max(np.abs(values), initial=1.0))
+    for decimals in range(_DECIMALS + 1):
+        steps = values * 10.0**decimals
+        if rounding * 10.0**decimals > 1e-4:
+            break
+        if np.all(np.abs(steps - np.rint(steps)) <= 1e-3):
+            return 10.0**-decimals
+    return 4.0 * rounding

@@ -1,0 +1,100 @@
+"""Published numbers that cannot well have come from the stated law: clipped, rounded, or made consistent."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+from bayesdp.consistency._adding_up import adding_up, all_sums
+from bayesdp.consistency._general import equalities
+from bayesdp.consistency._multiples import BASES, multiples
+from bayesdp.consistency._near_zero import TESTS, near_zero
+from bayesdp.consistency._published import published_of
+from bayesdp.measurements import Exact, Measured
+
+__all__ = ["FALSE_ALARMS", "PostProcessedWarning", "signs_of_post_processing", "warn_if_post_processed"]
+
+FALSE_ALARMS = 1e-6
+"""Probability, at most, that a release whose numbers do follow their law is warned about, whatever the true table."""
+
+
+class PostProcessedWarning(UserWarning):
+    """The published numbers look as if they had been clipped, rounded or made consistent after the noise was added."""
+
+
+def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[Exact] = ()) -> str | None:
+    """What about the published numbers the stated law does not explain, with advice; None where nothing was found.
+
+    For independent noise of the laws `DiscreteLaplace`, `DiscreteGaussian`, `Laplace` and `Gaussian`; noise that keeps exact
+    totals is checked against these by `check_noisy_keeps_invariants`. Looked for are
+
+    * no negative number among many zeros, or among many numbers of at most one scale;
+    * numbers that are all multiples of 2, 3, 5, 10 and so on;
+    * noisy sums that add up exactly, to one another or to exact values.
+
+    Each sign has a bound on its probability that holds for every true table of counts. It is told where that bound is below
+    `FALSE_ALARMS` divided by the number of signs looked for, so that all together have at most that rate of false alarms.
+    A table that was changed in other ways, or is small or far from zero, gives no sign: this does not show that the
+    numbers follow their law.
+
+    Parameters
+    ----------
+    measurements : iterable of Measured
+    exact : iterable of Exact
+
+    Returns
+    -------
+    str or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesdp.noise import DiscreteGaussian
+    >>> from bayesdp.queries import Identity
+    >>> county = Identity({"county": [f"c{i}" for i in range(60)]})
+    >>> noisy = DiscreteGaussian(5.0).draw(np.random.default_rng(1), (60,), location=2.0)
+    >>> signs_of_post_processing([Measured(county, noisy, DiscreteGaussian(5.0))]) is None
+    True
+    >>> clipped = Measured(county, np.maximum(noisy, 0), DiscreteGaussian(5.0))
+    >>> signs_of_post_processing([clipped]).split(" (probability")[0]
+    'none of the 60 noisy numbers (60 answers by county) is negative and 23 are exactly 0'
+    """
+    published = published_of(measurements)
+    if not published:
+        return None
+    compared, found = adding_up(all_sums(published, equalities(exact)))
+    level = FALSE_ALARMS / (compared + len(published) * (TESTS + len(BASES)))
+    told = []
+    for answers in published:
+        for signs in (near_zero(answers), multiples(answers)):
+            # One sign of a kind: exact zeros before small numbers, the largest base before its divisors.
+            told += [sign for sign in signs if sign[0] < level][:1]
+    told += [sign for sign in found if sign[0] < level]
+    if not told:
+        return None
+    listed = "; ".join(f"{words} (probability at most {_shown(bound)} under the stated law)" for bound, words in told)
+    laws = ", ".join(dict.fromkeys(str(answers.measured.law) for answers in published))
+    return (
+        f"{listed}. The numbers do not follow the stated law ({laws}), whatever the true table: it seems that they were "
+        "clipped, rounded or made consistent after the noise was added, or that the law is another one, and a posterior would be "
+        "wrong. Ask for the noisy numbers from before that. If you know what was done, say so "
+        "(postprocessing='clipped at zero', or --postprocessing), and they are refused; numbers clipped to public bounds have a "
+        "law of their own (such as boundary-inflated-discrete-laplace). Numbers that follow their law are warned about with "
+        f"probability below {FALSE_ALARMS:g}"
+    )
+
+
+def warn_if_post_processed(measurements: Iterable[Measured], exact: Iterable[Exact], stacklevel: int = 2) -> None:
+    """Warn of `signs_of_post_processing`.
+
+    Warns
+    -----
+    PostProcessedWarning
+    """
+    told = signs_of_post_processing(measurements, exact)
+    if told is not None:
+        warnings.warn(told, PostProcessedWarning, stacklevel=stacklevel + 1)
+
+
+def _shown(bound: float) -> str:
+    return f"{max(bound, 1e-99):.0e}"

@@ -1,0 +1,134 @@
+"""Noise laws as text: on the command line, and in the words of methods notes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any, Final
+
+from bayesdp.noise.base import NoiseLaw, law_names, made_law, registered_law
+
+__all__ = ["parse_law"]
+
+_LAWS: Final = {
+    "laplacian": "laplace",
+    "laplace-mechanism": "laplace",
+    "double-exponential": "laplace",
+    "gaussian-mechanism": "gaussian",
+    "normal": "gaussian",
+    "discrete-laplacian": "discrete-laplace",
+    "discrete-normal": "discrete-gaussian",
+    "geometric": "discrete-laplace",
+    "geometric-mechanism": "discrete-laplace",
+    "two-sided-geometric": "discrete-laplace",
+    "two-sided-geometric-mechanism": "discrete-laplace",
+    "double-geometric": "discrete-laplace",
+    "symmetric-geometric": "discrete-laplace",
+}
+"""What methods notes call a law: its name here."""
+
+_PARAMETERS: Final = {
+    "eps": "epsilon",
+    "ε": "epsilon",
+    "ρ": "rho",
+    "σ": "sigma",
+    "δ": "delta",
+    "var": "variance",
+    "standard-deviation": "standard_deviation",
+    "sd": "standard_deviation",
+    "std": "standard_deviation",
+    "stdev": "standard_deviation",
+}
+"""What they call a parameter. ``scale`` is the scale of the law, b or sigma."""
+
+
+def parse_law(text: str) -> NoiseLaw:
+    """Read a law written as its name and parameters, as on the command line and in methods notes.
+
+    Parameters
+    ----------
+    text : str
+        ``name parameter=value ...``. Scales are single numbers here; give arrays in Python. Bounds are written as
+        ``bounds=0:1``, with ``-inf`` or ``inf`` where there is none. Common other names are known, of laws ("two-sided
+        geometric", "normal") and of parameters ("standard deviation", "variance", "scale"); case does not matter, and blanks
+        in a name may be hyphens.
+
+    Returns
+    -------
+    NoiseLaw
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the text has another form, the name is not known, or the parameters are not those of the law; the message says
+        what the law takes, and how that is related.
+
+    Examples
+    --------
+    >>> parse_law("discrete-gaussian sigma=5")
+    DiscreteGaussian(sigma=5.0)
+    >>> parse_law("two-sided geometric epsilon=0.5 sensitivity=2")
+    DiscreteLaplace(b=4.0)
+    >>> parse_law("Gaussian standard deviation = 2.5")
+    Gaussian(sigma=2.5)
+    >>> parse_law("lattice-laplace epsilon=0.25 norm=l2")
+    LatticeLaplace(epsilon=0.25, norm='l2')
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a noise law must be written as text, got {text!r}")
+    words = re.sub(r"\s*=\s*", "=", text.strip()).split()
+    if not words:
+        raise ValueError(f"a noise law must start with one of {law_names()}, got {text!r}")
+    name, rest = _named(words)
+    law = registered_law(name)
+    parameters: dict[str, Any] = {}
+    said: list[str] = []
+    for word in rest:
+        key, separator, value = word.partition("=")
+        said.append(key)
+        if not separator:
+            continue
+        if not (key and value):
+            raise ValueError(f"parameters of a noise law must be written as name=value, got {word!r} in {text!r}")
+        parameter = _parameter(law, said)
+        said = []
+        if parameter in parameters:
+            raise ValueError(f"parameter {parameter!r} appears twice in {text!r}")
+        parameters[parameter] = _parsed(value)
+    if said:
+        raise ValueError(f"parameters of a noise law must be written as name=value, got {' '.join(said)!r} in {text!r}")
+    return made_law(name, parameters, law.other_parameters)
+
+
+def _named(words: list[str]) -> tuple[str, list[str]]:
+    """The registered name that the text starts with, as long as possible, and the words after it."""
+    first = next((i for i, word in enumerate(words) if "=" in word), len(words))
+    for end in range(first, 0, -1):
+        name = _plain(words[:end])
+        name = _LAWS.get(name, name)
+        if name in law_names().split(", "):
+            return name, words[end:]
+    said = " ".join(words[: max(first, 1)])
+    raise ValueError(f"unknown noise law {said!r}; known laws are {law_names()}")
+
+
+def _parameter(law: type[NoiseLaw], words: list[str]) -> str:
+    """What the law calls a parameter."""
+    plain = _plain(words)
+    if plain == "scale":
+        own = {item.name for item in fields(law)} & {"b", "sigma"}  # type: ignore[arg-type]  # subclasses are dataclasses
+        return own.pop() if own else "scale"
+    return _PARAMETERS.get(plain, plain.replace("-", "_"))
+
+
+def _plain(words: list[str]) -> str:
+    return "-".join(words).lower().replace("_", "-")
+
+
+def _parsed(value: str) -> Any:
+    """A number, a pair of numbers, or else a word such as l1: the law says whether it makes sense."""
+    try:
+        numbers = [float(word) for word in value.split(":")]
+    except ValueError:
+        return value
+    return numbers if len(numbers) > 1 else numbers[0]
