@@ -71,7 +71,7 @@ def test_labels_of_the_table_may_be_numbers(read):
         ),
         (
             "county,total\nAlpha,1\nBeta,-2\nGamma,3\n",
-            r"at least 0 for a sum of counts, but county=Beta = -2",
+            r"no nonnegative integer table satisfies the exact values: county=Beta = -2",
         ),
         ("county,total\nAlpha,1\nBeta,x\nGamma,3\n", r"line 3: 'x' at county=Beta is not a number"),
         ("county,total\nAlpha,1\nBeta,\nGamma,3\n", r"line 3: county=Beta has no value"),
