@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from bayesdp.cli.arguments import add_command, add_output, add_table_options, table_options
+from bayesdp.cli.arguments import add_command, add_output, add_table_options
+from bayesdp.cli.published import FileOrLaw, published_release_parts
 
 __all__ = ["add", "run"]
 
@@ -17,6 +18,12 @@ scale are in the agency's methods note:
   lattice-laplace epsilon=0.25 norm=l1    integers that change no exact value, ~ exp(-epsilon * norm)
   lattice-gaussian sigma=5           integers that change no exact value, ~ exp(-l2^2 / (2 sigma^2))
   projected-gaussian sigma=5         real numbers that change no exact value, same form
+
+Several noisy files make one release: name further ones with --noisy, each followed by its own --law. They hold margins or
+totals in the form of the exact ones, or another noisy table of the same cells:
+  bayesdp import cells.csv --law 'discrete-gaussian sigma=5' --noisy margins.csv --law 'discrete-gaussian sigma=2' ...
+The noise of the files, and of the margins in one file, must be independent of one another.
+
 docs/FILES.md describes the files."""
 
 
@@ -32,7 +39,18 @@ def add(commands: Any) -> None:
     )
     own.add_argument("table", metavar="NOISY", help="the noisy table, .csv or .nc")
     own.add_argument(
-        "--law", required=True, metavar="LAW", help="law of the noise, such as 'discrete-gaussian sigma=5'"
+        "--law",
+        action=FileOrLaw,
+        dest="noisy",
+        metavar="LAW",
+        help="law of the noise of the file before it, such as 'discrete-gaussian sigma=5'",
+    )
+    own.add_argument(
+        "--noisy",
+        action=FileOrLaw,
+        dest="noisy",
+        metavar="FILE",
+        help="a further file of noisy margins, totals or cells, followed by its --law; may be repeated",
     )
     own.add_argument(
         "--exact",
@@ -46,14 +64,14 @@ def add(commands: Any) -> None:
         action="append",
         default=[],
         metavar="CELL",
-        help="a cell that was not published, as 'county=Alpha, education=Low', or 'blank' for all cells "
-        "left empty in the file; may be repeated",
+        help="a noisy cell or sum that was not published, as 'county=Alpha, education=Low', or 'blank' for all "
+        "fields left empty in the noisy files; may be repeated",
     )
     own.add_argument(
         "--postprocessing",
         default="none",
         metavar="WHAT",
-        help="what was done to the table after the noise was added; anything but 'none' is refused, with the reason",
+        help="what was done to the noisy numbers after the noise was added; anything but 'none' is refused, with the reason",
     )
     own.add_argument(
         "--simulated",
@@ -66,28 +84,12 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    import numpy as np
-
     from bayesdp.cli.files import check_release_path, write_release
-    from bayesdp.measurements import Measured
-    from bayesdp.noise import parse_law
-    from bayesdp.queries import Identity
     from bayesdp.release import Release
-    from bayesdp.tables import read_margins, read_table
 
     check_release_path(args.output, force=args.force)
-    law = parse_law(args.law)
-    table = read_table(args.table, **table_options(args))
-    query = Identity(table)
-    exact = [part for path in args.exact for part in read_margins(path, table)]
-    names = [name for name in args.unmeasured if name != "blank"]
-    if "blank" in args.unmeasured:
-        names += [query.names[i] for i in np.flatnonzero(np.isnan(table.values.reshape(-1)))]
-    try:
-        measured = Measured(query, table, law, unmeasured=names, postprocessing=args.postprocessing)
-    except ValueError as error:
-        raise ValueError(f"{args.table}: {error}") from None
-    release = Release.from_published(table, [measured], exact, simulated=args.simulated)
+    table, measured, exact = published_release_parts(args)
+    release = Release.from_published(table, measured, exact, simulated=args.simulated)
     write_release(release, args.output, force=args.force)
     print(f"{release!r}\nwritten to {args.output}")
     return 0
