@@ -164,8 +164,14 @@ class Fit:
         return next((part for part in self.release.measurements if part.query.is_identity), None)
 
     @cached_property
+    def published_again(self) -> list[Floats]:
+        """The same of further measurements of the cells, where several were made."""
+        cells = [part for part in self.release.measurements if part.query.is_identity]
+        return [np.asarray(part.published, dtype=np.float64).reshape(-1) for part in cells[1:]]
+
+    @cached_property
     def published(self) -> Floats:
-        """Noisy value of each cell, shape ``(cells,)``; NaN where none was published."""
+        """Noisy value of each cell in the first measurement of them, shape ``(cells,)``; NaN where none was published."""
         if self.measured_cells is None:
             return np.full(self.release.frame.size, np.nan)
         return np.asarray(self.measured_cells.published, dtype=np.float64).reshape(-1)
