@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from bayesdp.queries import Identity, LinearQuery, Margins, Totals
     from bayesdp.release import Exact, Measured, Release
+    from bayesdp.summaries import summary
 
 __version__ = "0.1.0.dev0"
 
@@ -89,6 +90,7 @@ __all__ = [
     "report",
     "sample",
     "significance",
+    "summary",
 ]
 
 _HOME: Final[Mapping[str, str]] = {
@@ -124,6 +126,7 @@ _HOME: Final[Mapping[str, str]] = {
     "is_nested": "bayesdp.composition",
     "observe": "bayesdp.inference",
     "sample": "bayesdp.inference",
+    "summary": "bayesdp.summaries",
 }
 """Public name -> the module that defines it."""
 

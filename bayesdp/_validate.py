@@ -22,6 +22,7 @@ __all__ = [
     "finite_array",
     "generator_of",
     "integer_array",
+    "no_table",
     "nonnegative_integer",
     "nonnegative_real",
     "positive_integer",
@@ -43,6 +44,31 @@ def shown(items: Iterable[Any], limit: int = 5) -> str:
     listed = [repr(item) for item in items]
     more = f", ... ({len(listed) - limit} more)" if len(listed) > limit else ""
     return ", ".join(listed[:limit]) + more
+
+
+def no_table(statements: Sequence[str], *, complete: bool = True) -> str:
+    """The message that exact values leave no table of counts, in the words of the field.
+
+    Parameters
+    ----------
+    statements : sequence of str
+        Those that cannot all hold, like ``total = -3``.
+    complete : bool
+        Whether they alone contradict one another; otherwise they do together with others.
+
+    Examples
+    --------
+    >>> no_table(["total = -3"])
+    'no nonnegative integer table satisfies the exact values: total = -3'
+    """
+    more = f"; ... ({len(statements) - _STATEMENTS} more)" if len(statements) > _STATEMENTS else ""
+    told = "; ".join(statements[:_STATEMENTS]) + more
+    others = "" if complete else " (together with the other exact values)"
+    return f"no nonnegative integer table satisfies the exact values: {told}{others}"
+
+
+_STATEMENTS = 12
+"""So many exact values are named."""
 
 
 def positive_real(value: Any, argument: str) -> float:

@@ -12,6 +12,8 @@ import pytest
 import scipy.linalg
 
 from bayesdp import Exact, Margins, Measured, Release, compose, is_nested
+from bayesdp.composition import as_one, joint_release
+from bayesdp.composition._lengths import known_losses
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import (
@@ -284,13 +286,77 @@ def test_releases_are_checked() -> None:
     one = gaussian(COUNTY, 1, mu=0.3)
     with pytest.raises(ValueError, match="at least two releases, got 1"):
         compose(one)
-    with pytest.raises(TypeError, match="number 2 is a str"):
+    with pytest.raises(TypeError, match="release 2 is a str"):
         compose(one, "other")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="release 2 is release 1 again"):
         compose(one, gaussian(COUNTY, 1, mu=0.3))
     elsewhere = {"county": ["Alpha", "Beta", "Delta"], "education": ["Low", "High"]}
-    with pytest.raises(ValueError, match="release 2 differs from release 1 in 'county'"):
+    with pytest.raises(ValueError, match="release 1 and release 2 have different labels of 'county': 'Gamma', 'Delta'"):
         compose(one, exact(Margins(elsewhere, ["county"])))
+
+
+def test_a_joint_release_names_what_does_not_fit() -> None:
+    one = gaussian(COUNTY, 1, mu=0.3)
+    names = ["a.nc", "b.nc"]
+    assert joint_release([one]) is one
+    transposed = {"education": ["Low", "High"], "county": ["Alpha", "Beta", "Gamma"]}
+    with pytest.raises(
+        ValueError, match=r"a\.nc has the dimensions 'county', 'education' and b\.nc 'education', 'county'"
+    ):
+        joint_release([one, exact(Totals(transposed), np.transpose(TABLE))], names)
+    shuffled = {"county": ["Beta", "Alpha", "Gamma"], "education": ["Low", "High"]}
+    with pytest.raises(
+        ValueError, match=r"a\.nc has 'county' as 'Alpha', 'Beta', 'Gamma' and b\.nc as 'Beta', 'Alpha'"
+    ):
+        joint_release([one, exact(Totals(shuffled))], names)
+    with pytest.raises(ValueError, match=r"b\.nc is a\.nc again: its noise would be counted twice"):
+        joint_release([one, one], names)
+    with pytest.raises(ValueError, match=r"a\.nc and b\.nc: exact values contradict one another"):
+        joint_release([exact(COUNTY, [[5, 3], [2, 7], [4, 3]]), exact(EDUCATION)], names)
+
+
+def test_noise_that_two_releases_share_is_not_counted_twice() -> None:
+    """The second release has the noisy table of the first, and one more exact value."""
+    part = Measured(Identity(LABELS), TABLE, DiscreteGaussian(sigma=2.0))
+    one = Release.from_published(LABELS, measured=[part])
+    more = Release.from_published(LABELS, measured=[part], exact=[Exact(Totals(LABELS), 25)])
+    with pytest.raises(
+        ValueError, match="release 1 and release 2 hold the same noisy numbers, 6 answers by county × educ"
+    ):
+        compose(one, more)
+    # Another draw may come out alike; a name says that it is one. A single number often comes out alike.
+    named = Measured(Identity(LABELS), TABLE, DiscreteGaussian(sigma=2.0), name="second draw")
+    assert len(joint_release([one, Release.from_published(LABELS, measured=[named])]).measurements) == 2
+    total = Release.from_published(LABELS, measured=[Measured(Totals(LABELS), 25, DiscreteGaussian(sigma=2.0))])
+    both = joint_release([total, Release.from_published(LABELS, [*total.measurements], [Exact(COUNTY, [8, 9, 8])])])
+    assert len(both.measurements) == 2
+
+
+def test_as_one_says_what_is_protected_together_or_why_that_is_not_known() -> None:
+    one, other = gaussian(COUNTY, 1, mu=0.3), gaussian(EDUCATION, 2, mu=0.4)
+    both = as_one([one, other])
+    assert both.guarantee == compose(one, other).guarantee
+    assert both.mechanism == {
+        "mechanism": "composition of 2 releases", "releases": [dict(one.mechanism or {}), dict(other.mechanism or {})],
+    }  # fmt: skip
+    assert Release.from_dataset(both.to_dataset()) == both
+    silent = Release.from_published(LABELS, [Measured(Identity(LABELS), TABLE, DiscreteGaussian(sigma=2.0))])
+    assert as_one([one, silent]).guarantee is None
+    assert "no loss is stated by release 2" in str(as_one([one, silent]).mechanism)
+    # Kinds of loss that cannot be added are an error of compose, and no reason against a joint posterior.
+    pure = lattice(EDUCATION, 0.1)
+    with pytest.raises(ValueError, match="give delta"):
+        compose(one, pure)
+    assert as_one([one, pure]).guarantee is None
+    assert "give delta" in str(as_one([one, pure]).mechanism)
+
+
+def test_measurements_of_one_name_are_numbered() -> None:
+    ones = [
+        Release.from_published(LABELS, [Measured(Totals(LABELS), 25 + k, DiscreteGaussian(sigma=2.0), name="total")])
+        for k in range(3)
+    ]
+    assert [own.name for own in joint_release(ones).measurements] == ["total", "total_2", "total_3"]
 
 
 # -------------------------------------------------------------------------------------------------------- nestedness

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-__all__ = ["add_command", "add_output", "add_table_options", "pairs", "table_options"]
+__all__ = ["add_command", "add_output", "add_table_options", "ignored_columns", "pairs", "table_options"]
 
 
 def add_command(commands: Any, name: str, run: Any, *, title: str, text: str, example: str) -> Any:
@@ -44,6 +44,13 @@ def add_table_options(command: Any) -> None:
         help="a column of group labels and the dimension it belongs to, like state=county; may be repeated",
     )
     command.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="a column of a CSV file that is neither labels nor values, such as a population; may be repeated",
+    )
+    command.add_argument(
         "--layout",
         choices=("auto", "long", "wide"),
         default="auto",
@@ -70,6 +77,27 @@ def pairs(items: list[str], option: str) -> dict[str, str]:
     return found
 
 
+def ignored_columns(names: list[str], paths: list[str]) -> dict[str, list[str]]:
+    """Which columns are left out of which file: those that it has.
+
+    Raises
+    ------
+    ValueError
+        If a name is in no file, so that it was misspelt.
+    """
+    from bayesdp._validate import shown
+    from bayesdp.storage.csv_file import csv_header
+
+    headers = {path: csv_header(path) for path in paths}
+    for name in names:
+        if not any(name in header for header in headers.values()):
+            told = "; ".join(f"{path} has {shown(header)}" for path, header in headers.items() if header)
+            raise ValueError(
+                f"--ignore {name}: no CSV file has a column of that name; {told or 'there is no CSV file'}"
+            )
+    return {path: [name for name in names if name in header] for path, header in headers.items()}
+
+
 def table_options(args: argparse.Namespace) -> dict[str, Any]:
     """The same as keywords of `bayesdp.tables.read_table`."""
     return {
@@ -77,4 +105,5 @@ def table_options(args: argparse.Namespace) -> dict[str, Any]:
         "value": args.value,
         "groups": pairs(args.group, "--group"),
         "layout": args.layout,
+        "ignore": args.ignore,
     }

@@ -72,7 +72,7 @@ def _extremes(posterior: Any, release: Any, truth: Any, count: int = 4) -> str:
     import numpy as np
 
     import bayesdp as bdp
-    from bayesdp.cli.answers import summarise
+    from bayesdp.summaries import summarise
 
     own = summarise(posterior["posterior"]["x"], bdp.Identity(release.frame), release, prob=0.95)
     order = np.argsort(own.mean)

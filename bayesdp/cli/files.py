@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
     from bayesdp.release import Release
 
-__all__ = ["check_release_path", "convergence", "read_posterior", "read_release", "write_release"]
+__all__ = ["check_release_path", "convergence", "read_posterior", "read_release", "read_releases", "write_release"]
 
 
 def check_release_path(path: str, *, force: bool) -> None:
@@ -38,8 +39,24 @@ def read_release(path: str) -> Release:
     return Release.from_csv(path) if Path(path).is_dir() else Release.from_netcdf(path)
 
 
+def read_releases(paths: Sequence[str]) -> Release:
+    """Read releases of one table, and put several together: all measurements, all exact parts, the total guarantee.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If one is no release, is given twice, or they do not fit together; the message names the files.
+    """
+    from bayesdp.composition import as_one
+
+    twice = [path for i, path in enumerate(paths) if Path(path).resolve() in [Path(own).resolve() for own in paths[:i]]]
+    if twice:
+        raise ValueError(f"{twice[0]} is given twice: its noise would be counted twice")
+    return as_one([read_release(path) for path in paths], paths)
+
+
 def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
-    """Read a posterior saved by ``bayesdp fit``, with the release in it.
+    """Read a posterior saved by ``bayesdp fit``, with the release in it; several releases are put together.
 
     Raises
     ------
@@ -48,7 +65,7 @@ def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
     """
     import xarray as xr
 
-    from bayesdp.release import Release
+    from bayesdp.composition import posterior_release
     from bayesdp.storage import check_hdf5
     from bayesdp.storage.hdf5 import damaged
 
@@ -59,7 +76,7 @@ def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
         for group in ("posterior", "release"):
             if group not in loaded.children:
                 raise ValueError(f"it is no posterior of bayesdp: the group {group!r} is missing")
-        return loaded, Release.from_dataset(loaded["release"].to_dataset())
+        return loaded, posterior_release(loaded)
 
 
 def convergence(tree: xr.DataTree) -> tuple[bool | None, str]:

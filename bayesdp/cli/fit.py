@@ -1,4 +1,4 @@
-"""``bayesdp fit``: a release in, a posterior out."""
+"""``bayesdp fit``: one release or several of one table in, a posterior out."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ _TEXT = """\
 The prior of the counts x is one of three, with hyperparameters given as --hyper NAME=VALUE; or a model of your
 own: a Python file (it is run!) with a function build_model(release) that returns a pymc.Model.
 
+Several releases of one table are fitted together: all their noisy and exact parts, the noise of different releases being
+independent. Their labels must agree. A build_model of your own gets them as one release.
+
 Ctrl-C stops sampling, and what was drawn is saved.
 
 """
@@ -38,11 +41,13 @@ def add(commands: Any) -> None:
         commands,
         "fit",
         run,
-        title="draw from the posterior of a release",
+        title="draw from the posterior of a release, or of several",
         text=_TEXT + "\n\n".join(prior.help() for prior in PRIORS.values()),
         example="bayesdp fit release.nc --prior log-linear --hyper effect_scale=1 --seed 1 -o posterior.nc",
     )
-    own.add_argument("release", metavar="RELEASE", help="the release: a .nc file or a folder")
+    own.add_argument(
+        "release", metavar="RELEASE", nargs="+", help="the release: a .nc file or a folder; several of one table"
+    )
     model = own.add_mutually_exclusive_group()
     model.add_argument("--prior", choices=tuple(PRIORS), help="prior of the counts (default: independent)")
     model.add_argument("--model", metavar="FILE.py", help="file with your own build_model(release)")
@@ -61,7 +66,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import positive_integer
-    from bayesdp.cli.files import read_release
+    from bayesdp.cli.files import read_releases
     from bayesdp.storage import check_output
 
     if Path(args.output).suffix.lower() != ".nc":
@@ -71,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         positive_integer(getattr(args, option), f"--{option}")
     if args.cores is not None:
         positive_integer(args.cores, "--cores")
-    model, prior = _model(read_release(args.release), args)
+    model, prior = _model(read_releases(args.release), args)
     tree, interrupted = _sampled(model, args)
     tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])
     tree.attrs["prior"] = f"{prior}\n\n{tree.attrs['prior']}"

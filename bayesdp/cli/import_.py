@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from bayesdp.cli.arguments import add_command, add_output, add_table_options, table_options
+from bayesdp.cli.arguments import add_command, add_output, add_table_options
+from bayesdp.cli.published import FileOrLaw, published_release_parts
 
 __all__ = ["add", "run"]
 
@@ -24,6 +25,12 @@ sigma (sigma = sensitivity / sqrt(2 rho)), and 'variance=25' or 'standard deviat
 
 Numbers that were clipped, rounded or made consistent after the noise was added follow no such law: if you know it, say so
 with --postprocessing, and they are refused. If the numbers themselves show it, import warns.
+
+Several noisy files make one release: name further ones with --noisy, each followed by its own --law. They hold margins or
+totals in the form of the exact ones, or another noisy table of the same cells:
+  bayesdp import cells.csv --law 'discrete-gaussian sigma=5' --noisy margins.csv --law 'discrete-gaussian sigma=2' ...
+The noise of the files, and of the margins in one file, must be independent of one another.
+
 docs/FILES.md describes the files."""
 
 
@@ -39,7 +46,18 @@ def add(commands: Any) -> None:
     )
     own.add_argument("table", metavar="NOISY", help="the noisy table, .csv or .nc")
     own.add_argument(
-        "--law", required=True, metavar="LAW", help="law of the noise, such as 'discrete-gaussian sigma=5'"
+        "--law",
+        action=FileOrLaw,
+        dest="noisy",
+        metavar="LAW",
+        help="law of the noise of the file before it, such as 'discrete-gaussian sigma=5'",
+    )
+    own.add_argument(
+        "--noisy",
+        action=FileOrLaw,
+        dest="noisy",
+        metavar="FILE",
+        help="a further file of noisy margins, totals or cells, followed by its --law; may be repeated",
     )
     own.add_argument(
         "--exact",
@@ -53,14 +71,14 @@ def add(commands: Any) -> None:
         action="append",
         default=[],
         metavar="CELL",
-        help="a cell that was not published, as 'county=Alpha, education=Low', or 'blank' for all cells "
-        "left empty in the file; may be repeated",
+        help="a noisy cell or sum that was not published, as 'county=Alpha, education=Low', or 'blank' for all "
+        "fields left empty in the noisy files; may be repeated",
     )
     own.add_argument(
         "--postprocessing",
         default="none",
         metavar="WHAT",
-        help="what was done to the table after the noise was added, such as 'clipped at zero'; anything but 'none' is refused, "
+        help="what was done to the noisy numbers after the noise was added, such as 'clipped at zero'; anything but 'none' is refused, "
         "with the reason",
     )
     own.add_argument(
@@ -76,32 +94,16 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     import warnings
 
-    import numpy as np
-
     from bayesdp.cli.errors import say
     from bayesdp.cli.files import check_release_path, write_release
     from bayesdp.consistency import PostProcessedWarning, signs_of_post_processing
-    from bayesdp.measurements import Measured
-    from bayesdp.noise import parse_law
-    from bayesdp.queries import Identity
     from bayesdp.release import Release
-    from bayesdp.tables import read_margins, read_table
 
     check_release_path(args.output, force=args.force)
-    law = parse_law(args.law)
-    table = read_table(args.table, **table_options(args))
-    query = Identity(table)
-    exact = [part for path in args.exact for part in read_margins(path, table)]
-    names = [name for name in args.unmeasured if name != "blank"]
-    if "blank" in args.unmeasured:
-        names += [query.names[i] for i in np.flatnonzero(np.isnan(table.values.reshape(-1)))]
-    try:
-        measured = Measured(query, table, law, unmeasured=names, postprocessing=args.postprocessing)
-    except ValueError as error:
-        raise ValueError(f"{args.table}: {error}") from None
+    table, measured, exact = published_release_parts(args)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PostProcessedWarning)  # said below, in one line
-        release = Release.from_published(table, [measured], exact, simulated=args.simulated)
+        release = Release.from_published(table, measured, exact, simulated=args.simulated)
     told = signs_of_post_processing(release.measurements, release.exact)
     write_release(release, args.output, force=args.force)
     print(f"{release!r}\nwritten to {args.output}")

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import xarray as xr
 
-    from bayesdp.cli.answers import Answers
+    from bayesdp.release import Release
+    from bayesdp.summaries import Answers
 
 __all__ = ["add", "run"]
 
 _TEXT = """\
-For each cell, or each answer of a query: the published noisy value, the posterior mean and standard
-deviation, the equal-tailed interval, effective sample sizes and R-hat. Cells that the exact values determine
-are marked: they have one possible value, nothing protects them, and ESS and R-hat mean nothing there."""
+For each cell, each answer of a query, or each element of a parameter (--var): the published noisy value, the
+posterior mean and standard deviation, the equal-tailed interval, effective sample sizes and R-hat. Exact sums, and
+cells that the exact values determine, are marked and show their one possible value: nothing protects it, and there
+is nothing to estimate."""
 
 
 def add(commands: Any) -> None:
@@ -41,43 +43,69 @@ def add(commands: Any) -> None:
         "--prob", type=float, default=0.95, help="probability of the equal-tailed intervals (default: 0.95)"
     )
     own.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
-    own.add_argument("--query", default="cells", metavar="QUERY", help=f"what to summarise: {FORMS} (default: cells)")
-    own.add_argument("--var", metavar="NAME", help="the counts in the model (default: those that the release is about)")
+    own.add_argument("--query", metavar="QUERY", help=f"sums of the counts to summarise: {FORMS} (default: cells)")
+    own.add_argument(
+        "--var", metavar="NAME", help="a parameter, or other counts (default: the counts that the release is about)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import probability
-    from bayesdp.cli.answers import summarise
     from bayesdp.cli.files import convergence, read_posterior
     from bayesdp.cli.queries import parse_query
-    from bayesdp.storage.counts import counts_name, relaxation_of
+    from bayesdp.storage.counts import relaxation_of
+    from bayesdp.summaries import summarise, summarise_variable, variable_names
 
     probability(args.prob, "--prob")
     tree, release = read_posterior(args.posterior)
-    query = parse_query(args.query, release.frame)
-    draws = tree["posterior"].to_dataset()[counts_name(tree, release.dims, args.var)]
-    relaxed = relaxation_of(tree, str(draws.name)) is not None
-    cells = _determined(tree)
-    answers = summarise(draws, query, release, args.prob, cells)
+    draws, counts = _variable(tree, release, args.var)
+    if counts:
+        query = parse_query(args.query or "cells", release.frame)
+        answers = summarise(draws, query, release, args.prob, _determined(tree))
+    elif args.query is not None:
+        raise ValueError(f"--query is about counts, and {args.var} is none; leave one of --query and --var out")
+    else:
+        answers = summarise_variable(draws, args.prob)
+    relaxed = counts and relaxation_of(tree, str(draws.name)) is not None
     converged, message = convergence(tree)
     heading = {
         "variable": str(draws.name),
-        "query": args.query,
+        "query": (args.query or "cells") if counts else None,
         "prob": answers.prob,
         "interval": "equal-tailed",
         "chains": int(draws.sizes["chain"]),
         "draws": int(draws.sizes["draw"]),
         "converged": converged,
         "simulated": release.simulated,
-        "counts": "continuous relaxation" if relaxed else "whole numbers",
     }
+    if counts:
+        heading["counts"] = "continuous relaxation" if relaxed else "whole numbers"
     write = {"table": _table, "csv": _csv, "json": _json}[args.format]
     print(write(answers, heading, message))
+    others = variable_names(tree, str(draws.name)) if args.format == "table" else []
+    if others:
+        print(f"other variables: {', '.join(others)} (--var NAME)")
     if converged is False:
         banner(f"NOT CONVERGED: {message}")
         return NOT_CONVERGED
     return 0
+
+
+def _variable(tree: xr.DataTree, release: Release, asked: str | None) -> tuple[xr.DataArray, bool]:
+    """The draws that are summarised, and whether they are counts of the release's table."""
+    from bayesdp._validate import shown
+    from bayesdp.storage.counts import counts_name
+
+    posterior = tree["posterior"].to_dataset()
+    if asked is None:
+        return posterior[counts_name(tree, release.dims)], True
+    if asked not in posterior:
+        raise ValueError(f"--var: there is no variable {asked!r} in the posterior; there are {shown(posterior, 30)}")
+    try:
+        return posterior[counts_name(tree, release.dims, asked)], True
+    except ValueError:  # not a table of counts
+        return posterior[asked], False
 
 
 def _determined(tree: xr.DataTree) -> npt.NDArray[np.bool_] | None:
@@ -97,7 +125,10 @@ def _rows(answers: Answers) -> list[dict[str, Any]]:
         labels = {dim: own[i] for dim, own in answers.labels.items()}
         numbers = {name: float(getattr(answers, name)[i]) for name in _COLUMNS}
         shown = {name: None if value != value else value for name, value in numbers.items()}  # NaN differs from itself
-        rows.append({**labels, **shown, "determined": bool(answers.determined[i])})
+        published = {f"published_{k}": own[i].item() for k, own in enumerate(answers.further, start=2)}
+        more = {name: None if value != value else value for name, value in published.items()}
+        told = {"published": shown.pop("published"), **more, **shown}
+        rows.append({**labels, **told, "determined": bool(answers.determined[i])})
     return rows
 
 
@@ -126,20 +157,39 @@ def _csv(answers: Answers, heading: dict[str, Any], message: str) -> str:
 _FORMATS = {"published": ".6g", "mean": ".2f", "sd": ".2f", "lower": ".6g", "upper": ".6g", "rhat": ".3f"}
 
 
+def _shown(name: str, value: float | None, counts: bool) -> str:
+    """A number as the table has it."""
+    if value is None:
+        return "-"
+    own = _FORMATS.get(name, ".6g" if name.startswith("published") else ".0f")
+    return format(value, own if counts or name not in _OF_PARAMETERS else ".4g")
+
+
+_OF_PARAMETERS = ("mean", "sd", "lower", "upper")
+"""Parameters may be small: four digits of these."""
+
+
 def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
     """Text in columns, with what the numbers are above and what the marks mean below."""
     percent = _percent(answers.prob)
-    labels = list(answers.labels) or ["answer"]
-    header = [*labels, "published", "mean", "sd", f"[{percent}%", f"{percent}%]", "ess", "rhat", ""]
+    counts = "counts" in heading
+    labels = list(answers.labels) or ["answer" if counts else "parameter"]
+    further = [f"published_{k}" for k in range(2, len(answers.further) + 2)]
+    noisy = ["published", *further] if counts else []
+    header = [*labels, *noisy, "mean", "sd", f"[{percent}%", f"{percent}%]", "ess", "rhat", ""]
     lines = []
-    for row in _rows(answers):
-        own = [str(row[dim]) for dim in answers.labels] or ["total"]
-        shown = {name: "-" if row[name] is None else format(row[name], _FORMATS.get(name, ".0f")) for name in _COLUMNS}
-        mark = "determined" if row["determined"] else ""
-        lines.append([*own, *(shown[name] for name in _COLUMNS if name != "ess_tail"), mark])
+    for i, row in enumerate(_rows(answers)):
+        own = [str(row[dim]) for dim in answers.labels] or ["total" if counts else heading["variable"]]
+        shown = {name: _shown(name, row[name], counts) for name in (*noisy, *_COLUMNS[1:])}
+        mark = "exact" if answers.exact[i] else "determined" if answers.determined[i] else ""
+        if mark:
+            # One number is possible: it is not 24.00 with a standard deviation of 0.00.
+            shown |= {"mean": f"{answers.value[i]:.0f}", "sd": "-", "lower": "-", "upper": "-"}
+        lines.append([*own, *(value for name, value in shown.items() if name != "ess_tail"), mark])
     widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
+    of = f"{heading['variable']} ({heading['query']})" if counts else heading["variable"]
     text = [
-        f"posterior of {heading['variable']} ({heading['query']}), {heading['chains']} chains of "
+        f"posterior of {of}, {heading['chains']} chains of "
         f"{heading['draws']} draws: mean, standard deviation, {percent}% equal-tailed interval",
         "",
     ]
@@ -148,9 +198,13 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
         right = [item.rjust(w) for item, w in zip(line[len(labels) : -1], widths[len(labels) :], strict=False)]
         text.append("  ".join([*left, *right, line[-1]]).rstrip())
     text += ["", message]
-    if answers.determined.any():
-        text.append("determined: the exact values leave one possible value; ess and rhat mean nothing there")
-    if heading["counts"] == "continuous relaxation":
+    if answers.exact.any():
+        text.append("exact: published exactly, or a sum of such values; there is nothing to estimate")
+    if (answers.determined & ~answers.exact).any():
+        text.append(
+            "determined: the exact values leave one possible value; nothing protects it, there is nothing to estimate"
+        )
+    if heading.get("counts") == "continuous relaxation":
         text.append(
             "continuous relaxation: real numbers stand for whole ones and are not rounded; cells near 0 are the least accurate"
         )

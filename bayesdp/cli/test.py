@@ -1,4 +1,4 @@
-"""``bayesdp test``: a released 2 x 2 table in, a p-value and a confidence interval of the odds ratio out."""
+"""``bayesdp test``: a released 2 x 2 table in, an estimate, a confidence interval and a p-value of the odds ratio out."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["add", "run"]
 
 _TEXT = """\
-For a release of a 2 x 2 table with both margins exact. The p-value and the interval are exact in size, and the output
-says for which trade-off function the one-sided test is uniformly most powerful among unbiased ones. Nothing but the
-release is used: no further privacy is spent.
+For a release of a 2 x 2 table with both margins exact. Prints an estimate of the odds ratio (median-unbiased: as often
+too small as too large), a confidence interval and a p-value, two-sided unless --alternative says otherwise, as R's
+fisher.test. The two-sided p-value is twice the smaller one-sided one. P-value and interval are exact in size; with a
+one-sided --alternative the output says for which trade-off function the test is uniformly most powerful among unbiased
+ones. Nothing but the release is used: no further privacy is spent.
 
 Integer noise is made continuous by adding one draw from U(-1/2, 1/2), so that the p-value is random. The uniform is
 printed and written with -o: keep the first result. Running the command again draws another one, and choosing among
@@ -32,14 +34,14 @@ def add(commands: Any) -> None:
         run,
         title="test the odds ratio of a released 2 x 2 table",
         text=_TEXT,
-        example="bayesdp test release.nc --alternative greater --cell sex=men --cell admission=admitted -o test.json",
+        example="bayesdp test release.nc --cell sex=men --cell admission=admitted -o test.json",
     )
     own.add_argument("release", metavar="RELEASE", help="a release: a .nc file, or a folder")
     own.add_argument(
         "--alternative",
-        choices=("greater", "less", "two-sided"),
-        default="greater",
-        help="where the odds ratio x11 x22 / (x12 x21) lies if not at the null (default: greater)",
+        choices=("two-sided", "greater", "less"),
+        default="two-sided",
+        help="where the odds ratio x11 x22 / (x12 x21) lies if not at the null (default: two-sided)",
     )
     own.add_argument("--null", type=float, default=1.0, metavar="RATIO", help="odds ratio of the null (default: 1)")
     own.add_argument("--level", type=float, default=0.95, help="confidence level of the interval (default: 0.95)")
@@ -99,11 +101,13 @@ def _cell(given: list[str], frame: Frame) -> dict[str, Any] | None:
 
 
 def _content(result: OddsRatioResult, level: float, *, simulated: bool, seed: int | None) -> dict[str, Any]:
-    """Plain data; an end of the interval that is infinite is null."""
+    """Plain data; an estimate or an end of the interval that is infinite is null."""
     low, high = result.confidence_interval(level)
+    estimate = result.estimate
     return {
         "test": "odds ratio",
         "cell": result.cell,
+        "estimate": estimate if math.isfinite(estimate) else None,
         "pvalue": result.pvalue,
         "alternative": result.alternative,
         "null": result.null,
@@ -138,8 +142,9 @@ def _words(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> st
     lines = [
         f"odds ratio x11 x22 / (x12 x21) of {frame.dims[0]} by {frame.dims[1]}, x11 at {result.cell}",
         "",
-        f"p-value  {result.pvalue:.6g}  (alternative: {result.alternative}, null: {result.null:g})",
+        f"estimate  {'infinity' if result.estimate == math.inf else format(result.estimate, '.6g')}  (median-unbiased)",
         interval,
+        f"p-value  {result.pvalue:.6g}  (alternative: {result.alternative}, null: {result.null:g})",
         "",
         f"noisy corner  {result.published:.10g}; exact totals: rows {result.rows[0]} and {result.rows[1]}, column {result.column}",
         f"the test is {result.claim}" if result.optimal else result.claim,

@@ -2,13 +2,26 @@
 
 - `compose` several releases: joint invariant, joint fiber, its semi-adjacent parameter, cells that only the
   combination determines, total loss;
+- `joint_release`, `as_one`: their measurements and exact parts as one release, without and with their total guarantee;
+- `posterior_release`: the same of the releases that a posterior is based on;
 - `is_nested`: whether the invariants of one release follow from those of another.
 """
 
 from __future__ import annotations
 
+from bayesdp.composition.as_one import LOSS_UNKNOWN, as_one, posterior_release
 from bayesdp.composition.composed import Composition
 from bayesdp.composition.composing import compose
+from bayesdp.composition.joint import joint_release, releases_of_posterior
 from bayesdp.composition.nestedness import is_nested
 
-__all__ = ["Composition", "compose", "is_nested"]
+__all__ = [
+    "LOSS_UNKNOWN",
+    "Composition",
+    "as_one",
+    "compose",
+    "is_nested",
+    "joint_release",
+    "posterior_release",
+    "releases_of_posterior",
+]

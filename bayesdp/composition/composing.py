@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from bayesdp._validate import shown
+from dataclasses import replace
+
 from bayesdp.composition._total import total_guarantee
 from bayesdp.composition.composed import Composition
+from bayesdp.composition.joint import joint_release
 from bayesdp.mechanisms._differences import kept_differences
 from bayesdp.release import Release
 
@@ -65,42 +67,11 @@ def compose(*releases: Release, delta: float | None = None) -> Composition:
     >>> print(f"{both.guarantee.pairs[0].loss['mu']:.4f}")  # neighbouring tables
     0.5000
     """
-    _check(releases)
-    frame = releases[0].frame
-    exact = tuple(dict.fromkeys(part for own in releases for part in own.exact))
-    measurements = tuple(part for own in releases for part in own.measurements)
-    try:
-        joint = Release(frame, measurements, exact, simulated=any(own.simulated for own in releases))
-        joint.check_feasible()
-    except ValueError as error:
-        raise ValueError(f"the releases do not fit together: {error}") from error
+    if len(releases) < 2:
+        raise ValueError(f"compose needs at least two releases, got {len(releases)}")
+    joint = joint_release(releases)
     differences = kept_differences(joint.invariants) if joint.invariants.dimension else ()
     guarantee, unknown = total_guarantee(releases, joint, differences, delta)
     if guarantee is not None:
-        joint = Release(frame, measurements, exact, guarantee=guarantee, simulated=joint.simulated)
+        joint = replace(joint, guarantee=guarantee)
     return Composition(releases, joint, differences, unknown)
-
-
-def _check(releases: tuple[Release, ...]) -> None:
-    for number, own in enumerate(releases, start=1):
-        if not isinstance(own, Release):
-            raise TypeError(f"releases must be Release objects, but number {number} is a {type(own).__name__}")
-    if len(releases) < 2:
-        raise ValueError(f"compose needs at least two releases, got {len(releases)}")
-    first = releases[0].frame
-    for number, own in enumerate(releases[1:], start=2):
-        if not own.frame.same_cells(first):
-            odd = [
-                dim
-                for dim in dict.fromkeys((*first.dims, *own.frame.dims))
-                if dim not in first.dims
-                or dim not in own.frame.dims
-                or first.labels_of(dim) != own.frame.labels_of(dim)
-            ]
-            raise ValueError(
-                f"all releases must be about one table, but release {number} differs from release 1 in "
-                f"{shown(odd) if odd else 'the order of its dimensions'} (labels, or their order)"
-            )
-        twice = next((k for k, other in enumerate(releases[: number - 1], start=1) if other == own), None)
-        if twice is not None and own.measurements:
-            raise ValueError(f"release {number} is release {twice} again: its noise would be counted twice")

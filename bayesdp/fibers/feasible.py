@@ -7,7 +7,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from bayesdp._validate import shown
+from bayesdp.fibers.conflict import conflict
 from bayesdp.fibers.system import System
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.state import UNBOUNDED
@@ -72,8 +72,8 @@ def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
         if len(own) == 1:
             left[own[0]], seen[own[0]] = rest[row], True
     sizes = np.bincount(block, minlength=count)
-    for bad in np.flatnonzero((left < 0) | ((sizes == 0) & (left != 0))):
-        raise ValueError(_empty([system.names[row] for row in range(len(rest)) if bad in blocks[_cells(system, row)]]))
+    if np.any((left < 0) | ((sizes == 0) & (left != 0))):
+        raise ValueError(conflict(system))
     weight = np.maximum(guide[members], 0.0)
     sums = np.bincount(block, weights=weight, minlength=count)
     weight = np.where(sums[block] > 0, weight, 1.0)
@@ -104,7 +104,7 @@ def _fill_two_way(system: System, guide: Floats) -> Ints:
         elif len(own_columns) == 1 and len(cells) == rows:
             column_total[own_columns[0]] = total
     if row_total.sum() != column_total.sum() or row_total.min() < 0 or column_total.min() < 0:
-        raise ValueError(_empty(system.names))
+        raise ValueError(conflict(system))
     fitted = np.maximum(guide.reshape(rows, columns), 0.5)
     for _ in range(50):
         fitted *= (row_total / fitted.sum(axis=1).clip(1e-300))[:, None]
@@ -143,43 +143,11 @@ def _integer_program(system: System, guide: Floats) -> Ints:
         constraints.append(LinearConstraint(sp.hstack([rows, -rows], format="csr"), low, high))
     result = milp(np.ones(2 * cells), integrality=np.ones(2 * cells), bounds=Bounds(0, np.inf), constraints=constraints)
     if result.status == 2:
-        raise ValueError(_empty(_conflict(system)))
+        raise ValueError(conflict(system))
     if result.x is None:
         raise ValueError(f"no table with the published exact values was found: {result.message}")
     moved = np.rint(result.x).astype(np.int64)
     return _checked(system, aim.astype(np.int64) + moved[:cells] - moved[cells:])
-
-
-def _conflict(system: System) -> list[str]:
-    """Exact answers that have to give way: those that an elastic linear program relaxes."""
-    cells = system.frame.size
-    rows = sp.vstack([system.matrix, system.limit_matrix], format="csr").astype(np.float64)
-    eye = sp.eye_array(rows.shape[0], format="csr")
-    low = np.concatenate([system.totals.astype(np.float64), system.limit_lower])
-    high = np.concatenate([system.totals.astype(np.float64), system.limit_upper])
-    cost = np.concatenate([np.zeros(cells), np.ones(2 * rows.shape[0])])
-    upper = np.where(system.upper == UNBOUNDED, np.inf, system.upper)
-    bounds = Bounds(
-        np.concatenate([system.lower.astype(np.float64), np.zeros(2 * rows.shape[0])]),
-        np.concatenate([upper, np.full(2 * rows.shape[0], np.inf)]),
-    )
-    result = milp(
-        cost,
-        bounds=bounds,
-        constraints=[LinearConstraint(sp.hstack([rows, eye, -eye], format="csr"), low, high)],
-    )
-    names = system.names + system.limit_names
-    if result.x is None or result.fun < 1e-6:
-        return names
-    slack = result.x[cells : cells + len(names)] + result.x[cells + len(names) :]
-    return [name for name, s in zip(names, slack, strict=True) if s > 1e-6]
-
-
-def _empty(names: list[str]) -> str:
-    return (
-        "the fiber is empty: no table of whole numbers >= 0 has the published exact values; "
-        f"these cannot hold together with the others: {shown(names)}"
-    )
 
 
 def _checked(system: System, point: Ints) -> Ints:
@@ -192,6 +160,5 @@ def _checked(system: System, point: Ints) -> Ints:
         and np.all(system.limit_matrix @ point <= system.limit_upper)
     )
     if not good:
-        wrong = [n for n, a, b in zip(system.names, system.matrix @ point, system.totals, strict=True) if a != b]
-        raise ValueError(_empty(wrong or system.names + system.limit_names))
+        raise ValueError(conflict(system))
     return point

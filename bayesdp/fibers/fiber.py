@@ -176,7 +176,8 @@ class Fiber:
         Raises
         ------
         ValueError
-            If the fiber is empty; the message names exact answers that cannot all hold.
+            If there is none: "no nonnegative integer table satisfies the exact values: total = 3; county=Alpha >= 5"; all that are
+            named are needed for the contradiction, unless the table is very large.
         """
         guide = np.zeros(self.frame.size) if near is None else np.asarray(near, dtype=np.float64).reshape(-1)
         return find_point(self.system, self.moving_invariants, guide).reshape(self.frame.shape)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._validate import no_table
 from bayesdp.frames import Frame
 from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.queries import Query
@@ -69,12 +70,15 @@ class System:
         lower = np.zeros(frame.size, dtype=np.int64)
         upper = np.full(frame.size, UNBOUNDED, dtype=np.int64)
         kept: dict[str, list[tuple[sp.csr_array, Ints, list[str]]]] = {"=": [], ">=": [], "<=": []}
-        for sign, answers in (("=", equal), (">=", below), ("<=", above)):
+        by_sign = (("=", equal), (">=", below), ("<=", above))
+        for sign, answers in by_sign:
             for query, values in answers:
                 matrix, flat = query.matrix, values.reshape(-1)
                 counts = np.diff(matrix.indptr)
                 for row in np.flatnonzero(counts <= 1):
-                    _single(frame, query.names[row], matrix, int(row), int(flat[row]), sign, lower, upper)
+                    lost = _single(frame, query.names[row], matrix, int(row), int(flat[row]), sign, lower, upper)
+                    if lost is not None:
+                        raise ValueError(no_table(_about(lost, ((s, *own) for s, listed in by_sign for own in listed))))
                 several = np.flatnonzero(counts > 1)
                 if several.size:
                     kept[sign].append((matrix[several], flat[several], [query.names[i] for i in several]))
@@ -113,26 +117,35 @@ class System:
 
 def _single(
     frame: Frame, name: str, matrix: sp.csr_array, row: int, value: int, sign: str, lower: Ints, upper: Ints
-) -> None:
-    """Turn a row with one cell (or none) into limits of that cell, in place."""
+) -> int | None:
+    """Turn a row with one cell (or none) into limits of that cell, in place; the cell if nothing is left for it."""
     start, end = matrix.indptr[row], matrix.indptr[row + 1]
     if start == end:
         if (sign == "=" and value != 0) or (sign == ">=" and value > 0) or (sign == "<=" and value < 0):
-            raise ValueError(f"exact answer {name!r} adds up no cell, so it cannot be {sign} {value}")
-        return
+            raise ValueError(no_table([f"{name} {sign} {value}"]) + " (the answer adds up no cell, so it is 0)")
+        return None
     cell, entry = int(matrix.indices[start]), int(matrix.data[start])
     low, high = 0, UNBOUNDED
     if sign == "=":
         if value % entry:
-            raise ValueError(f"exact answer {name!r} = {value} is {entry} times one cell: no whole number fits")
+            told = f" (the answer is {entry} times the cell {frame.cell_name(cell)}, and no whole number fits)"
+            raise ValueError(no_table([f"{name} = {value}"]) + told)
         low = high = value // entry
     elif (sign == ">=") == (entry > 0):
         low = -((-value) // entry)  # ceiling
     else:
         high = value // entry
     lower[cell], upper[cell] = max(int(lower[cell]), low), min(int(upper[cell]), high)
-    if lower[cell] > upper[cell] or high < 0:
-        raise ValueError(
-            f"no count fits what is published exactly about the cell {frame.cell_name(cell)}: "
-            f"{name!r} {sign} {value} leaves nothing between {int(lower[cell])} and {int(upper[cell])} (empty fiber)"
-        )
+    return cell if lower[cell] > upper[cell] or high < 0 else None
+
+
+def _about(cell: int, stated: Iterable[tuple[str, Query, Ints]]) -> list[str]:
+    """What is stated of a single cell."""
+    found = []
+    for sign, query, values in stated:
+        matrix, flat = query.matrix, values.reshape(-1)
+        counts = np.diff(matrix.indptr)
+        for row in np.flatnonzero(counts == 1):
+            if matrix.indices[matrix.indptr[row]] == cell:
+                found.append(f"{query.names[row]} {sign} {flat[row]}")
+    return list(dict.fromkeys(found))

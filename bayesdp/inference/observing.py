@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
+from bayesdp.composition import joint_release
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.distributions.exact_answers import ExactAnswers
-from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous
 from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
-from bayesdp.inference.registry import remember
+from bayesdp.inference.registry import releases_of, remember
 from bayesdp.measurements import Exact
 from bayesdp.release import Release
 
@@ -40,7 +40,8 @@ def observe(release: Release, x: Any) -> None:
         on a fiber: they would stay where they start for ever, without an error.
     ValueError
         If the dimensions or the shape do not match, no table agrees with the exact answers, or the prior is flat and
-        some cell has no upper bound.
+        some cell has no upper bound. Also if `x` was observed through another release already, and this is the same one
+        again (its noise would be counted twice), is about another table, or contradicts its exact answers.
 
     Examples
     --------
@@ -57,11 +58,13 @@ def observe(release: Release, x: Any) -> None:
     if not isinstance(release, Release):
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
     model = pm.modelcontext(None)
+    earlier = [own for name, own in releases_of(model) if name == getattr(x, "name", None)]
+    joint = joint_release([*earlier, release])  # that they fit together, and no noise is counted twice
     if is_continuous(x, model):
         observe_continuous(release, x)
         return
     _check_counts(release, x, model)
-    fiber = Fiber.of(release.exact, release.frame)
+    fiber = joint.fiber
     fiber.find_point()
     if _is_flat(x):
         _, upper = fiber.bounds()

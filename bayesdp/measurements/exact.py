@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from bayesdp._validate import choice, integer_array
+from bayesdp._validate import choice, integer_array, no_table
 from bayesdp.frames import Frame
 from bayesdp.measurements._checks import described, has_negative_entry, on_frame, read_only
 from bayesdp.queries import Query
@@ -69,10 +69,8 @@ class Exact:
             negative = np.flatnonzero((flat < 0) & ~has_negative_entry(query))
             if negative.size:
                 where = int(negative[0])
-                raise ValueError(
-                    f"values must be at least 0 for a sum of counts, but {query.answer_name(where)} {sign} "
-                    f"{flat[where]}"
-                )
+                stated = f"{query.answer_name(where)} {sign} {flat[where]}"
+                raise ValueError(f"{no_table([stated])} (a sum of counts is at least 0)")
         object.__setattr__(self, "query", query)
         object.__setattr__(self, "values", read_only(array))
         object.__setattr__(self, "sign", sign)

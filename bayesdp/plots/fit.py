@@ -11,6 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._validate import probability
+from bayesdp.composition import posterior_release
 from bayesdp.consistency import implied_answers
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Measured, Release
@@ -72,7 +73,7 @@ class Fit:
     tree : xarray.DataTree
         As `bayesdp.sample` returns it: at least the groups ``posterior`` and ``release``.
     release : Release
-        The release in it.
+        The release in it; where the model observed several, all of them as one.
     counts : xarray.DataArray
         Draws of the counts, with dimensions chain, draw and those of the table; real numbers where `relaxation` says so.
     """
@@ -103,7 +104,7 @@ class Fit:
                     f"posterior lacks the group {group!r}; it has {', '.join(posterior.children) or 'none'}. "
                     "bayesdp.sample adds it; to the result of pm.sample, bayesdp.inference.annotate does"
                 )
-        release = Release.from_dataset(posterior["release"].to_dataset())
+        release = posterior_release(posterior)
         name = counts_name(posterior, release.dims)
         draws = posterior["posterior"].to_dataset()[name].transpose("chain", "draw", *release.dims)
         return cls(posterior, release, draws)
@@ -163,8 +164,14 @@ class Fit:
         return next((part for part in self.release.measurements if part.query.is_identity), None)
 
     @cached_property
+    def published_again(self) -> list[Floats]:
+        """The same of further measurements of the cells, where several were made."""
+        cells = [part for part in self.release.measurements if part.query.is_identity]
+        return [np.asarray(part.published, dtype=np.float64).reshape(-1) for part in cells[1:]]
+
+    @cached_property
     def published(self) -> Floats:
-        """Noisy value of each cell, shape ``(cells,)``; NaN where none was published."""
+        """Noisy value of each cell in the first measurement of them, shape ``(cells,)``; NaN where none was published."""
         if self.measured_cells is None:
             return np.full(self.release.frame.size, np.nan)
         return np.asarray(self.measured_cells.published, dtype=np.float64).reshape(-1)

@@ -80,9 +80,11 @@ class Features:
     def _checked(self, fiber: Fiber) -> Features:
         """These features, after one table with their margins was held against all exact answers."""
         if any(np.any(own < 0) for own in self.margins) or len({int(own.sum()) for own in self.margins}) > 1:
-            raise ValueError("the fiber is empty: margins must be whole numbers >= 0 with one and the same total")
+            raise ValueError(
+                "no nonnegative integer table satisfies the exact values: margins must be at least 0, with one and the same total"
+            )
         if not fiber.contains(self.table().reshape(fiber.frame.shape)):
-            raise ValueError("the fiber is empty: the exact answers contradict one another")
+            raise ValueError("no nonnegative integer table satisfies the exact values: they contradict one another")
         return self
 
     @property

@@ -14,8 +14,9 @@ from bayesdp.measurements import described
 from bayesdp.plots.fit import Fit, Summary
 from bayesdp.plots.noise_scale import NoiseScale, noise_scale
 from bayesdp.plots.style import percent
-from bayesdp.queries import Query, SumPart
+from bayesdp.queries import Query
 from bayesdp.release import Measured, Release
+from bayesdp.summaries import totals_of
 
 __all__ = ["Context"]
 
@@ -112,14 +113,4 @@ class Context:
     @cached_property
     def totals(self) -> list[Query]:
         """Totals that are reported: what was asked besides the cells, one-way margins, groups, the grand total."""
-        frame = self.release.frame
-        queries = [own.query for own in self.release.exact] + [own.query for own in self.release.measurements]
-        asked = [part for query in queries for part in query.parts]
-        one_way = [SumPart(frame, (dim,)) for dim in frame.dims] if len(frame.dims) > 1 else []
-        groups = [SumPart(frame, (name,)) for name, _, labels in frame.groups if len(set(labels)) > 1]
-        wanted: list[Any] = []
-        for part in (*asked, *one_way, *groups, SumPart(frame, ())):
-            whole = isinstance(part, SumPart) and part.keep == frame.dims
-            if not whole and part not in wanted:
-                wanted.append(part)
-        return [Query(frame, (part,)) for part in wanted]
+        return totals_of(self.release)

@@ -107,6 +107,23 @@ class OddsRatioResult:
         low, high = self._count.bounds(level, self.alternative)
         return ConfidenceInterval(_exp(low), _exp(high))
 
+    @property
+    def estimate(self) -> float:
+        """Median-unbiased estimate of the odds ratio: as often too small as too large, whatever the truth.
+
+        The odds ratio at which both one-sided p-values are one half, and so inside every two-sided confidence interval of
+        this result that is not empty. 0 or infinite where the statistic is at the end of what the margins allow. (R's ``fisher.test``
+        prints the conditional maximum-likelihood estimate of a table without noise.)
+
+        Examples
+        --------
+        >>> from bayesdp.privacy.tradeoffs import approximate_dp
+        >>> result = odds_ratio_test(26.4, rows=(50, 50), column=40, tradeoff=approximate_dp(1.0, 0.01))
+        >>> round(result.estimate, 4), round(float(result.confidence_distribution(result.estimate)), 6)
+        (2.9757, 0.5)
+        """
+        return _exp(self._count.lower(0.5))
+
     def confidence_distribution(self, odds_ratio: npt.ArrayLike) -> Any:
         """One-sided p-value ("greater") as a function of the null odds ratio: a distribution function of the odds ratio.
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
+from bayesdp.composition import releases_of_posterior
 from bayesdp.frames import Frame
 from bayesdp.noise.base import Floats
-from bayesdp.release import Release
 from bayesdp.significance._families import Hypergeometric
 from bayesdp.significance._inversion import ALTERNATIVES
 from bayesdp.significance.from_release import corner_position, odds_ratio_test_from_release
@@ -124,7 +124,7 @@ def posterior_odds_ratio(
     cell : mapping, optional
         Label of each dimension: the cell that is x11, the first labels by default.
     test : OddsRatioResult, optional
-        The test of the release, where it was made already: its uniform is not to be drawn twice. Without it, and with a
+        The test of the release, where it was made already: its uniform is not to be drawn twice. Without it, and with one
         release in the DataTree, it is made here.
     rng : int, numpy.random.Generator or None
         For the uniform of that test.
@@ -165,8 +165,9 @@ def posterior_odds_ratio(
         logs = _scalar(dataset, parameter) * (1.0 if (row + column) % 2 == 0 else -1.0)
         population = _interval(np.exp(logs), level)
         above = float(np.mean(logs > math.log(ratio)))
-    if test is None and isinstance(posterior, xr.DataTree) and "release" in posterior.children:
-        release = Release.from_dataset(posterior["release"].to_dataset())
+    releases = releases_of_posterior(posterior) if isinstance(posterior, xr.DataTree) else ()
+    if test is None and len(releases) == 1:  # of several no test is known: each has noise of its own
+        [release] = releases
         test = odds_ratio_test_from_release(release, alternative, ratio, cell=cell, rng=rng)
     return PosteriorOddsRatio(
         cell=frame.cell_name(2 * row + column),

@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import shown
+from bayesdp.storage.not_numbers import remedy, split_thousands
 
-__all__ = ["CsvFile", "numbers", "read_csv", "write_csv"]
+__all__ = ["NUMBER", "CsvFile", "csv_header", "numbers", "read_csv", "write_csv"]
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 
@@ -44,23 +45,29 @@ class CsvFile:
             raise ValueError(f"{self.path}: there is no column {name!r}; columns are {shown(self.header)}")
         return self.header.index(name)
 
-    def at(self, line: int) -> str:
-        """The file and a line, for messages."""
-        return f"{self.path}, line {line}"
+    def at(self, line: int, column: str | None = None) -> str:
+        """The file, a line and a column, for messages."""
+        return f"{self.path}, line {line}" + ("" if column is None else f", column {column!r}")
 
 
-def read_csv(path: str | os.PathLike[str]) -> CsvFile:
+def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = ()) -> CsvFile:
     """Read a CSV file: comma-separated, UTF-8, a header in the first line, as many fields in each line.
 
     Blank lines are skipped. Nothing else is: blanks around a label or a name are an error, because they make
     two labels out of one.
+
+    Parameters
+    ----------
+    path : path
+    ignore : sequence of str
+        Columns that are left out, whatever they hold.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is not such a file; the message names file and line.
+        If it is not such a file, or has no column of a name in `ignore`; the message names file, line and column.
     """
     target = Path(path)
     if not target.is_file():
@@ -80,13 +87,54 @@ def read_csv(path: str | os.PathLike[str]) -> CsvFile:
     repeated = [name for i, name in enumerate(file.header) if name in file.header[:i]]
     if repeated:
         raise ValueError(f"{target}: the header names a column twice: {shown(repeated)}")
+    left_out = {file.column(name) for name in ignore}
+    kept = [i for i in range(len(file.header)) if i not in left_out]
     for line, fields in rows:
         if len(fields) != len(file.header):
-            raise ValueError(f"{file.at(line)}: {len(fields)} fields, but the header has {len(file.header)}")
-        blank = next((field for field in fields if field != field.strip()), None)
-        if blank is not None:
-            raise ValueError(f"{file.at(line)}: {blank!r} has blanks around it; remove them")
+            raise ValueError(_wrong_length(file, line, fields))
+        blank = [(line, i) for i in kept if fields[i] != fields[i].strip()]
+        if blank:
+            raise ValueError(_blanks(file, rows, kept, blank[0]))
+    if left_out:
+        chosen = tuple((line, tuple(fields[i] for i in kept)) for line, fields in file.rows)
+        return CsvFile(target, tuple(file.header[i] for i in kept), chosen)
     return file
+
+
+def csv_header(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The names of the columns of a CSV file; empty where that cannot be read, which `read_csv` explains."""
+    target = Path(path)
+    if target.suffix.lower() != ".csv" or not target.is_file():
+        return ()
+    try:
+        with target.open(encoding="utf-8-sig", newline="") as text:
+            return next((fields for _, fields in _rows(text)), ())
+    except (UnicodeDecodeError, csv.Error):
+        return ()
+
+
+def _wrong_length(file: CsvFile, line: int, fields: tuple[str, ...]) -> str:
+    """What to do about a line with too many fields, or too few."""
+    told = f"{file.at(line)}: {len(fields)} fields, but the header has {len(file.header)}"
+    whole = split_thousands(fields)
+    if len(fields) < len(file.header):
+        return f"{told}; a field without a value needs its comma nevertheless"
+    if whole is not None:
+        return f"{told}; write numbers without separators of thousands, {whole}"
+    if not any(fields[len(file.header) :]):
+        return f"{told}; remove the comma at the end"
+    return f'{told}; a label that holds a comma is written in double quotes, "like, this"'
+
+
+def _blanks(
+    file: CsvFile, rows: Sequence[tuple[int, tuple[str, ...]]], kept: Sequence[int], first: tuple[int, int]
+) -> str:
+    """Blanks around a field; how many more there are, so that all are removed at once."""
+    count = sum(fields[i] != fields[i].strip() for _, fields in rows if len(fields) == len(file.header) for i in kept)
+    line, column = first
+    text = next(fields for number, fields in rows if number == line)[column]
+    more = f" (and around {count - 1} more fields of the file)" if count > 1 else ""
+    return f"{file.at(line, file.header[column])}: {text!r} has blanks around it; remove them{more}"
 
 
 def _rows(text: Iterator[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -96,7 +144,9 @@ def _rows(text: Iterator[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
             yield reader.line_num, tuple(fields)
 
 
-def numbers(file: CsvFile, cells: Sequence[tuple[int, str, str]]) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+def numbers(
+    file: CsvFile, cells: Sequence[tuple[int, str, str]], columns: str | Sequence[str] | None = None
+) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
     """The numbers of some cells: int64 if all are written as integers, else float64; NaN where one is empty.
 
     Parameters
@@ -105,17 +155,18 @@ def numbers(file: CsvFile, cells: Sequence[tuple[int, str, str]]) -> npt.NDArray
         Where they are from, for messages.
     cells : sequence of (int, str, str)
         Line, name of the cell for messages, and text.
+    columns : str or sequence of str, optional
+        The column that they are in, one for all or one each, for messages.
 
     Raises
     ------
     ValueError
-        If a text is not a number; the message names file, line and cell.
+        If a text is not a number; the message names file, line, column and cell, and a remedy.
     """
-    for line, name, text in cells:
-        if text and not _NUMBER.fullmatch(text):
-            raise ValueError(
-                f"{file.at(line)}: {text!r} at {name} is not a number; leave the cell empty if it was not published"
-            )
+    for i, (line, name, text) in enumerate(cells):
+        if text and not NUMBER.fullmatch(text):
+            column = columns if columns is None or isinstance(columns, str) else columns[i]
+            raise ValueError(f"{file.at(line, column)}: {text!r} at {name} is not a number; {remedy(text)}")
     if all(_INTEGER.fullmatch(text) for _, _, text in cells):
         return np.array([int(text) for _, _, text in cells], dtype=np.int64)
     return np.array([float(text) if text else np.nan for _, _, text in cells], dtype=np.float64)

@@ -9,7 +9,7 @@ from math import prod
 import xarray as xr
 
 from bayesdp._validate import shown
-from bayesdp.storage.csv_file import CsvFile, numbers
+from bayesdp.storage.csv_file import NUMBER, CsvFile, numbers
 
 __all__ = ["VALUE_NAMES", "long_table", "value_column"]
 
@@ -47,9 +47,12 @@ def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, gro
                 f"{file.path}: group {group!r} belongs to {dim!r}, which is no dimension; {shown(labels)} are"
             )
     if dims is not None and set(dims) != set(labels):
+        wide = len(dims) == 2 and dims[0] == file.header[0]
         raise ValueError(
-            f"{file.path}: dims are {shown(dims)}, but the columns of labels are {shown(labels)}; a column "
-            "that follows from another one is a group: groups={'state': 'county'} (--group state=county)"
+            f"{file.path}: dims are {shown(dims)}, but the columns of labels are {shown(labels)}; a column that follows from "
+            "another one is a group: groups={'state': 'county'} (--group state=county); one that holds no labels is left "
+            "out: ignore=['state'] (--ignore state)"
+            + (f"; if this is a wide table with totals in the column {values!r}, --ignore {values}" if wide else "")
         )
     order = tuple(dims or labels)
     if not order:
@@ -58,11 +61,13 @@ def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, gro
     cells = _distinct_cells(file, order, place, file.column(values))
     own = {dim: list(dict.fromkeys(labels[i] for labels in cells)) for i, dim in enumerate(order)}
     by_group = {group: (dim, _group(file, group, dim, own[dim])) for group, dim in groups.items()}
+    in_file = numbers(file, list(cells.values()), values)  # before cells are missed: this is the plainer mistake
     _check_complete(file, own, cells)
-    ordered = [cells[labels] for labels in product(*own.values())]
+    position = {labels: i for i, labels in enumerate(cells)}
+    ordered = in_file[[position[labels] for labels in product(*own.values())]]
     shape = tuple(map(len, own.values()))
     coords = {**own, **by_group}
-    return xr.DataArray(numbers(file, ordered).reshape(shape), dims=order, coords=coords, name=values)
+    return xr.DataArray(ordered.reshape(shape), dims=order, coords=coords, name=values)
 
 
 def _distinct_cells(
@@ -91,10 +96,30 @@ def _check_complete(file: CsvFile, own: Mapping[str, Sequence[str]], cells: Mapp
         return
     first = islice((labels for labels in product(*own.values()) if labels not in cells), 3)
     told = "; ".join(", ".join(f"{d}={v}" for d, v in zip(own, labels, strict=True)) for labels in first)
+    missing = f"{file.path}: {size - len(cells)} of the {size} cells are missing, for example {told}"
+    extra = _extra_column(own, cells)
+    if extra is not None:
+        raise ValueError(
+            f"{missing}; {shown(own)} were read as columns of labels, and without {extra!r} no cell is missing: leave that "
+            f"column out (--ignore {extra}, ignore=[{extra!r}]), or, if it holds labels that follow from another column, "
+            f"say so (--group {extra}=NAME, groups={{{extra!r}: NAME}})"
+        )
     raise ValueError(
-        f"{file.path}: {size - len(cells)} of the {size} cells are missing, for example {told}; write a "
-        "line for each, with an empty value if it was not published"
+        f"{missing}; {shown(own)} were read as columns of labels. Write a line for each missing cell, with an empty value if "
+        "it was not published (and state that: --unmeasured blank), or leave out a column that holds no labels "
+        "(--ignore NAME)"
     )
+
+
+def _extra_column(own: Mapping[str, Sequence[str]], cells: Mapping[tuple[str, ...], object]) -> str | None:
+    """A column without which every combination of labels has one line; of several, one that holds numbers."""
+    found = []
+    for i, name in enumerate(own):
+        rest = {labels[:i] + labels[i + 1 :] for labels in cells}
+        if len(own) > 1 and len(rest) == len(cells) == prod(len(v) for k, v in own.items() if k != name):
+            found.append(name)
+    numeric = [name for name in found if all(NUMBER.fullmatch(label) for label in own[name])]
+    return next(iter([*numeric, *found]), None)
 
 
 def _group(file: CsvFile, group: str, dim: str, labels: Sequence[str]) -> list[str]:

@@ -1,9 +1,13 @@
-"""Files of exact margins: what a table's rows, columns or blocks sum to."""
+"""Files of margins: what a table's rows, columns or blocks sum to, exactly or with noise."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from bayesdp._validate import shown
 from bayesdp.frames import Frame
@@ -12,15 +16,19 @@ from bayesdp.queries import Query, SumPart
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
 from bayesdp.tables.long import value_column
 
-__all__ = ["read_margins"]
+__all__ = ["read_margins", "read_noisy_margins"]
 
 _SUMMED = ("", "*")
 """In a column of labels: summed over."""
 
 type Cell = tuple[int, str, str]
+type Row = tuple[int, tuple[str, ...], str]
+type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
-def read_margins(path: str | os.PathLike[str], frame: Any, *, value: str | None = None) -> list[Exact]:
+def read_margins(
+    path: str | os.PathLike[str], frame: Any, *, value: str | None = None, ignore: Sequence[str] = ()
+) -> list[Exact]:
     r"""Read exact margins and totals from a CSV file.
 
     One line a sum. The columns of labels are dimensions of the table or group labels; an empty field or ``*``
@@ -41,6 +49,8 @@ def read_margins(path: str | os.PathLike[str], frame: Any, *, value: str | None 
         Anything with the labels of the table.
     value : str, optional
         The column of values, if it is not called total, count, value or n.
+    ignore : sequence of str, optional
+        Columns that are left out, whatever they hold.
 
     Returns
     -------
@@ -66,28 +76,102 @@ def read_margins(path: str | os.PathLike[str], frame: Any, *, value: str | None 
     ...     read_margins(path, labels)
     [<Exact: 2 answers by county>, <Exact: 2 answers by education>]
     """
-    own = Frame.of(frame)
-    file = read_csv(path)
+    file, values, margins = _margins(path, Frame.of(frame), value, ignore)
+    found = []
+    for query, cells in margins:
+        empty = next((cell for cell in cells if not cell[2]), None)
+        if empty is not None:
+            line, title, _ = empty
+            raise ValueError(
+                f"{file.at(line, values)}: {title} has no value; give it, or leave all lines of its margin out, which is then "
+                "not exact"
+            )
+        try:
+            found.append(Exact(query, numbers(file, cells, values).reshape(query.shape)))
+        except ValueError as error:
+            text = str(error)
+            raise ValueError(text if text.startswith(str(file.path)) else f"{file.path}: {text}") from None
+    return found
+
+
+def read_noisy_margins(
+    path: str | os.PathLike[str], frame: Any, *, value: str | None = None, ignore: Sequence[str] = ()
+) -> list[tuple[Query, Values]]:
+    r"""Read noisy margins, totals or cells from a CSV file of the form that `read_margins` reads.
+
+    Parameters
+    ----------
+    path, frame, value, ignore
+        As for `read_margins`.
+
+    Returns
+    -------
+    list of (Query, array)
+        One for each margin, in the order of the file: its query, and its noisy values in the shape of the query; NaN
+        where the file has none.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `read_margins`; but noisy values may be empty, negative or fractional.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> labels = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "noisy_margins.csv"
+    ...     _ = path.write_text("county,total\nAlpha,21\nBeta,-2\n")
+    ...     [(query, values)] = read_noisy_margins(path, labels)
+    >>> query.names, values.tolist()
+    (['county=Alpha', 'county=Beta'], [21, -2])
+    """
+    file, values, margins = _margins(path, Frame.of(frame), value, ignore)
+    return [(query, numbers(file, cells, values).reshape(query.shape)) for query, cells in margins]
+
+
+def _margins(
+    path: str | os.PathLike[str], frame: Frame, value: str | None, ignore: Sequence[str]
+) -> tuple[CsvFile, str, list[tuple[Query, list[Cell]]]]:
+    """The file, its column of values, and the lines of each margin in the order of its query."""
+    file = read_csv(path, ignore)
     values = value_column(file, value)
     names = [name for name in file.header if name != values]
-    known = [*own.dims, *(name for name, _, _ in own.groups)]
+    known = [*frame.dims, *(name for name, _, _ in frame.groups)]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(
             f"{file.path}: the columns {shown(unknown)} are neither dimensions nor group labels of the "
-            f"table; those are {shown(known)}"
+            f"table; those are {shown(known)}. Leave out what is neither: ignore={unknown!r} "
+            f"({' '.join(f'--ignore {name}' for name in unknown)})"
         )
-    margins: dict[tuple[str, ...], list[tuple[int, tuple[str, ...], str]]] = {}
+    margins: dict[tuple[str, ...], list[Row]] = {}
     for line, fields in file.rows:
         row = dict(zip(file.header, fields, strict=True))
-        keep = tuple(name for name in names if row[name] not in _SUMMED)
+        keep = _without_groups(file, frame, line, {name: row[name] for name in names if row[name] not in _SUMMED})
         margins.setdefault(keep, []).append((line, tuple(row[name] for name in keep), row[values]))
     if not margins:
         raise ValueError(f"{file.path}: there is no line below the header")
-    return [_margin(file, own, keep, rows) for keep, rows in margins.items()]
+    return file, values, [_margin(file, frame, keep, rows) for keep, rows in margins.items()]
 
 
-def _margin(file: CsvFile, frame: Frame, keep: tuple[str, ...], rows: list[tuple[int, tuple[str, ...], str]]) -> Exact:
+def _without_groups(file: CsvFile, frame: Frame, line: int, row: dict[str, str]) -> tuple[str, ...]:
+    """What a line keeps: a group label beside the label that it follows from says nothing, but must be right."""
+    kept = list(row)
+    for name, dim, labels in frame.groups:
+        if name not in row or dim not in row:
+            continue
+        kept.remove(name)
+        own = {str(label): str(group) for label, group in zip(frame.labels_of(dim), labels, strict=True)}
+        if own.get(row[dim], row[name]) != row[name]:
+            raise ValueError(
+                f"{file.at(line, name)}: {dim}={row[dim]} has {name}={own[row[dim]]} in the table, but {row[name]!r} here"
+            )
+    return tuple(kept)
+
+
+def _margin(file: CsvFile, frame: Frame, keep: tuple[str, ...], rows: list[Row]) -> tuple[Query, list[Cell]]:
     """One margin from its lines."""
     first = rows[0][0]
     try:
@@ -108,25 +192,20 @@ def _margin(file: CsvFile, frame: Frame, keep: tuple[str, ...], rows: list[tuple
         sorted_labels = [labels[i] for i in order]
         for name, label, place in zip(part.keep, sorted_labels, places, strict=True):
             if label not in place:
-                raise ValueError(f"{file.at(line)}: {label!r} is no label of {name!r}; labels are {shown(place)}")
+                raise ValueError(f"{file.at(line, name)}: {label!r} is no label of {name!r}; labels are {shown(place)}")
         at = tuple(place[label] for place, label in zip(places, sorted_labels, strict=True))
         title = ", ".join(f"{n}={v}" for n, v in zip(part.keep, sorted_labels, strict=True)) or "the grand total"
         if at in found:
             raise ValueError(f"{file.at(line)}: {title} is there already, in line {found[at][0]}")
-        if not text:
-            raise ValueError(f"{file.at(line)}: {title} has no value")
         found[at] = (line, title, text)
     missing = [query.names[i] for i in range(part.rows) if _index(part, i) not in found]
     if missing:
+        by = shown(part.keep)
         raise ValueError(
-            f"{file.path}: the margin by {shown(part.keep)} is not complete, {shown(missing, 3)} missing; "
-            "leave out or complete the margin"
+            f"{file.path}: the margin by {by} is not complete, {shown(missing, 3)} missing; complete the margin or leave all "
+            "its lines out. (A column of the table's file that is no label, as one of totals, is left out with --ignore NAME)"
         )
-    ordered = [found[_index(part, i)] for i in range(part.rows)]
-    try:
-        return Exact(query, numbers(file, ordered).reshape(query.shape))
-    except ValueError as error:
-        raise ValueError(f"{file.path}: {error}") from None
+    return query, [found[_index(part, i)] for i in range(part.rows)]
 
 
 def _index(part: SumPart, row: int) -> tuple[int, ...]:

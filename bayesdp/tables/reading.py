@@ -27,6 +27,7 @@ def read_table(
     value: str | None = None,
     groups: Mapping[str, str] | None = None,
     layout: str = "auto",
+    ignore: Sequence[str] = (),
 ) -> xr.DataArray:
     r"""Read a table of counts, true or noisy, from a CSV or netCDF file.
 
@@ -46,6 +47,8 @@ def read_table(
     layout : {"auto", "long", "wide"}
         Form of a CSV file. A table is taken as wide if it has no column of values and everything but its
         first column is numbers.
+    ignore : sequence of str, optional
+        Columns of a CSV file that are left out, whatever they hold: neither labels nor values.
 
     Returns
     -------
@@ -80,14 +83,18 @@ def read_table(
     choice(layout, _LAYOUTS, "layout")
     if isinstance(dims, str):
         raise TypeError(f"dims must be a list of names, got {dims!r}")
+    if isinstance(ignore, str):
+        raise TypeError(f"ignore must be a list of names, got {ignore!r}")
     suffix = target.suffix.lower()
     if suffix == ".nc":
         if groups:
             raise ValueError(f"{target}: groups are for long CSV files; in netCDF they are coordinates")
+        if ignore:
+            raise ValueError(f"{target}: columns can be left out of a CSV file; of a netCDF file one variable is read")
         return _netcdf_table(target, dims, value)
     if suffix != ".csv":
         raise ValueError(f"{target}: a table must be a .csv or .nc file")
-    file = read_csv(target)
+    file = read_csv(target, ignore)
     if layout == "wide" or (layout == "auto" and value is None and not groups and _looks_wide(file)):
         return _wide_table(file, dims)
     return long_table(file, value, dims, groups or {})
@@ -128,7 +135,8 @@ def _wide_table(file: CsvFile, dims: Sequence[str] | None) -> xr.DataArray:
     if "" in file.header[1:]:
         raise ValueError(f"{file.path}: a label in the header is empty")
     coords = {dims[0]: list(seen), dims[1]: list(file.header[1:])}
-    values = numbers(file, cells).reshape(len(seen), len(file.header) - 1)
+    columns = [*file.header[1:]] * len(seen)
+    values = numbers(file, cells, columns).reshape(len(seen), len(file.header) - 1)
     return xr.DataArray(values, dims=tuple(dims), coords=coords)
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayesdp.cli.answers import summarise
 from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Identity, Margins, Totals
 from bayesdp.release import Release
+from bayesdp.summaries import summarise
 
 TABLE = {"county": ["Adams", "Cook", "Lake"], "state": ("county", ["IL", "IL", "IN"])}
 
@@ -115,8 +115,9 @@ def test_table(saved):
     assert lines[2].split() == ["county", "published", "mean", "sd", "[90%", "90%]", "ess", "rhat"]
     assert lines[3].split()[:6] == ["Adams", "11", "9.50", "5.77", "0", "18"]
     assert lines[4].split()[1] == "-"
-    assert lines[5].split() == ["Lake", "5", "5.00", "0.00", "5", "5", "-", "-", "determined"]
-    assert "ess and rhat mean nothing there" in result.out
+    assert lines[5].split() == ["Lake", "5", "5", "-", "-", "-", "-", "-", "determined"]
+    assert "determined: the exact values leave one possible value" in result.out
+    assert "exact: " not in result.out
     assert "simulated release" in result.out
 
 
@@ -149,7 +150,13 @@ def test_json_is_strict_and_says_what_the_interval_is(saved):
 
 def test_queries(saved):
     summary = saved()
-    assert "totals:state" in summary("--query", "totals:state").out
+    states = summary("--query", "totals:state").out
+    assert "totals:state" in states
+    rows = [line.split() for line in states.splitlines()]
+    # Their exact value, and not 30.00 with a standard deviation of 0.00.
+    assert ["IL", "-", "30", "-", "-", "-", "-", "-", "exact"] in rows
+    assert ["IN", "-", "5", "-", "-", "-", "-", "-", "exact"] in rows
+    assert "exact: published exactly, or a sum of such values" in states
     assert "total  " in summary("--query", "total").out
     bad = summary("--query", "totals:region")
     assert bad.status == 2
@@ -177,9 +184,30 @@ def test_the_counts_can_be_named(saved):
     summary = saved(x=x, y=x + 1, rate=x * 0.5)
     assert summary().out == summary("--var", "x").out
     assert "posterior of y" in summary("--var", "y").out
-    missing = summary("--var", "rate")
+    missing = summary("--var", "beta1")
     assert missing.status == 2
-    assert "there is no 'rate' among them" in missing.err
+    assert "there is no variable 'beta1' in the posterior; there are 'x', 'y', 'rate'" in missing.err
+
+
+def test_parameters(saved):
+    x = draws()
+    beta = xr.DataArray(x.values[..., 0] / 1000, dims=("chain", "draw"))
+    effect = xr.DataArray(x.values / 10, dims=("chain", "draw", "county"), coords={"county": TABLE["county"]})
+    summary = saved(beta1=beta, effect=effect)
+    assert "other variables: beta1, effect (--var NAME)" in summary().out
+    lines = summary("--var", "beta1", "--prob", "0.9").out.splitlines()
+    assert lines[0].startswith("posterior of beta1, 4 chains of 250 draws: mean, standard deviation, 90% equal-tailed")
+    assert lines[2].split() == ["parameter", "mean", "sd", "[90%", "90%]", "ess", "rhat"]
+    # 0.000 to 0.019 in steps of 0.001, equally often.
+    assert lines[3].split()[:5] == ["beta1", "0.0095", "0.005766", "0", "0.018"]
+    assert "determined" not in summary("--var", "effect").out
+    found = json.loads(summary("--var", "effect", "--format", "json").out)
+    assert [row["county"] for row in found["rows"]] == ["Adams", "Cook", "Lake"]
+    np.testing.assert_allclose([row["mean"] for row in found["rows"]], [0.95, 2.05, 0.5])
+    assert "counts" not in found
+    both = summary("--var", "beta1", "--query", "total")
+    assert both.status == 2
+    assert "--query is about counts, and beta1 is none" in both.err
 
 
 def test_files_that_are_no_posterior(run):

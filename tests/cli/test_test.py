@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.optimize
+import scipy.stats
 import xarray as xr
 
 import bayesdp as bdp
@@ -32,6 +34,7 @@ def test_the_result_in_words(run, release):
     assert f"p-value  {expected.pvalue:.6g}  (alternative: less, null: 1)" in result.out
     low, high = expected.confidence_interval(0.95)
     assert f"95% confidence interval  {low:.6g} to {high:.6g}" in result.out
+    assert f"estimate  {expected.estimate:.6g}  (median-unbiased)" in result.out
     assert "x11 at sex=men, code=1" in result.out
     assert "uniformly most powerful among the unbiased tests that satisfy Semi-DP with f of (1, 0)-DP" in result.out
     assert repr(expected.uniform) in result.out
@@ -42,13 +45,15 @@ def test_the_result_in_words(run, release):
 
 def test_the_result_as_json_and_in_a_file(run, release):
     result = run(
-        "test", "square.nc", "--format", "json", "--null", "0.5", "--level", "0.9", "-o", "out.json", "--seed", "4"
-    )
+        "test", "square.nc", "--format", "json", "--null", "0.5", "--level", "0.9", "-o", "out.json", "--seed", "4",
+        "--alternative", "greater",
+    )  # fmt: skip
     assert result.status == 0, result.err
     found = json.loads(result.out)
     assert found == json.loads(Path("out.json").read_text())
     expected = odds_ratio_test_from_release(release, null=0.5, rng=np.random.default_rng(4))
     assert found["pvalue"] == expected.pvalue
+    assert found["estimate"] == expected.estimate
     assert found["uniform"] == expected.uniform
     assert found["statistic"] == found["published"] + found["uniform"]
     assert found["interval"] == {
@@ -60,6 +65,52 @@ def test_the_result_as_json_and_in_a_file(run, release):
     assert "out.json" in again.err
     assert run("test", "square.nc", "-o", "out.json", "--force").status == 0
     assert json.loads(Path("out.json").read_text())["seed"] is None
+
+
+def test_two_sided_by_default(run, release):
+    """As R's fisher.test, with an interval that is bounded on both sides and holds the estimate."""
+    found = json.loads(run("test", "square.nc", "--format", "json", "--seed", "3").out)
+    expected = odds_ratio_test_from_release(release, "two-sided", rng=np.random.default_rng(3))
+    assert (found["alternative"], found["pvalue"]) == ("two-sided", expected.pvalue)
+    assert 0.0 < found["interval"]["low"] < found["estimate"] < found["interval"]["high"]
+    greater = odds_ratio_test_from_release(release, "greater", rng=np.random.default_rng(3)).pvalue
+    assert expected.pvalue == pytest.approx(2 * min(greater, 1 - greater))
+
+
+def test_without_noise_it_is_fishers_exact_test(run):
+    """At a huge epsilon nothing but the uniform is added: p-values lie between those of X > x and of X >= x.
+
+    Oracles: scipy.stats.fisher_exact for the p-values, scipy's noncentral hypergeometric law for the estimate.
+    """
+    mechanism = bdp.LatticeLaplace(bdp.Margins(TABLE, ["sex"], ["code"]), epsilon=50.0)
+    mechanism.release(TABLE, rng=np.random.default_rng(1)).to_netcdf("plain.nc")
+    found = {
+        own: json.loads(run("test", "plain.nc", "--format", "json", "--seed", "5", "--alternative", own).out)
+        for own in ("two-sided", "greater", "less")
+    }
+    assert found["greater"]["published"] == 12.0
+    v = 0.5 - found["greater"]["uniform"]  # the share of P(X = x) that counts as larger
+    law = scipy.stats.hypergeom(84, 42, 37)
+    greater = scipy.stats.fisher_exact(TABLE.values, "greater").pvalue - (1 - v) * law.pmf(12)
+    less = scipy.stats.fisher_exact(TABLE.values, "less").pvalue - v * law.pmf(12)
+    assert found["greater"]["pvalue"] == pytest.approx(greater, rel=1e-9)
+    assert found["less"]["pvalue"] == pytest.approx(less, rel=1e-9)
+    assert found["two-sided"]["pvalue"] == pytest.approx(2 * min(greater, less), rel=1e-9)
+    # fisher.test adds up the less likely tables; the margins are equal here, so that both tails are alike.
+    both = scipy.stats.fisher_exact(TABLE.values).pvalue
+    assert both - 2 * law.pmf(12) < found["two-sided"]["pvalue"] < both
+    estimate = found["two-sided"]["estimate"]
+    at = scipy.stats.nchypergeom_fisher(84, 42, 37, estimate)
+    assert at.sf(12) + v * at.pmf(12) == pytest.approx(0.5, abs=1e-9)
+    ends = [
+        scipy.optimize.brentq(
+            lambda ratio, k=k: scipy.stats.nchypergeom_fisher(84, 42, 37, ratio).sf(k) - 0.5, 0.01, 9.0
+        )
+        for k in (11, 12)
+    ]
+    conditional = scipy.stats.contingency.odds_ratio(TABLE.values).statistic
+    assert ends[0] < conditional < ends[1]
+    assert ends[0] < estimate < ends[1]
 
 
 def test_another_run_draws_another_uniform(run, release):

@@ -26,7 +26,7 @@ def test_values_are_matched_by_label_and_read_only():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([20, -1], r"at least 0 for a sum of counts, but county=Beta = -1"),
+        ([20, -1], r"no nonnegative integer table satisfies the exact values: county=Beta = -1"),
         ([20, 1.5], r"whole numbers, but county=Beta is"),
         ([20, np.nan], r"finite, but county=Beta is"),
         ([20, 2**53], r"2\*\*53.*county=Beta"),

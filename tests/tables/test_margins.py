@@ -56,14 +56,17 @@ def test_labels_of_the_table_may_be_numbers(read):
             r"the margin by 'county' is not complete, 'county=Gamma' missing",
         ),
         ("county,total\nAlpha,1\nAlpha,2\n", r"line 3: county=Alpha is there already, in line 2"),
-        ("county,total\nOmega,1\n", r"line 2: 'Omega' is no label of 'county'; labels are 'Alpha', 'Beta'"),
+        (
+            "county,total\nOmega,1\n",
+            r"line 2, column 'county': 'Omega' is no label of 'county'; labels are 'Alpha', 'Beta'",
+        ),
         (
             "age,total\n5,1\n",
             r"the columns 'age' are neither dimensions nor group labels.*'county', 'education', 'reg",
         ),
         (
-            "county,region,total\nAlpha,N,1\n",
-            r"line 2: 'county' and 'region' both belong to dimension 'county'",
+            "county,region,total\nBeta,N,1\n",
+            r"line 2, column 'region': county=Beta has region=S in the table, but 'N' here",
         ),
         (
             "county,total\nAlpha,1\nBeta,2.5\nGamma,3\n",
@@ -71,10 +74,10 @@ def test_labels_of_the_table_may_be_numbers(read):
         ),
         (
             "county,total\nAlpha,1\nBeta,-2\nGamma,3\n",
-            r"at least 0 for a sum of counts, but county=Beta = -2",
+            r"no nonnegative integer table satisfies the exact values: county=Beta = -2",
         ),
-        ("county,total\nAlpha,1\nBeta,x\nGamma,3\n", r"line 3: 'x' at county=Beta is not a number"),
-        ("county,total\nAlpha,1\nBeta,\nGamma,3\n", r"line 3: county=Beta has no value"),
+        ("county,total\nAlpha,1\nBeta,x\nGamma,3\n", r"line 3, column 'total': 'x' at county=Beta is not a number"),
+        ("county,total\nAlpha,1\nBeta,\nGamma,3\n", r"line 3, column 'total': county=Beta has no value"),
         ("total\n1\n2\n", r"line 3: the grand total is there already, in line 2"),
         ("county,total\n", "no line below the header"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayesdp.composition import LOSS_UNKNOWN
 from bayesdp.measurements import SIGNS, Exact, described
 from bayesdp.plots.noise import draw_noise_law
 from bayesdp.privacy.guarantee import KINDS
@@ -79,6 +80,12 @@ def _noisy(context: Context) -> list[Html]:
 
 def _guarantee(context: Context) -> Html:
     guarantee = context.release.guarantee
+    unknown = (context.release.mechanism or {}).get(LOSS_UNKNOWN)
+    if guarantee is None and unknown is not None:
+        return paragraph(
+            f"These are several releases of one table, taken together, and no total loss is stated: {unknown}. See the "
+            "publishers' methods notes for each."
+        )
     if guarantee is None:
         return paragraph(
             "The release does not say which mechanism made it, so this report cannot say whom it protects, under "

@@ -78,7 +78,8 @@ def _pictures(context: Context) -> list[Html]:
         if pages == [None] and size > _PER_PAGE:
             which = f" (the {_PER_PAGE} cells with the widest intervals; all cells are in the table below)"
         known = ", and the truth" if truth is not None else ""
-        text = f"Published value, posterior mean and {context.kind} of each cell{known}{which}."
+        first = "Published value" if not context.fit.published_again else "First published value"
+        text = f"{first}, posterior mean and {context.kind} of each cell{known}{which}."
         picture = intervals(context.tree, prob=context.prob, truth=truth, limit=_PER_PAGE, page=page)
         shown.append(embedded(picture, text))
     dims = context.release.dims
@@ -109,13 +110,16 @@ def cell_table(context: Context) -> Table:
     own, fit = context.summary, context.fit
     columns = labels(fit.cells)
     columns.append(numeric("Published (noisy)", fit.published, count, "published"))
+    for k, again in enumerate(fit.published_again, start=2):
+        columns.append(numeric(f"Published (noisy, {k})", again, count, f"published_{k}"))
     if context.truth is not None:
         columns.append(numeric("Truth", context.truth, count, "truth"))
     columns += _posterior_columns(context, own.mean, own.sd, own.lower, own.upper)
     remarks = np.where(fit.determined, "determined: not protected", "")
     if fit.determined.any():
         columns.append(Column("Remark", remarks.tolist(), kind="text"))
-    caption = f"Each cell: published noisy value, posterior mean, standard deviation and {context.kind} (counts)."
+    noisy = "published noisy values" if fit.published_again else "published noisy value"
+    caption = f"Each cell: {noisy}, posterior mean, standard deviation and {context.kind} (counts)."
     return Table(caption, columns, "cells.csv", fit.determined.tolist())
 
 
@@ -126,8 +130,10 @@ def total_table(context: Context, query: Query, number: int = 0) -> Table:
     columns = labels(query)
     if any(text for text in exact):
         columns.append(Column("Published (exact)", exact))
-    if np.isfinite(noisy).any():
-        columns.append(numeric("Published (noisy)", noisy, count, "noisy"))
+    if noisy:
+        for k, values in enumerate(noisy, start=1):
+            title, name = ("Published (noisy)", "noisy") if k == 1 else (f"Published (noisy, {k})", f"noisy_{k}")
+            columns.append(numeric(title, values, count, name))
     elif np.isfinite(fit.published).all() and fit.published.size:
         summed = np.asarray(query.apply(fit.published.reshape(context.release.frame.shape))).reshape(-1)
         columns.append(numeric("Sum of noisy cells", summed, count, "sum_of_noisy"))
@@ -148,7 +154,7 @@ def _title(query: Query) -> str:
     return f"Totals by {' and '.join(part.keep)}" if part.keep else "Grand total"
 
 
-def _published(context: Context, query: Query) -> tuple[list[str], Floats]:
+def _published(context: Context, query: Query) -> tuple[list[str], list[Floats]]:
     """What was published about a query's answers: exact values (as text, with bounds) and noisy ones."""
     exact: list[list[str]] = [[] for _ in range(query.rows)]
     words = {"=": "", ">=": "at least ", "<=": "at most "}
@@ -156,10 +162,11 @@ def _published(context: Context, query: Query) -> tuple[list[str], Floats]:
         for values in _parts(own.query, own.values, query):
             for i, value in enumerate(values):
                 exact[i].append(words[own.sign] + count(float(value)))
-    noisy = np.full(query.rows, np.nan)
-    for measured in context.release.measurements:
-        for values in _parts(measured.query, measured.published, query):
-            noisy = np.where(np.isnan(noisy), np.asarray(values, dtype=np.float64), noisy)
+    noisy = [
+        np.asarray(values, dtype=np.float64)
+        for measured in context.release.measurements
+        for values in _parts(measured.query, measured.published, query)
+    ]
     return [", ".join(texts) for texts in exact], noisy
 
 

@@ -1,4 +1,4 @@
-"""Posterior summaries of the answers to a query: the numbers behind ``bayesdp summary``."""
+"""Posterior summaries of the answers to a query: the numbers behind `bayesdp.summary` and ``bayesdp summary``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.counts import without_rounding_errors
 
-__all__ = ["Answers", "summarise"]
+__all__ = ["Answers", "interval_and_diagnostics", "summarise"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -32,6 +32,8 @@ class Answers:
         Dimension of the answer -> label of each answer.
     published : float array
         The noisy value that was published for the answer; NaN where none was.
+    further : tuple of float arrays
+        The same of further measurements of the same query.
     mean, sd : float array
         Posterior mean and standard deviation, in counts.
     lower, upper : float array
@@ -40,13 +42,16 @@ class Answers:
         Its probability.
     ess_bulk, ess_tail, rhat : float array
         Effective sample sizes and split R-hat; NaN where `determined`.
+    exact : bool array
+        The answer was published exactly, or is a sum of answers that were.
     determined : bool array
-        The exact values leave one possible answer: there is nothing to estimate, and ESS and R-hat mean
+        `exact`, or the exact values leave one possible answer: there is nothing to estimate, and ESS and R-hat mean
         nothing.
     """
 
     labels: dict[str, list[Any]]
     published: Floats
+    further: tuple[Floats, ...]
     mean: Floats
     sd: Floats
     lower: Floats
@@ -55,7 +60,13 @@ class Answers:
     ess_bulk: Floats
     ess_tail: Floats
     rhat: Floats
+    exact: npt.NDArray[np.bool_]
     determined: npt.NDArray[np.bool_]
+
+    @property
+    def value(self) -> Floats:
+        """The one possible value of the answers that are determined; NaN elsewhere."""
+        return np.where(self.determined, self.lower, np.nan)
 
 
 def summarise(
@@ -96,11 +107,10 @@ def summarise(
     pooled = chains.reshape(-1, query.rows).astype(np.float64)
     if answers.dtype.kind == "f":  # a continuous relaxation
         pooled = without_rounding_errors(pooled)
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    lower, upper = np.quantile(pooled, tails, axis=0, method="inverted_cdf")
     cells = release.fiber.determined() if determined_cells is None else determined_cells
-    determined = implied_answers(query, release.exact) | _all_determined(query, cells)
-    ess_bulk, ess_tail, rhat = _diagnostics(chains, determined)
+    exact = implied_answers(query, release.exact)
+    determined = exact | _all_determined(query, cells)
+    published = _published(query, release)
     shape = query.shape
     grid = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
     return Answers(
@@ -108,17 +118,49 @@ def summarise(
             dim: [own[i] for i in index.reshape(-1)]
             for (dim, own), index in zip(query.coords.items(), grid, strict=True)
         },
-        published=_published(query, release),
-        mean=pooled.mean(axis=0),
-        sd=pooled.std(axis=0),
-        lower=lower,
-        upper=upper,
+        published=published[0] if published else np.full(query.rows, np.nan),
+        further=tuple(published[1:]),
         prob=level,
-        ess_bulk=ess_bulk,
-        ess_tail=ess_tail,
-        rhat=rhat,
+        exact=exact,
         determined=determined,
+        **interval_and_diagnostics(chains, pooled.reshape(chains.shape), level, determined),
     )
+
+
+def interval_and_diagnostics(
+    chains: npt.NDArray[Any], values: Floats, level: float, determined: npt.NDArray[np.bool_]
+) -> dict[str, Floats]:
+    """The numbers that are found in the same way for counts and for parameters.
+
+    Parameters
+    ----------
+    chains : array, shape (chains, draws, answers)
+        As they were drawn.
+    values : float array of the same shape
+        The same as they are summarised.
+    level : float
+        Probability of the interval.
+    determined : bool array, shape (answers,)
+        Answers without diagnostics.
+
+    Returns
+    -------
+    dict
+        ``mean``, ``sd``, ``lower``, ``upper``, ``ess_bulk``, ``ess_tail``, ``rhat``: fields of `Answers`.
+    """
+    pooled = values.reshape(-1, values.shape[-1])
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    lower, upper = np.quantile(pooled, tails, axis=0, method="inverted_cdf")
+    ess_bulk, ess_tail, rhat = _diagnostics(chains, determined)
+    return {
+        "mean": pooled.mean(axis=0),
+        "sd": pooled.std(axis=0),
+        "lower": lower,
+        "upper": upper,
+        "ess_bulk": ess_bulk,
+        "ess_tail": ess_tail,
+        "rhat": rhat,
+    }
 
 
 def _all_determined(query: Query, cells: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -128,12 +170,18 @@ def _all_determined(query: Query, cells: npt.NDArray[np.bool_]) -> npt.NDArray[n
     return np.asarray(involved == 0)
 
 
-def _published(query: Query, release: Release) -> Floats:
-    """The noisy value of each answer, where exactly one measurement asked just this query."""
-    found = [part for part in release.measurements if part.query == query]
-    if len(found) != 1:
-        return np.full(query.rows, np.nan)
-    return np.asarray(found[0].published, dtype=np.float64).reshape(-1)
+def _published(query: Query, release: Release) -> list[Floats]:
+    """The noisy values of each measurement that asked just this query, or had it as a part."""
+    found = []
+    for part in release.measurements:
+        values = np.asarray(part.published, dtype=np.float64).reshape(-1)
+        if part.query == query:
+            found.append(values)
+        elif len(query.parts) == 1:
+            ends = np.cumsum([own.rows for own in part.query.parts])[:-1]
+            pieces = zip(part.query.parts, np.split(values, ends), strict=True)
+            found += [piece for own, piece in pieces if own == query.parts[0]]
+    return found
 
 
 def _diagnostics(chains: npt.NDArray[Any], determined: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:

@@ -1,0 +1,199 @@
+"""Published files as the parts of a release: noisy tables and margins with the law of each, exact margins."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesdp.cli.arguments import ignored_columns, table_options
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bayesdp.frames import Frame
+    from bayesdp.measurements import Exact, Measured
+    from bayesdp.noise import NoiseLaw
+    from bayesdp.queries import Query
+
+__all__ = ["FileOrLaw", "published_release_parts"]
+
+
+class FileOrLaw(argparse.Action):
+    """Note --noisy and --law in the order in which they are given: a law is that of the file before it."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        """Append the option and its value."""
+        noted = [*(getattr(namespace, self.dest, None) or []), (option_string or "", values)]
+        setattr(namespace, self.dest, noted)
+
+
+@dataclass(frozen=True, eq=False)
+class _NoisyFile:
+    """A noisy file with the text of its law, None where none was given."""
+
+    path: str
+    law: str | None
+
+
+def _noisy_files(table: str, noted: list[tuple[str, str]]) -> list[_NoisyFile]:
+    """The noisy files, the table first, each with its law.
+
+    Raises
+    ------
+    ValueError
+        If a file has two laws, or one besides the table has none.
+    """
+    found: list[tuple[str, list[str]]] = [(table, [])]
+    for option, value in noted:
+        if option == "--law":
+            found[-1][1].append(value)
+        else:
+            found.append((value, []))
+    for path, laws in found:
+        if len(laws) > 1:
+            told = " and ".join(repr(law) for law in laws)
+            raise ValueError(
+                f"{path} has two laws, {told}: --law belongs to the file before it (NOISY --law ... --noisy FILE --law ...)"
+            )
+    for path, laws in found[1:]:
+        if not laws:
+            raise ValueError(f"{path} has no law: write --law after it, --noisy {path} --law '...'")
+    return [_NoisyFile(path, laws[0] if laws else None) for path, laws in found]
+
+
+def published_release_parts(args: argparse.Namespace) -> tuple[xr.DataArray, list[Measured], list[Exact]]:
+    """Read all published files of ``bayesdp import``.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        With `table`, `noisy` (see `FileOrLaw`), `exact`, `unmeasured`, `postprocessing` and the options of tables.
+
+    Returns
+    -------
+    xarray.DataArray, list of Measured, list of Exact
+        The table whose labels the release has, and its parts.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If a file or a law is not right; the message names the file.
+    """
+    from bayesdp.noise import parse_law
+    from bayesdp.queries import Identity
+    from bayesdp.tables import read_margins, read_table
+
+    first, *others = _noisy_files(args.table, args.noisy or [])
+    laws = {own.path: parse_law(own.law) for own in (first, *others) if own.law is not None}
+    ignored = ignored_columns(args.ignore, [args.table, *(own.path for own in others), *args.exact])
+    table = read_table(args.table, **{**table_options(args), "ignore": ignored[args.table]})
+    frame = Identity(table).frame
+    answers: list[tuple[str, NoiseLaw | None, Query, Any]] = [
+        (first.path, laws.get(first.path), Identity(table), table)
+    ]
+    for own in others:
+        answers += [
+            (own.path, laws[own.path], *found) for found in _noisy_answers(own.path, frame, args, ignored[own.path])
+        ]
+        _check_one_margin(own.path, laws[own.path], sum(path == own.path for path, *_ in answers))
+    stated = _unmeasured(answers, args.unmeasured)
+    measured = [_measured(*own, hidden, args.postprocessing) for own, hidden in zip(answers, stated, strict=True)]
+    exact = [
+        part
+        for path in args.exact
+        for part in read_margins(path, table, value=_value_in(path, args.value), ignore=ignored[path])
+    ]
+    return table, [own for own in measured if own is not None], exact
+
+
+def _value_in(path: str, value: str | None) -> str | None:
+    """The column of values that --value names, in a file that has it."""
+    from bayesdp.storage.csv_file import csv_header
+
+    return value if value in csv_header(path) else None
+
+
+def _noisy_answers(path: str, frame: Frame, args: argparse.Namespace, ignore: list[str]) -> list[tuple[Query, Any]]:
+    """The queries and noisy answers of a further file: a table of the form of the first, or margins."""
+    from bayesdp.queries import Identity
+    from bayesdp.storage.csv_file import csv_header
+    from bayesdp.tables import read_noisy_margins, read_table
+
+    known = {*frame.dims, *(name for name, _, _ in frame.groups)}
+    header = csv_header(path)
+    wide = len(frame.dims) == 2 and len(header) > 2 and header[0] == frame.dims[0] and not known & set(header[1:])
+    if Path(path).suffix.lower() == ".nc" or (wide and args.dims is not None):
+        table = read_table(path, **{**table_options(args), "ignore": ignore})
+        query = Identity(frame)
+        try:
+            return [(query, query.align(table, "the noisy table"))]
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+    return read_noisy_margins(path, frame, value=_value_in(path, args.value), ignore=ignore)
+
+
+def _check_one_margin(path: str, law: NoiseLaw, margins: int) -> None:
+    """Noise that ties answers together was drawn for some of them jointly: a file must say for which."""
+    if margins > 1 and not law.independent:
+        raise ValueError(
+            f"{path} holds {margins} margins, and the law {law.name!r} ties the noise of answers together: put each margin "
+            "whose noise was drawn by itself into a file of its own; noise that was drawn for several margins jointly needs "
+            "a stacked query, Measured(query + query, ...) in Python"
+        )
+
+
+def _unmeasured(answers: list[tuple[str, NoiseLaw | None, Query, Any]], given: list[str]) -> list[list[str]]:
+    """For each of the answers, the names of those that are stated to be not published.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing without having been stated, or a name is that of no answer.
+    """
+    import numpy as np
+
+    from bayesdp._validate import shown
+
+    blank = "blank" in given
+    names = [name for name in given if name != "blank"]
+    for name in names:
+        if not any(name in query.names for _, _, query, _ in answers):
+            raise ValueError(
+                f"--unmeasured {name!r} is no noisy answer; answers are {shown(answers[0][2].names)}, and 'blank' stands for "
+                "all empty fields"
+            )
+    found = []
+    for path, _, query, values in answers:
+        flat = np.asarray(values, dtype=np.float64).reshape(-1)
+        empty = [query.names[int(i)] for i in np.flatnonzero(np.isnan(flat))]
+        own = list(dict.fromkeys([*(name for name in names if name in query.names), *(empty if blank else [])]))
+        unstated = [name for name in empty if name not in own]
+        if unstated:
+            more = f" and {len(unstated) - 1} more" if len(unstated) > 1 else ""
+            raise ValueError(
+                f"{path}: no number for {unstated[0]}{more}. If nothing was published there, say so: --unmeasured "
+                f"'{unstated[0]}' for one, --unmeasured blank for all empty fields; otherwise fill it in"
+            )
+        found.append(own)
+    return found
+
+
+def _measured(
+    path: str, law: NoiseLaw | None, query: Query, values: Any, unmeasured: list[str], postprocessing: str
+) -> Measured | None:
+    """One measurement; None for a table that has labels only."""
+    from bayesdp.measurements import Measured
+
+    everything = len(unmeasured) == query.rows
+    if law is None and everything:
+        return None
+    if law is None:
+        raise ValueError(f"{path} has no law: write --law '...' before any --noisy")
+    if everything:
+        raise ValueError(f"{path}: it holds no number, so it has no law; leave --law {str(law)!r} out")
+    try:
+        return Measured(query, values, law, unmeasured=unmeasured, postprocessing=postprocessing)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

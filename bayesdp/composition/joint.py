@@ -1,0 +1,152 @@
+"""Several releases of one confidential table as one release: all measurements, all exact parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import xarray as xr
+
+from bayesdp._validate import shown
+from bayesdp.consistency import check_consistent
+from bayesdp.measurements import Measured, described
+from bayesdp.release import Release
+
+__all__ = ["joint_release", "releases_of_posterior"]
+
+_NEVER_BY_CHANCE = 4
+"""So many noisy answers that agree one by one are taken for the same noise; fewer may agree by chance."""
+
+_GROUP = re.compile(r"release(_(\d+))?", re.ASCII)
+
+
+def joint_release(releases: Sequence[Release], names: Sequence[str] | None = None) -> Release:
+    """All measurements and exact parts of several releases of one table, as one release without a guarantee.
+
+    For the total guarantee see `bayesdp.compose`.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        At least one; a single one is returned as it is.
+    names : sequence of str, optional
+        What messages call them, for example files; "release 1", "release 2", ... by default.
+
+    Returns
+    -------
+    Release
+        Exact parts that several have are there once. Measurements of one name get numbers after it.
+
+    Raises
+    ------
+    TypeError
+        If one is no release.
+    ValueError
+        If they are about different tables or label them in another order, one is given twice or two hold the same noisy
+        numbers, so that their noise would be counted twice, or their exact parts contradict one another or leave no table of
+        counts. The message says which releases, and names rows and numbers.
+
+    Examples
+    --------
+    >>> from bayesdp.measurements import Exact
+    >>> from bayesdp.queries import Margins, Totals
+    >>> table = {"county": ["Alpha", "Beta"]}
+    >>> total = Release.from_published(table, exact=[Exact(Totals(table), 50)])
+    >>> cells = Release.from_published(table, exact=[Exact(Margins(table, ["county"]), [20, 31])])
+    >>> joint_release([total, cells], ["total.nc", "cells.nc"])
+    Traceback (most recent call last):
+        ...
+    ValueError: the releases do not fit together: total.nc and cells.nc: exact values contradict one another at total: the
+    published total is 50, but by county, county=Alpha + county=Beta is 51
+    """
+    called = list(names) if names is not None else [f"release {k}" for k in range(1, len(releases) + 1)]
+    for own, name in zip(releases, called, strict=True):
+        given: Any = own
+        if not isinstance(given, Release):
+            raise TypeError(f"releases must be Release objects, but {name} is a {type(given).__name__}")
+    if len(releases) == 1:
+        return releases[0]
+    for (one, first), (other, second) in combinations(zip(releases, called, strict=True), 2):
+        _check_same_table(one, first, other, second)
+        _check_not_twice(one, first, other, second)
+        try:
+            check_consistent(tuple(dict.fromkeys((*one.exact, *other.exact))))
+        except ValueError as error:
+            raise ValueError(f"the releases do not fit together: {first} and {second}: {error}") from error
+    exact = tuple(dict.fromkeys(part for own in releases for part in own.exact))
+    measurements = _renamed([part for own in releases for part in own.measurements])
+    try:
+        joint = Release(releases[0].frame, measurements, exact, simulated=any(own.simulated for own in releases))
+        joint.check_feasible()
+    except ValueError as error:
+        raise ValueError(f"the releases do not fit together: {error}") from error
+    return joint
+
+
+def releases_of_posterior(tree: xr.DataTree) -> tuple[Release, ...]:
+    """The releases that a posterior says it is based on: the groups ``release``, ``release_2``, ... in this order.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        As `bayesdp.sample` returns it.
+
+    Raises
+    ------
+    ValueError
+        If a group is no release.
+    """
+    found = [(int(match[2] or 1), name) for name in tree.children if (match := _GROUP.fullmatch(name))]
+    return tuple(Release.from_dataset(tree[name].to_dataset()) for _, name in sorted(found))
+
+
+def _check_same_table(one: Release, first: str, other: Release, second: str) -> None:
+    if other.frame.same_cells(one.frame):
+        return
+    if one.frame.dims != other.frame.dims:
+        raise ValueError(
+            f"all releases must be about one table, but {first} has the dimensions {shown(one.frame.dims)} and {second} "
+            f"{shown(other.frame.dims)}"
+        )
+    for dim in one.frame.dims:
+        mine, theirs = one.frame.labels_of(dim), other.frame.labels_of(dim)
+        odd = [label for label in mine if label not in theirs] + [label for label in theirs if label not in mine]
+        if odd:
+            raise ValueError(
+                f"all releases must be about one table, but {first} and {second} have different labels of {dim!r}: {shown(odd)}"
+            )
+        if mine != theirs:
+            raise ValueError(
+                f"all releases must label the table in one order, but {first} has {dim!r} as {shown(mine, 3)} and {second} as "
+                f"{shown(theirs, 3)}; make both from files whose lines are in the same order"
+            )
+
+
+def _check_not_twice(one: Release, first: str, other: Release, second: str) -> None:
+    if other == one and other.measurements:
+        raise ValueError(f"{second} is {first} again: its noise would be counted twice")
+    for own in other.measurements:
+        if own in one.measurements and int((~own.unmeasured).sum()) >= _NEVER_BY_CHANCE:
+            raise ValueError(
+                f"{first} and {second} hold the same noisy numbers, {described(own.query)} under the law {own.law}: that noise "
+                "would be counted twice. (Independent noise that came out alike is told apart by names, Measured(name=...))"
+            )
+
+
+def _renamed(measurements: Sequence[Measured]) -> tuple[Measured, ...]:
+    """Measurements with distinct names, those of later releases with a number."""
+    taken: set[str] = set()
+    found = []
+    for own in measurements:
+        name, count = own.name, 1
+        while name is not None and name in taken:
+            count += 1
+            name = f"{own.name}_{count}"
+        if name is not None:
+            taken.add(name)
+        if name != own.name:
+            own = Measured(own.query, own.published, own.law, own.invariants, name, unmeasured=own.unmeasured)
+        found.append(own)
+    return tuple(found)

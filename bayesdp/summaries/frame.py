@@ -1,0 +1,221 @@
+"""``bdp.summary``: a posterior as one labelled table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayesdp._validate import probability, shown
+from bayesdp.composition import posterior_release, releases_of_posterior
+from bayesdp.measurements import described
+from bayesdp.queries import Identity, Query, SumPart
+from bayesdp.release import Release
+from bayesdp.storage.counts import counts_name
+from bayesdp.summaries.answers import Answers, summarise
+from bayesdp.summaries.asked import totals_of
+from bayesdp.summaries.variables import summarise_variable, variable_names
+
+__all__ = ["summary"]
+
+
+def summary(
+    posterior: xr.DataTree,
+    var: str | Sequence[str] | None = None,
+    *,
+    query: Query | None = None,
+    prob: float = 0.95,
+) -> pd.DataFrame:
+    """Summarise a posterior as a labelled table: counts, totals and parameters.
+
+    Parameters
+    ----------
+    posterior : xarray.DataTree
+        As `bayesdp.sample` returns it, or read from a file.
+    var : str or list of str, optional
+        Variables of the model: the counts, cell by cell, or parameters. By default the counts, their totals (what was
+        asked, one-way margins, groups, the grand total) and all other variables.
+    query : Query, optional
+        Answers of a query of the counts instead, for example ``bdp.Margins(table, ["county"])``.
+    prob : float, default 0.95
+        Probability of the equal-tailed intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a number, with the index levels ``part`` (the variable, or ``x by county`` and ``x: grand total`` for totals of
+        the counts x) and ``label``, so that ``.loc["x by county"]`` is a margin and ``.loc["beta"]`` a parameter. Columns:
+
+        - ``published``: the noisy value; ``published_2`` and so on where several measurements asked the same;
+        - ``mean``, ``sd``, ``eti95_lower``, ``eti95_upper``: of the posterior; the names of the interval's ends say its kind
+          and probability, and its ends are values that were drawn;
+        - ``ess_bulk``, ``ess_tail``, ``rhat``: diagnostics;
+        - ``exact``: the value of a number that is published exactly, follows from exact values, or is determined by them;
+          a whole number (dtype Int64), <NA> for all others. Such a number has no ``sd`` and no diagnostics (NaN);
+        - ``status``: "exact" (published, or a sum of published values), "determined" (the exact values leave one possible
+          value), or empty.
+
+        ``.attrs`` has ``prob``, ``interval``, ``chains``, ``draws``, ``converged`` and ``message``.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If there is no such variable (those that there are are named), both `var` and `query` are given, or the posterior
+        has no release and counts are asked for.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> import pymc as pm
+    >>> county = {"county": ["Alpha", "Beta"]}
+    >>> measured = bdp.Measured(bdp.Identity(county), [30, 80], bdp.noise.DiscreteGaussian(sigma=5.0))
+    >>> release = bdp.Release.from_published(county, measured=[measured], exact=[bdp.Exact(bdp.Totals(county), 100)])
+    >>> with pm.Model(coords=release.coords):
+    ...     bdp.observe(release, bdp.FlatCounts("x", dims="county"))
+    ...     posterior = bdp.sample(draws=200, tune=50, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+    >>> table = bdp.summary(posterior)
+    >>> table.loc[("x: grand total", "total"), ["mean", "exact", "status"]].tolist()
+    [100.0, 100, 'exact']
+    >>> bdp.summary(posterior, "x", prob=0.9).columns.tolist()[1:5]
+    ['mean', 'sd', 'eti90_lower', 'eti90_upper']
+    """
+    level = probability(prob, "prob")
+    given: Any = posterior
+    if not isinstance(given, xr.DataTree):
+        raise TypeError(f"posterior must be the DataTree that bayesdp.sample returns, got {type(given).__name__}")
+    if "posterior" not in posterior.children:
+        raise ValueError(f"posterior lacks the group 'posterior'; it has {shown(posterior.children) or 'none'}")
+    if var is not None and query is not None:
+        raise ValueError("give either var, a variable, or query, answers of the counts")
+    wanted: Any = query
+    if query is not None and not isinstance(wanted, Query):
+        raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(wanted).__name__}")
+    source = _Source(posterior)
+    if var is not None:
+        parts = [source.variable(name, level) for name in ([var] if isinstance(var, str) else var)]
+    elif query is not None:
+        parts = source.answers([query], level)
+    else:
+        parts = source.answers([Identity(source.release.frame), *totals_of(source.release)], level)
+        parts += [source.variable(name, level) for name in variable_names(posterior, source.counts)]
+    if not parts:
+        raise ValueError("var names no variable")
+    table = pd.concat([_rows(*part) for part in parts])
+    return _finished(table, posterior, level)
+
+
+class _Source:
+    """What is read from a posterior, once."""
+
+    def __init__(self, tree: xr.DataTree) -> None:
+        self.tree = tree
+        self.draws = tree["posterior"].to_dataset()
+        self._release: Release | None = posterior_release(tree) if releases_of_posterior(tree) else None
+        self.counts = None if self._release is None else counts_name(tree, self._release.dims)
+
+    @property
+    def release(self) -> Release:
+        """The release, all of them as one."""
+        if self._release is None:
+            raise ValueError(
+                "posterior lacks the group 'release', so that only variables can be summarised: give var. bayesdp.sample adds "
+                "the group; to the result of pm.sample, bayesdp.inference.annotate does"
+            )
+        return self._release
+
+    def answers(self, queries: list[Query], level: float) -> list[tuple[str, Answers, bool]]:
+        """Answers about the counts: title, numbers, whether the answers have names in place of labels."""
+        release = self.release
+        cells = None
+        if "fiber" in self.tree.children:
+            own = self.tree["fiber"].to_dataset()["determined"].transpose(*release.dims)
+            cells = own.values.astype(np.bool_)
+        draws = self.draws[self.counts]
+        return [
+            (
+                self._title(query),
+                summarise(draws, query, release, level, cells),
+                query.dims == ("answer",) and not _sums(query),
+            )
+            for query in queries
+        ]
+
+    def _title(self, query: Query) -> str:
+        if query.is_identity:
+            return str(self.counts)
+        if _sums(query):
+            kept = query.dims
+            return f"{self.counts} by {' × '.join(kept)}" if kept else f"{self.counts}: grand total"
+        return f"{self.counts}: {described(query)}"
+
+    def variable(self, name: str, level: float) -> tuple[str, Answers, bool]:
+        """The counts, or a parameter."""
+        given: Any = name
+        if not isinstance(given, str):
+            raise TypeError(f"var must be names of variables, got {name!r}")
+        if name not in self.draws:
+            raise ValueError(
+                f"there is no variable {name!r} in the posterior; there are {shown(self.draws.data_vars, 30)}"
+            )
+        if name == self.counts:
+            return self.answers([Identity(self.release.frame)], level)[0]
+        return name, summarise_variable(self.draws[name], level), False
+
+
+def _sums(query: Query) -> bool:
+    """Whether the answers are labelled sums, and not a stack or a general matrix."""
+    return len(query.parts) == 1 and isinstance(query.parts[0], SumPart)
+
+
+def _rows(title: str, own: Answers, stacked: bool) -> pd.DataFrame:
+    """The rows of one part."""
+    ends = f"eti{100 * own.prob:.10g}"
+    if stacked:
+        [labels] = own.labels.values()  # names of the answers
+    else:
+        columns = [[f"{dim}={label}" for label in labels] for dim, labels in own.labels.items()]
+        labels = [", ".join(row) for row in zip(*columns, strict=True)]
+    if not labels:
+        labels = ["total" if title.endswith("grand total") else ""]
+    value = own.value
+    whole = np.where(np.isnan(value), 0, np.rint(value)).astype(np.int64)
+    found = {
+        "published": own.published,
+        **{f"published_{k}": values for k, values in enumerate(own.further, start=2)},
+        "mean": own.mean,
+        "sd": np.where(own.determined, np.nan, own.sd),
+        f"{ends}_lower": own.lower,
+        f"{ends}_upper": own.upper,
+        "ess_bulk": own.ess_bulk,
+        "ess_tail": own.ess_tail,
+        "rhat": own.rhat,
+        "exact": pd.arrays.IntegerArray(whole, ~own.determined),
+        "status": np.where(own.exact, "exact", np.where(own.determined, "determined", "")),
+    }
+    index = pd.MultiIndex.from_arrays([[title] * len(labels), labels], names=["part", "label"])
+    return pd.DataFrame(found, index=index)
+
+
+def _finished(table: pd.DataFrame, tree: xr.DataTree, level: float) -> pd.DataFrame:
+    """Columns in one order, and what the numbers are."""
+    further = sorted(
+        (name for name in table.columns if str(name).startswith("published_")), key=lambda name: int(name[10:])
+    )
+    rest = [name for name in table.columns if name != "published" and name not in further]
+    ordered = table[["published", *further, *rest]]
+    said = tree["diagnostics"].attrs if "diagnostics" in tree.children else {}
+    sizes = tree["posterior"].to_dataset().sizes
+    ordered.attrs = {
+        "prob": level,
+        "interval": "equal-tailed",
+        "chains": int(sizes["chain"]),
+        "draws": int(sizes["draw"]),
+        "converged": bool(said["converged"]) if "converged" in said else None,
+        "message": str(said.get("message", "convergence was not assessed")),
+    }
+    return ordered

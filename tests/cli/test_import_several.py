@@ -1,0 +1,142 @@
+"""``bayesdp import`` of several noisy files: each becomes a measurement of the right query with its own law."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesdp.measurements import Measured
+from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
+from bayesdp.queries import Identity, Margins, Totals
+from bayesdp.release import Release
+from tests.cli.conftest import NOISY
+
+CELLS = ("--law", "discrete-gaussian sigma=5")
+SUMS = ("--noisy", "sums.csv", "--law", "discrete-laplace b=2")
+
+
+@pytest.fixture
+def imported(run):
+    def call(*options: str):
+        return run("import", "noisy.csv", *options, "-o", "release.nc", "--force")
+
+    return call
+
+
+def failed(result, *words: str) -> None:
+    assert (result.status, result.out) == (2, ""), result.out
+    assert len(result.err.splitlines()) == 1, result.err
+    for word in words:
+        assert word in result.err
+
+
+def test_margins_totals_and_a_second_table(imported):
+    Path("sums.csv").write_text("county,education,total\nBeta,,31\nAlpha,,-1\nGamma,,11\n,High,20\n,Low,37\n,,55\n")
+    Path("again.csv").write_text(NOISY.replace("14", "15"))
+    result = imported(
+        *CELLS, *SUMS, "--noisy", "again.csv", "--law", "discrete-gaussian sigma=9", "--exact", "margins.csv"
+    )
+    assert result.status == 0, result.err
+    release = Release.from_netcdf("release.nc")
+    frame = release.frame
+    laplace = DiscreteLaplace(2.0)
+    cells = [[14, -2], [23, 9], [2, 6]]
+    assert release.measurements == (
+        Measured(Identity(frame), cells, DiscreteGaussian(5.0)),
+        Measured(Margins(frame, ["county"]), [-1, 31, 11], laplace),
+        Measured(Margins(frame, ["education"]), [37, 20], laplace),
+        Measured(Totals(frame), 55, laplace),
+        Measured(Identity(frame), [[15, -2], [23, 9], [2, 6]], DiscreteGaussian(9.0)),
+    )
+    assert len(release.exact) == 2
+
+
+def test_groups_of_the_table_label_other_files_too(imported):
+    Path("noisy.csv").write_text("state,county,count\nIL,Adams,14\nIL,Cook,20\nIN,Lake,-3\n")
+    Path("sums.csv").write_text("state,total\nIN,5\nIL,30\n")
+    Path("again.csv").write_text("county,state,count\nLake,IN,1\nCook,IL,2\nAdams,IL,3\n")
+    grouped = ("--group", "state=county", *CELLS, *SUMS, "--noisy", "again.csv", *CELLS)
+    result = imported(*grouped)
+    assert result.status == 0, result.err
+    frame = Release.from_netcdf("release.nc").frame
+    _, sums, again = Release.from_netcdf("release.nc").measurements
+    assert sums == Measured(Totals(frame, "state"), [30, 5], DiscreteLaplace(2.0))
+    np.testing.assert_array_equal(again.values, [3, 2, 1])
+    Path("again.csv").write_text("county,state,count\nLake,IL,1\nCook,IL,2\nAdams,IL,3\n")
+    failed(
+        imported(*grouped), "again.csv, line 2, column 'state': county=Lake has state=IN in the table, but 'IL' here"
+    )
+
+
+def test_wide_and_netcdf_tables(imported, run):
+    Path("noisy.csv").write_text("county,Low,High\nAlpha,15,1\nBeta,20,10\n")
+    Path("again.csv").write_text("county,High,Low\nBeta,11,21\nAlpha,2,16\n")
+    table = xr.DataArray(
+        [[3, 4], [5, 6]],
+        dims=("county", "education"),
+        coords={"county": ["Beta", "Alpha"], "education": ["Low", "High"]},
+        name="n",
+    )
+    table.to_netcdf("third.nc", engine="h5netcdf")
+    result = imported(
+        "--dims", "county,education", *CELLS, "--noisy", "again.csv", *CELLS, "--noisy", "third.nc", *CELLS
+    )
+    assert result.status == 0, result.err
+    _, again, third = Release.from_netcdf("release.nc").measurements
+    np.testing.assert_array_equal(again.values, [[16, 2], [21, 11]])
+    np.testing.assert_array_equal(third.values, [[5, 6], [3, 4]])
+    table.assign_coords(county=["Beta", "Omega"]).to_netcdf("third.nc", engine="h5netcdf")
+    failed(imported("--dims", "county,education", *CELLS, "--noisy", "third.nc", *CELLS), "third.nc", "'Omega'")
+
+
+def test_margins_alone_under_a_table_that_has_labels_only(imported):
+    Path("noisy.csv").write_text("county,count\nAlpha,\nBeta,\n")
+    Path("sums.csv").write_text("total\n12\n")
+    assert imported(*SUMS, "--unmeasured", "blank").status == 0
+    [only] = Release.from_netcdf("release.nc").measurements
+    assert only == Measured(Totals(only.query.frame), 12, DiscreteLaplace(2.0))
+    failed(imported(*CELLS, *SUMS, "--unmeasured", "blank"), "noisy.csv: it holds no number, so it has no law")
+
+
+def test_sums_that_were_not_published(imported):
+    Path("sums.csv").write_text("county,total\nAlpha,12\nBeta,\nGamma,3\n")
+    failed(imported(*CELLS, *SUMS), "sums.csv: no number for county=Beta.", "--unmeasured 'county=Beta' for one")
+    assert imported(*CELLS, *SUMS, "--unmeasured", "county=Beta").status == 0
+    assert Release.from_netcdf("release.nc").measurements[1].unmeasured.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("sums", "options", "words"),
+    [
+        (
+            "county,total\nAlpha,1\nBetta,2\nGamma,3\n",
+            (*CELLS, *SUMS),
+            ["sums.csv, line 3, column 'county': 'Betta' is no"],
+        ),
+        (
+            "county,total\nAlpha,1\nBeta,2\n",
+            (*CELLS, *SUMS),
+            ["sums.csv: the margin by 'county' is not complete", "Gamma"],
+        ),
+        ("region,total\nN,1\n", (*CELLS, *SUMS), ["sums.csv: the columns 'region' are neither dimensions nor"]),
+        ("total\n1.5\n", (*CELLS, *SUMS), ["sums.csv: values must be whole numbers", "total is 1.5"]),
+        ("total\n1\n", (*CELLS, "--noisy", "sums.csv"), ["sums.csv has no law: write --law after it"]),
+        ("total\n1\n", SUMS, ["noisy.csv has no law: write --law '...' before any --noisy"]),
+        ("total\n1\n", (*CELLS, *CELLS, *SUMS), ["noisy.csv has two laws", "--law belongs to the file before it"]),
+        ("total\n1\n", (*SUMS, *CELLS), ["sums.csv has two laws"]),
+        ("total\n1\n", (), ["noisy.csv has no law"]),
+        ("total\n1\n", (*CELLS, "--noisy", "none.csv", *CELLS), ["there is no file 'none.csv'"]),
+        (
+            "county,education,total\nAlpha,,1\nBeta,,1\nGamma,,1\n,Low,1\n,High,2\n",
+            (*CELLS, "--noisy", "sums.csv", "--law", "projected-gaussian sigma=3"),
+            ["sums.csv holds 2 margins", "ties the noise of answers together"],
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(sums, options, words, imported):
+    Path("sums.csv").write_text(sums)
+    failed(imported(*options), *words)
+    assert not Path("release.nc").exists()

@@ -1,0 +1,118 @@
+"""``bdp.summary``, on posteriors that were made up, so that every number is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+
+TABLE = {"county": ["Adams", "Cook", "Lake"], "state": ("county", ["IL", "IL", "IN"])}
+
+
+def release(*measured: float) -> bdp.Release:
+    cells = [bdp.Measured(bdp.Identity(TABLE), [11, 18, 5], bdp.noise.DiscreteGaussian(2.0))]
+    total = [bdp.Measured(bdp.Totals(TABLE), value, bdp.noise.DiscreteGaussian(3.0)) for value in measured]
+    return bdp.Release.from_published(TABLE, [*cells, *total], [bdp.Exact(bdp.Totals(TABLE, "state"), [30, 5])])
+
+
+@pytest.fixture
+def tree() -> xr.DataTree:
+    """Adams takes the values 0 to 19 equally often, Cook the rest of 30, Lake is always 5."""
+    adams = np.random.default_rng(5).permutation(np.tile(np.arange(20), 50)).reshape(4, 250)
+    values = np.stack([adams, 30 - adams, np.full_like(adams, 5)], axis=-1)
+    x = xr.DataArray(values, dims=("chain", "draw", "county"), coords={"county": TABLE["county"]})
+    determined = xr.DataArray([False, False, True], dims="county", coords={"county": TABLE["county"]})
+    return xr.DataTree.from_dict({
+        "/posterior": xr.Dataset({"x": x, "beta1": (("chain", "draw"), adams / 10), "effect": x / 10}),
+        "/release": release(33, 36).to_dataset(),
+        "/fiber": xr.Dataset({"determined": determined}, attrs={"variable": "x"}),
+        "/diagnostics": xr.Dataset(attrs={"converged": 1, "message": "fine"}),
+    })  # fmt: skip
+
+
+def test_counts_totals_and_parameters(tree):
+    table = bdp.summary(tree, prob=0.9)
+    assert table.columns.tolist() == [
+        "published", "published_2", "mean", "sd", "eti90_lower", "eti90_upper", "ess_bulk", "ess_tail", "rhat", "exact", "status",
+    ]  # fmt: skip
+    assert list(dict.fromkeys(table.index.get_level_values("part"))) == [
+        "x", "x by state", "x: grand total", "beta1", "effect",
+    ]  # fmt: skip
+    adams = table.loc[("x", "county=Adams")]
+    # 0 to 19, 50 times each: the 5% quantile is the first value with at least 50 of 1000 draws at or below it.
+    assert adams[["published", "mean", "eti90_lower", "eti90_upper"]].tolist() == [11.0, 9.5, 0.0, 18.0]
+    assert adams["sd"] == pytest.approx(np.sqrt((20**2 - 1) / 12))
+    assert 500 < adams["ess_bulk"] < 2000
+    assert table.loc[("beta1", ""), "mean"] == pytest.approx(0.95)
+    assert table.loc[("effect", "county=Cook"), "eti90_upper"] == pytest.approx(2.9)
+    # Two measurements of the grand total, both told.
+    assert table.loc[("x: grand total", "total"), ["published", "published_2"]].tolist() == [33.0, 36.0]
+    assert table.attrs == {
+        "prob": 0.9, "interval": "equal-tailed", "chains": 4, "draws": 250, "converged": True, "message": "fine",
+    }  # fmt: skip
+
+
+def test_exact_numbers_are_exact(tree):
+    table = bdp.summary(tree)
+    assert table["exact"].dtype == pd.Int64Dtype()
+    assert table.loc["x by state", "exact"].tolist() == [30, 5]
+    assert table.loc["x by state", "status"].tolist() == ["exact", "exact"]
+    assert table.loc[("x: grand total", "total"), "status"] == "exact"  # a sum of exact values
+    assert table.loc["x", "exact"].isna().tolist() == [True, True, False]
+    assert table.loc["x", "status"].tolist() == ["", "", "determined"]
+    shown = bdp.summary(tree, query=bdp.Totals(TABLE, "state")).to_string()
+    assert "30  exact" in shown
+    assert table.loc["x by state", ["sd", "ess_bulk", "rhat"]].isna().all(axis=None)
+    assert table.loc["beta1", "exact"].isna().all()
+
+
+def test_variables_and_queries(tree):
+    assert bdp.summary(tree, "beta1").index.tolist() == [("beta1", "")]
+    assert bdp.summary(tree, ["effect", "x"]).index.get_level_values("part").tolist() == ["effect"] * 3 + ["x"] * 3
+    stacked = bdp.summary(tree, query=bdp.Totals(TABLE, "state") + bdp.Totals(TABLE))
+    assert stacked.index.get_level_values("label").tolist() == ["state=IL", "state=IN", "total"]
+    assert stacked["exact"].tolist() == [30, 5, 35]
+    with pytest.raises(ValueError, match=r"no variable 'beta' in the posterior; there are 'x', 'beta1', 'effect'"):
+        bdp.summary(tree, "beta")
+    with pytest.raises(ValueError, match="either var"):
+        bdp.summary(tree, "x", query=bdp.Totals(TABLE))
+    with pytest.raises(ValueError, match="prob must lie strictly between 0 and 1"):
+        bdp.summary(tree, prob=95)
+    with pytest.raises(TypeError, match="posterior must be the DataTree"):
+        bdp.summary(tree["posterior"].to_dataset())
+    with pytest.raises(TypeError, match="query must be Identity"):
+        bdp.summary(tree, query="total")
+
+
+def test_a_dimension_that_is_called_answer():
+    labels = {"answer": ["yes", "no"]}
+    own = bdp.Release.from_published(
+        labels, [bdp.Measured(bdp.Identity(labels), [3, 4], bdp.noise.DiscreteGaussian(2.0))]
+    )
+    x = xr.DataArray([[[3, 4]] * 5], dims=("chain", "draw", "answer"), coords=labels)
+    tree = xr.DataTree.from_dict({"/posterior": xr.Dataset({"x": x}), "/release": own.to_dataset()})
+    assert bdp.summary(tree, "x").index.tolist() == [("x", "answer=yes"), ("x", "answer=no")]
+
+
+def test_a_posterior_without_a_release_has_variables_only(tree):
+    bare = xr.DataTree.from_dict({"/posterior": tree["posterior"].to_dataset()})
+    assert bdp.summary(bare, "beta1")["mean"].tolist() == [pytest.approx(0.95)]
+    assert bdp.summary(bare, "beta1").attrs["converged"] is None
+    with pytest.raises(ValueError, match="lacks the group 'release'"):
+        bdp.summary(bare)
+
+
+def test_all_releases_of_a_posterior_count(tree):
+    """As `bayesdp.sample` stores a model that observed two: what the second one makes exact is exact."""
+    both = tree.copy()
+    second = bdp.Release.from_published(TABLE, exact=[bdp.Exact(bdp.LinearQuery(TABLE, [[0, 0, 1]], ["Lake"]), [5])])
+    first = bdp.Release.from_published(TABLE, release().measurements)
+    both["release"] = xr.DataTree(first.to_dataset())
+    both["release_2"] = xr.DataTree(second.to_dataset())
+    table = bdp.summary(both)
+    assert table.loc[("x: 1 linear combination", "Lake"), "exact"] == 5
+    assert table.loc[("x", "county=Lake"), "status"] == "determined"
+    assert "x by state" in table.index.get_level_values("part")
