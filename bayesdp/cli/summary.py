@@ -8,8 +8,8 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command
-from bayesdp.cli.errors import NOT_CONVERGED, banner
 from bayesdp.cli.queries import FORMS
+from bayesdp.cli.verdict import status_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,10 +74,7 @@ def run(args: argparse.Namespace) -> int:
     }
     write = {"table": _table, "csv": _csv, "json": _json}[args.format]
     print(write(answers, heading, message))
-    if converged is False:
-        banner(f"NOT CONVERGED: {message}")
-        return NOT_CONVERGED
-    return 0
+    return status_of(tree)
 
 
 def _determined(tree: xr.DataTree) -> npt.NDArray[np.bool_] | None:

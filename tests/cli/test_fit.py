@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayesdp.cli.interrupt import StopOnCtrlC
+from bayesdp.inference._interrupt import StopOnCtrlC
 from bayesdp.release import Release
 
 IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "release.nc")
