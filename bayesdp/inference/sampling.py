@@ -230,6 +230,10 @@ def annotate(
     for i, rv in enumerate(counts):
         name, value = rv.name, model.rvs_to_values[rv]
         releases = by_name.get(name, [])
+        suffix = "" if i == 0 else f"_{name}"
+        _add_releases(
+            tree, releases, suffix
+        )  # before whatever takes long: an interrupt then leaves a posterior of a release
         fiber = exact_fiber(model, value)
         if (
             name in tree["posterior"].data_vars
@@ -237,11 +241,9 @@ def annotate(
             _check_members(tree, name, fiber)
         moves, stated = movement(model, value)
         fixed[name] = fiber.determined() | stated.reshape(fiber.frame.shape)
-        suffix = "" if i == 0 else f"_{name}"
         limits = _limits(fiber, releases[0].frame if releases else fiber.frame, name)
         limits.attrs |= {"connectivity": moves.claim, "proved": int(moves.proved)}
         tree[f"fiber{suffix}"] = xr.DataTree(limits)
-        _add_releases(tree, releases, suffix)
     for name, table in continuous_tables(model).items():
         suffix = "" if "fiber" not in tree.children else f"_{name}"
         fixed[name] = table.fixed
