@@ -48,18 +48,25 @@ class ProgressLines:
         self._what, self._unit = what, unit
         self._start = time.monotonic()
         self._next = _FIRST
+        self._first: tuple[float, int] | None = None
 
     def __call__(self, done: int, total: int) -> None:
         """Say how much is done, if it is time for a line."""
         passed = time.monotonic() - self._start
+        if self._first is None:
+            self._first = passed, done  # what came before, such as compiling, says nothing of the time that is left
         if passed < self._next or done >= total:
             return
         self._next = passed + min(max(passed / 2, _FIRST), _LONGEST)
-        spent, left = (timedelta(seconds=round(own)) for own in (passed, passed / done * (total - done)))
-        line = (
-            f"{self._what}: {done:,} of {total:,} {self._unit} ({done / total:.0%}), {spent} passed, about {left} left"
-        )
+        begun, already = self._first
+        line = f"{self._what}: {done:,} of {total:,} {self._unit} ({done / total:.0%}), {_span(passed)} passed"
+        if done > already:
+            line += f", about {_span((passed - begun) / (done - already) * (total - done))} left"
         print(line, file=sys.stderr, flush=True)
+
+
+def _span(seconds: float) -> timedelta:
+    return timedelta(seconds=round(seconds))
 
 
 def diagnostics_lines() -> Callable[[str, int, int], None]:

@@ -10,6 +10,7 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 
+from bayesdp.distributions.row_noise import RowSpaceNoiseRV
 from bayesdp.inference._interrupt import StopOnCtrlC
 from bayesdp.inference._plan import planned
 from bayesdp.inference._progress import ProgressLines, lines_wanted
@@ -79,4 +80,6 @@ def _has_callback(model: pm.Model, given: Mapping[str, Any]) -> bool:
     chosen = given.get("nuts_sampler")
     if chosen is not None:
         return bool(chosen == "pymc")
-    return bool(model.discrete_value_vars) or given.get("callback") is not None or find_spec("nutpie") is None
+    stepped = any(isinstance(rv.owner.op, RowSpaceNoiseRV) for rv in model.free_RVs)  # with a step method of its own
+    asked = given.get("callback") is not None or given.get("step") is not None
+    return stepped or asked or bool(model.discrete_value_vars) or find_spec("nutpie") is None

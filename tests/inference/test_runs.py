@@ -170,6 +170,15 @@ class TestProgressLines:
         assert lines[0] == "sampling: 5 of 1,000 draws (0%), 0:00:05 passed, about 0:16:35 left"
         assert 15 < len(lines) < 30  # at 5, 10, 15, 23, ... seconds, and once a minute in the end
 
+    def test_the_time_before_the_first_draw_says_nothing_of_what_is_left(self, monkeypatch, capsys):
+        self.clocked(monkeypatch, [0.0, 100.0, 151.0])
+        told = ProgressLines("sampling", "draws")
+        told(1, 1000)
+        told(2, 1000)
+        first, second = capsys.readouterr().err.splitlines()
+        assert first == "sampling: 1 of 1,000 draws (0%), 0:01:40 passed"
+        assert second == "sampling: 2 of 1,000 draws (0%), 0:02:31 passed, about 14:08:18 left"
+
     def test_a_quick_run_says_nothing(self, monkeypatch, capsys):
         self.clocked(monkeypatch, [0.0, 1.0, 2.0, 4.9])
         told = diagnostics_lines()
