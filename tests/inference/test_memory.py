@@ -46,10 +46,10 @@ def test_the_estimate_bounds_what_a_run_takes_and_not_by_far(model):
     with model:
         bdp.sample(draws=10, tune=5, **QUICK)  # compiled before the memory is looked at
         tracemalloc.start()
-        bdp.sample(draws=4000, tune=1000, **QUICK)
+        bdp.sample(draws=800, tune=200, **QUICK)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-    needed = memory_needed(model, (), {"chains": 2, "draws": 4000, "tune": 1000})
+    needed = memory_needed(model, (), {"chains": 2, "draws": 800, "tune": 200})
     assert 0.4 * needed < peak < 1.1 * needed
 
 
