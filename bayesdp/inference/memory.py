@@ -24,7 +24,8 @@ def memory_needed(model: pm.Model, args: Sequence[Any], given: Mapping[str, Any]
     """Bytes that the draws take at most while ``pm.sample`` runs and its result is made.
 
     Every draw, those of the tuning too, is held with all variables and their transforms, 8 bytes a number; at the end the
-    draws that are kept are copied twice (into arrays of all chains, and while diagnostics are computed).
+    draws that are kept are copied twice (into arrays of all chains, and while diagnostics are computed). Some 50 MB that do
+    not grow with the run are left out.
 
     Parameters
     ----------

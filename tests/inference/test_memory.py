@@ -14,23 +14,27 @@ from bayesdp.inference import memory
 from bayesdp.inference.memory import available_memory, check_memory, memory_needed
 
 CELLS = 400
-FRAME = {"cell": list(range(CELLS))}
 QUICK = {"chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
+
+
+def made(cells: int) -> pm.Model:
+    frame = {"cell": list(range(cells))}
+    published = bdp.Release.from_published(
+        frame,
+        measured=[bdp.Measured(bdp.Identity(frame), np.full(cells, 9), noise.DiscreteLaplace(b=2.0))],
+        exact=[bdp.Exact(bdp.Totals(frame), 9 * cells)],
+    )
+    with pm.Model(coords=frame) as model:
+        scale = pm.HalfNormal("scale", 5.0)
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(8.0 + scale, shape=cells), dims="cell")
+        pm.Deterministic("odd", x[::2].sum() + 0 * scale)
+        bdp.observe(published, x)
+    return model
 
 
 @pytest.fixture(scope="module")
 def model() -> pm.Model:
-    published = bdp.Release.from_published(
-        FRAME,
-        measured=[bdp.Measured(bdp.Identity(FRAME), np.full(CELLS, 9), noise.DiscreteLaplace(b=2.0))],
-        exact=[bdp.Exact(bdp.Totals(FRAME), 9 * CELLS)],
-    )
-    with pm.Model(coords=FRAME) as model:
-        scale = pm.HalfNormal("scale", 5.0)
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(8.0 + scale, shape=CELLS), dims="cell")
-        pm.Deterministic("odd", x[::2].sum() + 0 * scale)
-        bdp.observe(published, x)
-    return model
+    return made(CELLS)
 
 
 def test_the_number_is_what_it_says(model):
@@ -42,14 +46,16 @@ def test_the_number_is_what_it_says(model):
     assert memory_needed(model, (), {"chains": 1}) == 8 * (2000 * held + 2 * 1000 * kept)
 
 
-def test_the_estimate_bounds_what_a_run_takes_and_not_by_far(model):
-    with model:
+def test_the_estimate_bounds_what_a_run_takes_and_not_by_far():
+    plan = {"draws": 120, "tune": 40}
+    large = made(30_000)
+    with large:
         bdp.sample(draws=10, tune=5, **QUICK)  # compiled before the memory is looked at
         tracemalloc.start()
-        bdp.sample(draws=800, tune=200, **QUICK)
+        bdp.sample(**plan, **QUICK)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-    needed = memory_needed(model, (), {"chains": 2, "draws": 800, "tune": 200})
+    needed = memory_needed(large, (), {"chains": 2, **plan})
     assert 0.4 * needed < peak < 1.1 * needed
 
 
