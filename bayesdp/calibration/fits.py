@@ -17,7 +17,7 @@ from bayesdp.calibration.refit import Build, Refit, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.inference.sampling import annotate
-from bayesdp.storage.atomic import replacing
+from bayesdp.storage import write_draws
 
 __all__ = ["Fits", "fit_many"]
 
@@ -161,8 +161,7 @@ class _Folder(Journal):
             super().add(record)
             return
         name = f"{record['number']:06d}.nc"
-        with replacing(self.folder / name, overwrite=True) as temporary:
-            record["tree"].to_netcdf(temporary, engine="h5netcdf")
+        write_draws(record["tree"], self.folder / name, overwrite=True)
         super().add({"number": record["number"], "name": record["name"], "file": name})
         self.records[record["number"]]["tree"] = self.folder / name
 

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import bayesdp
 from bayesdp.storage import replacing
 
 __all__ = ["COLUMNS", "markdown_table", "versions", "write_table"]
@@ -21,7 +22,7 @@ COLUMNS = (
 
 def versions() -> str:
     """Versions of what the results depend on."""
-    return " ".join(f"{name} {version(name)}" for name in ("bayesdp", "pymc", "numpy"))
+    return f"bayesdp {bayesdp.__version__} pymc {version('pymc')} numpy {version('numpy')}"
 
 
 def write_table(rows: Iterable[dict[str, Any]], path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+import bayesdp
 from bayesdp import _validate
 from bayesdp.calibration.journal import Journal
 from bayesdp.calibration.progress import followed
@@ -25,7 +26,7 @@ from bayesdp.calibration.verdict import Verdict, judge
 
 __all__ = ["choose_runner", "run_numbers", "sbc", "verdict_of"]
 
-_PACKAGES = ("bayesdp", "pymc", "pytensor", "numpy", "numba")
+_PACKAGES = ("pymc", "pytensor", "numpy", "numba")
 
 
 def sbc(
@@ -131,7 +132,7 @@ def sbc(
         "what": "sbc",
         "seed": study.seed,
         "sampler": {key: _plain(value) for key, value in (SAMPLER | study.sampler).items()},
-        "versions": {name: version(name) for name in _PACKAGES},
+        "versions": {"bayesdp": bayesdp.__version__} | {name: version(name) for name in _PACKAGES},
         "identity": identity,
         "quantities": names,
     }

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import arviz as az
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp._chains import ess_bulk, ess_mean
 from bayesdp.calibration.quantities import (
     EXACT_ANSWERS,
     LOG_LIKELIHOOD,
@@ -244,7 +244,7 @@ def _thinned(label: str, draws: Floats) -> tuple[Floats, float]:
         raise ValueError(f"the quantity {label} of the posterior is not finite")
     if draws.min() == draws.max():  # determined: one value, of which independent draws cost nothing
         return draws.reshape(-1), float(draws.size)
-    ess = float(np.nanmin([az.ess(draws, method=kind) for kind in ("bulk", "mean")]))
+    ess = float(np.nanmin([ess_bulk(draws), ess_mean(draws)]))
     step = max(1, int(np.ceil(draws.size / ess)))
     kept = draws[:, ::step].reshape(-1)
     if kept.size < _FEWEST:

@@ -24,7 +24,7 @@ from published files to a report:
   bayesdp report posterior.nc -o report.html
   bayesdp test release.nc -o test.json               (a 2 x 2 table with both margins: the odds ratio)
 
-exit status: 0 done; 2 bad input, with one line that says what; 3 done, but the chains have not converged;
+exit status: 0 done; 2 bad input, with one line that says what; 3 done, but convergence is not shown;
 4 done, but the model is not calibrated; 130 interrupted, what was drawn is saved
 """
 
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0 done, 2 bad input, 3 not converged, 4 not calibrated, 130 interrupted.
+        Exit status: 0 done, 2 bad input, 3 convergence not shown, 4 not calibrated, 130 interrupted.
     """
     given = sys.argv[1:] if argv is None else list(argv)
     args = parser().parse_args(given)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, pairs
-from bayesdp.cli.errors import INTERRUPTED, NOT_CONVERGED, banner, say
+from bayesdp.cli.errors import INTERRUPTED, say
+from bayesdp.cli.verdict import status_of
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -28,7 +27,7 @@ own: a Python file (it is run!) with a function build_model(release) that return
 Several releases of one table are fitted together: all their noisy and exact parts, the noise of different releases being
 independent. Their labels must agree. A build_model of your own gets them as one release.
 
-Ctrl-C stops sampling, and what was drawn is saved.
+Ctrl-C stops sampling, and what was drawn is saved. Afterwards it skips what is computed from the draws.
 
 """
 
@@ -59,7 +58,10 @@ def add(commands: Any) -> None:
     own.add_argument("--tune", type=int, default=1000, help="draws before them, for tuning (default: 1000)")
     own.add_argument("--seed", type=int, help="seed of the sampler, to repeat a run")
     own.add_argument("--cores", type=int, help="processes (default: one a chain, as many as there are cores)")
-    own.add_argument("--quiet", action="store_true", help="no progress bar")
+    own.add_argument("--quiet", action="store_true", help="no progress bar, or lines where there is no terminal")
+    own.add_argument(
+        "--no-memory-check", action="store_true", help="go on where the draws need more memory than there is"
+    )
     add_output(own, "the posterior, a .nc file (an ArviZ DataTree)")
 
 
@@ -77,24 +79,20 @@ def run(args: argparse.Namespace) -> int:
     if args.cores is not None:
         positive_integer(args.cores, "--cores")
     model, prior = _model(read_releases(args.release), args)
-    tree, interrupted = _sampled(model, args)
+    tree = _sampled(model, args)
+    interrupted = bool(tree.attrs.get("interrupted", 0))
     tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])
     tree.attrs["prior"] = f"{prior}\n\n{tree.attrs['prior']}"
     if not interrupted:
         _add_prior_draws(tree, model, args.seed)
     _save(tree, args)
     posterior = tree["posterior"].to_dataset()
-    attrs = tree["diagnostics"].attrs
-    print(
-        f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{attrs['message']}"
-    )
+    message = tree["diagnostics"].attrs["message"]
+    print(f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{message}")
     if interrupted:
         say("interrupted: only the draws so far were saved")
         return INTERRUPTED
-    if not attrs["converged"]:
-        banner("NOT CONVERGED. Do not report these results; run longer (--draws, --tune) or look at the model.")
-        return NOT_CONVERGED
-    return 0
+    return status_of(tree, "Do not report these results; run longer (--draws, --tune) or look at the model.")
 
 
 def _model(release: Release, args: argparse.Namespace) -> tuple[pm.Model, str]:
@@ -124,44 +122,39 @@ def _own_model(path: str, release: Release) -> pm.Model:
     return model
 
 
-def _sampled(model: pm.Model, args: argparse.Namespace) -> tuple[xr.DataTree, bool]:
-    """Draw; the result, and whether Ctrl-C ended it early."""
-    from bayesdp.cli.interrupt import StopOnCtrlC
+def _sampled(model: pm.Model, args: argparse.Namespace) -> xr.DataTree:
+    """Draw; Ctrl-C ends it early, and the attribute ``interrupted`` of the result says so."""
     from bayesdp.inference import sample
+    from bayesdp.inference.memory import check_memory
 
     # PyMC's own default counts physical cores only, and runs one chain after the other on many machines.
     cores = args.cores or min(args.chains, os.cpu_count() or 1)
-    with StopOnCtrlC() as stop, model, warnings.catch_warnings():
-        # NUTS overflows on its first trial steps from a distant start, and rejects them.
-        warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
-        try:
-            tree = sample(
-                draws=args.draws,
-                tune=args.tune,
-                chains=args.chains,
-                random_seed=args.seed,
-                progressbar=not args.quiet and sys.stderr.isatty(),
-                callback=stop,
-                cores=cores,
-            )
-        except ValueError:
-            # What PyMC says when no chain got past its tuning.
-            if stop.interrupted:
-                raise KeyboardInterrupt from None
-            raise
-    return tree, stop.interrupted
+    asked = {"draws": args.draws, "tune": args.tune, "chains": args.chains, "cores": cores}
+    if not args.no_memory_check:
+        remedy = "Ask for fewer with --draws, --tune (which are held as well) and --chains; --no-memory-check goes on regardless"
+        check_memory(model, (), asked, remedy)
+    with model:
+        return sample(**asked, random_seed=args.seed, progressbar=not args.quiet, memory_check=False)
 
 
 def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None) -> None:
-    """Draws of the prior and of the noisy values that it leads one to expect, for the report's check."""
+    """Draws of the prior and of the noisy values that it leads one to expect, for the report's check.
+
+    They are an addition: whatever becomes of them, the posterior is saved.
+    """
     from bayesdp.inference import add_prior_predictive
 
-    if not add_prior_predictive(tree, model, random_seed=seed):
-        say("no draws of the prior for the report: the prior is flat, or drawing from it would take long")
+    try:
+        if not add_prior_predictive(tree, model, random_seed=seed):
+            say("no draws of the prior for the report: the prior is flat, or drawing from it would take long")
+    except KeyboardInterrupt:
+        say("interrupted: no draws of the prior for the report; those of the posterior are saved")
+    except Exception as error:  # a model of the user's own may have no way to draw
+        told = " ".join(str(error).split()) or type(error).__name__
+        say(f"no draws of the prior for the report: {told}")
 
 
 def _save(tree: xr.DataTree, args: argparse.Namespace) -> None:
-    from bayesdp.storage import replacing
+    from bayesdp.storage import write_draws
 
-    with replacing(args.output, overwrite=args.force) as temporary:
-        tree.to_netcdf(temporary, engine="h5netcdf")
+    write_draws(tree, args.output, overwrite=args.force)

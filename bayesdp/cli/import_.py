@@ -78,8 +78,8 @@ def add(commands: Any) -> None:
         "--postprocessing",
         default="none",
         metavar="WHAT",
-        help="what was done to the noisy numbers after the noise was added, such as 'clipped at zero'; anything but 'none' is refused, "
-        "with the reason",
+        help="what was done to the noisy numbers after the noise was added, such as 'clipped at zero'; anything but 'none' "
+        "is refused, with the reason",
     )
     own.add_argument(
         "--simulated",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_table_options, table_options
-from bayesdp.cli.errors import NOT_CONVERGED, banner
+from bayesdp.cli.verdict import status_of
 
 __all__ = ["add", "run"]
 
@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import probability
-    from bayesdp.cli.files import convergence, read_posterior
+    from bayesdp.cli.files import read_posterior
     from bayesdp.storage import check_output
 
     probability(args.prob, "--prob")
@@ -59,8 +59,4 @@ def run(args: argparse.Namespace) -> int:
 
     report(posterior, args.output, prob=args.prob, truth=truth, title=args.title, overwrite=args.force)
     print(f"written to {args.output}")
-    converged, message = convergence(posterior)
-    if converged is False:
-        banner(f"NOT CONVERGED: {message}")
-        return NOT_CONVERGED
-    return 0
+    return status_of(posterior)

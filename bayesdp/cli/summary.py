@@ -8,8 +8,8 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command
-from bayesdp.cli.errors import NOT_CONVERGED, banner
 from bayesdp.cli.queries import FORMS
+from bayesdp.cli.verdict import status_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,10 +86,7 @@ def run(args: argparse.Namespace) -> int:
     others = variable_names(tree, str(draws.name)) if args.format == "table" else []
     if others:
         print(f"other variables: {', '.join(others)} (--var NAME)")
-    if converged is False:
-        banner(f"NOT CONVERGED: {message}")
-        return NOT_CONVERGED
-    return 0
+    return status_of(tree)
 
 
 def _variable(tree: xr.DataTree, release: Release, asked: str | None) -> tuple[xr.DataArray, bool]:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import arviz as az
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-__all__ = ["ESS_PER_CHAIN", "RHAT_LIMIT", "diagnose"]
+from bayesdp._chains import chain_statistics
+from bayesdp.inference._verdict import ESS_PER_CHAIN, RHAT_LIMIT, Worst, rhat_limit, verdict_of
 
-RHAT_LIMIT = 1.01
-ESS_PER_CHAIN = 100
-"""Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021): R-hat at most 1.01, and 100 effective draws a chain."""
+__all__ = ["ESS_PER_CHAIN", "RHAT_LIMIT", "diagnose", "not_diagnosed"]
 
 
-def diagnose(posterior: xr.Dataset, determined: dict[str, npt.NDArray[np.bool_]]) -> xr.Dataset:
-    """Effective sample sizes and R-hat of every free quantity.
+def diagnose(
+    posterior: xr.Dataset,
+    determined: dict[str, npt.NDArray[np.bool_]],
+    told: Callable[[str, int, int], None] | None = None,
+) -> xr.Dataset:
+    """Effective sample sizes and R-hat of every free quantity, and a verdict.
 
     A constant chain looks perfect to the usual formulas (its effective sample size is the number of draws). Cells that
     the exact answers determine are therefore left out (NaN), and a free cell that never moved counts as not converged.
@@ -28,73 +31,66 @@ def diagnose(posterior: xr.Dataset, determined: dict[str, npt.NDArray[np.bool_]]
         Draws, with dimensions chain and draw.
     determined : dict
         For each table of counts, which cells have one possible value.
+    told : callable, optional
+        Called now and then with the name of a variable, how many of its quantities are done, and their number.
 
     Returns
     -------
     xarray.Dataset
-        ``{name}_ess_bulk``, ``{name}_ess_tail``, ``{name}_rhat`` with the dimensions of each variable, and the attributes
-        ``converged`` (1 or 0), ``message``, ``rhat_limit`` and ``ess_limit``.
+        ``{name}_ess_bulk``, ``{name}_ess_tail`` (5% and 95% quantiles), ``{name}_rhat`` with the dimensions of each variable,
+        and the attributes ``verdict`` (``"converged"``, ``"not judged"`` or ``"not converged"``), ``converged`` (1 or 0),
+        ``message``, ``worst_rhat`` with the ``rhat_limit`` of its variable, and ``worst_ess`` with ``ess_limit``.
+
+    Notes
+    -----
+    The limits are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021): R-hat at most 1.01, and 100 effective
+    draws a chain. In a short run of many quantities even independent draws exceed 1.01 somewhere. So the limit of R-hat
+    is the larger one of 1.01 and what independent draws of the same number exceed in one run of 100: by the F distribution
+    of the ratio of variances between and within split chains, the 1% divided equally among the variables, and then among
+    the quantities of each (and the two R-hats, of the draws and of their distances from the median) by Bonferroni's
+    inequality. With four chains of 1000 draws it is 1.01 up to a billion quantities.
+
+    *Not converged* is said of what independent draws would not show: R-hat above its limit, a free quantity that never
+    moved or is not finite, or an effective sample size below both 100 a chain and a 30th of the draws. *Not judged* is said
+    where nothing of the kind was seen, but there are fewer than 100 effective draws a chain, or fewer than two chains: that
+    is no sign of bad chains, but too little to call them good. ``converged`` is 1 for the verdict *converged* only.
     """
-    chains = posterior.sizes["chain"]
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     found: dict[str, xr.DataArray] = {}
-    worst_rhat, worst_ess, stuck, missing = 1.0, np.inf, [], False
-    for name, draws in posterior.data_vars.items():
-        free = xr.zeros_like(draws.isel(chain=0, draw=0, drop=True), dtype=bool) | True
-        if name in determined:
-            free = free & ~xr.DataArray(determined[str(name)], dims=free.dims)
-        first = draws.isel(chain=0, draw=0, drop=True)
-        constant = (draws == first).all(("chain", "draw"))
-        if bool((constant & free).any()):
-            stuck.append(str(name))
-        judged = free & ~constant
-        own: dict[str, xr.DataArray] = {}
-        with np.errstate(all="ignore"):
-            own["ess_bulk"] = _stat(az.ess, draws, judged, method="bulk")
-            own["ess_tail"] = _stat(az.ess, draws, judged, method="tail")
-            own["rhat"] = _stat(az.rhat, draws, judged) if chains > 1 else xr.full_like(own["ess_bulk"], np.nan)
-        for statistic, values in own.items():
-            found[f"{name}_{statistic}"] = values
-        if bool(judged.any()):
-            worst_ess = min(worst_ess, float(own["ess_bulk"].min()), float(own["ess_tail"].min()))
-            if chains > 1:
-                worst_rhat = max(worst_rhat, float(own["rhat"].max()))
-            missing = missing or not bool(np.isfinite(own["ess_bulk"].where(judged, 0.0)).all())
-    needed = ESS_PER_CHAIN * chains
-    good = chains > 1 and not stuck and not missing and worst_rhat <= RHAT_LIMIT and worst_ess >= needed
-    message = _words(good, stuck, chains, worst_rhat, worst_ess, needed)
+    seen: list[Worst] = []
+    judged_of = {str(name): _judged(own, determined.get(str(name))) for name, own in posterior.data_vars.items()}
+    moving = sum(bool(judged.any()) for judged, _ in judged_of.values())
+    for name, (judged, stuck) in judged_of.items():
+        values = posterior[name].transpose("chain", "draw", ...).values.reshape(chains, draws, -1)
+        which = np.flatnonzero(judged.values)
+        if len(which) < values.shape[2]:
+            values = values[..., which]
+        tell = None if told is None else lambda done, total, name=name: told(name, done, total)
+        own = chain_statistics(values, tell)
+        for statistic in ("ess_bulk", "ess_tail", "rhat"):
+            full = np.full(judged.size, np.nan)
+            full[which] = getattr(own, statistic)
+            found[f"{name}_{statistic}"] = judged.copy(data=full.reshape(judged.shape))
+        limit = rhat_limit(chains, draws, len(which), moving)
+        seen.append(Worst.of(name, own, limit, stuck=stuck))
+    return xr.Dataset(found, attrs=verdict_of(seen, chains, draws))
+
+
+def not_diagnosed(reason: str) -> xr.Dataset:
+    """What stands in the place of diagnostics that were not finished: the verdict *not judged*, and why."""
     attributes: dict[str, Any] = {
-        "converged": int(good),
-        "message": message,
-        "rhat_limit": RHAT_LIMIT,
-        "ess_limit": needed,
-        "worst_rhat": worst_rhat if chains > 1 else float("nan"),
-        "worst_ess": worst_ess if np.isfinite(worst_ess) else float("nan"),
+        "verdict": "not judged",
+        "converged": 0,
+        "message": f"Convergence was not judged: {reason}.",
     }
-    return xr.Dataset(found, attrs=attributes)
+    return xr.Dataset(attrs=attributes)
 
 
-def _stat(function: Any, draws: xr.DataArray, judged: xr.DataArray, **options: Any) -> xr.DataArray:
-    """A diagnostic of the quantities that move; NaN elsewhere."""
-    if draws.sizes["draw"] < 4:
-        return xr.full_like(judged, np.nan, dtype=np.float64)
-    # A constant column makes ArviZ warn; it is replaced by something that moves and masked afterwards.
-    ramp = xr.DataArray(np.arange(draws.sizes["draw"], dtype=np.float64), dims="draw")
-    safe = draws.astype(np.float64).where(judged, ramp)
-    return xr.DataArray(function(safe.transpose("chain", "draw", ...), **options)).where(judged)
-
-
-def _words(good: bool, stuck: list[str], chains: int, rhat: float, ess: float, needed: int) -> str:
-    if not np.isfinite(ess) and not stuck:
-        return "Nothing can move: the exact answers determine every count."
-    told = []
-    if stuck:
-        told.append(f"{', '.join(stuck)}: a quantity that could move never did")
-    if chains > 1:
-        verb = "at most" if rhat <= RHAT_LIMIT else "up to"
-        told.append(f"R-hat {verb} {rhat:.3f} (limit {RHAT_LIMIT})")
-    else:
-        told.append("R-hat needs two chains or more: run several to judge convergence")
-    if np.isfinite(ess):
-        told.append(f"smallest effective sample size {ess:.0f} (limit {needed})")
-    verdict = "Converged by the usual limits" if good else "NOT converged, as far as can be told"
-    return f"{verdict}: {'; '.join(told)}."
+def _judged(draws: xr.DataArray, determined: npt.NDArray[np.bool_] | None) -> tuple[xr.DataArray, bool]:
+    """Which quantities can move and did, and whether one that can did not."""
+    first = draws.isel(chain=0, draw=0, drop=True)
+    free = xr.ones_like(first, dtype=bool)
+    if determined is not None:
+        free = free & ~xr.DataArray(determined, dims=free.dims)
+    constant = (draws == first).all(("chain", "draw"))
+    return free & ~constant, bool((constant & free).any())

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,17 +15,22 @@ import pymc as pm
 import xarray as xr
 from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
 
+import bayesdp
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.row_noise import RowSpaceNoiseRV
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
+from bayesdp.inference._progress import diagnostics_lines
 from bayesdp.inference._relaxation import declaration
+from bayesdp.inference._running import sampled
 from bayesdp.inference.continuous import continuous_tables
-from bayesdp.inference.diagnostics import diagnose
+from bayesdp.inference.diagnostics import diagnose, not_diagnosed
+from bayesdp.inference.memory import check_memory
 from bayesdp.inference.registry import releases_of
 from bayesdp.release import Release
 from bayesdp.steps import FiberGibbs
 from bayesdp.steps.terms import exact_fiber, movement
+from bayesdp.storage import compress_draws
 
 __all__ = ["annotate", "sample"]
 
@@ -42,7 +45,10 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
     *args, **kwargs
         As for ``pm.sample``. ``random_seed`` makes a run repeatable (on one platform and start method of processes). A
         model of `ContinuousCounts` is sampled by nutpie where it is installed, unless ``nuts_sampler`` or an argument
-        that nutpie does not have is given, or a variable has a step method of its own.
+        that nutpie does not have is given, or a variable has a step method of its own. Where standard error is no terminal,
+        ``progressbar=True`` (the default) writes a line now and then instead of a bar, unless ``quiet``.
+    memory_check : bool, default True
+        Refuse before sampling what needs more memory than there is (keyword; not passed on to ``pm.sample``).
 
     Returns
     -------
@@ -52,8 +58,15 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
         ``diagnostics``. For `ContinuousCounts` also ``relaxation``: which variable holds real numbers in the place of whole
         ones (attribute ``variable``), and the error of that where it is known; ``fiber`` then has the limits of whole numbers.
 
+        Ctrl-C ends sampling after the draw that is being made, in all chains, and what was drawn is returned, with the
+        attribute ``interrupted`` of the tree. (Before the first draw that is kept, and pressed twice, it is an interrupt like
+        any other.) Ctrl-C while diagnostics are computed leaves them out: the draws are returned. If anything fails after
+        sampling, the draws are in the attribute ``draws`` of the error (``sys.last_exc.draws`` in an interactive session).
+
     Raises
     ------
+    MemoryError
+        If the draws need more memory than there is; it says how much, and what to record instead.
     ValueError
         If a step method that cannot move on a fiber is forced on the counts. (Plain ``pm.sample`` obeys such a step, and
         records tables that break the exact answers; `annotate` then refuses them.)
@@ -81,16 +94,31 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
     kwargs.setdefault("compute_convergence_checks", False)
     if continuous_tables(model):
         kwargs.setdefault("nuts_sampler", _nuts_sampler(model, kwargs))
-    with warnings.catch_warnings():
-        # NUTS overflows on its first trial steps from a distant start, and rejects them.
-        warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
-        tree = pm.sample(*args, **kwargs)
-    annotated = annotate(tree, model, seed=kwargs.get("random_seed"))
+    if kwargs.pop("memory_check", True):
+        check_memory(model, args, kwargs)
+    tree, interrupted = sampled(model, args, kwargs)
+    annotated = _annotated(tree, model, kwargs)
+    if interrupted:
+        annotated.attrs["interrupted"] = 1
     if not kwargs.get("quiet", False):
         log_warnings([*warn_divergences(annotated), *warn_treedepth(annotated)])
         if not annotated["diagnostics"].attrs["converged"]:
             _log.warning(annotated["diagnostics"].attrs["message"])
     return annotated
+
+
+def _annotated(tree: xr.DataTree, model: pm.Model, given: Any) -> xr.DataTree:
+    """The annotated tree; whatever happens meanwhile, the draws are not lost."""
+    told = diagnostics_lines() if given.get("progressbar", True) and not given.get("quiet", False) else None
+    try:
+        return annotate(tree, model, seed=given.get("random_seed"), told=told)
+    except KeyboardInterrupt:
+        tree["diagnostics"] = xr.DataTree(not_diagnosed("the diagnostics were interrupted"))
+        return tree
+    except Exception as error:
+        setattr(error, "draws", tree)  # noqa: B010  # no attribute that a type checker could know
+        error.add_note("What was drawn is not lost: it is in the attribute `draws` of this error.")
+        raise
 
 
 def _nuts_sampler(model: pm.Model, given: Any) -> str:
@@ -149,7 +177,14 @@ def _limits(fiber: Fiber, frame: Frame, name: str) -> xr.Dataset:
     )
 
 
-def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: str = "") -> xr.DataTree:
+def annotate(
+    tree: xr.DataTree,
+    model: pm.Model,
+    *,
+    seed: Any = None,
+    command: str = "",
+    told: Callable[[str, int, int], None] | None = None,
+) -> xr.DataTree:
     """Add release, guarantee, fiber, relaxation, diagnostics and versions to the result of ``pm.sample``.
 
     Parameters
@@ -161,6 +196,8 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
         Seed of the sampler, for the record; the noise of a release has none here.
     command : str, optional
         The command line that made it.
+    told : callable, optional
+        For progress; see `diagnose`.
 
     Returns
     -------
@@ -173,6 +210,18 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
     ValueError
         If a draw of the counts does not agree with the exact answers.
     """
+    tree.attrs.update(
+        {
+            "bayesdp_version": bayesdp.__version__,
+            "pymc_version": pm.__version__,
+            "numpy_version": np.__version__,
+            "seed": "not recorded" if seed is None else str(seed),
+            "command": command,
+            "prior": "\n".join([model.str_repr(), *(table.prior for table in continuous_tables(model).values())]),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+    )
+    compress_draws(tree)
     fixed: dict[str, npt.NDArray[np.bool_]] = {}
     by_name: dict[str, list[Release]] = {}
     for name, release in releases_of(model):
@@ -181,15 +230,20 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
     for i, rv in enumerate(counts):
         name, value = rv.name, model.rvs_to_values[rv]
         releases = by_name.get(name, [])
+        suffix = "" if i == 0 else f"_{name}"
+        _add_releases(
+            tree, releases, suffix
+        )  # before whatever takes long: an interrupt then leaves a posterior of a release
         fiber = exact_fiber(model, value)
-        _check_members(tree, name, fiber)
+        if (
+            name in tree["posterior"].data_vars
+        ):  # with `var_names`, functions of the table may have been recorded in its place
+            _check_members(tree, name, fiber)
         moves, stated = movement(model, value)
         fixed[name] = fiber.determined() | stated.reshape(fiber.frame.shape)
-        suffix = "" if i == 0 else f"_{name}"
         limits = _limits(fiber, releases[0].frame if releases else fiber.frame, name)
         limits.attrs |= {"connectivity": moves.claim, "proved": int(moves.proved)}
         tree[f"fiber{suffix}"] = xr.DataTree(limits)
-        _add_releases(tree, releases, suffix)
     for name, table in continuous_tables(model).items():
         suffix = "" if "fiber" not in tree.children else f"_{name}"
         fixed[name] = table.fixed
@@ -198,16 +252,5 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
         tree[f"fiber{suffix}"] = xr.DataTree(limits)
         tree[f"relaxation{suffix}"] = xr.DataTree(declaration(name))
         _add_releases(tree, by_name.get(name, []), suffix)
-    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed))
-    tree.attrs.update(
-        {
-            "bayesdp_version": version("bayesdp"),
-            "pymc_version": version("pymc"),
-            "numpy_version": version("numpy"),
-            "seed": "not recorded" if seed is None else str(seed),
-            "command": command,
-            "prior": "\n".join([model.str_repr(), *(table.prior for table in continuous_tables(model).values())]),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-    )
+    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed, told))
     return tree

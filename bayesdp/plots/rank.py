@@ -11,6 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 from matplotlib.figure import Figure
 
+from bayesdp._chains import ess_bulk
 from bayesdp._validate import positive_integer
 from bayesdp.plots.fit import Fit
 from bayesdp.plots.style import WIDTH, cell_labels, percent, plain, style
@@ -29,7 +30,6 @@ def worst_mixed(fit: Fit, quantities: int) -> list[tuple[str, npt.NDArray[np.flo
     """
     coordinates = None if fit.relaxation is None else f"{fit.name}_coordinates"
     found: list[tuple[float, str, npt.NDArray[np.float64]]] = []
-    array_stats = import_module("arviz_stats.base").array_stats  # the package has no types
     for name, own in fit.tree["posterior"].to_dataset().data_vars.items():
         if own.dtype.kind not in "iuf" or name == coordinates:
             continue
@@ -39,8 +39,7 @@ def worst_mixed(fit: Fit, quantities: int) -> list[tuple[str, npt.NDArray[np.flo
         if not moves.size:
             continue
         moving = draws[..., moves].astype(np.float64)
-        with np.errstate(all="ignore"):
-            ess = np.atleast_1d(array_stats.ess(moving, chain_axis=0, draw_axis=1, method="bulk"))
+        ess = ess_bulk(moving)
         for i in np.argsort(np.nan_to_num(ess, nan=0.0), kind="stable")[:quantities]:
             label = _label(fit, str(name), own, int(moves[i]))
             found.append((float(np.nan_to_num(ess[i], nan=0.0)), label, moving[..., i]))

@@ -80,6 +80,11 @@ class Context:
         return bool(attrs["converged"]) if "converged" in attrs else None
 
     @property
+    def verdict(self) -> str:
+        """The verdict in a word or two; empty in files of before there was one."""
+        return str(self._diagnostics.get("verdict", ""))
+
+    @property
     def message(self) -> str:
         """Convergence in words."""
         return str(self._diagnostics.get("message", ""))

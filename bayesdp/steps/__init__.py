@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bayesdp.steps import fiber_gibbs, lattice_gibbs, row_gibbs
+from bayesdp.steps._stop import stop_request
 from bayesdp.steps.fiber_gibbs import FiberGibbs
 from bayesdp.steps.lattice_gibbs import LatticeNoiseGibbs
 from bayesdp.steps.row_gibbs import RowNoiseGibbs
 
-__all__ = ["FiberGibbs", "LatticeNoiseGibbs", "RowNoiseGibbs"]
+__all__ = ["FiberGibbs", "LatticeNoiseGibbs", "RowNoiseGibbs", "stop_request"]
 
 fiber_gibbs.register()
 lattice_gibbs.register()

@@ -13,6 +13,8 @@ from pymc.initial_point import PointType
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 
+from bayesdp.steps._stop import stop_request
+
 __all__ = ["KernelTable", "TableGibbs", "TableGibbsState"]
 
 type Ints = npt.NDArray[np.int64]
@@ -79,7 +81,14 @@ class TableGibbs(BlockedStep):
             table.generator[:] = state
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Take the generator of a chain; its first step will see to a feasible start."""
+        """Take the generator of a chain; its first step will see to a feasible start.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If `bayesdp.sample` was asked to stop: a chain that has not begun does not begin.
+        """
+        stop_request.obey()
         super().setup_chain(rng, tune, draws)
         self.fresh = True
 

@@ -7,6 +7,7 @@ anything is allocated, no links followed. Writing is atomic: a file is there in 
 from __future__ import annotations
 
 from bayesdp.storage.atomic import check_output, replacing, replacing_folder
+from bayesdp.storage.draws import compress_draws, write_draws
 from bayesdp.storage.folder import read_folder, write_folder
 from bayesdp.storage.hdf5 import MAX_CELLS, check_hdf5
 from bayesdp.storage.netcdf import read_netcdf, write_netcdf
@@ -17,12 +18,14 @@ __all__ = [
     "SCHEMA",
     "check_hdf5",
     "check_output",
+    "compress_draws",
     "from_dataset",
     "read_folder",
     "read_netcdf",
     "replacing",
     "replacing_folder",
     "to_dataset",
+    "write_draws",
     "write_folder",
     "write_netcdf",
 ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp._chains import chain_statistics
 from bayesdp._validate import probability
 from bayesdp.consistency import implied_answers
 from bayesdp.queries import Query
@@ -186,17 +185,8 @@ def _published(query: Query, release: Release) -> list[Floats]:
 
 def _diagnostics(chains: npt.NDArray[Any], determined: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
     """Bulk and tail ESS and split R-hat of the free answers, NaN elsewhere and where they do not exist."""
-    # Through import_module, because the package has no types and does not export the name to type checkers.
-    array_stats = import_module("arviz_stats.base").array_stats
     found = np.full((3, chains.shape[-1]), np.nan)
     free = np.flatnonzero(~determined)
-    if free.size and chains.shape[1] >= 4:
-        own = chains[..., free].astype(np.float64)
-        # A free answer that never moved has no R-hat: NaN says so, a division warning would not.
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            found[0, free] = array_stats.ess(own, chain_axis=0, draw_axis=1, method="bulk")
-            found[1, free] = array_stats.ess(own, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95))
-            if chains.shape[0] > 1:
-                found[2, free] = array_stats.rhat(own, chain_axis=0, draw_axis=1)
+    own = chain_statistics(chains[..., free])
+    found[:, free] = own.ess_bulk, own.ess_tail, own.rhat
     return found[0], found[1], found[2]

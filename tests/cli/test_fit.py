@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
 
-from bayesdp.cli.interrupt import StopOnCtrlC
+from bayesdp._chains import chain_statistics
+from bayesdp.inference._interrupt import StopOnCtrlC
 from bayesdp.release import Release
 
 IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "release.nc")
@@ -101,12 +104,66 @@ def test_a_flat_prior_has_no_draws_and_that_is_said(released):
     assert "prior" not in posterior("posterior.nc").children
 
 
-def test_chains_that_have_not_converged_give_a_banner_and_status_3(released):
+def test_chains_that_have_not_converged_give_a_banner_and_status_3(released, monkeypatch):
+    def apart(draws, told=None):
+        return chain_statistics(draws + 100 * np.arange(len(draws))[:, None, None], told)
+
+    monkeypatch.setattr("bayesdp.inference.diagnostics.chain_statistics", apart)
+    result = released("fit", "release.nc", *QUICK, "-o", "posterior.nc")
+    assert result.status == 3
+    assert "NOT CONVERGED. Do not report these results" in result.err
+    assert "NOT CONVERGED: NOT converged" in released("summary", "posterior.nc").err
+
+
+def test_a_run_too_short_to_tell_is_not_shouted_at(released):
     few = ("--chains", "2", "--draws", "20", "--tune", "1", "--seed", "1", "--cores", "1", "--quiet")
     result = released("fit", "release.nc", *few, "-o", "posterior.nc")
     assert result.status == 3
-    assert "NOT CONVERGED" in result.err
-    assert Path("posterior.nc").exists()
+    assert "Convergence is not shown: draw more (--draws)" in result.err
+    assert "Too little to judge convergence, and nothing that speaks against it" in result.out
+    summary = released("summary", "posterior.nc")
+    assert summary.status == 3
+    assert "!!" not in result.err + summary.err
+    assert "Too little to judge" in summary.err
+
+
+def test_draws_are_saved_though_the_prior_cannot_be_drawn_from(released, monkeypatch):
+    for error, words in (
+        (RuntimeError("no way to draw"), "for the report: no way to draw"),
+        (KeyboardInterrupt(), "interrupted: no draws of the prior"),
+    ):
+
+        def fails(*args, _error=error, **kwargs):
+            raise _error
+
+        monkeypatch.setattr("bayesdp.inference.add_prior_predictive", fails)
+        result = released("fit", "release.nc", *QUICK, "-o", "posterior.nc", "--force")
+        assert result.status == 0, result.err
+        assert words in result.err
+        assert posterior("posterior.nc")["posterior"]["x"].sizes["chain"] == 2
+
+
+def test_a_run_that_does_not_fit_into_memory_is_one_line(released):
+    result = released("fit", "release.nc", "--chains", "4", "--draws", str(10**10), "--tune", "1", "-o", "posterior.nc")
+    assert result.status == 2
+    assert "bayesdp fit: error: " in result.err
+    for word in ("4 chains of 10,000,000,000 draws", "GB of memory", "--draws", "--no-memory-check"):
+        assert word in result.err
+
+
+def test_draws_in_the_file_are_small_and_the_same(released):
+    many = ("--chains", "2", "--draws", "2000", "--tune", "50", "--seed", "1", "--cores", "1", "--quiet")
+    assert released("fit", "release.nc", *many, "-o", "posterior.nc").status in (0, 3)
+    with h5py.File("posterior.nc") as file:
+        for name in ("posterior/x", "prior/x", "prior_predictive/noisy"):
+            assert file[name].compression == "gzip"
+            assert file[name].shuffle
+        # 24,000 counts below 128, with all there is of 1 byte each, take less than that.
+        assert file["posterior/x"].id.get_storage_size() < 24_000
+    x = posterior("posterior.nc")["posterior"]["x"]
+    assert x.dtype == np.int64
+    x.load()
+    assert ((x.sum("education") - [16, 30, 10]) == 0).all()
 
 
 @pytest.mark.parametrize(
@@ -146,27 +203,38 @@ def test_bad_input_is_one_line_and_status_2(arguments, words, released):
     assert not Path("p.nc").exists()
 
 
-def test_ctrl_c_is_noted_and_raised_between_draws():
-    before = signal.getsignal(signal.SIGINT)  # ignored, where the tests run in the background of a shell
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C as in a terminal; it is ignored where the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_is_noted_and_raised_between_draws(ctrl_c):
     with StopOnCtrlC() as stop:
         stop()
         signal.raise_signal(signal.SIGINT)  # no exception here, in the middle of a draw
         assert stop.interrupted
-        with pytest.raises(KeyboardInterrupt):
-            stop()
+        for _ in range(2):  # in this chain, and in one that begins after it
+            with pytest.raises(KeyboardInterrupt):
+                stop()
+        assert not stop.given_up
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)  # the second time, at once
-    assert signal.getsignal(signal.SIGINT) is before
+        assert stop.given_up
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_before_the_first_draw_is_an_interrupt_like_any_other():
+def test_ctrl_c_before_the_first_draw_is_an_interrupt_like_any_other(ctrl_c):
     with StopOnCtrlC() as stop:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         assert not stop.interrupted
+        assert stop.given_up
 
 
-def test_ctrl_c_in_another_process_is_left_to_the_main_one(monkeypatch):
+def test_ctrl_c_in_another_process_is_left_to_the_main_one(monkeypatch, ctrl_c):
     with StopOnCtrlC() as stop:
         stop()
         monkeypatch.setattr(os, "getpid", lambda: -1)
@@ -174,10 +242,29 @@ def test_ctrl_c_in_another_process_is_left_to_the_main_one(monkeypatch):
         assert not stop.interrupted
 
 
-def test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn(released):
-    """As a terminal does it: the signal goes to the main process and to both chains."""
-    endless = ("--chains", "2", "--draws", "10000000", "--tune", "10", "--seed", "1", "--cores", "2", "--quiet")
-    command = [sys.executable, "-m", "bayesdp.cli", "fit", "release.nc", *endless, "-o", "posterior.nc"]
+def test_ctrl_c_that_means_something_of_the_users_own_is_left_alone(ctrl_c):
+    pressed = []
+    signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    with StopOnCtrlC() as stop:
+        stop()
+        signal.raise_signal(signal.SIGINT)
+    assert pressed == [signal.SIGINT]
+    assert not stop.interrupted
+
+
+COMMAND = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+from bayesdp.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn(released, cores):
+    """As a terminal does it: the signal goes to the main process and to the chains. With one core, later chains do not begin."""
+    endless = ("--chains", "2", "--draws", "1000000", "--tune", "10", "--seed", "1", "--cores", str(cores))
+    command = [sys.executable, "-c", COMMAND, "fit", "release.nc", *endless, "-o", "posterior.nc"]
     process = subprocess.Popen(
         command,
         stderr=subprocess.PIPE,
@@ -187,16 +274,24 @@ def test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn(released):
         env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
     )
     assert process.stderr is not None
-    while "sampling (2 chains in 2 jobs)" not in (line := process.stderr.readline()):
+    # A line of progress, as standard error is no terminal: draws are being made.
+    while "sampling: " not in (line := process.stderr.readline()):
         assert line, "it ended before it began"
-    time.sleep(1.5)  # the first draws follow in milliseconds
+    assert re.fullmatch(
+        r"sampling: [0-9,]+ of 2,000,020 draws \([0-9]+%\), 0:0[0-9:]+ passed(, about [0-9:]+ left)?", line.strip()
+    )
+    start = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
+    assert time.monotonic() - start < 30.0  # a second or two on a machine that does nothing else
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert "only the draws so far were saved" in err
-    x = posterior("posterior.nc")["posterior"]["x"]
+    tree = posterior("posterior.nc")
+    x = tree["posterior"]["x"]
     # PyMC keeps the chains that make chains times draws largest: on a busy machine that may be one.
-    assert x.sizes["chain"] in (1, 2)
-    assert 10 < x.sizes["draw"] < 10_000_000
+    assert x.sizes["chain"] in ((1, 2) if cores == 2 else (1,))
+    assert 10 < x.sizes["draw"] < 1_000_000
     assert f"{x.sizes['chain']} chains of {x.sizes['draw']} draws written" in out
+    assert tree.attrs["interrupted"] == 1
+    assert tree["diagnostics"].attrs["message"] in out

@@ -174,11 +174,19 @@ def test_without_guarantee_and_prior_says_so() -> None:
     assert "contains the confidential table" not in told
 
 
-def test_not_converged_is_a_banner() -> None:
+def test_too_little_to_judge_is_a_calm_banner_and_bad_chains_a_red_one() -> None:
     own = tree(chains=1, prior=False)
     told = page(own)
-    assert "NOT converged" in told
+    assert '<p class="banner warn"><strong>Too little to judge convergence.</strong>' in told
+    assert "NOT" not in told.replace("NOTE", "")
     assert "No rank plots" in told
+    attrs = {
+        "verdict": "not converged",
+        "converged": 0,
+        "message": "NOT converged, as far as can be told: R-hat up to 1.2.",
+    }
+    own["diagnostics"].attrs.update(attrs)
+    assert '<p class="banner bad"><strong>Convergence is NOT established.' in page(own)
     del own["diagnostics"]
     assert "Convergence was not assessed." in page(own)
 

@@ -15,7 +15,7 @@ TITLE = "Convergence"
 
 
 def banner(context: Context) -> Html | None:
-    """A red banner if the chains have not converged or nobody has looked; None if they have."""
+    """A red banner if the chains have not converged or nobody has looked, a calm one if they are too short to tell; or None."""
     if context.converged:
         return None
     if context.converged is None:
@@ -23,6 +23,9 @@ def banner(context: Context) -> Html | None:
             "Convergence was not assessed.",
             "The posterior file has no diagnostics. Do not rely on its numbers yet.",
         )
+    elif context.verdict == "not judged":
+        heading, text = "Too little to judge convergence.", f"{context.message} Draw more, in two chains or more."
+        return element("p", element("strong", heading), text, class_="banner warn")
     else:
         heading = "Convergence is NOT established. Do not report these numbers."
         text = f"{context.message} Draw more, or look at the model."

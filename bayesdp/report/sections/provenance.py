@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from importlib.metadata import version
 
+import bayesdp
 from bayesdp.report.context import Context
 from bayesdp.report.html import Html, element, paragraph
 from bayesdp.report.tables import facts
@@ -29,7 +30,7 @@ def write(context: Context) -> Html:
         ("Report written", datetime.now(UTC).isoformat(timespec="seconds")),
         (
             "with",
-            f"bayesdp {version('bayesdp')}, ArviZ {version('arviz')}, Matplotlib {version('matplotlib')}",
+            f"bayesdp {bayesdp.__version__}, ArviZ {version('arviz')}, Matplotlib {version('matplotlib')}",
         ),
     ]
     note = paragraph(

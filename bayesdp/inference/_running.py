@@ -1,0 +1,85 @@
+"""``pm.sample``, with progress in lines where there is no terminal, and Ctrl-C that keeps what was drawn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import pymc as pm
+import xarray as xr
+
+from bayesdp.distributions.row_noise import RowSpaceNoiseRV
+from bayesdp.inference._interrupt import StopOnCtrlC
+from bayesdp.inference._plan import planned
+from bayesdp.inference._progress import ProgressLines, lines_wanted
+
+__all__ = ["sampled"]
+
+
+def sampled(model: pm.Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[xr.DataTree, bool]:
+    """The result of ``pm.sample``, and whether Ctrl-C ended it early.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    args, kwargs
+        As for ``pm.sample``.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C was pressed before a chain had draws to keep, or twice.
+    """
+    given = dict(kwargs)
+    with warnings.catch_warnings():
+        # NUTS overflows on its first trial steps from a distant start, and rejects them.
+        warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
+        if not _has_callback(model, given):
+            # nutpie calls nobody, and keeps what it has at Ctrl-C by itself.
+            return pm.sample(*args, **given), False
+        with StopOnCtrlC() as stop:
+            given["callback"] = _Callback(stop, model, args, given)
+            if lines_wanted(given):
+                given["progressbar"] = False
+            try:
+                tree = pm.sample(*args, **given)
+            except ValueError:
+                # What PyMC says when no chain got past its tuning.
+                if stop.interrupted or stop.given_up:
+                    raise KeyboardInterrupt from None
+                raise
+            if stop.given_up:
+                raise KeyboardInterrupt
+            return tree, stop.interrupted
+
+
+class _Callback:
+    """After each draw: the user's own callback, a line of progress, and the end if Ctrl-C was pressed."""
+
+    def __init__(self, stop: StopOnCtrlC, model: pm.Model, args: Sequence[Any], given: Mapping[str, Any]) -> None:
+        chains, draws, tune = planned(args, given)
+        self._total = chains * (draws + tune)
+        self._done = 0
+        self._own = given.get("callback")
+        self._lines = ProgressLines("sampling", "draws") if lines_wanted(given) else None
+        self._stop = stop
+
+    def __call__(self, trace: Any = None, draw: Any = None) -> None:
+        self._done += 1
+        if self._own is not None:
+            self._own(trace=trace, draw=draw)
+        if self._lines is not None:
+            self._lines(self._done, self._total)
+        self._stop(trace, draw)
+
+
+def _has_callback(model: pm.Model, given: Mapping[str, Any]) -> bool:
+    """Whether the sampler calls back after each draw: PyMC's own does; nutpie, which PyMC may choose by itself, does not."""
+    chosen = given.get("nuts_sampler")
+    if chosen is not None:
+        return bool(chosen == "pymc")
+    stepped = any(isinstance(rv.owner.op, RowSpaceNoiseRV) for rv in model.free_RVs)  # with a step method of its own
+    asked = given.get("callback") is not None or given.get("step") is not None
+    return stepped or asked or bool(model.discrete_value_vars) or find_spec("nutpie") is None

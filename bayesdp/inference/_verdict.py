@@ -1,0 +1,145 @@
+"""What diagnostics say of the chains: limits that know the length of a run, and the words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import f as f_distribution
+
+from bayesdp._chains import FEWEST_DRAWS, ChainStatistics
+
+__all__ = ["ESS_PER_CHAIN", "FALSE_ALARMS", "RHAT_LIMIT", "Worst", "rhat_limit", "verdict_of"]
+
+RHAT_LIMIT = 1.01
+ESS_PER_CHAIN = 100
+"""Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021): R-hat at most 1.01, and 100 effective draws a chain."""
+
+FALSE_ALARMS = 0.01
+"""Share of runs of independent draws of which an R-hat exceeds its limit, where that is not 1.01."""
+
+_SLOW = 30
+"""Of 100,000 quantities of independent draws none had an effective sample size below one in so many of its draws."""
+
+
+def rhat_limit(chains: int, draws: int, quantities: int, variables: int) -> float:
+    """The largest R-hat that is no sign of bad chains; see the Notes of `bayesdp.inference.diagnose`.
+
+    Parameters
+    ----------
+    chains, draws : int
+        Chains, and draws of each.
+    quantities : int
+        Quantities of the variable.
+    variables : int
+        Variables that share the rate of false alarms.
+
+    Examples
+    --------
+    >>> rhat_limit(4, 1000, 15_000, 2), round(rhat_limit(2, 300, 15_000, 1), 3)
+    (1.01, 1.034)
+    """
+    half = draws // 2
+    if half < 2 or quantities == 0:
+        return RHAT_LIMIT
+    rate = FALSE_ALARMS / (2 * quantities * max(variables, 1))
+    ratio = float(f_distribution.isf(rate, 2 * chains - 1, 2 * chains * (half - 1)))
+    return max(RHAT_LIMIT, float(np.sqrt((ratio + half - 1) / half)))
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The worst of one variable.
+
+    Attributes
+    ----------
+    name : str
+    rhat, ess : float
+        Largest and smallest; NaN and infinity where there is none.
+    limit : float
+        Of R-hat.
+    stuck, missing : bool
+        Whether a quantity that can move did not; whether one has draws that are not finite.
+    """
+
+    name: str
+    rhat: float
+    ess: float
+    limit: float
+    stuck: bool
+    missing: bool
+
+    @classmethod
+    def of(cls, name: str, own: ChainStatistics, limit: float, *, stuck: bool) -> Worst:
+        """The worst of the statistics."""
+        known = np.isfinite(own.ess_bulk)
+        smallest = np.minimum(own.ess_bulk, own.ess_tail)[known]
+        ratios = own.rhat[np.isfinite(own.rhat)]
+        return cls(
+            name,
+            rhat=float(ratios.max()) if ratios.size else float("nan"),
+            ess=float(smallest.min()) if smallest.size else float("inf"),
+            limit=limit,
+            stuck=stuck,
+            missing=not known.all(),
+        )
+
+    @property
+    def excess(self) -> float:
+        """How far R-hat is above 1, in units of what is allowed; 0 where there is none."""
+        return (self.rhat - 1.0) / (self.limit - 1.0) if np.isfinite(self.rhat) else 0.0
+
+
+def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]:
+    """Verdict, message and the numbers behind them, as attributes."""
+    ess = min((own.ess for own in seen), default=float("inf"))
+    widest = max(seen, key=lambda own: own.excess, default=None)
+    rhat = widest.rhat if widest is not None and chains > 1 else float("nan")
+    limit = widest.limit if widest is not None else RHAT_LIMIT
+    wanted = ESS_PER_CHAIN * chains
+    short = draws < FEWEST_DRAWS
+    stuck = [own.name for own in seen if own.stuck]
+    missing = [own.name for own in seen if own.missing and not short]
+    nothing = not np.isfinite(ess) and not (stuck or missing or short)
+    bad = bool(stuck or missing) or rhat > limit or ess < min(wanted, chains * draws / _SLOW)
+    enough = nothing or (ess >= wanted and not short)
+    verdict = "not converged" if bad else "converged" if enough and chains > 1 else "not judged"
+    told = [f"{', '.join(stuck)}: a quantity that could move never did"] if stuck else []
+    if missing:
+        told.append(f"{', '.join(missing)}: draws that are not finite")
+    if short:
+        told.append(f"{draws} draws a chain, of which {FEWEST_DRAWS} are the fewest that say anything")
+    told += _rhat_words(rhat, limit, chains)
+    if np.isfinite(ess):
+        told.append(f"smallest effective sample size {ess:.0f} (limit {wanted})")
+    beginning = {
+        "converged": "Converged by the usual limits",
+        "not judged": "Too little to judge convergence, and nothing that speaks against it",
+        "not converged": "NOT converged, as far as can be told",
+    }[verdict]
+    message = f"{beginning}: {'; '.join(told)}."
+    if nothing and verdict != "not converged":
+        message = "Nothing can move: the exact answers determine every count."
+    return {
+        "verdict": verdict,
+        "converged": int(verdict == "converged"),
+        "message": message,
+        "rhat_limit": limit,
+        "ess_limit": wanted,
+        "worst_rhat": rhat,
+        "worst_ess": ess if np.isfinite(ess) else float("nan"),
+    }
+
+
+def _rhat_words(rhat: float, limit: float, chains: int) -> list[str]:
+    if chains == 1:
+        return ["R-hat needs two chains or more: run several to judge convergence"]
+    if not np.isfinite(rhat):
+        return []
+    verb = "at most" if rhat <= limit else "up to"
+    if limit <= RHAT_LIMIT:
+        return [f"R-hat {verb} {rhat:.3f} (limit {RHAT_LIMIT})"]
+    rare = f"independent draws of this number exceed it in {FALSE_ALARMS:.0%} of runs"
+    return [f"R-hat {verb} {rhat:.3f} (limit {limit:.3f}: {rare})"]

@@ -1,0 +1,155 @@
+"""How much memory the draws of a model will need, and how much there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pymc as pm
+
+from bayesdp.inference._plan import planned
+
+__all__ = ["available_memory", "check_memory", "memory_needed"]
+
+_REMEDY = (
+    "Record less: fewer `draws`, each after more moves (`fiber_gibbs={'sweeps': 8}` for the counts, in place of thinning); "
+    "fewer of `tune`, which are held as well; or functions of the table instead of the table, each a pm.Deterministic in the "
+    "model and named in `var_names`. `memory_check=False` goes on regardless"
+)
+
+
+def memory_needed(model: pm.Model, args: Sequence[Any], given: Mapping[str, Any]) -> int:
+    """Bytes that the draws take at most while ``pm.sample`` runs and its result is made.
+
+    Every draw, those of the tuning too, is held with all variables and their transforms, 8 bytes a number; at the end the
+    draws that are kept are copied twice (into arrays of all chains, and while diagnostics are computed). Some 50 MB that do
+    not grow with the run are left out.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    args, given
+        Arguments of ``pm.sample``.
+    """
+    chains, draws, tune = planned(args, given)
+    wanted = given.get("var_names")
+    held = kept = 0
+    values = {model.rvs_to_values[rv].name for rv in model.free_RVs} - {rv.name for rv in model.free_RVs}
+    sizes = _sizes(model)
+    for name, size in sizes.items():
+        transform = name in values
+        if wanted is not None and name not in wanted:
+            continue
+        held += size
+        kept += 0 if transform else size
+    return 8 * chains * ((draws + tune) * held + 2 * draws * kept)
+
+
+def _sizes(model: pm.Model) -> dict[str, int]:
+    """Numbers in one draw of each variable that PyMC records."""
+    sizes = {name: value.size for name, value in model.initial_point().items()}
+    unknown = []
+    for variable in model.unobserved_value_vars:
+        if variable.name in sizes:
+            continue
+        if all(length is not None for length in variable.type.shape):
+            sizes[variable.name] = prod(variable.type.shape)
+        else:
+            unknown.append(variable)
+    if unknown:
+        shapes = model.compile_fn([own.shape for own in unknown], inputs=model.value_vars, on_unused_input="ignore")
+        for own, shape in zip(unknown, shapes(model.initial_point()), strict=True):
+            sizes[own.name] = prod(int(length) for length in shape)
+    return sizes
+
+
+def check_memory(model: pm.Model, args: Sequence[Any], given: Mapping[str, Any], remedy: str = _REMEDY) -> None:
+    """Refuse a run whose draws do not fit.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    args, given
+        Arguments of ``pm.sample``. Draws that go to a `trace` of the user's own, which may be on disk, are not counted.
+    remedy : str
+        What to do instead, in the words of whoever asks.
+
+    Raises
+    ------
+    MemoryError
+        If the draws need more memory than is available to the process. Nothing is said where that is not known.
+    """
+    free = available_memory()
+    if free is None or given.get("trace") is not None:
+        return
+    needed = memory_needed(model, args, given)
+    if needed > free:
+        chains, draws, tune = planned(args, given)
+        raise MemoryError(
+            f"{chains} chains of {draws:,} draws (and {tune:,} before them) need about {_words(needed)} of memory, and "
+            f"{_words(free)} are available. {remedy}"
+        )
+
+
+def _words(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
+
+
+def available_memory(root: Path = Path("/")) -> int | None:
+    """Bytes that a process may still take: what the system has, or less if a control group (a container) limits it.
+
+    Parameters
+    ----------
+    root : path
+        Where ``proc`` and ``sys`` are.
+
+    Returns
+    -------
+    int or None
+        None where the system does not say (other systems than Linux).
+    """
+    found = [*_of_system(root), *_of_groups(root)]
+    return max(0, min(found)) if found else None
+
+
+def _of_system(root: Path) -> Iterator[int]:
+    for line in _text(root / "proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            yield int(line.split()[1]) * 1024
+
+
+def _of_groups(root: Path) -> Iterator[int]:
+    """What is left in the group of the process and in every group that it is part of, of both versions of control groups."""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            mount, limit, used, cache = root / "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            mount, limit, used = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cache = "total_inactive_file"
+        else:
+            continue
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for depth in range(len(parts) + 1):
+            group = mount.joinpath(*parts[:depth])
+            most, taken = _text(group / limit).strip(), _text(group / used).strip()
+            if most.isdigit() and taken.isdigit():  # "max": no limit
+                yield int(most) - int(taken) + _statistic(group / "memory.stat", cache)
+
+
+def _statistic(path: Path, name: str) -> int:
+    """A number of ``memory.stat``: files in memory that the system takes back when it needs room."""
+    for line in _text(path).splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return int(value)
+    return 0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,127 @@
+"""What a run will need is said before it, and is about what it takes."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import bayesdp as bdp
+from bayesdp import noise
+from bayesdp.inference import memory
+from bayesdp.inference.memory import available_memory, check_memory, memory_needed
+
+CELLS = 400
+QUICK = {"chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
+
+
+def made(cells: int) -> pm.Model:
+    frame = {"cell": list(range(cells))}
+    published = bdp.Release.from_published(
+        frame,
+        measured=[bdp.Measured(bdp.Identity(frame), np.full(cells, 9), noise.DiscreteLaplace(b=2.0))],
+        exact=[bdp.Exact(bdp.Totals(frame), 9 * cells)],
+    )
+    with pm.Model(coords=frame) as model:
+        scale = pm.HalfNormal("scale", 5.0)
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(8.0 + scale, shape=cells), dims="cell")
+        pm.Deterministic("odd", x[::2].sum() + 0 * scale)
+        bdp.observe(published, x)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model() -> pm.Model:
+    return made(CELLS)
+
+
+def test_the_number_is_what_it_says(model):
+    # The table, the scale with its logarithm, and a function of them; all draws once, those that are kept twice more.
+    held, kept = CELLS + 3, CELLS + 2
+    plan = {"chains": 3, "draws": 50, "tune": 20}
+    assert memory_needed(model, (), plan) == 8 * 3 * (70 * held + 2 * 50 * kept)
+    assert memory_needed(model, (50,), {"chains": 3, "tune": 20, "var_names": ["odd"]}) == 8 * 3 * (70 + 2 * 50)
+    assert memory_needed(model, (), {"chains": 1}) == 8 * (2000 * held + 2 * 1000 * kept)
+
+
+def test_the_estimate_bounds_what_a_run_takes_and_not_by_far():
+    plan = {"draws": 120, "tune": 40}
+    large = made(30_000)
+    with large:
+        bdp.sample(draws=10, tune=5, **QUICK)  # compiled before the memory is looked at
+        tracemalloc.start()
+        bdp.sample(**plan, **QUICK)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    needed = memory_needed(large, (), {"chains": 2, **plan})
+    assert 0.4 * needed < peak < 1.1 * needed
+
+
+def test_a_run_that_does_not_fit_is_refused_before_it_begins(model, monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 1_000_000)
+    with model:
+        with pytest.raises(MemoryError) as caught:
+            bdp.sample(draws=500, tune=100, **QUICK)
+        told = str(caught.value)
+        assert (
+            "2 chains of 500 draws (and 100 before them) need about 10.3 MB of memory, and 1.0 MB are available" in told
+        )
+        for word in ("fewer `draws`", "sweeps", "`tune`", "pm.Deterministic", "var_names", "memory_check=False"):
+            assert word in told
+        # What it names works: fewer draws with more moves each; functions of the table; going on regardless.
+        few = bdp.sample(draws=40, tune=10, fiber_gibbs={"sweeps": 8}, **QUICK)
+        assert few.posterior.sizes["draw"] == 40
+        functions = bdp.sample(draws=500, tune=100, var_names=["odd", "scale"], **QUICK)
+        assert set(functions.posterior.data_vars) == {"odd", "scale"}
+        assert {"release", "fiber", "diagnostics"} <= set(functions.children)
+        assert functions["diagnostics"]["odd_rhat"].shape == ()
+        assert bdp.sample(draws=500, tune=100, memory_check=False, **QUICK).posterior.sizes["draw"] == 500
+        check_memory(model, (), {"draws": 500, "trace": object()})  # a trace of one's own may be on disk
+
+
+def files(root, **contents):
+    for name, text in contents.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+MEMINFO = "MemTotal: 9000 kB\nMemAvailable:    4000 kB\nBuffers: 1 kB\n"
+
+
+def test_available_memory_of_a_system_without_limits(tmp_path):
+    assert available_memory(tmp_path) is None
+    assert available_memory(files(tmp_path, proc__meminfo=MEMINFO)) == 4_096_000
+
+
+@pytest.mark.parametrize("path", ["/", "/user/job"])
+def test_a_limit_of_a_control_group_of_version_2(tmp_path, path):
+    group = tmp_path / "sys/fs/cgroup" / path.strip("/")
+    group.mkdir(parents=True)
+    for name, text in {
+        "memory.max": "3000000\n",
+        "memory.current": "1000000\n",
+        "memory.stat": "anon 1\ninactive_file 500\n",
+    }.items():
+        (group / name).write_text(text)
+    files(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup=f"0::{path}\n")
+    assert available_memory(tmp_path) == 2_000_500
+    (group / "memory.max").write_text("max\n")
+    assert available_memory(tmp_path) == 4_096_000
+
+
+def test_a_limit_of_a_group_above_and_of_version_1(tmp_path):
+    group = tmp_path / "sys/fs/cgroup/memory/outer"
+    (group / "inner").mkdir(parents=True)
+    (group / "memory.limit_in_bytes").write_text("2000000\n")
+    (group / "memory.usage_in_bytes").write_text("1900000\n")
+    (group / "memory.stat").write_text("total_inactive_file 50000\n")
+    (group / "inner/memory.limit_in_bytes").write_text("9223372036854771712\n")
+    (group / "inner/memory.usage_in_bytes").write_text("5\n")
+    files(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="5:cpu,cpuacct:/x\n4:memory:/outer/inner\n0::/\n")
+    assert available_memory(tmp_path) == 150_000
+    (group / "memory.usage_in_bytes").write_text("2100000\n")
+    assert available_memory(tmp_path) == 0
