@@ -182,16 +182,17 @@ class Fiber:
         return find_point(self.system, self.moving_invariants, guide).reshape(self.frame.shape)
 
     @cached_property
-    def _bounds(self) -> tuple[Ints, Ints, bool]:
+    def _bounds(self) -> tuple[Ints, Ints, bool, bool]:
         return cell_bounds(self.system, self.moving_invariants)
 
     def bounds(self) -> tuple[Ints, Ints]:
         """The smallest and largest value of each cell over the fiber, shape ``(*table)``; -1 where unbounded.
 
         Exact for disjoint totals, two-way margins and tables of up to `bounds.EXACT_CELLS` cells; elsewhere limits that
-        every table satisfies, but that need not be attained (see `bounds_are_exact`).
+        every table satisfies, but that need not be attained (see `bounds_are_exact`). They are equal for cells that are
+        shown to be determined.
         """
-        lower, upper, _ = self._bounds
+        lower, upper, _, _ = self._bounds
         return lower.reshape(self.frame.shape), upper.reshape(self.frame.shape)
 
     @property
@@ -200,9 +201,21 @@ class Fiber:
         return self._bounds[2]
 
     def determined(self) -> npt.NDArray[np.bool_]:
-        """Which cells have one possible value only, shape ``(*table)``: nothing protects them."""
+        """Which cells have one possible value only, shape ``(*table)``: nothing protects them.
+
+        Each of them is proved to; `determined_is_complete` says whether these are all.
+        """
         lower, upper = self.bounds()
         return np.asarray(lower == upper)
+
+    @property
+    def determined_is_complete(self) -> bool:
+        """Whether every cell outside `determined` is known to have several possible values."""
+        return self._bounds[3]
+
+    def determined_names(self) -> tuple[str, ...]:
+        """Labels of the cells in `determined`."""
+        return tuple(self.frame.cell_name(int(cell)) for cell in np.flatnonzero(self.determined()))
 
     def contains(self, table: npt.ArrayLike) -> bool:
         """Whether an integer table is a member."""
