@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp.fibers.bounds import cell_bounds
-from bayesdp.fibers.feasible import find_point
+from bayesdp.fibers.feasible import find_point, is_two_way
 from bayesdp.fibers.system import System
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
@@ -128,26 +128,47 @@ class Fiber:
         """The same for tables whose cells have upper bounds besides, as under a binomial prior."""
         return self._moves(bounded=True)
 
-    def _moves(self, *, bounded: bool) -> Moves:
+    @cached_property
+    def open_moves(self) -> Moves:
+        """The same where tables of the fiber are forbidden in ways that are not known: random sums are mixed in."""
+        return self._moves(bounded=bool(np.any(self.system.upper[~self.system.fixed] < UNBOUNDED)), unknown=True)
+
+    @property
+    def connected_within_limits(self) -> bool:
+        """Whether moves are known that connect the tables of the fiber whatever further limits single cells have."""
+        moving = self.moving_invariants
+        simple = not moving.rank or moving.blocks is not None or is_two_way(moving)
+        return simple and not len(self.system.limit_names)
+
+    def _moves(self, *, bounded: bool, unknown: bool = False) -> Moves:
         system = self.system
+        limited = unknown or bool(len(system.limit_names))
         fixed = system.fixed if system.fixed.any() else None
         # Lower bounds above zero are as good as zero: subtract them. Upper bounds and bounded sums are not.
-        return moves_for(self.moving_invariants, fixed, bounded=bounded, limited_rows=bool(len(system.limit_names)))
+        return moves_for(self.moving_invariants, fixed, bounded=bounded, limited_rows=limited)
 
     def with_cells_at_most(self, upper: Ints) -> Fiber:
         """The part of the fiber whose cells are at most `upper`, shape ``(cells,)``; zeros become structural zeros."""
-        extra: dict[str, list[tuple[Query, Ints]]] = {"zero": [], "limit": []}
-        for kind, which in (("zero", upper == 0), ("limit", (upper > 0) & (upper < UNBOUNDED))):
+        return self.with_cells_between(np.zeros_like(upper), upper)
+
+    def with_cells_between(self, lower: Ints, upper: Ints) -> Fiber:
+        """The part of the fiber whose cells are between `lower` and `upper`, shape ``(cells,)`` each."""
+        extra: dict[str, list[tuple[Query, Ints]]] = {"zero": [], "least": [], "limit": []}
+        for kind, which, values in (
+            ("zero", upper == 0, upper),
+            ("least", lower > 0, lower),
+            ("limit", (upper > 0) & (upper < UNBOUNDED), upper),
+        ):
             cells = np.flatnonzero(which)
             if cells.size:
                 ones = np.ones(cells.size, dtype=np.int64)
                 rows = sp.csr_array((ones, (np.arange(cells.size), cells)), shape=(cells.size, self.frame.size))
                 names = [self.frame.cell_name(int(cell)) for cell in cells]
-                extra[kind].append((LinearQuery(self.frame, rows, names), upper[cells]))
+                extra[kind].append((LinearQuery(self.frame, rows, names), values[cells]))
         return Fiber(
             self.frame,
             (*self.equalities, *extra["zero"]),
-            self.bounds_below,
+            (*self.bounds_below, *extra["least"]),
             (*self.bounds_above, *extra["limit"]),
         )
 

@@ -27,7 +27,8 @@ from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.registry import releases_of
 from bayesdp.release import Release
 from bayesdp.steps import FiberGibbs
-from bayesdp.steps.terms import exact_fiber, movement
+from bayesdp.steps.movement import movement
+from bayesdp.steps.terms import exact_fiber
 
 __all__ = ["annotate", "sample"]
 
@@ -145,6 +146,7 @@ def _limits(fiber: Fiber, frame: Frame, name: str) -> xr.Dataset:
         attrs={
             "variable": name,
             "bounds_exact": int(fiber.bounds_are_exact),
+            "determined_complete": int(fiber.determined_is_complete),
         },
     )
 
@@ -183,8 +185,8 @@ def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None, command: s
         releases = by_name.get(name, [])
         fiber = exact_fiber(model, value)
         _check_members(tree, name, fiber)
-        moves, stated = movement(model, value)
-        fixed[name] = fiber.determined() | stated.reshape(fiber.frame.shape)
+        moves = movement(model, value)
+        fixed[name] = fiber.determined() | moves.determined.reshape(fiber.frame.shape)
         suffix = "" if i == 0 else f"_{name}"
         limits = _limits(fiber, releases[0].frame if releases else fiber.frame, name)
         limits.attrs |= {"connectivity": moves.claim, "proved": int(moves.proved)}
