@@ -131,7 +131,8 @@ class Fiber:
     @cached_property
     def open_moves(self) -> Moves:
         """The same where tables of the fiber are forbidden in ways that are not known: random sums are mixed in."""
-        return self._moves(bounded=bool(np.any(self.system.upper[~self.system.fixed] < UNBOUNDED)), unknown=True)
+        limits = bool(np.any(self.system.upper[~self.system.fixed] < UNBOUNDED))
+        return self._moves(bounded=limits or self.connected_within_limits, unknown=True)
 
     @property
     def connected_within_limits(self) -> bool:

@@ -191,7 +191,8 @@ class Guarantee:
         TypeError, ValueError
             If a key is missing, unknown, or holds something else than it should.
         """
-        told = {"determined_complete": None, **description} if isinstance(description, Mapping) else description
+        given: Any = description
+        told = {"determined_complete": None, **given} if isinstance(given, Mapping) else given
         entries = _exactly(told, [item.name for item in fields(cls)], "guarantee")
         rows = entries["pairs"]
         if not isinstance(rows, (list, tuple)):

@@ -23,7 +23,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.scalar.math import Sigmoid, Softplus
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.math import Dot, Prod, Sum
+from pytensor.tensor.math import Dot, Max, Prod, Sum
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.special import Softmax
 from pytensor.tensor.subtensor import (
@@ -107,12 +107,32 @@ class _Reader:
         elif isinstance(op, Sum | Prod):
             found = _gathered(op, self.read(inputs[0]))
         elif isinstance(op, Softmax):
-            found = _positive(self._shape(variable))
+            found = _positive(self._shape(variable)) if self._finite(inputs[0]) else None
         elif isinstance(op, Dot) or str(op) == "Matmul":
             found = _product(*(self.read(own) for own in inputs))
         else:
             found = self._carried(op, inputs)
         return _nothing(self._shape(variable)) if found is None else found
+
+    def _finite(self, variable: Any) -> bool:
+        """Whether no entry is infinite: exp(-inf) is 0, as of the logarithm of an offset that is 0."""
+        if not set(ancestors([variable])) & set(self._values):
+            return bool(np.isfinite(pytensor.function([], variable, mode="FAST_COMPILE")()).all())
+        if variable.owner is None:
+            return True
+        op, inputs = variable.owner.op, variable.owner.inputs
+        if isinstance(op, Elemwise):
+            kind = op.scalar_op
+            if isinstance(kind, ps.basic.Log | ps.basic.Reciprocal):
+                return bool(self.read(inputs[0]).positive.all()) and self._finite(inputs[0])
+            if isinstance(kind, ps.basic.TrueDiv):
+                return bool(self.read(inputs[1]).positive.all()) and all(map(self._finite, inputs))
+            if not isinstance(kind, _FINITE):
+                return False
+        elif not isinstance(op, _FINITE_SHAPES):
+            return False
+        data = [own for own in inputs if own.type.__class__.__name__ == "TensorType"]
+        return all(map(self._finite, data))
 
     def _shape(self, variable: Any) -> tuple[int, ...]:
         used = set(ancestors([variable]))
@@ -128,7 +148,7 @@ class _Reader:
             shape = np.broadcast_shapes(self._shape(inputs[0]), own.zero.shape)
             return own.broadcast(shape)
         rule = next((rule for kinds, rule in _RULES if isinstance(op, kinds)), None)
-        if rule is None:
+        if rule is None or (rule in (_positive_rule, _sigmoid) and not self._finite(inputs[0])):
             return None
         parts = [self.read(own) for own in inputs]
         shape = np.broadcast_shapes(*(part.zero.shape for part in parts))
@@ -163,6 +183,28 @@ class _Reader:
             masks.append(np.asarray(pytensor.function([], moved, mode="FAST_COMPILE")()) != 0)
         return Signs(*masks)
 
+
+_FINITE = (
+    ps.basic.Mul,
+    ps.basic.Add,
+    ps.basic.Sub,
+    ps.basic.Neg,
+    ps.basic.Exp,
+    ps.basic.Sqr,
+    ps.basic.Abs,
+    ps.basic.Cast,
+    ps.basic.Identity,
+    ps.basic.Second,
+    ps.basic.ScalarMaximum,
+    ps.basic.ScalarMinimum,
+    Sigmoid,
+    Softplus,
+)
+_FINITE_SHAPES = (
+    *(DimShuffle, Reshape, Subtensor, AdvancedSubtensor, Alloc, SpecifyShape, ViewOp, Join, MakeVector),
+    *(IncSubtensor, AdvancedIncSubtensor, Sum, Max, Dot, Softmax),
+)
+"""Operations that make finite numbers of finite numbers."""
 
 _CARRIERS: list[tuple[Any, slice]] = [
     (DimShuffle | Reshape | Subtensor | AdvancedSubtensor | Alloc | SpecifyShape | ViewOp, slice(0, 1)),

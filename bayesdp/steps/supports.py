@@ -21,6 +21,7 @@ from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.distributions.truncated import TruncatedRV
 from pytensor.graph.traversal import ancestors
 from pytensor.scalar import basic as scalar
+from pytensor.scalar.math import Sigmoid
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random import basic as laws
 
@@ -151,15 +152,15 @@ def _weighted(signs: Signs, what: str) -> Support:
 
 
 def _negative_binomial(model: pm.Model, n: Any, p: Any) -> Support:
-    """Counts are 0 if p is 1. PyMC makes p of the mean: ``p = n / (mean + n)``, which is 1 where the mean is 0."""
+    """Counts are 0 if p is 1. PyMC makes p of the mean: ``p = sigmoid(log n - log mean)``, which is 1 where the mean is 0."""
     what, many = "the mean of the negative binomial base", signs_of(model, n)
-    owner = p.owner
-    total = owner.inputs[1].owner if owner is not None and _is(owner, scalar.TrueDiv) else None
-    if total is not None and _is(total, scalar.Add) and len(total.inputs) == 2:
-        means = [own for own in total.inputs if _bare(own) is not _bare(owner.inputs[0])]
-        if len(means) == 1:
-            found = _weighted(signs_of(model, means[0]), what)
-            return found if many.positive.all() else Support(_ZERO, found.upper, _may_be(what))
+    if p.owner is not None and _is(p.owner, Sigmoid):
+        inner = p.owner.inputs[0]
+        if inner.owner is not None and _is(inner.owner, scalar.Sub):
+            logs = [_bare(own) for own in inner.owner.inputs]
+            if all(own.owner is not None and _is(own.owner, scalar.Log) for own in logs):
+                found = _weighted(signs_of(model, logs[1].owner.inputs[0]), what)
+                return found if many.positive.all() else Support(_ZERO, found.upper, _may_be(what))
     signs = signs_of(model, p)
     good = many.positive & (signs.one | (signs.positive & signs.below))
     return Support(_ZERO, np.where(signs.one, 0, UNBOUNDED), "" if good.all() else _may_be(what))
