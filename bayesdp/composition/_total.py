@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from bayesdp.composition._lengths import known_losses
 from bayesdp.composition._losses import adjacent_row, common_kind, loss_of, neighbour_loss, total
 from bayesdp.composition.nestedness import is_nested
@@ -103,13 +101,13 @@ def total_guarantee(
     caveats = [_JOINT.format(count=len(releases)), *_caveats(releases)]
     if len(samplers) > 1:
         caveats.append(f"The noise of other releases: {'; '.join(samplers[1:])}.")
-    determined = np.flatnonzero(joint.fiber.determined())
     whole = Guarantee(
         kind,
         {**rows[0].loss, "sensitivity": rows[0].size},
         rows[0].norm,
         tuple(rows),
-        determined_cells=tuple(joint.frame.cell_name(int(cell)) for cell in determined),
+        determined_cells=joint.fiber.determined_names(),
+        determined_complete=joint.fiber.determined_is_complete,
         sampler=samplers[0] if samplers else EXACT_SAMPLER,
         simulated=joint.simulated,
         caveats=tuple(dict.fromkeys(caveats)),

@@ -128,7 +128,7 @@ class Composition:
             lines.append("Smallest differences that keep all invariants: not searched for, the table is too large.")
         told = str(self.semi_adjacency)
         lines.append(told[0].upper() + told[1:])
-        least = "" if self.fiber.bounds_are_exact else "at least "
+        least = "" if self.fiber.determined_is_complete else "at least "
         determined, new = self.determined_cells, self.newly_determined_cells
         lines.append(f"Cells with one possible count: {least}{len(determined)} of {frame.size}{_named(determined)}")
         lines.append(f"  of these, determined only by the combination: {len(new)}{_named(new)}")

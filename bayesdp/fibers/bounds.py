@@ -7,6 +7,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from bayesdp.fibers.determined import determined_cells
 from bayesdp.fibers.feasible import is_two_way
 from bayesdp.fibers.system import System
 from bayesdp.invariants import Invariants
@@ -21,15 +22,23 @@ EXACT_CELLS = 150
 """Up to this many cells, limits without a closed form are found by two integer programs a cell."""
 
 
-def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, bool]:
-    """Limits of every cell over the fiber (flat arrays; -1 above where unbounded), and whether they are attained.
+def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, bool, bool]:
+    """Limits of every cell over the fiber (flat arrays; -1 above where unbounded).
 
     Propagation through single rows gives limits that hold always; they are attained for disjoint totals. Both margins
     of a two-way table: Fréchet's bounds. Other small tables: integer programs. Other large tables: what propagation
-    gives.
+    gives, and one limit for cells that are determined (see `determined_cells`).
+
+    Returns
+    -------
+    lower, upper : int64 arrays, shape (cells,)
+    exact : bool
+        Whether they are attained.
+    complete : bool
+        Whether no other cell than those with ``lower == upper`` has one possible count only.
     """
     lower, upper = propagated_bounds(system)
-    exact = False
+    exact = complete = False
     simple = not len(system.limit_names)
     if simple and invariants.blocks is not None:
         exact = True
@@ -37,9 +46,16 @@ def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, boo
         lower = np.maximum(lower, _frechet(system))
         exact = True
     elif system.frame.size <= EXACT_CELLS:
-        lower, upper = _programs(system, lower, upper)
-        exact = True
-    return lower.astype(np.int64), np.where(np.isinf(upper), -1, upper).astype(np.int64), exact
+        lower, upper, exact = _programs(system, lower, upper)
+    else:
+        determined, values, complete = determined_cells(system, lower, upper)
+        lower, upper = np.where(determined, values, lower), np.where(determined, values, upper)
+    return (
+        lower.astype(np.int64),
+        np.where(np.isinf(upper), -1, upper).astype(np.int64),
+        exact,
+        exact or complete,
+    )
 
 
 def propagated_bounds(system: System) -> tuple[Floats, Floats]:
@@ -101,14 +117,15 @@ def _frechet(system: System) -> Floats:
     return np.maximum(grid - grand, 0.0).reshape(-1)
 
 
-def _programs(system: System, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+def _programs(system: System, lower: Floats, upper: Floats) -> tuple[Floats, Floats, bool]:
+    """Limits by two integer programs a cell, and whether all of these were solved."""
     cells = system.frame.size
     rows = sp.vstack([system.matrix, system.limit_matrix], format="csr").astype(np.float64)
     low = np.concatenate([system.totals.astype(np.float64), system.limit_lower])
     high = np.concatenate([system.totals.astype(np.float64), system.limit_upper])
     constraints = [LinearConstraint(rows, low, high)] if rows.shape[0] else []
     lower, upper = lower.copy(), upper.copy()
-    box = Bounds(lower.copy(), upper.copy())
+    box, solved = Bounds(lower.copy(), upper.copy()), True
     for cell in np.flatnonzero(lower < upper):
         cost = np.zeros(cells)
         cost[cell] = 1.0
@@ -118,4 +135,5 @@ def _programs(system: System, lower: Floats, upper: Floats) -> tuple[Floats, Flo
         most = milp(-cost, integrality=np.ones(cells), bounds=box, constraints=constraints)
         if most.status == 0:
             upper[cell] = np.rint(-most.fun)
-    return lower, upper
+        solved = solved and 1 not in (least.status, most.status)  # 1: given up at a limit of the solver
+    return lower, upper, solved

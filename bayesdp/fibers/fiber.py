@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp.fibers.bounds import cell_bounds
-from bayesdp.fibers.feasible import find_point
+from bayesdp.fibers.feasible import find_point, is_two_way
 from bayesdp.fibers.system import System
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
@@ -128,26 +128,48 @@ class Fiber:
         """The same for tables whose cells have upper bounds besides, as under a binomial prior."""
         return self._moves(bounded=True)
 
-    def _moves(self, *, bounded: bool) -> Moves:
+    @cached_property
+    def open_moves(self) -> Moves:
+        """The same where tables of the fiber are forbidden in ways that are not known: random sums are mixed in."""
+        limits = bool(np.any(self.system.upper[~self.system.fixed] < UNBOUNDED))
+        return self._moves(bounded=limits or self.connected_within_limits, unknown=True)
+
+    @property
+    def connected_within_limits(self) -> bool:
+        """Whether moves are known that connect the tables of the fiber whatever further limits single cells have."""
+        moving = self.moving_invariants
+        simple = not moving.rank or moving.blocks is not None or is_two_way(moving)
+        return simple and not len(self.system.limit_names)
+
+    def _moves(self, *, bounded: bool, unknown: bool = False) -> Moves:
         system = self.system
+        limited = unknown or bool(len(system.limit_names))
         fixed = system.fixed if system.fixed.any() else None
         # Lower bounds above zero are as good as zero: subtract them. Upper bounds and bounded sums are not.
-        return moves_for(self.moving_invariants, fixed, bounded=bounded, limited_rows=bool(len(system.limit_names)))
+        return moves_for(self.moving_invariants, fixed, bounded=bounded, limited_rows=limited)
 
     def with_cells_at_most(self, upper: Ints) -> Fiber:
         """The part of the fiber whose cells are at most `upper`, shape ``(cells,)``; zeros become structural zeros."""
-        extra: dict[str, list[tuple[Query, Ints]]] = {"zero": [], "limit": []}
-        for kind, which in (("zero", upper == 0), ("limit", (upper > 0) & (upper < UNBOUNDED))):
+        return self.with_cells_between(np.zeros_like(upper), upper)
+
+    def with_cells_between(self, lower: Ints, upper: Ints) -> Fiber:
+        """The part of the fiber whose cells are between `lower` and `upper`, shape ``(cells,)`` each."""
+        extra: dict[str, list[tuple[Query, Ints]]] = {"zero": [], "least": [], "limit": []}
+        for kind, which, values in (
+            ("zero", upper == 0, upper),
+            ("least", lower > 0, lower),
+            ("limit", (upper > 0) & (upper < UNBOUNDED), upper),
+        ):
             cells = np.flatnonzero(which)
             if cells.size:
                 ones = np.ones(cells.size, dtype=np.int64)
                 rows = sp.csr_array((ones, (np.arange(cells.size), cells)), shape=(cells.size, self.frame.size))
                 names = [self.frame.cell_name(int(cell)) for cell in cells]
-                extra[kind].append((LinearQuery(self.frame, rows, names), upper[cells]))
+                extra[kind].append((LinearQuery(self.frame, rows, names), values[cells]))
         return Fiber(
             self.frame,
             (*self.equalities, *extra["zero"]),
-            self.bounds_below,
+            (*self.bounds_below, *extra["least"]),
             (*self.bounds_above, *extra["limit"]),
         )
 
@@ -183,16 +205,17 @@ class Fiber:
         return find_point(self.system, self.moving_invariants, guide).reshape(self.frame.shape)
 
     @cached_property
-    def _bounds(self) -> tuple[Ints, Ints, bool]:
+    def _bounds(self) -> tuple[Ints, Ints, bool, bool]:
         return cell_bounds(self.system, self.moving_invariants)
 
     def bounds(self) -> tuple[Ints, Ints]:
         """The smallest and largest value of each cell over the fiber, shape ``(*table)``; -1 where unbounded.
 
         Exact for disjoint totals, two-way margins and tables of up to `bounds.EXACT_CELLS` cells; elsewhere limits that
-        every table satisfies, but that need not be attained (see `bounds_are_exact`).
+        every table satisfies, but that need not be attained (see `bounds_are_exact`). They are equal for cells that are
+        shown to be determined.
         """
-        lower, upper, _ = self._bounds
+        lower, upper, _, _ = self._bounds
         return lower.reshape(self.frame.shape), upper.reshape(self.frame.shape)
 
     @property
@@ -201,9 +224,21 @@ class Fiber:
         return self._bounds[2]
 
     def determined(self) -> npt.NDArray[np.bool_]:
-        """Which cells have one possible value only, shape ``(*table)``: nothing protects them."""
+        """Which cells have one possible value only, shape ``(*table)``: nothing protects them.
+
+        Each of them is proved to; `determined_is_complete` says whether these are all.
+        """
         lower, upper = self.bounds()
         return np.asarray(lower == upper)
+
+    @property
+    def determined_is_complete(self) -> bool:
+        """Whether every cell outside `determined` is known to have several possible values."""
+        return self._bounds[3]
+
+    def determined_names(self) -> tuple[str, ...]:
+        """Labels of the cells in `determined`."""
+        return tuple(self.frame.cell_name(int(cell)) for cell in np.flatnonzero(self.determined()))
 
     def contains(self, table: npt.ArrayLike) -> bool:
         """Whether an integer table is a member."""

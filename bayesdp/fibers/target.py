@@ -102,12 +102,16 @@ class Target:
     bounded : bool
         Whether the prior bounds cells from above (weights of zero); binomial cells have bounds in any case. Markov
         bases need not connect tables with such bounds, so other moves are taken.
+    open : bool
+        Whether other parts of the posterior may forbid tables in ways that are not known: random sums of moves are mixed
+        in, so that every table can be reached from every other.
     """
 
     fiber: Fiber
     terms: tuple[NoiseTerm, ...]
     family: str
     bounded: bool = False
+    open: bool = False
 
     def __post_init__(self) -> None:
         choice(self.family, tuple(FAMILIES), "family")
@@ -116,6 +120,8 @@ class Target:
     def moves(self) -> Moves:
         """Directions for this target: upper bounds of cells need more moves to connect."""
         bounded = self.bounded or self.family == "binomial"
+        if self.open:
+            return self.fiber.open_moves
         return self.fiber.bounded_moves if bounded else self.fiber.moves
 
     @cached_property

@@ -29,7 +29,8 @@ from bayesdp.inference.memory import check_memory
 from bayesdp.inference.registry import releases_of
 from bayesdp.release import Release
 from bayesdp.steps import FiberGibbs
-from bayesdp.steps.terms import exact_fiber, movement
+from bayesdp.steps.movement import movement
+from bayesdp.steps.terms import exact_fiber
 from bayesdp.storage import compress_draws
 
 __all__ = ["annotate", "sample"]
@@ -173,6 +174,7 @@ def _limits(fiber: Fiber, frame: Frame, name: str) -> xr.Dataset:
         attrs={
             "variable": name,
             "bounds_exact": int(fiber.bounds_are_exact),
+            "determined_complete": int(fiber.determined_is_complete),
         },
     )
 
@@ -235,12 +237,11 @@ def annotate(
             tree, releases, suffix
         )  # before whatever takes long: an interrupt then leaves a posterior of a release
         fiber = exact_fiber(model, value)
-        if (
-            name in tree["posterior"].data_vars
-        ):  # with `var_names`, functions of the table may have been recorded in its place
+        # With `var_names`, functions of the table may have been recorded in its place.
+        if name in tree["posterior"].data_vars:
             _check_members(tree, name, fiber)
-        moves, stated = movement(model, value)
-        fixed[name] = fiber.determined() | stated.reshape(fiber.frame.shape)
+        moves = movement(model, value)
+        fixed[name] = fiber.determined() | moves.determined.reshape(fiber.frame.shape)
         limits = _limits(fiber, releases[0].frame if releases else fiber.frame, name)
         limits.attrs |= {"connectivity": moves.claim, "proved": int(moves.proved)}
         tree[f"fiber{suffix}"] = xr.DataTree(limits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Never
 
@@ -273,10 +273,11 @@ class FrameworkMechanism(ABC):
         exact = tuple(
             Exact(query, query.apply(counts)) for query in (Query(frame, (p,)) for p in self.invariants.query.parts)
         )
-        determined = np.flatnonzero(Fiber.of(exact, frame).determined())
-        names = tuple(frame.cell_name(int(cell)) for cell in determined)
+        fiber = Fiber.of(exact, frame)
+        stated = self._guarantee(fiber.determined_names(), simulated=rng is not None)
+        stated = replace(stated, determined_complete=fiber.determined_is_complete)
         values = xr.DataArray(answers + noise, dims=self.query.dims, coords=self.query.coords, name="noisy")
-        return ReleasedValues(values, exact, self._guarantee(names, simulated=rng is not None))
+        return ReleasedValues(values, exact, stated)
 
     def _rounded(self, noise: Floats) -> Floats:
         """Noise that keeps the invariants, moved to nearby grid points that keep them exactly."""

@@ -216,10 +216,11 @@ class Mechanism(ABC):
         noisy = self._noisy(self.asked.apply(counts), rng, method)
         parts = [Query(self.frame, (part,)) for part in self.invariants.query.parts]
         exact = (*(Exact(query, query.apply(counts)) for query in parts), *self._public())
-        determined = np.flatnonzero(Fiber.of(exact, self.frame).determined())
+        fiber = Fiber.of(exact, self.frame)
         guarantee = replace(
             self._for_one_person(self._guarantee(method) if rng is not None else self._published(method)),
-            determined_cells=tuple(self.frame.cell_name(int(cell)) for cell in determined),
+            determined_cells=fiber.determined_names(),
+            determined_complete=fiber.determined_is_complete,
             simulated=rng is not None,
         )
         return Release(

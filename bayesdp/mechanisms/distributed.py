@@ -215,13 +215,14 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
     grid = mechanism.grid if isinstance(mechanism, SubspaceMechanism) else 1.0
     parts = [Query(frame, (part,)) for part in mechanism.invariants.query.parts]
     exact = tuple(Exact(query, _exact_answers(query, noisy, grid)) for query in parts)
-    determined = np.flatnonzero(Fiber.of(exact, frame).determined())
+    fiber = Fiber.of(exact, frame)
     # Without the sentence on the system's entropy: the noise is not from there.
     stated = mechanism._for_one_person(mechanism._guarantee("auto"))
     guarantee = replace(
         stated,
         caveats=(*stated.caveats, _OUTSIDERS),
-        determined_cells=tuple(frame.cell_name(int(cell)) for cell in determined),
+        determined_cells=fiber.determined_names(),
+        determined_complete=fiber.determined_is_complete,
     )
     return Release(
         frame,

@@ -107,6 +107,9 @@ class Guarantee:
         One row for each kind of neighbouring tables that share the invariants: size of the difference, loss.
     determined_cells : tuple of str
         Labels of the cells that the invariants and ``x >= 0`` determine. They are not protected.
+    determined_complete : bool, optional
+        Whether these are all; None where that was not recorded, as in files of earlier versions. Before a release, when
+        the answers of the invariants are not known yet, no cell is listed and nothing is recorded.
     sampler : str
         `EXACT_SAMPLER`, or what `gibbs_sampler` or `hit_and_run_sampler` say. While convergence is not certified no printed loss
         stands without that remark.
@@ -146,6 +149,7 @@ class Guarantee:
     simulated: bool = False
     caveats: tuple[str, ...] = field(default=())
     person: str = ""
+    determined_complete: bool | None = None
 
     def __post_init__(self) -> None:
         _validate.choice(self.kind, tuple(KINDS), "kind")
@@ -171,6 +175,8 @@ class Guarantee:
         person: Any = self.person
         if not isinstance(person, str):
             raise TypeError(f"person must be a sentence, got {person!r}")
+        if self.determined_complete is not None:
+            _validate.boolean(self.determined_complete, "determined_complete")
 
     @property
     def certified(self) -> bool:
@@ -179,6 +185,7 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the guarantee by plain strings, numbers, lists and dictionaries (JSON)."""
+        known = {} if self.determined_complete is None else {"determined_complete": self.determined_complete}
         return {
             "kind": self.kind,
             "parameters": dict(self.parameters),
@@ -189,6 +196,7 @@ class Guarantee:
             "simulated": self.simulated,
             "caveats": list(self.caveats),
             **({"person": self.person} if self.person else {}),
+            **known,
         }
 
     @classmethod
@@ -198,16 +206,17 @@ class Guarantee:
         Parameters
         ----------
         description : mapping
-            Keys as in `to_dict`, all of them and no others; ``person`` may be missing, as in files of older versions.
+            Keys as in `to_dict`, all of them and no others; ``person`` and ``determined_complete``, which earlier versions did
+            not write, may be missing.
 
         Raises
         ------
         TypeError, ValueError
             If a key is missing, unknown, or holds something else than it should.
         """
-        if isinstance(description, Mapping):
-            description = {"person": "", **description}
-        entries = _exactly(description, [item.name for item in fields(cls)], "guarantee")
+        given: Any = description
+        told = {"person": "", "determined_complete": None, **given} if isinstance(given, Mapping) else given
+        entries = _exactly(told, [item.name for item in fields(cls)], "guarantee")
         rows = entries["pairs"]
         if not isinstance(rows, (list, tuple)):
             raise TypeError(f"pairs of a guarantee must be a list, got {rows!r}")
@@ -236,6 +245,20 @@ class Guarantee:
         )
         return [*(line + self.shown_loss(stated) for line in lines), GROWTH[self.kind]]
 
+    def _determined(self) -> str:
+        """Head the list of cells that are not protected; empty if there is nothing to say."""
+        found = len(self.determined_cells)
+        if self.determined_complete is False and found:
+            least = f"at least {found} {'cell' if found == 1 else 'cells'}"
+            return f"Not protected: the invariants determine {least}; whether others too could not be worked out:"
+        if not found:
+            unknown = (
+                "Whether the invariants determine single cells, which are not protected then, could not be worked out."
+            )
+            return unknown if self.determined_complete is False else ""
+        recorded = "" if self.determined_complete else "; whether these are all was not recorded"
+        return f"Not protected: the invariants determine these cells ({found}{recorded}):"
+
     def statements(self) -> list[tuple[str, list[str]]]:
         """Give the guarantee as sentences with the items they list, for text and HTML alike."""
         lines: list[tuple[str, list[str]]] = [(self.person, [])] if self.person else []
@@ -246,8 +269,8 @@ class Guarantee:
             rows = [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self.shown_loss(p.loss)}" for p in ordered]
             lines.append(("Loss for particular pairs:", rows))
         lines.extend((sentence, []) for sentence in self._headline())
-        if self.determined_cells:
-            heading = f"Not protected: the invariants determine these cells ({len(self.determined_cells)}):"
+        heading = self._determined()
+        if heading:
             lines.append((heading, list(self.determined_cells)))
         noise = "drawn exactly from its law" if self.certified else self.sampler
         lines.append((f"Noise: {noise}", []))

@@ -89,7 +89,7 @@ class FiberGibbs(TableGibbs):
     @property
     def connectivity(self) -> dict[str, dict[str, Any]]:
         """What is known of the moves of each variable: ``proved`` and ``claim``."""
-        return {t.name: {"proved": t.target.moves.proved, "claim": t.target.moves.claim} for t in self.tables}
+        return {t.name: {"proved": t.proved, "claim": t.claim} for t in self.tables}
 
     @property
     def _kernels(self) -> list[CountTable]:

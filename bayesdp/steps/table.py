@@ -10,10 +10,11 @@ import numpy.typing as npt
 import pymc as pm
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.fibers import Chain, Target
-from bayesdp.lattices.state import UNBOUNDED, UPPER
+from bayesdp.fibers import Chain
+from bayesdp.lattices.state import UPPER
 from bayesdp.steps._compiled import Point, compiled, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
+from bayesdp.steps.movement import kernel_target, said_of
 from bayesdp.steps.terms import Reading, read_model
 
 __all__ = ["LEAST_MOVES", "CountTable"]
@@ -59,11 +60,9 @@ class CountTable:
         point = {} if constant else model.initial_point() if initial_point is None else initial_point
         parameters = self._parameters(*[point[name] for name in self._inputs])
         zeros = np.isneginf(parameters[0])
-        fiber = reading.fiber
-        if constant and zeros.any():
-            fiber = fiber.with_cells_at_most(np.where(zeros, 0, UNBOUNDED))
         self._moving = reading.moving
-        self.target = Target(fiber, reading.terms, reading.family or "flat", bounded=bool(zeros.any()))
+        self.target = kernel_target(reading, zeros=bool(zeros.any()))
+        self.proved, self.claim = said_of(self.target, reading)
         if reading.family == "flat":
             self._check_supported()
         self.chain = Chain(self.target, rng)
@@ -73,7 +72,7 @@ class CountTable:
         self._start: Ints | None = None
         self._first_table()
         self._rest = log_density(model, reading.unknown, self.name, compile_kwargs, reading.rests)
-        self.dimension = max(fiber.invariants.dimension, 1)
+        self.dimension = max(reading.fiber.invariants.dimension, 1)
 
     def _first_table(self) -> Ints:
         """A table of the fiber, near the noisy one, that the prior allows as its parameters stand."""
@@ -84,7 +83,7 @@ class CountTable:
                 point = self.target.fiber.find_point(guide).reshape(-1)
             except ValueError as error:
                 raise ValueError(
-                    f"no table is left for {self.name}, with the zeros of its prior and the reach of bounded noise: {error}"
+                    f"no table is left for {self.name}, with the limits of its prior and the reach of bounded noise: {error}"
                 ) from error
             if np.any(point > upper):
                 try:

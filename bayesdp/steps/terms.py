@@ -11,22 +11,23 @@ import numpy.typing as npt
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.traversal import ancestors
 
 from bayesdp.distributions.answers import AnswersOp
 from bayesdp.distributions.exact_answers import ExactAnswersRV
-from bayesdp.fibers import Fiber, NoiseTerm, Target
+from bayesdp.fibers import Fiber, NoiseTerm
+from bayesdp.fibers.bounds import propagated_bounds
 from bayesdp.frames import Frame
-from bayesdp.lattices.moves import Moves
 from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.queries import Query
 from bayesdp.steps._compiled import Rest, depends
 from bayesdp.steps._graph import source, value_of
 from bayesdp.steps.noise_terms import Known, known_reach, known_term
 from bayesdp.steps.prior_family import flat_parameter, prior_family
+from bayesdp.steps.restrictions import restricting
+from bayesdp.steps.supports import support_of
 from bayesdp.steps.tulap_terms import within_reach
 
-__all__ = ["Reading", "exact_fiber", "movement", "prior_zeros", "read_model"]
+__all__ = ["Reading", "exact_fiber", "read_model"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class Reading:
     Parameters
     ----------
     fiber : Fiber
-        From the exact parts, and from noise of bounded support.
+        From the exact parts, noise of bounded support, and the limits of the base.
     terms : tuple of NoiseTerm
         Noisy parts in a form that the kernel knows; their scale is a placeholder where it is symbolic.
     family : str or None
@@ -61,6 +62,10 @@ class Reading:
         For multinomial bases, the number of trials, to be checked against the exact answers.
     trial_cells : int
         How many consecutive cells share one number of trials.
+    cells_limited : bool
+        Whether cells may have limits beside those of the fiber, which change with the parameters.
+    doubts : tuple of str
+        Why the tables that the model allows are not known to be those of the fiber; empty if they are.
     """
 
     fiber: Fiber
@@ -72,6 +77,8 @@ class Reading:
     rests: list[Rest]
     trials: Any
     trial_cells: int
+    cells_limited: bool
+    doubts: tuple[str, ...]
 
 
 def _exact_variables(model: pm.Model, x: Any) -> list[Any]:
@@ -100,19 +107,6 @@ def exact_fiber(model: pm.Model, value: Any) -> Fiber:
         for rv in exact
     ]
     return Fiber.of(parts, _frame(model, x, exact))
-
-
-def prior_zeros(model: pm.Model, value: Any) -> npt.NDArray[np.bool_]:
-    """Cells that the base says are empty whatever its parameters, shape ``(cells,)``: zero weights that are constants."""
-    base = model.values_to_rvs[value].owner.inputs[0]
-    cells = int(np.prod(base.shape.eval()))
-    prior = prior_family(base)
-    if prior is None:
-        return np.zeros(cells, dtype=np.bool_)
-    [weight] = model.replace_rvs_by_values([flat_parameter(prior[1], base)])
-    if set(ancestors([weight])) & set(model.value_vars):
-        return np.zeros(cells, dtype=np.bool_)
-    return np.asarray(np.isneginf(weight.eval()))
 
 
 def read_model(model: pm.Model, value: Any) -> Reading:
@@ -150,8 +144,11 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     symbolic = model.replace_rvs_by_values([*numbers, *([] if trials is None else [pt.as_tensor_variable(trials)])])
     reaches = [known.reach for known in found if known.reach is not None]
     reaches += [reach for rv in unknown if (reach := known_reach(model, rv, x, frame)) is not None]
+    fiber = within_reach(fiber, reaches) if reaches else fiber
+    fiber, cells_limited, doubts = _within_support(model, x, fiber, family)
+    doubts += [restricting(model, rv, x) for rv in unknown if rv is not x]
     return Reading(
-        within_reach(fiber, reaches) if reaches else fiber,
+        fiber,
         tuple(known.term for known in found),
         family,
         moving,
@@ -160,30 +157,30 @@ def read_model(model: pm.Model, value: Any) -> Reading:
         [known.rest for known in found if known.rest is not None],
         symbolic[-1] if trials is not None else None,
         frame.size if base.ndim == 1 else frame.shape[-1],
+        cells_limited,
+        tuple(doubt for doubt in doubts if doubt),
     )
 
 
-def movement(model: pm.Model, value: Any) -> tuple[Moves, npt.NDArray[np.bool_]]:
-    """The directions that the step method takes, and the cells that a statement of their own keeps where they are.
-
-    Priors and noise of bounded support have bounds beside the exact answers: moves that are proved to connect all tables
-    with the exact answers need not connect those within the bounds, and others are taken.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    value : tensor variable
-        The value variable of a `ConfidentialCounts`.
-
-    Returns
-    -------
-    Moves, bool array of shape (cells,)
-    """
-    reading = read_model(model, value)
-    zeros = prior_zeros(model, value)
-    fiber = reading.fiber.with_cells_at_most(np.where(zeros, 0, UNBOUNDED)) if zeros.any() else reading.fiber
-    target = Target(fiber, reading.terms, reading.family or "flat", bounded=bool(zeros.any()))
-    return target.moves, fiber.system.fixed
+def _within_support(model: pm.Model, x: Any, fiber: Fiber, family: str | None) -> tuple[Fiber, bool, list[str]]:
+    """The tables that the base allows, whether cells may have further limits, and what is not known of the base."""
+    try:
+        support = support_of(model, x.owner.inputs[0], propagated_bounds(fiber.system)[1])
+        lower, upper = support.lower, support.upper
+        if family is not None:
+            # The kernel keeps the number of trials by itself, and has a fast way to a first table without limits.
+            upper = np.where(upper == 0, 0, UNBOUNDED)
+        if np.any(lower > 0) or np.any(upper < UNBOUNDED):
+            fiber = fiber.with_cells_between(lower, upper)
+            fiber.system  # noqa: B018  # worked out here, so that what is wrong is said here
+    except ValueError as error:
+        raise ValueError(
+            f"no table with the exact answers has a positive prior probability under the base of {x.name}, which bounds its "
+            f"cells: {error}"
+        ) from error
+    if not support.unknown or (support.only_limits and fiber.connected_within_limits):
+        return fiber, bool(support.unknown), []
+    return fiber, False, [support.unknown]
 
 
 def _frame(model: pm.Model, x: Any, exact: Sequence[Any]) -> Frame:

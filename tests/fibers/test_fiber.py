@@ -261,3 +261,13 @@ def test_equalities_of_identity_determine_everything():
     fiber = Fiber.of([Exact(Identity(frame), [[1, 2], [3, 4]])])
     assert fiber.determined().all()
     np.testing.assert_array_equal(fiber.find_point(np.zeros((2, 2))), [[1, 2], [3, 4]])
+
+
+def test_bounded_sums_can_keep_tables_apart_and_nothing_is_proved_then():
+    frame = frame_of(3, 3)
+    diagonal = LinearQuery(frame, np.eye(3, dtype=np.int64).reshape(1, -1), ["diagonal"])
+    case = with_margins([[0, 1, 0], [0, 0, 1], [1, 0, 0]], "a", "b", more=(Exact(diagonal, [0], "<="),))
+    first, second = enumerate_fiber(case.fiber)  # two 3-cycles: no 2x2 move leads from one to the other
+    assert np.abs(first - second).sum() == 6
+    assert not case.fiber.proved
+    assert "no Markov basis is known" in case.fiber.claim

@@ -248,3 +248,12 @@ def test_determined_tables_have_no_moves():
 def test_bad_masks_are_refused(fixed, error, message):
     with pytest.raises(error, match=message):
         moves_for(one_way(3, 3), fixed)
+
+
+def test_sums_with_bounds_take_back_what_is_proved():
+    for invariants in (BLOCKS, one_way(3, 3), DECOMPOSABLE, Invariants(None, labels(3))):
+        assert moves_for(invariants).proved
+        limited = moves_for(invariants, limited_rows=True)
+        assert not limited.proved
+        assert "no Markov basis is known" in limited.claim
+        assert limited.meta[-1, 0] == SUMS

@@ -13,7 +13,7 @@ import xarray as xr
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
-from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace, Mechanism, ProjectedGaussian
+from bayesdp.mechanisms import ExtendedGaussian, LatticeGaussian, LatticeLaplace, Mechanism, ProjectedGaussian
 from bayesdp.privacy import gibbs_sampler
 from bayesdp.queries import LinearQuery, Margins, Totals
 from bayesdp.release import Release
@@ -231,3 +231,30 @@ def test_several_queries_make_one_mechanism(make_rng):
     listed = LatticeLaplace([COUNTY, Totals(TABLE)], epsilon=0.5)
     release = listed.release(TABLE, make_rng(1))
     assert [part.values.tolist() for part in release.exact] == [[16, 30, 3], 49]
+
+
+@pytest.mark.parametrize("cells", [150, 151])
+def test_determined_cells_of_larger_tables_are_listed_too(cells, make_rng):
+    frame = {"cell": list(range(cells))}
+    rows = np.zeros((3, cells), dtype=np.int64)
+    rows[0, [0, 1]] = rows[1, [0, 2]] = rows[2, [1, 2]] = 1
+    query = LinearQuery(frame, rows, ["a", "b", "c"])
+    guarantee = ExtendedGaussian(query, epsilon=1.0, delta=1e-6).release(np.arange(cells), make_rng(1)).guarantee
+    assert guarantee.determined_cells == ("cell=0", "cell=1", "cell=2")
+    assert guarantee.determined_complete is True
+    assert "these cells (3):" in str(guarantee)
+
+
+def test_a_guarantee_whose_list_may_lack_cells_says_at_least(make_rng, monkeypatch):
+    monkeypatch.setattr("bayesdp.fibers.determined.PROGRAM_CELLS", 0)
+    frame = {"cell": list(range(200))}
+    rows = np.zeros((2, 200), dtype=np.int64)
+    rows[0, :3] = 2, 2, 3  # 3 = 2a + 2b + 3c: whole numbers leave (0, 0, 1) alone, which linear programs do not see
+    rows[1, 3:5] = 1
+    query = LinearQuery(frame, rows, ["weighted", "empty"])
+    table = np.ones(200, dtype=np.int64)
+    table[[0, 1, 3, 4]] = 0
+    guarantee = ExtendedGaussian(query, epsilon=1.0, delta=1e-6).release(table, make_rng(1)).guarantee
+    assert guarantee.determined_cells == ("cell=3", "cell=4")
+    assert guarantee.determined_complete is False
+    assert "at least 2 cells" in str(guarantee)

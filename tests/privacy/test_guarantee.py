@@ -162,3 +162,24 @@ def test_rows_check_their_fields() -> None:
         PairLoss("a pair", -1.0, "l1", {"epsilon": 1.0})
     with pytest.raises(TypeError, match="relation must be a sentence"):
         PairLoss("", 1.0, "l1", {"epsilon": 1.0})
+
+
+def test_whether_all_determined_cells_are_listed_is_said() -> None:
+    listed = replace(full(), determined_complete=True)
+    assert "the invariants determine these cells (1):" in " ".join(str(listed).split())
+    open_list = " ".join(str(replace(full(), determined_complete=False)).split())
+    assert "the invariants determine at least 1 cell; whether others too could not be worked out:" in open_list
+    none = str(replace(full(), determined_cells=(), determined_complete=False))
+    assert "Whether the invariants determine single cells" in none
+    assert "determine" not in str(replace(full(), determined_cells=(), determined_complete=True))
+    for stated in (listed, replace(full(), determined_complete=False)):
+        assert Guarantee.from_dict(json.loads(json.dumps(stated.to_dict()))) == stated
+
+
+def test_files_of_earlier_versions_do_not_say_whether_the_list_is_complete() -> None:
+    assert "determined_complete" not in full().to_dict()
+    read = Guarantee.from_dict(full().to_dict())
+    assert read.determined_complete is None
+    assert "whether these are all was not recorded" in " ".join(str(read).split())
+    with pytest.raises(TypeError, match="determined_complete must be True or False"):
+        Guarantee.from_dict({**full().to_dict(), "determined_complete": 1})

@@ -104,8 +104,11 @@ def _determined(context: Context) -> Html:
     cells = [context.release.frame.cell_name(int(i)) for i in context.fit.determined.nonzero()[0]]
     stated = context.release.guarantee.determined_cells if context.release.guarantee is not None else ()
     cells += [cell for cell in stated if cell not in cells]
-    if not cells:
+    complete = context.release.fiber.determined_is_complete
+    if not cells and complete:
         return paragraph("None: every cell has more than one value that agrees with the exact statistics.")
+    if not cells:
+        return paragraph("None is known of. Whether there are any could not be worked out for this table.")
     verb = "has" if len(cells) == 1 else "have"
     warning = element(
         "p",
@@ -114,4 +117,7 @@ def _determined(context: Context) -> Html:
         "stated above.",
         class_="banner warn",
     )
-    return joined([warning, items(cells, what="determined cells")])
+    listed = [warning, items(cells, what="determined cells")]
+    return joined(
+        listed if complete else [*listed, paragraph("Whether there are others could not be worked out for this table.")]
+    )

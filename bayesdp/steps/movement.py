@@ -1,0 +1,76 @@
+"""The moves that a step method takes for a count variable, and what is known of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+
+from bayesdp.fibers import Target
+from bayesdp.steps.terms import Reading, read_model
+
+__all__ = ["Movement", "kernel_target", "movement", "said_of"]
+
+_SUMS = (
+    "basic moves are mixed with random sums of them, which reach every table that the model allows with positive "
+    "probability, but how fast is not proved"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Movement:
+    """What the moves of a count variable connect.
+
+    Parameters
+    ----------
+    proved : bool
+        Whether they are proved to connect all tables that the model allows.
+    claim : str
+        What is known, in words.
+    determined : bool array, shape (cells,)
+        Cells with one possible count, by the exact answers, the limits of the base and the reach of bounded noise.
+    """
+
+    proved: bool
+    claim: str
+    determined: npt.NDArray[np.bool_]
+
+
+def kernel_target(reading: Reading, zeros: bool = False) -> Target:
+    """The target of the kernel.
+
+    Parameters
+    ----------
+    reading : Reading
+    zeros : bool
+        Whether weights of the prior are 0 where a chain starts.
+    """
+    bounded = zeros or reading.cells_limited
+    return Target(reading.fiber, reading.terms, reading.family or "flat", bounded=bounded, open=bool(reading.doubts))
+
+
+def said_of(target: Target, reading: Reading) -> tuple[bool, str]:
+    """Whether the moves of a target are proved to connect what the model allows, and what is known in words."""
+    if reading.doubts:
+        return False, f"nothing is proved, because {'; '.join(reading.doubts)}: {_SUMS}"
+    return target.moves.proved, target.moves.claim
+
+
+def movement(model: pm.Model, value: object) -> Movement:
+    """What is known of the moves that the step method takes for a count variable.
+
+    Priors and noise of bounded support have bounds beside the exact answers: moves that are proved to connect all tables
+    with the exact answers need not connect those within the bounds, and others are taken. Where the support of a base, a
+    potential or another law is not known, nothing is proved.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    value : tensor variable
+        The value variable of a `ConfidentialCounts`.
+    """
+    reading = read_model(model, value)
+    target = kernel_target(reading)
+    return Movement(*said_of(target, reading), target.fiber.determined().reshape(-1))

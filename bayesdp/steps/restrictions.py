@@ -1,0 +1,88 @@
+"""Terms of a model beside base, noise and exact answers: whether they leave every table as possible as before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymc as pm
+from pytensor.compile import ViewOp
+from pytensor.graph.traversal import ancestors
+from pytensor.scalar import basic as scalar
+from pytensor.tensor.basic import Alloc, Join, MakeVector
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Dot, Sum
+from pytensor.tensor.random import basic as laws
+from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+
+from bayesdp.distributions.answers import AnswersOp
+from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
+from bayesdp.distributions.tulap import TulapRV
+
+__all__ = ["restricting"]
+
+_LINEAR = (
+    AnswersOp,
+    Sum,
+    Dot,
+    DimShuffle,
+    Reshape,
+    Subtensor,
+    AdvancedSubtensor,
+    Alloc,
+    Join,
+    MakeVector,
+    SpecifyShape,
+    ViewOp,
+)
+_LINEAR_SCALARS = (scalar.Add, scalar.Sub, scalar.Mul, scalar.Neg, scalar.Cast, scalar.Identity, scalar.TrueDiv)
+_WHOLE_LINE = {
+    laws.NormalRV: 0,
+    laws.LaplaceRV: 0,
+    laws.CauchyRV: 0,
+    laws.LogisticRV: 0,
+    laws.GumbelRV: 0,
+    laws.StudentTRV: 1,
+}
+"""Laws with a positive density everywhere, and which of their parameters is the location."""
+
+
+def restricting(model: pm.Model, variable: Any, x: Any) -> str:
+    """Why a term may forbid tables of the counts x; empty if it gives all of them a positive density.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    variable : tensor variable
+        A potential, or an observed or free variable whose law depends on the counts.
+    x : tensor variable
+        The counts.
+    """
+    if variable in model.potentials:
+        return f"which tables the potential {variable.name} allows is not known"
+    op, inputs = variable.owner.op, variable.owner.inputs
+    known = next((place for kind, place in _WHOLE_LINE.items() if isinstance(op, kind)), None)
+    own = type(op).__module__.startswith("bayesdp.distributions.")
+    if known is None and own and not isinstance(op, ConfidentialCountsRV | TulapRV):
+        known = 0
+    reason = f"which tables the law of {variable.name} allows is not known"
+    if known is None:
+        return reason
+    location = inputs[2 + known]
+    others = [parameter for parameter in inputs if parameter is not location]
+    return reason if x in ancestors(others) or not _linear(location, x) else ""
+
+
+def _linear(variable: Any, x: Any) -> bool:
+    """Whether a variable is finite whatever the counts: sums and multiples of them."""
+    if variable is x or x not in ancestors([variable]):
+        return True
+    op, inputs = variable.owner.op, variable.owner.inputs
+    if isinstance(op, Elemwise):
+        if not isinstance(op.scalar_op, _LINEAR_SCALARS):
+            return False
+        if isinstance(op.scalar_op, scalar.TrueDiv) and x in ancestors([inputs[1]]):
+            return False
+    elif not isinstance(op, _LINEAR):
+        return False
+    return all(_linear(own, x) for own in inputs)

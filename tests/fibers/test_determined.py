@@ -1,0 +1,224 @@
+"""Determined cells against enumeration and against two integer programs a cell; what is said to be complete is."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from bayesdp.fibers import Fiber, bounds, determined, enumerate_fiber
+from bayesdp.fibers.bounds import propagated_bounds
+from bayesdp.frames import Frame
+from bayesdp.measurements import Exact
+from bayesdp.queries import LinearQuery
+from tests.fibers.cases import frame_of, with_margins, zeros_at
+from tests.fibers.test_fiber import random_exact
+
+
+def by_programs(fiber: Fiber, asked: np.ndarray) -> np.ndarray:
+    """Which of the cells asked for are determined: their least and largest count are equal, each from an integer program."""
+    system, cells = fiber.system, fiber.frame.size
+    fixed = np.where(system.upper < 2**53, system.upper, np.inf)
+    rows = [LinearConstraint(system.matrix, system.totals, system.totals)]
+    if len(system.limit_names):
+        rows.append(LinearConstraint(system.limit_matrix, system.limit_lower, system.limit_upper))
+    found = np.zeros(cells, dtype=np.bool_)
+    for cell in np.flatnonzero(asked):
+        cost = np.eye(cells)[cell]
+        ends = []
+        for sign in (1, -1):
+            solved = milp(sign * cost, integrality=np.ones(cells), bounds=Bounds(system.lower, fixed), constraints=rows)
+            ends.append(None if solved.x is None else round(solved.x[cell]))  # None where it is unbounded
+        found[cell] = ends[0] is not None and ends[0] == ends[1]
+    return found.reshape(fiber.frame.shape)
+
+
+def triangle(cells: int) -> Fiber:
+    """Three sums of two cells each determine three cells; nothing is said of the others."""
+    frame = Frame.of({"cell": list(range(cells))})
+    rows = np.zeros((3, cells), dtype=np.int64)
+    rows[0, [0, 1]] = rows[1, [0, 2]] = rows[2, [1, 2]] = 1
+    return Fiber.of([Exact(LinearQuery(frame, rows, ["a", "b", "c"]), [3, 4, 5])], frame)
+
+
+@pytest.mark.parametrize("cells", [150, 151, 3000])
+def test_sums_that_determine_cells_in_the_middle_of_their_limits(cells):
+    fiber = triangle(cells)
+    assert np.flatnonzero(fiber.determined()).tolist() == [0, 1, 2]
+    assert fiber.bounds()[0][:3].tolist() == [1, 2, 3]
+    assert fiber.determined_is_complete
+    assert fiber.determined_names() == ("cell=0", "cell=1", "cell=2")
+
+
+def three_way(seed: int) -> Fiber:
+    table = np.random.default_rng(seed).poisson(0.12, (6, 6, 5))
+    return with_margins(table, "ab", "ac", "bc").fiber
+
+
+def structural_zeros(seed: int, size: int = 13, share: float = 0.8) -> Fiber:
+    rng = np.random.default_rng(seed)
+    zeros = rng.random((size, size)) < share
+    table = np.where(zeros, 0, rng.poisson(2.0, zeros.shape))
+    return with_margins(table, "a", "b", more=(zeros_at(frame_of(size, size), np.flatnonzero(zeros).tolist()),)).fiber
+
+
+def blocked() -> Fiber:
+    """The last seven rows have structural zeros in the first six columns, which the first six rows must then fill."""
+    table = np.random.default_rng(1).poisson(2.0, (13, 13)) + 1
+    zeros = np.zeros((13, 13), dtype=np.bool_)
+    zeros[6:, :6] = True
+    table[zeros | zeros.T] = 0
+    return with_margins(table, "a", "b", more=(zeros_at(frame_of(13, 13), np.flatnonzero(zeros).tolist()),)).fiber
+
+
+@pytest.mark.parametrize(("fiber", "missed"), [(three_way(0), 2), (blocked(), 42)], ids=["6x6x5", "13x13"])
+def test_tables_beyond_the_small_ones_against_integer_programs(fiber, missed):
+    lower, upper = propagated_bounds(fiber.system)
+    single = (lower == upper).reshape(fiber.frame.shape)
+    assert fiber.frame.size > bounds.EXACT_CELLS
+    assert fiber.determined_is_complete
+    np.testing.assert_array_equal(fiber.determined(), single | by_programs(fiber, ~single))
+    assert (fiber.determined() & ~single).sum() == missed  # what single sums do not show
+    low, high = fiber.bounds()
+    assert (low.reshape(-1) >= lower).all()
+    assert (np.where(high < 0, np.inf, high).reshape(-1) <= upper).all()
+
+
+@pytest.mark.parametrize("programs", [300, 0], ids=["with integer programs", "linear programs alone"])
+def test_random_fibers_against_enumeration(monkeypatch, programs):
+    monkeypatch.setattr(bounds, "EXACT_CELLS", 0)
+    monkeypatch.setattr(determined, "PROGRAM_CELLS", programs)
+    complete, found = 0, 0
+    for seed in range(40):
+        exact, frame = random_exact(seed)
+        fiber = Fiber.of(exact, frame)
+        tables = enumerate_fiber(fiber)
+        truth = tables.min(axis=0) == tables.max(axis=0)
+        stated = fiber.determined()
+        assert not np.any(stated & ~truth), seed  # never a cell that can move
+        np.testing.assert_array_equal(fiber.bounds()[0][stated], tables[0][stated])
+        if fiber.determined_is_complete:
+            complete += 1
+            np.testing.assert_array_equal(stated, truth)
+        found += int(stated.sum())
+    assert found > 40
+    assert complete == 40 if programs else 15 < complete < 40, complete
+
+
+def test_what_only_whole_numbers_determine_is_open_to_linear_programs():
+    # 2a + 2b + 3c = 3: a = b = 0 and c = 1 in whole numbers; a may be 3/2 in others.
+    frame = Frame.of({"cell": list(range(200))})
+    rows = np.zeros((1, 200), dtype=np.int64)
+    rows[0, :3] = 2, 2, 3
+    fiber = Fiber.of([Exact(LinearQuery(frame, rows, ["weighted"]), [3])], frame)
+    assert np.flatnonzero(fiber.determined()).tolist() == [0, 1, 2]
+    assert fiber.determined_is_complete
+
+
+def test_a_list_that_may_lack_cells_says_so(monkeypatch):
+    monkeypatch.setattr(determined, "PROGRAM_CELLS", 0)
+    frame = Frame.of({"cell": list(range(200))})
+    rows = np.zeros((1, 200), dtype=np.int64)
+    rows[0, :3] = 2, 2, 3
+    fiber = Fiber.of([Exact(LinearQuery(frame, rows, ["weighted"]), [3])], frame)
+    assert not fiber.determined().any()
+    assert not fiber.determined_is_complete
+
+
+def test_limits_of_sums_determine_cells_too(monkeypatch):
+    monkeypatch.setattr(bounds, "EXACT_CELLS", 0)
+    frame = Frame.of({"cell": list("abcd")})
+    total = Exact(LinearQuery(frame, [[1, 1, 1, 1]], ["all"]), [6])
+    least = Exact(LinearQuery(frame, [[1, 1, 0, 0], [0, 0, 1, 2]], ["ab", "cdd"]), [4, 4], ">=")
+    fiber = Fiber.of([total, least], frame)
+    tables = enumerate_fiber(fiber)
+    np.testing.assert_array_equal(fiber.determined(), tables.min(axis=0) == tables.max(axis=0))
+    assert fiber.determined().any()
+    assert fiber.determined_is_complete
+
+
+@pytest.mark.parametrize(
+    ("fiber", "seconds"),
+    [(structural_zeros(1, 70, 0.97), 20.0), (structural_zeros(2, 70, 0.5), 20.0)],
+    ids=["70x70 sparse", "70x70"],
+)
+def test_thousands_of_cells_take_seconds(fiber, seconds):
+    start = time.perf_counter()
+    fiber.determined()
+    assert time.perf_counter() - start < seconds  # 0.1 to 0.6 on an idle machine
+    assert fiber.determined_is_complete
+
+
+def test_large_counts_do_not_spoil_a_proof():
+    table = np.zeros((20, 20), dtype=np.int64)
+    table[np.arange(20), np.arange(20)] = 10**9 + np.arange(20)
+    table[0, 1] = 5
+    zeros = [20 * i + j for i in range(20) for j in range(20) if j not in (i, i + 1)]
+    fiber = with_margins(table, "a", "b", more=(zeros_at(frame_of(20, 20), zeros),)).fiber
+    assert fiber.determined().all()  # a staircase: every cell follows from the one before
+    np.testing.assert_array_equal(fiber.bounds()[0], table)
+
+
+def plain_propagation(fiber: Fiber) -> tuple[list[int], list[float]]:
+    """Limits that single sums give, one sum and one cell at a time, in whole numbers, until nothing changes."""
+    system = fiber.system
+    rows = np.vstack([system.matrix.toarray(), system.limit_matrix.toarray()])
+    low = [*system.totals.tolist(), *system.limit_lower.tolist()]
+    high = [*system.totals.tolist(), *system.limit_upper.tolist()]
+    lower = system.lower.tolist()
+    upper = [u if u < 2**53 else np.inf for u in system.upper.tolist()]
+    changed = True
+    while changed:
+        changed = False
+        for row, least, most in zip(rows.tolist(), low, high, strict=True):
+            for cell, entry in enumerate(row):
+                if not entry:
+                    continue
+                others = [(a, i) for i, a in enumerate(row) if a and i != cell]
+                smallest = sum(a * (lower[i] if a > 0 else upper[i]) for a, i in others)
+                largest = sum(a * (upper[i] if a > 0 else lower[i]) for a, i in others)
+                ends = [(least - largest) / entry, (most - smallest) / entry]
+                below, above = ends if entry > 0 else ends[::-1]
+                tight_low = lower[cell] if np.isinf(below) else max(lower[cell], int(np.ceil(below)))
+                tight_high = upper[cell] if np.isinf(above) else min(upper[cell], int(np.floor(above)))
+                changed |= (tight_low, tight_high) != (lower[cell], upper[cell])
+                lower[cell], upper[cell] = tight_low, tight_high
+    return lower, upper
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_propagation_is_as_tight_as_single_sums_allow(seed):
+    fiber = Fiber.of(*random_exact(seed))
+    lower, upper = propagated_bounds(fiber.system)
+    expected = plain_propagation(fiber)
+    assert lower.tolist() == expected[0]
+    assert upper.tolist() == expected[1]
+
+
+@pytest.mark.parametrize(
+    ("sign", "entry", "value", "limits"),
+    [
+        (">=", 2, 3, (2, 9)),
+        (">=", 2, 4, (2, 9)),
+        ("<=", 2, 3, (0, 1)),
+        ("<=", 2, 4, (0, 2)),
+        (">=", -2, -3, (0, 1)),
+        (">=", -2, -4, (0, 2)),
+        ("<=", -2, -3, (2, 9)),
+        ("<=", -2, -4, (2, 9)),
+        ("=", 3, 6, (2, 2)),
+        ("=", -3, -6, (2, 2)),
+    ],
+)
+def test_limits_of_a_weighted_cell_are_rounded_inwards(sign, entry, value, limits):
+    frame = frame_of(2)
+    total = Exact(LinearQuery(frame, [[1, 1]], ["total"]), [9])
+    weighted = Exact(LinearQuery(frame, [[entry, 0]], ["weighted"]), [value], sign)
+    fiber = Fiber.of([total, weighted], frame)
+    # The limits of the cell itself: integer programs would mend a wrong rounding before `bounds` shows it.
+    assert fiber.system.lower[0] == limits[0]
+    assert min(fiber.system.upper[0], 9) == limits[1]
+    counts = [a for a in range(10) if fiber.contains(np.array([a, 9 - a]))]
+    assert (counts[0], counts[-1]) == limits

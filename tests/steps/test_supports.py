@@ -1,0 +1,275 @@
+"""Supports of bases, and what is said of moves within them: nothing is proved of what is not known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+import bayesdp as bdp
+from bayesdp import noise
+from bayesdp.fibers import enumerate_fiber
+from bayesdp.lattices.state import UNBOUNDED
+from bayesdp.steps import FiberGibbs
+from bayesdp.steps._signs import signs_of
+from bayesdp.steps.movement import movement
+from bayesdp.steps.supports import support_of
+from bayesdp.steps.terms import exact_fiber
+
+LABELS = {"a": [0, 1, 2], "b": [0, 1, 2]}
+MARGINS = bdp.Margins(LABELS, ["a"], ["b"])
+OFF_DIAGONAL = 1 - np.eye(3, dtype=np.int64)
+NEVER = np.full(9, np.inf)
+
+
+def release_of(table: np.ndarray, scale: float = 20.0) -> bdp.Release:
+    measured = bdp.Measured(bdp.Identity(LABELS), table, noise.DiscreteLaplace(scale))
+    return bdp.Release.from_published(LABELS, [measured], [bdp.Exact(MARGINS, MARGINS.apply(table))])
+
+
+def sampled(release: bdp.Release, base, potential=None, draws: int = 1000, parameters=None):
+    with pm.Model(coords=release.coords) as model:
+        given = parameters() if parameters else ()
+        x = bdp.ConfidentialCounts("x", base(*given), dims=release.dims)
+        if potential is not None:
+            pm.Potential("forbidden", potential(x))
+        bdp.observe(release, x)
+        found = bdp.sample(draws=draws, tune=100, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+    return model, found
+
+
+def visited(found) -> list[set[tuple[int, ...]]]:
+    return [{tuple(x.reshape(-1)) for x in chain} for chain in found.posterior["x"].values]
+
+
+@pytest.fixture(scope="module")
+def zero_diagonal():
+    """A base without fast steps that allows no count on the diagonal: four tables, each pair a 6-cycle apart."""
+    release = release_of(3 * np.roll(np.eye(3, dtype=np.int64), 1, axis=1))
+    return release, *sampled(release, lambda: pm.DiscreteUniform.dist(0, 6 * OFF_DIAGONAL), draws=2000)
+
+
+def test_limits_of_a_base_without_fast_steps_reach_the_moves(zero_diagonal):
+    release, model, found = zero_diagonal
+    tables = enumerate_fiber(release.fiber.with_cells_at_most(np.where(OFF_DIAGONAL.reshape(-1), 6, 0)))
+    assert len(tables) == 4
+    for chain in visited(found):
+        assert chain == {tuple(table.reshape(-1)) for table in tables}
+    assert found["fiber"].attrs["proved"] == 1
+    assert "cycles" in found["fiber"].attrs["connectivity"]
+    assert found["diagnostics"].attrs["converged"] == 1, found["diagnostics"].attrs["message"]
+    with model:
+        assert FiberGibbs().connectivity == {"x": {"proved": True, "claim": found["fiber"].attrs["connectivity"]}}
+
+
+def test_its_posterior_is_the_enumerated_one(zero_diagonal):
+    release, _, found = zero_diagonal
+    tables = enumerate_fiber(release.fiber.with_cells_at_most(np.where(OFF_DIAGONAL.reshape(-1), 6, 0)))
+    noisy = release.values.values
+    weights = np.exp(-np.abs(tables - noisy).sum(axis=(1, 2)) / 20.0)
+    weights /= weights.sum()
+    draws = found.posterior["x"].values.reshape(-1, 9)
+    shares = [(draws == table.reshape(-1)).all(axis=1).mean() for table in tables]
+    # Thousands of steps a draw leave draws all but independent: four standard errors, false alarms below 3e-4.
+    np.testing.assert_array_less(np.abs(shares - weights), 4.0 * np.sqrt(weights * (1 - weights) / len(draws)))
+
+
+def test_zeros_under_a_random_multiplier_are_zeros():
+    release = release_of(3 * np.roll(np.eye(3, dtype=np.int64), 1, axis=1))
+    _, found = sampled(
+        release, lambda rate: pm.Poisson.dist(rate * OFF_DIAGONAL), parameters=lambda: (pm.Gamma("rate", 2.0, 1.0),)
+    )
+    assert all(len(chain) == 4 for chain in visited(found))
+    assert found["fiber"].attrs["proved"] == 1
+    assert "cycles" in found["fiber"].attrs["connectivity"]
+    assert found["diagnostics"].attrs["converged"] == 1, found["diagnostics"].attrs["message"]
+    assert "never did" not in found["diagnostics"].attrs["message"]
+
+
+@pytest.mark.parametrize("how", ["potential", "custom"])
+def test_nothing_is_proved_of_a_support_that_is_not_known(how):
+    release = release_of(3 * np.roll(np.eye(3, dtype=np.int64), 1, axis=1))
+
+    def forbid(x):
+        return pt.switch(pt.eq(pt.sum(x * np.eye(3, dtype=np.int64)), 0), 0.0, -np.inf)
+
+    if how == "potential":
+        _, found = sampled(release, lambda: pm.Poisson.dist(2.0), forbid)
+        reason = "potential forbidden"
+    else:
+
+        def logp(value, top):
+            return pt.switch(pt.le(value, top) & (OFF_DIAGONAL > 0) | pt.eq(value, 0), 0.0, -np.inf)
+
+        _, found = sampled(
+            release,
+            lambda top: pm.CustomDist.dist(top, logp=logp, dtype="int64", shape=(3, 3)),
+            parameters=lambda: (pm.Gamma("top", 100.0, 10.0),),
+        )
+        reason = "base of the table (CustomDist"
+    assert found["fiber"].attrs["proved"] == 0
+    claim = found["fiber"].attrs["connectivity"]
+    assert reason in claim
+    assert "nothing is proved" in claim
+    assert "random sums" in claim
+    # What is said of the moves is true: chains are not shut up in one table.
+    assert all(len(chain) > 1 for chain in visited(found))
+
+
+@pytest.mark.parametrize(
+    ("base", "lower", "upper", "unknown"),
+    [
+        (lambda: pm.DiscreteUniform.dist(-2, [3, 0, 7]), [0, 0, 0], [3, 0, 7], ""),
+        (lambda: pm.BetaBinomial.dist(1.0, 2.0, [4, 5, 6]), [0, 0, 0], [4, 5, 6], ""),
+        (lambda: pm.Binomial.dist([4, 5, 6], [0.5, 0.0, 0.2]), [0, 0, 0], [4, 0, 6], ""),
+        (lambda: pm.Geometric.dist(0.3, shape=3), [1, 1, 1], [UNBOUNDED] * 3, ""),
+        (lambda: pm.NegativeBinomial.dist(mu=[1.0, 0.0, 2.0], alpha=2.0), [0, 0, 0], [UNBOUNDED, 0, UNBOUNDED], ""),
+        (lambda: pm.ZeroInflatedPoisson.dist(0.3, 2.0, shape=3), [0, 0, 0], [UNBOUNDED] * 3, ""),
+        (lambda: pm.ZeroInflatedBinomial.dist(0.3, 6, 0.5, shape=3), [0, 0, 0], [6, 6, 6], ""),
+        (lambda: pm.HurdlePoisson.dist(0.3, 2.0, shape=3), [0, 0, 0], [UNBOUNDED] * 3, ""),
+        (lambda: pm.Truncated.dist(pm.Poisson.dist([2.0, 3.0, 4.0]), 1, 5), [1, 1, 1], [5, 5, 5], ""),
+        (lambda: pm.HyperGeometric.dist(10, 8, 5, shape=3), [3, 3, 3], [5, 5, 5], ""),
+        (lambda: pm.Mixture.dist([0.5, 0.5], [pm.DiracDelta.dist(np.full(3, 1)), pm.DiracDelta.dist(np.full(3, 4))]),
+         [1, 1, 1], [4, 4, 4], "gaps"),
+    ],
+)  # fmt: skip
+def test_supports_against_the_densities_themselves(base, lower, upper, unknown):
+    most = np.full(3, 12.0)
+    with pm.Model() as model:
+        made = base()
+        found = support_of(model, made, most)
+        possible = np.array([np.broadcast_to(pm.logp(made, np.full(3, k)).eval(), 3) > -np.inf for k in range(13)])
+    assert found.lower.tolist() == lower
+    assert found.upper.tolist() == upper
+    assert unknown in found.unknown
+    assert bool(found.unknown) == bool(unknown)
+    counts = np.arange(13)[:, None]
+    between = (counts >= found.lower) & (counts <= found.upper)
+    assert not np.any(possible & ~between)
+    assert bool((possible == between).all()) == (not found.unknown)
+
+
+def test_supports_with_random_parameters():
+    with pm.Model() as model:
+        rate, share, top = pm.Gamma("rate", 2.0, 1.0), pm.Beta("share", 1.0, 1.0), pm.DiscreteUniform("top", 4, 9)
+        level = pm.Normal("level")
+        mask = np.array([1.0, 0.0, 2.0])
+        known = {
+            "poisson": pm.Poisson.dist(rate * mask),
+            "log-linear": pm.Poisson.dist(pt.exp(level + np.arange(3.0)) * mask),
+            "negbin": pm.NegativeBinomial.dist(mu=rate * mask, alpha=rate + 1.0),
+            "binomial": pm.Binomial.dist(7, share * (mask > 0)),
+            "inflated": pm.ZeroInflatedPoisson.dist(share, rate * mask),
+            "where": pm.Poisson.dist(pt.switch(mask > 0, rate, 0.0)),
+            "set": pm.Poisson.dist(pt.set_subtensor(pt.ones(3)[1], 0.0) * rate),
+        }
+        for name, base in known.items():
+            found = support_of(model, base, NEVER[:3])
+            assert not found.unknown, name
+            assert (found.upper == 0).tolist() == [False, True, False], name
+        open_ones = {
+            "offset": pm.Poisson.dist(pt.exp(level + pt.log(mask))),
+            "sigmoid": pm.Binomial.dist(5, pm.math.invlogit(level + pt.log(rate * mask))),
+            "level": pm.Poisson.dist(pt.maximum(level, 0.0) * mask),
+            "threshold": pm.Poisson.dist(pt.switch(level > 0, rate, 0.0) * mask),
+            "trials": pm.BetaBinomial.dist(1.0, 1.0, top, shape=3),
+            "ends": pm.DiscreteUniform.dist(0, top, shape=3),
+            "truncated": pm.Truncated.dist(pm.Poisson.dist(rate * mask), upper=top),
+        }
+        for name, base in open_ones.items():
+            found = support_of(model, base, NEVER[:3])
+            assert found.unknown, name
+            assert found.only_limits == (name in ("offset", "sigmoid", "level", "threshold", "trials")), name
+
+
+def test_zeros_that_come_and_go_keep_what_is_proved_of_any_limits():
+    # Cycles connect two-way tables whatever the limits of cells; for three-way margins nothing is known then.
+    three = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
+    for labels, margins, proved in (
+        (LABELS, MARGINS, True),
+        (three, bdp.Margins(three, ["a", "b"], ["b", "c"]), False),
+    ):
+        table = np.arange(2, 2 + bdp.Identity(labels).rows).reshape([len(own) for own in labels.values()])
+        measured = bdp.Measured(bdp.Identity(labels), table, noise.DiscreteLaplace(2.0))
+        release = bdp.Release.from_published(labels, [measured], [bdp.Exact(margins, margins.apply(table))])
+        with pm.Model(coords=release.coords) as model:
+            level = pm.Normal("level", 3.0)
+            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(pt.maximum(level, 0.0)), dims=release.dims)
+            bdp.observe(release, x)
+            found = movement(model, model.rvs_to_values[x])
+        assert found.proved is proved
+        assert ("cycles" if proved else "rate of the Poisson base") in found.claim
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "proved"),
+    [
+        (lambda x: pm.Normal("mean", x.sum() / 3.0, 1.0, observed=2.0), True),
+        (lambda x: pm.StudentT("third", 4.0, mu=x[0, 0] - 2.0, sigma=1.0, observed=2.0), True),
+        (lambda x: pm.Normal("spread", 0.0, 0.1 + x[0, 0], observed=2.0), False),
+        (lambda x: pm.Normal("log", pt.log(x[0, 0]), 1.0, observed=2.0), False),
+        (lambda x: pm.Poisson("later", 0.5 * x[0, 0], observed=1), False),
+        (lambda x: pm.Binomial("sample", x[0, 0], 0.5, observed=1), False),
+    ],
+)
+def test_further_likelihoods(likelihood, proved):
+    release = release_of(np.full((3, 3), 2))
+    with pm.Model(coords=release.coords) as model:
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(2.0), dims=release.dims)
+        own = likelihood(x)
+        bdp.observe(release, x)
+        found = movement(model, model.rvs_to_values[x])
+    assert found.proved is proved
+    assert (f"law of {own.name} allows" in found.claim) is not proved
+
+
+def test_a_base_that_allows_no_count_is_refused():
+    release = release_of(np.full((3, 3), 2))
+    with pm.Model(coords=release.coords) as model:
+        x = bdp.ConfidentialCounts("x", pm.DiscreteUniform.dist(0, 1, shape=(3, 3)), dims=release.dims)
+        bdp.observe(release, x)
+        assert exact_fiber(model, model.rvs_to_values[x]).contains(np.full((3, 3), 2))
+        with pytest.raises(ValueError, match="no table is left for x, with the limits of its prior"):
+            bdp.sample(draws=5, tune=5, chains=1, cores=1, progressbar=False)
+
+
+def test_signs_are_those_of_the_numbers():
+    """At random points of the variables: what is always zero is zero, what is always positive is positive."""
+    with pm.Model() as model:
+        rate, share = pm.Gamma("rate", 2.0, 1.0, shape=3), pm.Beta("share", 1.0, 1.0)
+        simplex, level = pm.Dirichlet("simplex", np.ones(3)), pm.Normal("level", shape=3)
+        wide = pm.Uniform("wide", 0.0, 5.0)
+        mask = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 1.0]])
+        expressions = {
+            "matrix": pt.dot(mask, rate),
+            "sum": (mask * rate).sum(axis=1),
+            "product": pt.prod(mask * rate, axis=1),
+            "softmax": pm.math.softmax(level) * mask,
+            "difference": (1.0 - share) * mask,
+            "signed": level * mask,
+            "power": (rate * mask) ** 2.0,
+            "quotient": mask * rate / (rate + wide),
+            "simplex": simplex[None, :] * mask,
+            "stacked": pt.stack([rate, rate * mask[0]]),
+            "joined": pt.concatenate([simplex, pt.zeros(2)]),
+            "whole": pt.cast(rate * mask, "int64"),
+            "maximum": pt.maximum(level, 1.0),
+            "minimum": pt.minimum(rate * mask, 1.0),
+            "root": pt.sqrt(mask * rate),
+            "negative": -rate * mask,
+            "indexed": (rate * mask)[1, [0, 2]],
+        }
+    drawn = pm.draw([*expressions.values()], draws=20, random_seed=5)
+    undecided = set()
+    for k, (name, expression) in enumerate(expressions.items()):
+        signs = signs_of(model, expression)
+        values = drawn[k]
+        assert signs.zero.shape == values.shape[1:], name
+        assert np.all(values[:, signs.zero] == 0), name
+        assert np.all(values[:, signs.positive] > 0), name
+        assert np.all(values[:, signs.below] < 1), name
+        assert np.all(values[:, signs.one] == 1), name
+        if not signs.nonnegative.all():
+            undecided.add(name)
+    assert undecided == {"signed", "negative", "whole"}
