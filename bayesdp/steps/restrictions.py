@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pymc as pm
@@ -16,6 +17,8 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from bayesdp.distributions.answers import AnswersOp
+from bayesdp.distributions.canonical_noise import CanonicalNoiseRV
+from bayesdp.distributions.canonical_of_counts import CanonicalOfCountsRV
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.tulap import TulapRV
 
@@ -63,7 +66,10 @@ def restricting(model: pm.Model, variable: Any, x: Any) -> str:
     op, inputs = variable.owner.op, variable.owner.inputs
     known = next((place for kind, place in _WHOLE_LINE.items() if isinstance(op, kind)), None)
     own = type(op).__module__.startswith("bayesdp.distributions.")
-    if known is None and own and not isinstance(op, ConfidentialCountsRV | TulapRV):
+    # Bounded noise that `observe` has put there limits the fiber itself; other bounded noise is not known to.
+    ends = isinstance(op, CanonicalNoiseRV) and not isinstance(op, CanonicalOfCountsRV)
+    reaches_all = not ends or not math.isfinite(op.noise.support()[1])
+    if known is None and own and reaches_all and not isinstance(op, ConfidentialCountsRV | TulapRV):
         known = 0
     reason = f"which tables the law of {variable.name} allows is not known"
     if known is None:
