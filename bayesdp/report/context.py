@@ -100,7 +100,7 @@ class Context:
     def totals(self) -> list[Query]:
         """Totals that are reported: what was asked besides the cells, one-way margins, groups, the grand total."""
         frame = self.frame
-        queries = [own.query for own in (*self.fit.exact, *self.fit.measurements)]
+        queries = [own.query for own in self.fit.exact] + [own.query for own in self.fit.measurements]
         asked = [part for query in queries for part in query.parts]
         one_way = [SumPart(frame, (dim,)) for dim in frame.dims] if len(frame.dims) > 1 else []
         groups = [SumPart(frame, (name,)) for name, _, labels in frame.groups if len(set(labels)) > 1]

@@ -49,10 +49,10 @@ def sections_of(whole: Whole) -> list[Section]:
         if own is parameters and not parameters.applies(whole):
             continue
         if own not in OF_A_TABLE:
-            written.append(Section(own.ANCHOR, own.TITLE, own.write(whole)))  # type: ignore[attr-defined]
+            written.append(Section(own.ANCHOR, own.TITLE, own.write(whole)))
             continue
         for i, context in enumerate(whole.tables):
             for part in (own, odds_ratio) if own is results and odds_ratio.applies(context) else (own,):
                 anchor = f"{part.ANCHOR}-{i + 1}" if i else part.ANCHOR
-                written.append(Section(anchor, f"{part.TITLE}{context.of_table}", part.write(context)))  # type: ignore[attr-defined]
+                written.append(Section(anchor, f"{part.TITLE}{context.of_table}", part.write(context)))
     return written

@@ -130,7 +130,8 @@ def _noise_words(context: Context) -> str:
 def _listed(names: list[Html], own: Summary, places: npt.NDArray[np.int64]) -> Html:
     return items(
         joined([
-            f"{name}: ",
+            name,
+                ": ",
             element("strong", decimal(float(own.mean[i]))),
             f" (posterior mean), interval {interval(float(own.lower[i]), float(own.upper[i]))}",
         ])
@@ -160,7 +161,7 @@ def _asked(whole: Whole, headline: Query | str) -> Html:
         means = [decimal(value) for value in own.mean.tolist()]
     listed = items(
         (
-            joined([f"{name}: ", element("strong", mean), row])
+            joined([name, ": ", element("strong", mean), row])
             for name, mean, row in zip(names, means, rows, strict=True)
         ),
         what="answers",
