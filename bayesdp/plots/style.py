@@ -96,14 +96,16 @@ def together(labels: Sequence[Any]) -> str:
     Examples
     --------
     >>> together(["Neoplasms, malignant, of the bronchus and lung", "0, 1"])
-    'Neoplasms, malignant, of th… · 0, 1'
+    'Neoplasms, malignant, of t… · 0, 1'
     """
     texts, spare = [str(own) for own in labels], _LONGEST_LABEL - 3 * (len(labels) - 1)
     share = spare
     # What short labels leave of their share is for the long ones.
     for taken, length in enumerate(sorted(len(text) for text in texts)):
         share = max(spare // (len(texts) - taken), _SHORTEST_LABEL)
-        spare -= min(length, share)
+        if length > share:
+            break
+        spare -= length
     shown = [plain(text, share) for text in texts]
     if any(unicodedata.bidirectional(character) in ("R", "AL") for text in texts for character in text):
         # Isolates: labels that are written from right to left turn no other label around.

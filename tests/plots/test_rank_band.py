@@ -57,25 +57,23 @@ def _left(rng: np.random.Generator, draws: npt.NDArray[np.float64]) -> bool:
 def test_chains_that_agree_seldom_leave_the_band(chains: int, rho: float, counts: bool) -> None:
     rng = np.random.default_rng(3)
     found = 0
-    for _ in range(120):
+    for _ in range(60):
         draws = _chains(rng, chains, 300, rho)
         found += _left(rng, np.round(2.0 * draws) if counts else draws)
-    # Binomial(120, 0.05) is above 15 with probability 4e-4.
-    assert found <= 15
+    # Binomial(60, 0.05) is above 10 with probability 2e-4.
+    assert found <= 10
 
 
-@pytest.mark.parametrize(
-    ("chains", "rho", "shift", "least"), [(2, 0.0, 0.4, 0.9), (4, 0.0, 0.4, 0.9), (2, 0.5, 0.8, 0.9)]
-)
-def test_a_chain_that_is_shifted_leaves_it(chains: int, rho: float, shift: float, least: float) -> None:
+@pytest.mark.parametrize(("chains", "rho", "shift"), [(2, 0.0, 0.4), (4, 0.0, 0.4), (2, 0.5, 0.8)])
+def test_a_chain_that_is_shifted_leaves_it(chains: int, rho: float, shift: float) -> None:
     rng = np.random.default_rng(4)
     found = 0
-    for _ in range(40):
+    for _ in range(20):
         draws = _chains(rng, chains, 400, rho)
         draws[0] += shift
         found += _left(rng, draws)
-    # With power 0.99 fewer than 36 of 40 are seen with probability 7e-5.
-    assert found >= least * 40
+    # With power 0.98 fewer than 17 of 20 are seen with probability 6e-4.
+    assert found >= 17
 
 
 def test_disagreement_does_not_widen_the_band() -> None:
@@ -126,6 +124,6 @@ def test_ticks_of_the_picture() -> None:
 
 def test_no_label_is_lost_or_split() -> None:
     frame = Frame.of({"d": ["a, b=c", "Neoplasms, malignant, of the bronchus and lung"], "age": ["0, 1", "2, 3"]})
-    assert cell_labels(frame, [0, 3]) == ["a, b=c · 0, 1", "Neoplasms, malignant, of th… · 2, 3"]
+    assert cell_labels(frame, [0, 3]) == ["a, b=c · 0, 1", "Neoplasms, malignant, of t… · 2, 3"]
     assert len(together(["x" * 80, "y" * 80, "z" * 80])) <= 34
     assert together(["x" * 80, "y"]).endswith(" · y")
