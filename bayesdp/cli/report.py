@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_table_options, table_options
+from bayesdp.cli.queries import FORMS
 from bayesdp.cli.verdict import status_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bayesdp.queries import Query
+    from bayesdp.release import Release
 
 __all__ = ["add", "run"]
 
 _TEXT = """\
-One self-contained HTML file: what is exact, the noise law and whom it protects; the prior; convergence;
-published value, posterior mean and interval for each cell and total; sensitivity; a methods paragraph to
-cite."""
+One self-contained HTML file: the result first; what is exact, the noise law and whom it protects; published
+value, posterior mean and interval for each cell and total; parameters; the prior; convergence; sensitivity; a
+methods paragraph to cite. All tables and releases of the model are in it."""
 
 
 def add(commands: Any) -> None:
@@ -30,6 +37,12 @@ def add(commands: Any) -> None:
     own.add_argument("posterior", metavar="POSTERIOR", help="file written by `bayesdp fit`")
     own.add_argument("--prob", type=float, default=0.95, help="probability of the intervals (default: 0.95)")
     own.add_argument("--title", help="title of the report")
+    own.add_argument("--question", metavar="TEXT", help="what you want to know; the report begins with it")
+    own.add_argument(
+        "--headline",
+        metavar="WHAT",
+        help=f"what answers it: a parameter of the model, or a query: {FORMS} (default: odds ratio or cells)",
+    )
     own.add_argument(
         "--truth",
         metavar="TABLE",
@@ -49,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
     if Path(args.output).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"a report is written to an .html file, got {args.output!r}")
     check_output(args.output, overwrite=args.force)
-    posterior, _ = read_posterior(args.posterior)
+    posterior, release = read_posterior(args.posterior)
+    headline = None if args.headline is None else _headline(args.headline, posterior, release)
     truth = None
     if args.truth is not None:
         from bayesdp.tables import read_table
@@ -57,6 +71,28 @@ def run(args: argparse.Namespace) -> int:
         truth = read_table(args.truth, **table_options(args))
     from bayesdp.report import report
 
-    report(posterior, args.output, prob=args.prob, truth=truth, title=args.title, overwrite=args.force)
+    report(
+        posterior,
+        args.output,
+        prob=args.prob,
+        truth=truth,
+        title=args.title,
+        question=args.question,
+        headline=headline,
+        overwrite=args.force,
+    )
     print(f"written to {args.output}")
     return status_of(posterior)
+
+
+def _headline(text: str, posterior: xr.DataTree, release: Release) -> Query | str:
+    """A parameter by its name, else a query of the (first) table."""
+    from bayesdp.cli.queries import parse_query
+
+    if text in posterior["posterior"].data_vars:
+        return text
+    try:
+        return parse_query(text, release.frame)
+    except ValueError as error:
+        variables = ", ".join(str(name) for name in posterior["posterior"].data_vars)
+        raise ValueError(f"--headline must be a parameter of the model ({variables}) or a query; {error}") from None

@@ -4,7 +4,7 @@
 `intervals`               every cell: what was published, the posterior interval, the truth where it is known
 `heatmaps`                posterior mean and standard deviation of a two-way table
 `noise_law`               mass or density of the noise, with its standard deviation
-`ranks`                   rank plots (ArviZ) of the quantities that mixed worst
+`ranks`                   rank plots of the quantities that mixed worst, in bands that a chain which disagrees leaves
 `prior_predictive`        what the prior expected against what was published
 `tradeoffs`               type II against type I error of any number of trade-off functions
 `calibration_ranks`       ranks of a simulation-based calibration in their simultaneous bands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from matplotlib.figure import Figure
 
 from bayesdp._validate import choice, positive_integer
 from bayesdp.plots.fit import Fit, Summary
-from bayesdp.plots.style import COLOURS, cell_labels, figure, percent, style
+from bayesdp.plots.style import COLOURS, cell_labels, figure, percent, plain, style
 
 __all__ = ["intervals", "number_of_pages"]
 
 type Floats = npt.NDArray[np.float64]
 
+_MARKERS = "D^vs*"
+"""One a measurement of the cells."""
 _INVISIBLE = 25.0
 """If the counts spread over this many times the typical interval, intervals around counts are too short to see."""
 
@@ -34,6 +37,7 @@ def intervals(
     limit: int = 40,
     page: int | None = None,
     scale: str = "auto",
+    var: str | None = None,
 ) -> Figure:
     """Draw the posterior interval of each cell beside what was published.
 
@@ -52,7 +56,9 @@ def intervals(
         intervals; the title says which are shown.
     scale : {"auto", "count", "difference"}
         Counts, or counts minus the published value. ``auto`` takes the difference where intervals around the counts
-        would be too short to see.
+        would be too short to see. Where several noisy values of the cells were published: minus the first.
+    var : str, optional
+        The table, by its name in the model; the first one by default.
 
     Returns
     -------
@@ -64,7 +70,7 @@ def intervals(
         If the DataTree is not a posterior of a release, or an argument is not valid.
 
     """
-    fit = Fit.of(posterior)
+    fit = Fit.of(posterior, var)
     positive_integer(limit, "limit")
     choice(scale, ("auto", "count", "difference"), "scale")
     own = fit.summary(fit.cells, prob)
@@ -129,15 +135,17 @@ def _draw(
         if fixed.any():
             label = "determined by the exact values"
             axes.plot(mean[fixed], rows[fixed], "s", color=COLOURS["determined"], markersize=6, label=label)
-        published = fit.published[cells] - shift[cells]
-        if np.isfinite(published).any():
+        for (title, published), marker in zip(fit.published_cells, cycle(_MARKERS), strict=False):
+            if not np.isfinite(published[cells]).any():
+                continue
             look: dict[str, Any] = {
                 "color": COLOURS["release"],
                 "markersize": 6,
                 "markerfacecolor": "none",
                 "markeredgewidth": 1.4,
             }
-            axes.plot(published, rows, "D", label="published (noisy)", **look)
+            label = f"published (noisy{f'; {plain(title)}' if title else ''})"
+            axes.plot((published - shift)[cells], rows, marker, label=label, **look)
         if truth is not None:
             axes.plot(
                 truth[cells] - shift[cells],
@@ -154,7 +162,13 @@ def _draw(
         axes.grid(axis="x", color=COLOURS["grid"])
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.locator_params(axis="x", nbins=6, integer=True)
-        axes.set_xlabel("count minus published value (in brackets)" if centred else "count")
+        axes.set_xlabel(_against(fit) if centred else "count")
         drawn.suptitle(f"Counts: {which}", x=0.01, ha="left", fontsize=11)
         drawn.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=9.5)
     return drawn
+
+
+def _against(fit: Fit) -> str:
+    """The label of an axis of differences."""
+    title = fit.published_cells[0][0]
+    return f"count minus published value{f' of {plain(title)}' if title else ''} (in brackets)"

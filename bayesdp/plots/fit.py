@@ -11,13 +11,14 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._validate import probability
-from bayesdp.composition import posterior_release
 from bayesdp.consistency import implied_answers
+from bayesdp.fibers import Fiber
+from bayesdp.plots.observed import names_of_measurements, releases_of_tables
 from bayesdp.queries import Identity, Query
-from bayesdp.release import Measured, Release
+from bayesdp.release import Exact, Measured, Release
 from bayesdp.storage.counts import counts_name, relaxation_of, without_rounding_errors
 
-__all__ = ["Fit", "Summary", "summarise"]
+__all__ = ["Fit", "Summary", "in_range", "summarise"]
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -64,27 +65,48 @@ def summarise(draws: npt.NDArray[Any], prob: float) -> Summary:
     return Summary(found[0], found[1], found[2], found[3], level)
 
 
+def _has(tree: xr.DataTree) -> str:
+    """What a DataTree has, and where releases come from."""
+    return (
+        f"it has {', '.join(tree.children) or 'none'}. bayesdp.sample adds a release, unless its numbers were replaced in the "
+        "model; to the result of pm.sample, bayesdp.inference.annotate does"
+    )
+
+
+def _flat(values: Any) -> Floats:
+    return np.asarray(values, dtype=np.float64).reshape(-1)
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A posterior of confidential counts, with the release that it is based on.
+    """A posterior of one table of confidential counts, with the releases that it is based on.
 
     Parameters
     ----------
     tree : xarray.DataTree
         As `bayesdp.sample` returns it: at least the groups ``posterior`` and ``release``.
-    release : Release
-        The release in it; where the model observed several, all of them as one.
+    releases : tuple of Release
+        The releases of the table, in the order in which the model observed them.
     counts : xarray.DataArray
         Draws of the counts, with dimensions chain, draw and those of the table; real numbers where `relaxation` says so.
+    observed : tuple of (str or None)
+        For each of `measurements`, the observed variable of the model.
     """
 
     tree: xr.DataTree
-    release: Release
+    releases: tuple[Release, ...]
     counts: xr.DataArray
+    observed: tuple[str | None, ...] = ()
 
     @classmethod
-    def of(cls, posterior: Any) -> Fit:
-        """Read a DataTree.
+    def of(cls, posterior: Any, var: str | None = None) -> Fit:
+        """Read one table of a DataTree.
+
+        Parameters
+        ----------
+        posterior : xarray.DataTree
+        var : str, optional
+            The table, by its name in the model; the first one by default.
 
         Raises
         ------
@@ -92,22 +114,68 @@ class Fit:
             If it is no DataTree.
         ValueError
             If a group is missing, or there are no counts with the dimensions of the release's table: whole numbers, or
-            real ones that the posterior declares to be a continuous relaxation.
+            real ones that the posterior declares to be a continuous relaxation. If there is no table of that name.
         """
+        tables = cls.all(posterior)
+        if var is None:
+            return tables[0]
+        for own in tables:
+            if own.name == var:
+                return own
+        raise ValueError(f"var must be a table of the posterior, {', '.join(own.name for own in tables)}; got {var!r}")
+
+    @classmethod
+    def all(cls, posterior: Any) -> list[Fit]:
+        """Read every table of a DataTree that has a release; errors as for `of`."""
         if not isinstance(posterior, xr.DataTree):
             raise TypeError(
                 f"posterior must be the DataTree that bayesdp.sample returns, got {type(posterior).__name__}"
             )
-        for group in ("posterior", "release"):
-            if group not in posterior.children:
-                raise ValueError(
-                    f"posterior lacks the group {group!r}; it has {', '.join(posterior.children) or 'none'}. "
-                    "bayesdp.sample adds it; to the result of pm.sample, bayesdp.inference.annotate does"
-                )
-        release = posterior_release(posterior)
-        name = counts_name(posterior, release.dims)
-        draws = posterior["posterior"].to_dataset()[name].transpose("chain", "draw", *release.dims)
-        return cls(posterior, release, draws)
+        if "posterior" not in posterior.children:
+            raise ValueError(f"posterior lacks the group 'posterior'; {_has(posterior)}")
+        tables = releases_of_tables(posterior)
+        if not tables:
+            raise ValueError(f"posterior lacks the group 'release'; {_has(posterior)}")
+        observed = names_of_measurements(posterior, [releases for _, releases in tables])
+        several = sum(name == "fiber" or name.startswith("fiber_") for name in posterior.children) > 1
+        found = []
+        for (stated, releases), names in zip(tables, observed, strict=True):
+            dims = releases[0].dims
+            name = counts_name(posterior, dims, stated if several else None)
+            draws = posterior["posterior"].to_dataset()[name].transpose("chain", "draw", *dims)
+            found.append(cls(posterior, releases, draws, tuple(names)))
+        return found
+
+    @property
+    def release(self) -> Release:
+        """The first release: its frame is that of the table."""
+        return self.releases[0]
+
+    @property
+    def measurements(self) -> tuple[Measured, ...]:
+        """What is noisy, of all releases."""
+        return tuple(own for release in self.releases for own in release.measurements)
+
+    @property
+    def exact(self) -> tuple[Exact, ...]:
+        """What is exact, of all releases."""
+        return tuple(own for release in self.releases for own in release.exact)
+
+    def titled(self, measurement: int) -> str:
+        """Which release a measurement is of, and its name, as far as that is needed to tell it from the others."""
+        numbers = [i for i, release in enumerate(self.releases) for _ in release.measurements]
+        own = self.measurements[measurement]
+        parts = [f"release {numbers[measurement] + 1}"] if len(self.releases) > 1 else []
+        alike = [
+            i
+            for i, (number, other) in enumerate(zip(numbers, self.measurements, strict=True))
+            if number == numbers[measurement] and other.query == own.query
+        ]
+        if own.name:
+            parts.append(own.name)
+        elif len(alike) > 1:
+            parts.append(f"no. {alike.index(measurement) + 1}")
+        return ", ".join(parts)
 
     @property
     def name(self) -> str:
@@ -129,6 +197,13 @@ class Fit:
         """Number of draws of each chain."""
         return int(self.counts.sizes["draw"])
 
+    @property
+    def limits(self) -> xr.DataTree | None:
+        """The group ``fiber`` of this table, where the DataTree has it."""
+        groups = [own for name, own in self.tree.children.items() if name == "fiber" or name.startswith("fiber_")]
+        mine = [own for own in groups if own.attrs.get("variable", self.name) == self.name]
+        return mine[0] if mine else None
+
     @cached_property
     def cells(self) -> Query:
         """The query of every cell."""
@@ -137,10 +212,11 @@ class Fit:
     @cached_property
     def determined(self) -> Mask:
         """Which cells have one possible value, shape ``(cells,)``; from the group ``fiber``, else found anew."""
-        if "fiber" in self.tree.children:
-            own = self.tree["fiber"].to_dataset()["determined"].transpose(*self.release.dims)
+        limits = self.limits
+        if limits is not None:
+            own = limits.to_dataset()["determined"].transpose(*self.release.dims)
             return np.asarray(own.values, dtype=np.bool_).reshape(-1)
-        return self.release.fiber.determined().reshape(-1)
+        return Fiber.of(self.exact, self.release.frame).determined().reshape(-1)
 
     def answers(self, query: Query) -> npt.NDArray[Any]:
         """Draws of a query's answers, chains after one another: shape ``(chains * draws, rows)``."""
@@ -156,25 +232,20 @@ class Fit:
         if query.is_identity:
             return self.determined
         involved = abs(query.matrix) @ (~self.determined).astype(np.int64)
-        return np.asarray(implied_answers(query, self.release.exact) | (involved == 0))
+        return np.asarray(implied_answers(query, self.exact) | (involved == 0))
 
     @cached_property
-    def measured_cells(self) -> Measured | None:
-        """The first measurement of the cells themselves."""
-        return next((part for part in self.release.measurements if part.query.is_identity), None)
-
-    @cached_property
-    def published_again(self) -> list[Floats]:
-        """The same of further measurements of the cells, where several were made."""
-        cells = [part for part in self.release.measurements if part.query.is_identity]
-        return [np.asarray(part.published, dtype=np.float64).reshape(-1) for part in cells[1:]]
+    def published_cells(self) -> list[tuple[str, Floats]]:
+        """Noisy values of the cells of each measurement of them, shape ``(cells,)``, with its title; NaN where unmeasured."""
+        found = [(i, own) for i, own in enumerate(self.measurements) if own.query.is_identity]
+        return [(self.titled(i) if len(found) > 1 else "", _flat(own.published)) for i, own in found]
 
     @cached_property
     def published(self) -> Floats:
-        """Noisy value of each cell in the first measurement of them, shape ``(cells,)``; NaN where none was published."""
-        if self.measured_cells is None:
+        """Noisy value of each cell by the first measurement of them, shape ``(cells,)``; NaN where none was published."""
+        if not self.published_cells:
             return np.full(self.release.frame.size, np.nan)
-        return np.asarray(self.measured_cells.published, dtype=np.float64).reshape(-1)
+        return self.published_cells[0][1]
 
     @cached_property
     def prior_draws(self) -> npt.NDArray[Any] | None:
@@ -189,3 +260,18 @@ class Fit:
         if table is None:
             return None
         return np.asarray(self.release.frame.align(table, "truth"), dtype=np.float64).reshape(-1)
+
+
+def in_range(fit: Fit, measurement: int) -> None:
+    """Refuse a measurement that the table does not have.
+
+    Raises
+    ------
+    ValueError
+        If there is no such measurement.
+    """
+    if not 0 <= measurement < len(fit.measurements):
+        noisy = (
+            f"from 0 to {len(fit.measurements) - 1}" if fit.measurements else "that of a noisy table, and there is none"
+        )
+        raise ValueError(f"measurement must be {noisy}, got {measurement!r}")

@@ -14,9 +14,10 @@ from bayesdp.noise import CorrelatedGaussian, ProjectedGaussian
 from bayesdp.noise._integers import IntegerLaw
 from bayesdp.noise._reals import RealLaw
 from bayesdp.noise._scaled import ScaledLaw
-from bayesdp.plots.fit import Fit
+from bayesdp.plots.fit import Fit, in_range
 from bayesdp.plots.noise_scale import NoiseScale, noise_scale
-from bayesdp.plots.style import COLOURS, figure, plain, style
+from bayesdp.plots.style import COLOURS, figure, plain, style, together
+from bayesdp.queries import answer_labels
 from bayesdp.release import Measured
 
 __all__ = ["noise_law"]
@@ -26,7 +27,7 @@ _REACH = 4.0
 _MOST_BARS = 121
 
 
-def noise_law(posterior: xr.DataTree, *, measurement: int = 0) -> Figure:
+def noise_law(posterior: xr.DataTree, *, measurement: int = 0, var: str | None = None) -> Figure:
     """Draw the law of the noise that was added to one answer of a measurement.
 
     Parameters
@@ -34,7 +35,9 @@ def noise_law(posterior: xr.DataTree, *, measurement: int = 0) -> Figure:
     posterior : xarray.DataTree
         As `bayesdp.sample` returns it.
     measurement : int, default 0
-        Which measurement of the release.
+        Which measurement of the table, those of several releases after one another.
+    var : str, optional
+        The table, by its name in the model; the first one by default.
 
     Returns
     -------
@@ -49,10 +52,10 @@ def noise_law(posterior: xr.DataTree, *, measurement: int = 0) -> Figure:
         If the DataTree is not a posterior of a release, or there is no such measurement.
 
     """
-    own = Fit.of(posterior).release.measurements
-    if not 0 <= measurement < len(own):
-        raise ValueError(f"measurement must be from 0 to {len(own) - 1}, got {measurement!r}")
-    return draw_noise_law(own[measurement], noise_scale(own[measurement]))
+    fit = Fit.of(posterior, var)
+    in_range(fit, measurement)
+    own = fit.measurements[measurement]
+    return draw_noise_law(own, noise_scale(own))
 
 
 def draw_noise_law(measured: Measured, scale: NoiseScale) -> Figure:
@@ -84,7 +87,7 @@ def draw_noise_law(measured: Measured, scale: NoiseScale) -> Figure:
 def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: float) -> str:
     """Draw mass, density or frequencies; say which answer they are of."""
     varies = bool(np.ptp(scale.sd[np.isfinite(scale.sd)]) > 1e-9)
-    which = f", {plain(measured.query.names[answer])}" if varies else ""
+    which = f", {together(answer_labels(measured.query, [answer])[0])}" if varies else ""
     law: Any = measured.law
     reach = int(np.ceil(_REACH * sd))
     if isinstance(law, ScaledLaw):

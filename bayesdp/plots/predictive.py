@@ -10,9 +10,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from bayesdp._validate import positive_integer
-from bayesdp.plots.fit import Fit, summarise
-from bayesdp.plots.style import COLOURS, figure, percent, plain, style
-from bayesdp.release import Release
+from bayesdp.plots.fit import Fit, in_range, summarise
+from bayesdp.plots.log_axis import log_axis
+from bayesdp.plots.style import COLOURS, figure, percent, style, together
+from bayesdp.queries import answer_labels
 
 __all__ = ["prior_predictive", "prior_predictive_draws"]
 
@@ -25,10 +26,10 @@ def prior_predictive_draws(fit: Fit, measurement: int = 0) -> tuple[npt.NDArray[
 
     None where the DataTree has neither.
     """
-    measured = fit.release.measurements[measurement]
+    measured = fit.measurements[measurement]
     shown = ~measured.unmeasured.reshape(-1)
-    name = _names(fit.release)[measurement]
-    if "prior_predictive" in fit.tree.children and name in fit.tree["prior_predictive"].data_vars:
+    name = fit.observed[measurement]
+    if name is not None and "prior_predictive" in fit.tree.children and name in fit.tree["prior_predictive"].data_vars:
         own = fit.tree["prior_predictive"].to_dataset()[name]
         dims = [dim for dim in own.dims if dim not in ("chain", "draw")]
         draws = own.transpose("chain", "draw", *dims).values.reshape(own.sizes["chain"] * own.sizes["draw"], -1)
@@ -43,21 +44,8 @@ def prior_predictive_draws(fit: Fit, measurement: int = 0) -> tuple[npt.NDArray[
     return np.asarray(answers, dtype=np.float64), "count expected under the prior, without noise"
 
 
-def _names(release: Release) -> list[str]:
-    """What `bayesdp.observe` calls the measurements in a model of one release."""
-    names: list[str] = []
-    for own in release.measurements:
-        base = own.name or "noisy"
-        name, count = base, 1
-        while name in names:
-            count += 1
-            name = f"{base}_{count}"
-        names.append(name)
-    return names
-
-
 def prior_predictive(
-    posterior: xr.DataTree, *, prob: float = 0.95, measurement: int = 0, limit: int = 40
+    posterior: xr.DataTree, *, prob: float = 0.95, measurement: int = 0, limit: int = 40, var: str | None = None
 ) -> Figure | None:
     """Draw what the prior expected of each published number, and that number.
 
@@ -68,9 +56,11 @@ def prior_predictive(
     prob : float, default 0.95
         Probability of the equal-tailed intervals.
     measurement : int, default 0
-        Which measurement of the release.
+        Which measurement of the table, those of several releases after one another.
     limit : int, default 40
         Most answers on the picture; of more, those farthest from the prior's median in units of its interval.
+    var : str, optional
+        The table, by its name in the model; the first one by default.
 
     Returns
     -------
@@ -83,13 +73,14 @@ def prior_predictive(
         If the DataTree is not a posterior of a release, or an argument is not valid.
 
     """
-    fit = Fit.of(posterior)
+    fit = Fit.of(posterior, var)
     positive_integer(limit, "limit")
+    in_range(fit, measurement)
     found = prior_predictive_draws(fit, measurement)
     if found is None:
         return None
     draws, what = found
-    measured = fit.release.measurements[measurement]
+    measured = fit.measurements[measurement]
     published = np.asarray(measured.published, dtype=np.float64).reshape(-1)
     shown = np.flatnonzero(np.isfinite(published))
     own = summarise(draws[:, shown], prob)
@@ -115,24 +106,14 @@ def prior_predictive(
             "markeredgewidth": 1.4,
         }
         axes.plot(published[shown][kept], rows, "D", label="published (noisy)", **marks)
-        axes.set_yticks(rows, [plain(_short(measured.query.names[shown[i]])) for i in kept])
+        axes.set_yticks(rows, [together(own) for own in answer_labels(measured.query, shown[kept])])
         axes.set_ylim(len(kept) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color=COLOURS["grid"])
         ends = np.concatenate([own.lower[kept], own.upper[kept], published[shown][kept]])
         if float(np.abs(ends).max()) > _LINEAR_UP_TO:
-            # Positive powers of ten, and a linear piece around zero that holds the negative noisy values.
-            linear = max(10.0, -2.0 * float(ends.min()))
-            axes.set_xscale("symlog", linthresh=linear)
-            axes.set_xlim(min(1.3 * float(ends.min()), 0.0), 2.0 * float(ends.max()))
-            powers = 10.0 ** np.arange(np.ceil(np.log10(2 * linear)), np.ceil(np.log10(ends.max())) + 1)
-            axes.set_xticks([0.0, *powers])
+            log_axis(axes, float(ends.min()), float(ends.max()))
         axes.set_xlabel("count")
         drawn.suptitle(f"Prior against published: {told}", x=0.01, ha="left", fontsize=11)
         drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
     return drawn
-
-
-def _short(name: str) -> str:
-    """The labels of an answer without the names of their dimensions."""
-    return " · ".join(part.partition("=")[2] or part for part in name.split(", "))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
@@ -13,7 +14,7 @@ from matplotlib.rcsetup import cycler
 
 from bayesdp.frames import Frame
 
-__all__ = ["COLOURS", "WIDTH", "cell_labels", "figure", "percent", "plain", "style"]
+__all__ = ["COLOURS", "WIDTH", "cell_labels", "figure", "percent", "plain", "style", "together"]
 
 COLOURS = {
     "posterior": "#0072B2",
@@ -29,6 +30,7 @@ WIDTH = 6.0
 """Inches: letters stay legible on a phone, where a picture is as wide as the screen."""
 
 _LONGEST_LABEL = 34
+_SHORTEST_LABEL = 8
 
 
 @contextmanager
@@ -74,7 +76,7 @@ def percent(prob: float) -> str:
     return f"{100 * prob:.10g}%"
 
 
-def plain(text: Any) -> str:
+def plain(text: Any, longest: int = _LONGEST_LABEL) -> str:
     r"""A label as Matplotlib shall draw it: no formulas, no line breaks, not too long.
 
     Examples
@@ -83,9 +85,32 @@ def plain(text: Any) -> str:
     5\$ or more
     """
     shown = "".join(character if character.isprintable() else "�" for character in str(text))
-    if len(shown) > _LONGEST_LABEL:
-        shown = shown[: _LONGEST_LABEL - 1] + "…"
+    if len(shown) > longest:
+        shown = shown[: longest - 1] + "…"
     return shown.replace("$", "\\$")
+
+
+def together(labels: Sequence[Any]) -> str:
+    """Some labels side by side, each shortened on its own if they are too long together, so that none is lost.
+
+    Examples
+    --------
+    >>> together(["Neoplasms, malignant, of the bronchus and lung", "0, 1"])
+    'Neoplasms, malignant, of t… · 0, 1'
+    """
+    texts, spare = [str(own) for own in labels], _LONGEST_LABEL - 3 * (len(labels) - 1)
+    share = spare
+    # What short labels leave of their share is for the long ones.
+    for taken, length in enumerate(sorted(len(text) for text in texts)):
+        share = max(spare // (len(texts) - taken), _SHORTEST_LABEL)
+        if length > share:
+            break
+        spare -= length
+    shown = [plain(text, share) for text in texts]
+    if any(unicodedata.bidirectional(character) in ("R", "AL") for text in texts for character in text):
+        # Isolates: labels that are written from right to left turn no other label around.
+        shown = [f"\u2068{text}\u2069" for text in shown]
+    return " · ".join(shown)
 
 
 def cell_labels(frame: Frame, cells: Iterable[int]) -> list[str]:
@@ -98,5 +123,5 @@ def cell_labels(frame: Frame, cells: Iterable[int]) -> list[str]:
             rest, own = divmod(rest, size)
             place.append(own)
         shown = [str(labels_of[i]) for labels_of, i in zip(frame.labels, reversed(place), strict=True)]
-        labels.append(plain(" · ".join(shown)))
+        labels.append(together(shown))
     return labels

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["Html", "element", "items", "joined", "paragraph"]
+__all__ = ["Html", "element", "items", "joined", "label", "paragraph"]
 
 _VOID = frozenset({"br", "img", "meta"})
 
@@ -72,3 +72,14 @@ def items(entries: Iterable[Any], *, limit: int = 12, what: str = "entries") -> 
         return element("ul", *listed)
     rest = element("details", element("summary", f"{len(listed) - limit} more {what}"), element("ul", *listed[limit:]))
     return joined([element("ul", *listed[:limit]), rest])
+
+
+def label(*names: Any) -> Html:
+    """Labels of a user, side by side: each has a direction of its own, so that none turns what is around it.
+
+    Examples
+    --------
+    >>> label("a < b", 3)
+    '<bdi>a &lt; b</bdi> · <bdi>3</bdi>'
+    """
+    return joined([element("bdi", name) for name in names], " · ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["count", "decimal", "interval", "plural", "spread"]
+__all__ = ["count", "decimal", "interval", "plural", "significant", "spread"]
 
 _ABSENT = "–"
 
@@ -52,3 +52,16 @@ def plural(number: int, one: str, many: str | None = None) -> str:
     ('1 cell', '2 cells')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def significant(value: float) -> str:
+    """A parameter, which may be of any size: to three digits.
+
+    Examples
+    --------
+    >>> significant(0.012345), significant(-1.5), significant(23716.6)
+    ('0.0123', '-1.5', '23,717')
+    """
+    if math.isnan(value):
+        return _ABSENT
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"

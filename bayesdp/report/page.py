@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ import xarray as xr
 
 from bayesdp._validate import probability
 from bayesdp.plots.fit import Fit
-from bayesdp.report.context import Context
+from bayesdp.queries import Query
+from bayesdp.report.context import Context, Whole
 from bayesdp.report.html import Html, element, joined
-from bayesdp.report.sections import errors, sections_of
+from bayesdp.report.sections import Section, errors, sections_of
 from bayesdp.report.sections.convergence import banner
 from bayesdp.report.style import STYLE
 from bayesdp.storage import check_output, replacing
@@ -32,6 +33,8 @@ def report(
     truth: Any = None,
     title: str | None = None,
     command: str | None = None,
+    question: str | None = None,
+    headline: Query | str | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a report of a posterior: one HTML file with everything in it.
@@ -46,11 +49,17 @@ def report(
     prob : float, default 0.95
         Probability of the equal-tailed intervals.
     truth : xarray.DataArray or array_like, shape (*table), optional
-        The confidential table, in a simulation. The page then contains it, and says so.
+        The confidential table, in a simulation. The page then contains it, and says so. Where the model has several
+        tables: a mapping from their names in the model to tables, not necessarily all.
     title : str, optional
         Title of the page.
     command : str, optional
         Command line, for the record; that of the posterior by default.
+    question : str, optional
+        What the reader wants to know, in your words; the page begins with it.
+    headline : Query or str, optional
+        What answers it: a query of the table, or the name of a parameter of the model. By default the odds ratio of a 2 x 2
+        table with exact margins, else the cells: all of a few, the largest of many.
     overwrite : bool, default False
         Whether an existing file may be replaced.
 
@@ -87,7 +96,7 @@ def report(
     True
     """
     target = check_output(path, overwrite=overwrite)
-    text = page(posterior, prob=prob, truth=truth, title=title, command=command)
+    text = page(posterior, prob=prob, truth=truth, title=title, command=command, question=question, headline=headline)
     with replacing(target, overwrite=overwrite) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return target
@@ -100,20 +109,51 @@ def page(
     truth: Any = None,
     title: str | None = None,
     command: str | None = None,
+    question: str | None = None,
+    headline: Query | str | None = None,
 ) -> str:
     """The text of the page; arguments as for `report`."""
-    fit = Fit.of(posterior)
-    recorded = str(posterior.attrs.get("command", ""))
-    context = Context(fit, probability(prob, "prob"), fit.truth(truth), recorded if command is None else command)
-    heading = title or f"Confidential counts by {' and '.join(fit.release.dims)}: a posterior report"
-    sections = sections_of(context)
+    fits = Fit.all(posterior)
+    level, recorded = probability(prob, "prob"), str(posterior.attrs.get("command", ""))
+    told = recorded if command is None else command
+    truths = _truths(fits, truth)
+    several = len(fits) > 1
+    whole = Whole(
+        tuple(Context(own, level, own.truth(truths.get(own.name)), told, several) for own in fits),
+        question or "",
+        headline,
+    )
+    heading = title or f"Confidential counts by {_tables(fits)}: a posterior report"
+    sections = sections_of(whole)
+    first, rest = sections[0], sections[1:]
     body = [
-        element("header", element("h1", heading), element("p", _lead(context), class_="lead")),
-        *_banners(context),
-        _contents(sections),
-        element("main", *(_section(own, context) for own in sections)),
+        element("header", element("h1", heading), element("p", _lead(whole), class_="lead")),
+        *_banners(whole),
+        element("main", _section(first), _contents(rest), *(_section(own) for own in rest)),
     ]
     return document(heading, body)
+
+
+def _tables(fits: list[Fit]) -> str:
+    dims = dict.fromkeys(" and ".join(own.release.dims) for own in fits)
+    return ", and by ".join(dims)
+
+
+def _truths(fits: list[Fit], truth: Any) -> Mapping[str, Any]:
+    """The confidential table of each table of the posterior, where it was given."""
+    names = [own.name for own in fits]
+    if truth is None:
+        return {}
+    if not isinstance(truth, Mapping):
+        if len(fits) > 1:
+            raise ValueError(
+                f"truth must say which of the tables {', '.join(names)} it is, as a mapping from the name to the table"
+            )
+        return {names[0]: truth}
+    unknown = [str(name) for name in truth if name not in names]
+    if unknown:
+        raise ValueError(f"truth must be about tables of the posterior, {', '.join(names)}; got {', '.join(unknown)}")
+    return truth
 
 
 def document(heading: str, body: Sequence[Html]) -> str:
@@ -129,17 +169,18 @@ def document(heading: str, body: Sequence[Html]) -> str:
     return "<!DOCTYPE html>\n" + element("html", head, element("body", *body), lang="en") + "\n"
 
 
-def _lead(context: Context) -> str:
+def _lead(whole: Whole) -> str:
+    described = "; ".join(f"{own.fit.name}: {own.table}" if own.several else own.table for own in whole.tables)
     return (
-        f"Table: {context.table}. What is known about the confidential counts, given the noisy and the exact numbers that were "
-        f"published. Intervals: {context.kind}s."
+        f"{'Tables' if len(whole.tables) > 1 else 'Table'}: {described}. What is known about the confidential counts, given the noisy "
+        f"and the exact numbers that were published. Intervals: {whole.kind}s."
     )
 
 
-def _banners(context: Context) -> list[Html]:
+def _banners(whole: Whole) -> list[Html]:
     """What nobody may overlook."""
     shown = []
-    if context.simulated:
+    if whole.simulated:
         shown.append(
             element(
                 "p",
@@ -149,7 +190,7 @@ def _banners(context: Context) -> list[Html]:
                 class_="banner warn",
             )
         )
-    if context.truth is not None:
+    if any(own.truth is not None for own in whole.tables):
         shown.append(
             element(
                 "p",
@@ -158,7 +199,7 @@ def _banners(context: Context) -> list[Html]:
                 class_="banner warn",
             )
         )
-    if context.fit.relaxation is not None:
+    if any(own.fit.relaxation is not None for own in whole.tables):
         shown.append(
             element(
                 "p",
@@ -170,15 +211,15 @@ def _banners(context: Context) -> list[Html]:
                 class_="banner warn",
             )
         )
-    alarm = banner(context)
+    alarm = banner(whole)
     return [*shown, alarm] if alarm is not None else shown
 
 
-def _contents(sections: list[Any]) -> Html:
-    links = [element("li", element("a", own.TITLE, href=f"#{own.ANCHOR}")) for own in sections]
+def _contents(sections: list[Section]) -> Html:
+    links = [element("li", element("a", own.title, href=f"#{own.anchor}")) for own in sections]
     return element("nav", element("ul", *links), aria_label="Sections")
 
 
-def _section(own: Any, context: Context) -> Html:
-    content = joined([element("h2", own.TITLE, id=f"{own.ANCHOR}-title"), own.write(context)])
-    return element("section", content, id=own.ANCHOR, aria_labelledby=f"{own.ANCHOR}-title")
+def _section(own: Section) -> Html:
+    content = joined([element("h2", own.title, id=f"{own.anchor}-title"), own.text])
+    return element("section", content, id=own.anchor, aria_labelledby=f"{own.anchor}-title")

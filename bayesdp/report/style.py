@@ -33,7 +33,7 @@ thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; line-hei
 th.label, td.text { text-align: left; }
 th.label { font-weight: 600; }
 tbody th.label { font-weight: 500; }
-tbody th.label:first-child { position: sticky; left: 0; background: #fff; max-width: 15rem; overflow-wrap: normal; }
+tbody th.label:first-child { position: sticky; left: 0; background: #fff; }
 td.text { white-space: normal; min-width: 9rem; }
 tr.fixed td, tr.fixed th { color: var(--soft); background: var(--ground) !important; }
 .facts th { text-align: left; white-space: nowrap; font-weight: 600; } .facts td { text-align: left; white-space: normal; }
@@ -44,10 +44,32 @@ pre { background: var(--ground); padding: .7rem .9rem; overflow-x: auto; font-si
 code { font-size: .92em; background: var(--ground); padding: .05em .3em; overflow-wrap: anywhere; }
 summary { cursor: pointer; color: var(--accent); padding: .35rem 0; }
 blockquote { margin: .6rem 0; padding: .3rem 0 .3rem 1rem; border-left: 4px solid var(--line); max-width: 46rem; }
-@media (max-width: 34rem) {
+.question { font-size: 1.15rem; font-weight: 600; margin: .3rem 0; }
+.answer { border-left: 6px solid var(--accent); background: #eef5fa; padding: .3rem 1rem; margin: .6rem 0; border-radius: 2px; }
+.answer ul { padding-left: 1rem; }
+h4 { font-size: .95rem; margin: 1.2rem 0 .3rem; }
+thead th { min-width: 4.2rem; max-width: 9rem; overflow-wrap: break-word; hyphens: auto; }
+tbody th.label { max-width: 18rem; overflow-wrap: anywhere; }
+.scroll { background: linear-gradient(to right, #fff 30%, rgba(255,255,255,0)),
+  linear-gradient(to left, #fff 30%, rgba(255,255,255,0)) 100% 0,
+  linear-gradient(to right, rgba(0,0,0,.22), rgba(0,0,0,0)), linear-gradient(to left, rgba(0,0,0,.22), rgba(0,0,0,0)) 100% 0;
+  background-repeat: no-repeat; background-size: 40px 100%, 40px 100%, 12px 100%, 12px 100%;
+  background-attachment: local, local, scroll, scroll; }
+@media screen and (max-width: 44rem) {
   body { padding: .6rem .8rem 3rem; } h1 { font-size: 1.4rem; }
-  th, td { padding: .28rem .5rem; } table { font-size: .86rem; } tbody th.label:first-child { max-width: 9rem; }
-  .facts th { white-space: normal; width: 6.5rem; }
+  .scroll { overflow-x: visible; background: none; } table, tbody, tr, th, td { display: block; width: auto; }
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  table { font-size: .92rem; }
+  tbody tr { border: 1px solid var(--line); border-radius: 4px; margin: 0 0 .6rem; padding: .35rem .7rem; }
+  tbody td, tbody th.label, tbody th.label:first-child { display: flex; justify-content: space-between; gap: 1rem; position: static;
+    max-width: none; min-width: 0; border: 0; padding: .1rem 0; white-space: normal; text-align: right; background: none;
+    overflow-wrap: anywhere; }
+  tbody th.label { font-weight: 600; }
+  td::before, th.label[data-label]::before { content: attr(data-label); color: var(--soft); font-weight: 400; text-align: left;
+    flex: 0 0 auto; max-width: 55%; overflow-wrap: break-word; }
+  .facts td::before { content: none; } .facts tr { border: 0; border-radius: 0; padding: 0; }
+  .facts td { display: block; text-align: left; overflow-wrap: anywhere; }
+  .facts th { border: 0; padding: .3rem 0 0; white-space: normal; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; } nav, summary, .screen { display: none; }
@@ -57,4 +79,5 @@ blockquote { margin: .6rem 0; padding: .3rem 0 .3rem 1rem; border-left: 4px soli
   .banner { -webkit-print-color-adjust: exact; print-color-adjust: exact; } @page { margin: 1.8cm; }
 }
 """
-"""No fonts or pictures from elsewhere. Tables scroll sideways in their own frame, so that the page never does."""
+"""No fonts or pictures from elsewhere. On narrow screens each row of a table becomes a card with its headings, so that no column
+is out of sight; wide tables on wide screens scroll in their own frame, whose edge is shaded where more is to be seen."""

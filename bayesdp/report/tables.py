@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.queries import Query, SumPart
-from bayesdp.report.html import Html, element, joined
+from bayesdp.report.html import Html, element, joined, label
 from bayesdp.report.numbers import plural
 
-__all__ = ["Column", "Table", "facts", "labels", "numeric"]
+__all__ = ["Column", "Table", "facts", "is_grand_total", "labels", "numeric"]
 
 SHOWN = 30
 """Rows that are always shown."""
@@ -57,13 +57,19 @@ def labels(query: Query) -> list[Column]:
     """Columns that name the answers of a query: one for each of its dimensions, where it has them."""
     part = query.parts[0]
     if len(query.parts) > 1 or not isinstance(part, SumPart) or not part.keep:
-        names = ["grand total" if name == "total" else name for name in query.names]
+        names = ["grand total"] if is_grand_total(query) else query.names
         return [Column("Total", names, kind="label")]
     places = np.unravel_index(np.arange(query.rows), query.shape)
     return [
         Column(dim, [own[i] for i in place], kind="label")
         for (dim, own), place in zip(query.coords.items(), places, strict=True)
     ]
+
+
+def is_grand_total(query: Query) -> bool:
+    """Whether a query asks for the sum of all cells; a linear combination may be called "total" too."""
+    part = query.parts[0]
+    return len(query.parts) == 1 and isinstance(part, SumPart) and not part.keep
 
 
 def numeric(heading: str, values: npt.ArrayLike, show: Callable[[float], str], csv_heading: str) -> Column:
@@ -127,9 +133,10 @@ class Table:
         for own in self.columns:
             shown = own.show(own.values[i])
             if own.kind == "label":
-                cells.append(element("th", shown, scope="row", class_="label"))
+                cells.append(element("th", label(shown), scope="row", class_="label", data_label=own.heading))
             else:
-                cells.append(element("td", shown, class_="text" if own.kind == "text" else None))
+                kind = "text" if own.kind == "text" else None
+                cells.append(element("td", shown, class_=kind, data_label=own.heading))
         return element("tr", *cells, class_="fixed" if len(self.fixed) and self.fixed[i] else None)
 
     def to_csv(self) -> str:

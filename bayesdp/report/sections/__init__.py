@@ -1,16 +1,19 @@
-"""The sections of the page, one a module: each has a title and writes its content from the context."""
+"""The sections of the page, one a module: each has a title and writes its content from what concerns it."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
-from bayesdp.report.context import Context
+from bayesdp.report.context import Whole
+from bayesdp.report.html import Html
 from bayesdp.report.sections import (
     convergence,
     errors,
+    headline,
     methods,
     noise,
     odds_ratio,
+    parameters,
     prior,
     provenance,
     release,
@@ -18,15 +21,38 @@ from bayesdp.report.sections import (
     sensitivity,
 )
 
-__all__ = ["SECTIONS", "sections_of"]
+__all__ = ["OF_A_TABLE", "SECTIONS", "Section", "sections_of"]
 
-SECTIONS = (release, prior, convergence, results, noise, sensitivity, errors, methods, provenance)
-"""In the order of the page. Each has ``ANCHOR``, ``TITLE`` and ``write(context) -> Html``."""
+SECTIONS = (
+    headline, release, results, parameters, noise, prior, sensitivity, convergence, errors, methods, provenance,
+)  # fmt: skip
+"""In the order of the page: the result, what was published, how it was found and what can be wrong with it. Each has
+``ANCHOR``, ``TITLE`` and ``write``, of a `Context` for those in `OF_A_TABLE`, and of the `Whole` for the others."""
+
+OF_A_TABLE = (release, results, odds_ratio, noise, sensitivity)
+"""Sections that are written anew for each table."""
 
 
-def sections_of(context: Context) -> list[Any]:
-    """The sections of one page: `SECTIONS`, and after the results the odds ratio where there is one."""
-    shown: list[Any] = list(SECTIONS)
-    if odds_ratio.applies(context):
-        shown.insert(shown.index(results) + 1, odds_ratio)
-    return shown
+@dataclass(frozen=True)
+class Section:
+    """A section of one page: its anchor, its title, and its text."""
+
+    anchor: str
+    title: str
+    text: Html
+
+
+def sections_of(whole: Whole) -> list[Section]:
+    """The sections of one page, those of the tables one after another; the odds ratio follows the results where there is one."""
+    written: list[Section] = []
+    for own in SECTIONS:
+        if own is parameters and not parameters.applies(whole):
+            continue
+        if own not in OF_A_TABLE:
+            written.append(Section(own.ANCHOR, own.TITLE, own.write(whole)))
+            continue
+        for i, context in enumerate(whole.tables):
+            for part in (own, odds_ratio) if own is results and odds_ratio.applies(context) else (own,):
+                anchor = f"{part.ANCHOR}-{i + 1}" if i else part.ANCHOR
+                written.append(Section(anchor, f"{part.TITLE}{context.of_table}", part.write(context)))
+    return written

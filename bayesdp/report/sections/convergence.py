@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayesdp.plots.rank import ranks
-from bayesdp.report.context import Context
+from bayesdp.report.context import Whole
 from bayesdp.report.figures import embedded
 from bayesdp.report.html import Html, element, items, joined, paragraph
 from bayesdp.report.numbers import plural
@@ -14,67 +14,70 @@ ANCHOR = "convergence"
 TITLE = "Convergence"
 
 
-def banner(context: Context) -> Html | None:
+def banner(whole: Whole) -> Html | None:
     """A red banner if the chains have not converged or nobody has looked, a calm one if they are too short to tell; or None."""
-    if context.converged:
+    if whole.converged:
         return None
-    if context.converged is None:
+    if whole.converged is None:
         heading, text = (
             "Convergence was not assessed.",
             "The posterior file has no diagnostics. Do not rely on its numbers yet.",
         )
-    elif context.verdict == "not judged":
-        heading, text = "Too little to judge convergence.", f"{context.message} Draw more, in two chains or more."
+    elif whole.verdict == "not judged":
+        heading, text = "Too little to judge convergence.", f"{whole.message} Draw more, in two chains or more."
         return element("p", element("strong", heading), text, class_="banner warn")
     else:
         heading = "Convergence is NOT established. Do not report these numbers."
-        text = f"{context.message} Draw more, or look at the model."
+        text = f"{whole.message} Draw more, or look at the model."
     return element("p", element("strong", heading), text, class_="banner bad")
 
 
-def write(context: Context) -> Html:
+def write(whole: Whole) -> Html:
     """The section."""
-    fit = context.fit
+    fit = whole.tables[0].fit
     parts = []
-    alarm = banner(context)
+    alarm = banner(whole)
     if alarm is None:
-        parts.append(element("p", element("strong", "The chains agree."), context.message, class_="banner good"))
+        parts.append(element("p", element("strong", "The chains agree."), whole.message, class_="banner good"))
     else:
         parts.append(alarm)
     told = [f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')} after tuning."]
-    told += _fiber(context) + _divergences(context)
+    told += _fiber(whole) + _divergences(whole)
     told.append(
         "Cells that the exact values determine are left out of R-hat and effective sample sizes: they mean nothing there."
     )
     parts.append(items(told))
-    picture = ranks(context.tree)
+    picture = ranks(whole.tree)
     if picture is None:
         parts.append(
             paragraph("No rank plots: they compare chains, and there is one, or nothing that moves.", class_="note")
         )
     else:
         text = (
-            "Rank plots of the quantities with the smallest effective sample sizes: one line a chain. Lines inside the band "
-            "(simultaneous, 95%) are chains that agree."
+            "Rank plots of the quantities with the smallest effective sample sizes: one line a chain, the share of its draws below a "
+            "rank less what is expected. Chains that agree leave the bands (simultaneous, over everything that moves) in 5% "
+            "of posteriors at most; a chain that leaves its band is drawn thick."
         )
         parts.append(embedded(picture, text))
     return joined(parts)
 
 
-def _fiber(context: Context) -> list[str]:
-    if "fiber" not in context.tree.children:
-        return []
-    attrs = context.tree["fiber"].attrs
-    claim = str(attrs.get("connectivity", "")).strip()
-    if not claim:
-        return []
-    return [f"Whether the moves reach every table that agrees with the exact values: {claim}"]
+def _fiber(whole: Whole) -> list[str]:
+    claims = []
+    for own in whole.tables:
+        limits = own.fit.limits
+        claim = "" if limits is None else str(limits.attrs.get("connectivity", "")).strip()
+        if claim:
+            claims.append(
+                f"Whether the moves reach every table that agrees with the exact values{own.of_table}: {claim}"
+            )
+    return claims
 
 
-def _divergences(context: Context) -> list[str]:
-    if "sample_stats" not in context.tree.children or "diverging" not in context.tree["sample_stats"].data_vars:
+def _divergences(whole: Whole) -> list[str]:
+    if "sample_stats" not in whole.tree.children or "diverging" not in whole.tree["sample_stats"].data_vars:
         return []
-    found = int(context.tree["sample_stats"].to_dataset()["diverging"].sum())
+    found = int(whole.tree["sample_stats"].to_dataset()["diverging"].sum())
     if not found:
         return ["No divergent transitions of NUTS."]
     return [

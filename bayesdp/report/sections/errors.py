@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from bayesdp.report.context import Context
+from bayesdp.report.context import Context, Whole
 from bayesdp.report.html import Html, element, items, joined, paragraph
 from bayesdp.report.numbers import count, spread
 from bayesdp.report.tables import Column, Table, numeric
@@ -23,17 +23,18 @@ _LAW = (
 _MODEL = "The prior and the model of the counts: see the sensitivity to the prior above. The intervals are right if the model is."
 
 
-def write(context: Context) -> Html:
+def write(whole: Whole) -> Html:
     """The section."""
-    relaxed = context.fit.relaxation
-    listed = [_monte_carlo(context), _whole(context), _LAW, _MODEL]
-    parts = [items(listed)]
-    if relaxed is not None:
-        parts += [
-            element("h3", "Error of the continuous relaxation"),
-            paragraph(stated(context, relaxed)),
-            relaxation_table(context, relaxed).to_html(),
-        ]
+    counted = [f"{own.fit.name}: {_whole(own)}" if own.several else _whole(own) for own in whole.tables]
+    parts = [items([_monte_carlo(whole.tables[0]), *counted, _LAW, _MODEL])]
+    for own in whole.tables:
+        relaxed = own.fit.relaxation
+        if relaxed is not None:
+            parts += [
+                element("h3", f"Error of the continuous relaxation{own.of_table}"),
+                paragraph(stated(own, relaxed)),
+                relaxation_table(own, relaxed).to_html(),
+            ]
     return joined(parts)
 
 
@@ -105,4 +106,4 @@ def relaxation_table(context: Context, relaxed: xr.Dataset) -> Table:
         f"{relaxed.attrs['case']}. Free cells here: those whose posterior mean is nearest. Another prior or noise law has "
         "other errors; where cells near 0 matter, sample whole numbers (ConfidentialCounts)."
     )
-    return Table(caption, columns, "relaxation.csv")
+    return Table(caption, columns, context.file("relaxation.csv"))

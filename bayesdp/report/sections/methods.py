@@ -5,7 +5,8 @@ from __future__ import annotations
 import xarray as xr
 
 from bayesdp.measurements import SIGNS, described
-from bayesdp.report.context import Context
+from bayesdp.release import Release
+from bayesdp.report.context import Context, Whole, is_simulated
 from bayesdp.report.html import Html, element, items, joined, paragraph
 from bayesdp.report.numbers import plural
 from bayesdp.report.sections.errors import stated
@@ -30,67 +31,179 @@ _RHAT = (
 _SIGN = dict(zip(SIGNS, ("", ", as lower bounds", ", as upper bounds"), strict=True))
 
 
-def write(context: Context) -> Html:
+def write(whole: Whole) -> Html:
     """The section."""
     return joined(
-        [element("blockquote", paragraph(_text(context))), element("h3", "References"), items(_references(context))]
+        [
+            element("blockquote", paragraph(" ".join(_sentences(whole)))),
+            element("h3", "References"),
+            items(_references(whole)),
+        ]
     )
 
 
-def _text(context: Context) -> str:
-    release, fit = context.release, context.fit
-    noisy = "; ".join(f"{context.measurement_title(own)}, noise law {own.law}" for own in release.measurements)
-    exact = "; ".join(f"{described(own.query)}{_SIGN[own.sign]}" for own in release.exact)
-    version = context.tree.attrs.get("bayesdp_version", "")
-    by = f"bayesdp {version}".strip()
-    pymc = context.tree.attrs.get("pymc_version")
-    relaxed = fit.relaxation
-    nuts = "sample_stats" in context.tree.children and "diverging" in context.tree["sample_stats"].data_vars
-    steps = "The counts were moved by exact-conditional steps among the tables that agree with the exact values"
-    sampler = f"{steps}, the other parameters by NUTS." if nuts else f"{steps}."
-    if relaxed is not None:
-        sampler = "Counts and parameters were sampled together by NUTS, as real numbers, and not rounded."
+def _sentences(whole: Whole) -> list[str]:
+    attrs = whole.tree.attrs
+    by = f"bayesdp {attrs.get('bayesdp_version', '')}".strip()
+    pymc = f" (PyMC {attrs['pymc_version']})" if attrs.get("pymc_version") else ""
+    fit = whole.tables[0].fit
     chains = f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')}"
     sentences = [
-        f"The confidential table of counts ({context.table}) was inferred from {_kind(context)}."
-        f" Published with noise: {noisy or 'nothing'}. Published exactly: {exact or 'nothing'}.",
-        "The joint posterior of the counts x and the parameters θ, p(θ, x | y, t) ∝ p(θ) p(x | θ) 1{A x = t, x ≥ 0} p(y | x), "
-        "with the stated noise law as p(y | x) and the exact values t as data, was sampled with "
-        f"{by}{f' (PyMC {pymc})' if pymc else ''}: {chains} after tuning. {sampler}",
-        "" if relaxed is None else _relaxation(context, relaxed),
-        context.message,
-        f"Prior: {_prior(context.prior)}" if context.prior else "Prior: [state it; the file does not].",
-        f"We report posterior means and {context.kind}s.",
+        *(sentence for own in whole.tables for sentence in _published(own)),
+        *_further(whole),
+        _joint(whole),
+        f"It was sampled with {by}{pymc}: {chains} after tuning.",
+        _sampler(whole),
+        *(_relaxation(own, own.fit.relaxation) for own in whole.tables if own.fit.relaxation is not None),
+        whole.message,
+        _prior(whole),
+        f"We report posterior means and {whole.kind}s.",
     ]
-    return " ".join(sentence if sentence.endswith((".", "]")) else f"{sentence}." for sentence in sentences if sentence)
+    return [sentence if sentence.endswith((".", "]")) else f"{sentence}." for sentence in sentences if sentence]
+
+
+def _published(context: Context) -> list[str]:
+    """What the counts were inferred from: every release of the table."""
+    releases = context.fit.releases
+    name = f" {context.fit.name}" if context.several else ""
+    if len(releases) == 1:
+        made = _made(releases[0])
+        return [
+            f"The confidential table of counts{name} ({context.table}) was inferred from {made}.",
+            _contents(releases[0]),
+        ]
+    sentences = [
+        f"The confidential table of counts{name} ({context.table}) was inferred from {len(releases)} releases together."
+    ]
+    for i, release in enumerate(releases):
+        sentences += [f"Release {i + 1}{name and f' of{name}'} is {_made(release)}.", _contents(release)]
+    return sentences
+
+
+def _contents(release: Release) -> str:
+    noisy = "; ".join(
+        f"{own.name}: {described(own.query)}, noise law {own.law}"
+        if own.name
+        else f"{described(own.query)}, noise law {own.law}"
+        for own in release.measurements
+    )
+    exact = "; ".join(f"{described(own.query)}{_SIGN[own.sign]}" for own in release.exact)
+    return f"Published with noise: {noisy or 'nothing'}. Published exactly: {exact or 'nothing'}."
+
+
+def _made(release: Release) -> str:
+    made = "a release with random noise of a published law" if release.measurements else "a release without noise"
+    if release.guarantee is not None:
+        made = "a differentially private release"
+    return f"{made}, simulated for this analysis" if is_simulated(release) else made
+
+
+def _further(whole: Whole) -> list[str]:
+    """What else the posterior is conditioned on, by name: the file does not say more."""
+    own = whole.further
+    told = []
+    if own.likelihoods:
+        told.append(f"The model has further data, with the likelihoods of its author: {', '.join(own.likelihoods)}.")
+    if own.potentials:
+        told.append(f"It has further terms of the log-density (Potentials): {', '.join(own.potentials)}.")
+    if own.replaced:
+        told.append(
+            f"The numbers of {', '.join(own.replaced)} are not those of any release in the file: they were replaced in the model "
+            "[state them]."
+        )
+    return told
+
+
+def _joint(whole: Whole) -> str:
+    """The posterior as a formula: its factors are those that the model has."""
+    theta, own = bool(whole.free_parameters), whole.further
+    noisy = any(table.fit.measurements for table in whole.tables)
+    exact = [part for table in whole.tables for part in table.fit.exact]
+    equal = all(part.sign == "=" for part in exact)
+    data = [name for name, there in (("y", noisy), ("t", exact), ("z", own.likelihoods)) if there]
+    unknown = "θ, x" if theta else "x"
+    left = f"p({unknown} | {', '.join(data)})" if data else f"p({unknown})"
+    factors = ["p(θ) p(x | θ)" if theta else "p(x)"]
+    factors.append("1{A x = t, x ≥ 0}" if exact and equal else "1{x agrees with t, x ≥ 0}" if exact else "1{x ≥ 0}")
+    if noisy:
+        factors.append("p(y | x)")
+    if own.likelihoods:
+        factors.append(f"p(z | {unknown})")
+    if own.potentials:
+        factors.append(f"exp(v({unknown}))")
+    words = ["the stated noise laws as p(y | x)" if noisy else "", "the exact values t as data" if exact else ""]
+    words += ["the further data z" if own.likelihoods else "", "the Potentials v" if own.potentials else ""]
+    stated = [word for word in words if word]
+    listed = " and ".join([", ".join(stated[:-1]), stated[-1]] if len(stated) > 1 else stated)
+    what = "the counts x and the parameters θ" if theta else "the counts x"
+    tables = f" of the {len(whole.tables)} tables" if len(whole.tables) > 1 else ""
+    return (
+        f"The joint posterior of {what}{tables} is {left} ∝ {' '.join(factors)}{f', with {listed}' if listed else ''}."
+    )
+
+
+def _sampler(whole: Whole) -> str:
+    """Which steps moved what, as far as the statistics of the sampler say."""
+    stats = set(whole.tree["sample_stats"].data_vars) if "sample_stats" in whole.tree.children else set()
+    relaxed = [own for own in whole.tables if own.fit.relaxation is not None]
+    if len(relaxed) == len(whole.tables):
+        together = "Counts and parameters were sampled together" if whole.free_parameters else "The counts were sampled"
+        return f"{together} by NUTS, as real numbers, and not rounded."
+    names = f" of {' and '.join(own.fit.name for own in whole.tables if own not in relaxed)}" if relaxed else ""
+    steps = f"The counts{names} were moved by exact-conditional steps among the tables that agree with the exact values"
+    rest = (
+        [f"those of {' and '.join(own.fit.name for own in relaxed)} as real numbers, and not rounded,"]
+        if relaxed
+        else []
+    )
+    if whole.free_parameters:
+        rest.append("the other parameters")
+    if "fiber_accepted" in stats and float(whole.tree["sample_stats"]["fiber_accepted"].min()) < _ALL:
+        steps += ", accepted or rejected on what else the model says of them"
+    if not rest or not stats:
+        return f"{steps}."
+    variables = whole.tree["posterior"].to_dataset().data_vars
+    discrete = any(variables[name].dtype.kind in "iu" for name in whole.free_parameters)
+    nuts = "diverging" in stats
+    others = discrete or bool(stats & _OTHER_STEPS)
+    by = "NUTS" if nuts and not others else "NUTS and other step methods of PyMC" if nuts else "step methods of PyMC"
+    return f"{steps}, {' and '.join(rest)} by {by}."
+
+
+_OTHER_STEPS = {"nstep_out", "scaling", "p_jump"}
+"""Statistics of PyMC's slice and Metropolis steps."""
 
 
 def _relaxation(context: Context, relaxed: xr.Dataset) -> str:
     """How the posterior differs from that of whole numbers."""
     return (
-        "This is a continuous relaxation: x runs over the real tables with A x = t and x ≥ 0, p(x | θ) is continued between "
-        f"whole numbers, and volume takes the place of counting. {stated(context, relaxed)}"
+        f"This is a continuous relaxation{context.of_table}: x runs over the real tables with A x = t and x ≥ 0, p(x | θ) is "
+        f"continued between whole numbers, and volume takes the place of counting. {stated(context, relaxed)}"
     )
 
 
-def _prior(text: str) -> str:
-    """The first line of a description, which names the prior, and the last if it states hyperparameters."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    stated = f", {lines[-1]}" if len(lines) > 1 and lines[-1].startswith("with ") else ""
-    return f"{lines[0].rstrip(':')}{stated} (formulas in the report)"
+def _prior(whole: Whole) -> str:
+    """The prior by name, with hyperparameters where a description states them; else each variable with its law."""
+    lines = [line.strip() for line in whole.described.text.splitlines() if line.strip()]
+    if lines:
+        last = f", {lines[-1]}" if len(lines) > 1 and lines[-1].startswith("with ") else ""
+        return f"Prior: {lines[0].rstrip(':')}{last} (formulas in the report)."
+    tables = {own.fit.name for own in whole.tables}
+    known = {*tables, *whole.free_parameters}
+    laws = [f"{name} ~ {law}" for name, law in whole.described.lines("~") if name in known]
+    laws += whole.described.others  # what ContinuousCounts says of their base
+    if not laws or len(laws) > _MOST_LAWS:
+        told = "as PyMC prints it in the report" if whole.described.model else "the file does not"
+        return f"Prior: [state it; {told}]."
+    return f"Prior, as PyMC prints it: {'; '.join(laws)}."
 
 
-def _kind(context: Context) -> str:
-    guarantee = context.release.guarantee
-    if guarantee is None:
-        made = "a release with random noise of a published law"
-    else:
-        made = "a differentially private release"
-    return f"{made}, simulated for this analysis" if context.simulated else made
+_MOST_LAWS = 8
+_ALL = 1.0 - 1e-9
 
 
-def _references(context: Context) -> list[str]:
-    supports = {own.law.support for own in context.release.measurements}
+def _references(whole: Whole) -> list[str]:
+    supports = {own.law.support for table in whole.tables for own in table.fit.measurements}
     found = []
     if "subspace" in supports:
         found.append(_SUBSPACE)

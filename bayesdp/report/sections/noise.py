@@ -22,7 +22,7 @@ type Floats = npt.NDArray[np.float64]
 
 def write(context: Context) -> Html:
     """The section."""
-    if not context.release.measurements:
+    if not context.fit.measurements:
         return paragraph("Nothing noisy is published.")
     parts = [
         paragraph(
@@ -32,9 +32,9 @@ def write(context: Context) -> Html:
             "(Poisson). Where noise / sampling is far below 1, the noise hardly matters for conclusions about a population."
         )
     ]
-    for i, (own, scale) in enumerate(zip(context.release.measurements, context.noise, strict=True)):
-        if len(context.release.measurements) > 1:
-            parts.append(element("h3", context.measurement_title(own)))
+    for i, (own, scale) in enumerate(zip(context.fit.measurements, context.noise, strict=True)):
+        if len(context.fit.measurements) > 1:
+            parts.append(element("h3", context.measurement_title(i)))
         parts += [_words(context, own, scale), noise_table(context, own, scale, i).to_html()]
     return joined(parts)
 
@@ -78,4 +78,4 @@ def noise_table(context: Context, own: Measured, scale: NoiseScale, number: int 
         numeric("Noise / sampling", _ratio(noise, sampling), spread, "noise_over_sampling"),
     ]
     caption = "Standard deviations, in counts, and their ratios. Grey rows are known exactly; – where no number was published."
-    return Table(caption, columns, f"noise-{number + 1}.csv", fixed.tolist())
+    return Table(caption, columns, context.file(f"noise-{number + 1}.csv"), fixed.tolist())

@@ -11,15 +11,19 @@ from bayesdp.significance import posterior_odds_ratio
 from bayesdp.significance.from_release import is_two_by_two, noisy_corner, pvalue_limits
 from bayesdp.significance.posterior import Interval, PosteriorOddsRatio
 
-__all__ = ["ANCHOR", "TITLE", "applies", "write"]
+__all__ = ["ANCHOR", "TITLE", "applies", "shown", "two_sided", "write"]
 
 ANCHOR = "odds"
 TITLE = "Odds ratio"
 
 
 def applies(context: Context) -> bool:
-    """Whether the release is of a 2 x 2 table with exact margins, none of them 0, and the draws are whole numbers."""
-    if not is_two_by_two(context.release) or context.fit.counts.dtype.kind not in "iu":
+    """Whether the only release is of a 2 x 2 table with exact margins, none of them 0, and the draws are whole numbers."""
+    if (
+        len(context.fit.releases) > 1
+        or not is_two_by_two(context.fit.release)
+        or context.fit.counts.dtype.kind not in "iu"
+    ):
         return False
     table = context.fit.counts[0, 0].values
     return bool(table.sum(axis=0).all() and table.sum(axis=1).all())
@@ -28,18 +32,26 @@ def applies(context: Context) -> bool:
 def write(context: Context) -> Html:
     """The section."""
     posterior = context.tree["posterior"].to_dataset()
-    two_sided = posterior_odds_ratio(posterior, context.fit.name, level=context.prob, alternative="two-sided")
+    both = two_sided(context)
     above = posterior_odds_ratio(posterior, context.fit.name, level=context.prob, alternative="greater")
     below = posterior_odds_ratio(posterior, context.fit.name, level=context.prob, alternative="less")
-    words = f"The odds ratio is x11 x22 / (x12 x21), with x11 at {two_sided.cell}; it is 1 if rows and columns are independent."
-    parts = [paragraph(words), _intervals(context, two_sided).to_html()]
-    if two_sided.probability is not None:
+    words = (
+        f"The odds ratio is x11 x22 / (x12 x21), with x11 at {both.cell}; it is 1 if rows and columns are independent."
+    )
+    parts = [paragraph(words), _intervals(context, both).to_html()]
+    if both.probability is not None:
         parts.append(
             paragraph(
-                f"Posterior probability that the odds ratio of the population is above 1: {two_sided.probability:.3g}."
+                f"Posterior probability that the odds ratio of the population is above 1: {both.probability:.3g}."
             )
         )
-    return joined([*parts, *_pvalues(context, [above, below, two_sided])])
+    return joined([*parts, *_pvalues(context, [above, below, both])])
+
+
+def two_sided(context: Context) -> PosteriorOddsRatio:
+    """The posterior of the odds ratio with its two-sided test."""
+    posterior = context.tree["posterior"].to_dataset()
+    return posterior_odds_ratio(posterior, context.fit.name, level=context.prob, alternative="two-sided")
 
 
 def _intervals(context: Context, own: PosteriorOddsRatio) -> Table:
@@ -52,11 +64,11 @@ def _intervals(context: Context, own: PosteriorOddsRatio) -> Table:
             Column(
                 heading,
                 [getattr(found, raw) for _, found in rows],
-                _ratio,
+                shown,
                 raw={raw: [getattr(found, raw) for _, found in rows]},
             )
         )
-    return Table(f"Posterior of the odds ratio: median and {context.kind}.", columns, "odds-ratio.csv")
+    return Table(f"Posterior of the odds ratio: median and {context.kind}.", columns, context.file("odds-ratio.csv"))
 
 
 def _pvalues(context: Context, posteriors: list[PosteriorOddsRatio]) -> list[Html]:
@@ -67,10 +79,10 @@ def _pvalues(context: Context, posteriors: list[PosteriorOddsRatio]) -> list[Htm
         Column("Posterior predictive p", [own.predictive_pvalue for own in posteriors], _pvalue),
     ]
     try:
-        corner = noisy_corner(context.release)
+        corner = noisy_corner(context.fit.release)
     except (ValueError, NotImplementedError) as reason:
         told = paragraph(f"There is no p-value from the release itself: {reason}.")
-        return [Table("p-values of independence.", columns, "odds-ratio-p.csv").to_html(), told]
+        return [Table("p-values of independence.", columns, context.file("odds-ratio-p.csv")).to_html(), told]
     limits = [pvalue_limits(corner, own, 1.0) for own in names]
     if corner.noise.integer:
         columns += [
@@ -93,10 +105,11 @@ def _pvalues(context: Context, posteriors: list[PosteriorOddsRatio]) -> list[Htm
         f"smaller one. The posterior predictive p-value averages Fisher's exact test over the posterior of the table; it is "
         f"no uniform number under independence. {why}"
     )
-    return [Table("p-values of independence.", columns, "odds-ratio-p.csv").to_html(), told]
+    return [Table("p-values of independence.", columns, context.file("odds-ratio-p.csv")).to_html(), told]
 
 
-def _ratio(value: float) -> str:
+def shown(value: float) -> str:
+    """An odds ratio."""
     return "∞" if math.isinf(value) else f"{value:,.3g}"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesdp.plots.fit import summarise
 from bayesdp.plots.predictive import prior_predictive, prior_predictive_draws
-from bayesdp.report.context import Context
+from bayesdp.report.context import Context, Whole
 from bayesdp.report.figures import embedded
 from bayesdp.report.html import Html, element, joined, paragraph
 from bayesdp.report.numbers import plural
@@ -17,11 +17,12 @@ ANCHOR = "prior"
 TITLE = "Prior"
 
 
-def write(context: Context) -> Html:
+def write(whole: Whole) -> Html:
     """The section."""
     parts: list[Html] = []
-    if context.prior:
-        parts.append(element("pre", context.prior))
+    described = whole.described
+    if described.text or described.model:
+        parts.append(element("pre", described.text or described.model))
     else:
         parts.append(
             paragraph(
@@ -30,14 +31,15 @@ def write(context: Context) -> Html:
             )
         )
     parts.append(element("h3", "Prior predictive check"))
-    return joined([*parts, *_predictive(context)])
+    found = [part for own in whole.tables for part in _predictive(own)]
+    return joined([*parts, *(found or [_nothing(whole)])])
 
 
 def _predictive(context: Context) -> list[Html]:
     written: list[Html] = []
-    for i, own in enumerate(context.release.measurements):
+    for i, own in enumerate(context.fit.measurements):
         found = prior_predictive_draws(context.fit, i)
-        picture = prior_predictive(context.tree, prob=context.prob, measurement=i)
+        picture = prior_predictive(context.tree, prob=context.prob, measurement=i, var=context.fit.name)
         if found is None or picture is None:
             continue
         draws, what = found
@@ -46,20 +48,23 @@ def _predictive(context: Context) -> list[Html]:
         expected = summarise(draws[:, shown], context.prob)
         inside = int(((published[shown] >= expected.lower) & (published[shown] <= expected.upper)).sum())
         text = (
-            f"{context.measurement_title(own)}: {inside:,} of {plural(int(shown.sum()), 'published value')} lie in the "
+            f"{context.measurement_title(i)}{context.of_table}: {inside:,} of "
+            f"{plural(int(shown.sum()), 'published value')} lie in the "
             f"{context.kind} of the {what}. Many outside would say that prior and data disagree."
         )
         written += [
             paragraph(text),
             embedded(picture, f"Prior predictive {context.kind} and published values, in counts."),
         ]
-    if not written:
-        return [
-            paragraph(
-                "There are no prior draws in the posterior file, so the prior is not compared with the published numbers here. "
-                "Add the groups of ",
-                element("code", "pm.sample_prior_predictive"),
-                " to have the check.",
-            )
-        ]
     return written
+
+
+def _nothing(whole: Whole) -> Html:
+    if not any(own.fit.measurements for own in whole.tables):
+        return paragraph("Nothing noisy is published that the prior could be compared with.")
+    return paragraph(
+        "There are no prior draws in the posterior file, so the prior is not compared with the published numbers here. "
+        "Add the groups of ",
+        element("code", "pm.sample_prior_predictive"),
+        " to have the check.",
+    )

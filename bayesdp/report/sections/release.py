@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from bayesdp.composition import LOSS_UNKNOWN
+from bayesdp.fibers import Fiber
 from bayesdp.measurements import SIGNS, Exact, described
 from bayesdp.plots.noise import draw_noise_law
 from bayesdp.privacy.guarantee import KINDS
+from bayesdp.queries import answer_labels
+from bayesdp.release import Release
 from bayesdp.report.context import Context
 from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, element, items, joined, paragraph
+from bayesdp.report.html import Html, element, items, joined, label, paragraph
 from bayesdp.report.numbers import count, plural, spread
+from bayesdp.report.tables import is_grand_total
 
 __all__ = ["ANCHOR", "TITLE", "write"]
 
@@ -25,50 +29,66 @@ def write(context: Context) -> Html:
     """The section."""
     return joined(
         [
-            paragraph(f"One confidential table of counts: {context.table}."),
+            paragraph(f"One confidential table of counts: {context.table}.{_releases(context)}"),
             element("h3", "Exact"),
             _exact(context),
             element("h3", "Noisy"),
             *_noisy(context),
             element("h3", "Whom the noise protects"),
-            _guarantee(context),
+            *_guarantees(context),
             element("h3", "Cells that the exact values determine"),
             _determined(context),
         ]
     )
 
 
+def _releases(context: Context) -> str:
+    number = len(context.fit.releases)
+    return f" {number} releases of it were published, and all are accounted for." if number > 1 else ""
+
+
 def _exact(context: Context) -> Html:
-    if not context.release.exact:
+    if not context.fit.exact:
         return paragraph("Nothing is published exactly.")
-    return items([_stated(own) for own in context.release.exact], what="exact statistics")
+    several = len(context.fit.releases) > 1
+    listed = [
+        joined([f"release {i + 1}: ", _stated(own)]) if several else _stated(own)
+        for i, release in enumerate(context.fit.releases)
+        for own in release.exact
+    ]
+    return items(listed, what="exact statistics")
 
 
-def _stated(own: Exact) -> str:
+def _stated(own: Exact) -> Html:
     sign = _SIGN[own.sign]
-    if own.query.rows == 1:
-        name = "Grand total" if own.query.names == ["total"] else own.query.names[0]
-        return f"{name}: {sign}{count(float(own.values.reshape(-1)[0]))}"
     values = own.values.reshape(-1)
+    if own.query.rows == 1:
+        name = "Grand total" if is_grand_total(own.query) else label(*answer_labels(own.query, [0])[0])
+        return joined([name, f": {sign}{count(float(values[0]))}"])
     if own.query.rows <= _LISTED:
-        named = zip(own.query.names, values.tolist(), strict=True)
-        return f"{described(own.query)}: {', '.join(f'{name} {sign}{count(value)}' for name, value in named)}"
+        names = answer_labels(own.query, range(own.query.rows))
+        listed = items(
+            joined([label(*name), f": {sign}{count(value)}"])
+            for name, value in zip(names, values.tolist(), strict=True)
+        )
+        return joined([f"{described(own.query)}:", listed])
     bounds = f" ({sign.strip()} the published values)" if sign else ""
-    return f"{described(own.query)}{bounds}, values {count(float(values.min()))} to {count(float(values.max()))}"
+    told = f"{described(own.query)}{bounds}, values {count(float(values.min()))} to {count(float(values.max()))}"
+    return joined([told])
 
 
 def _noisy(context: Context) -> list[Html]:
-    if not context.release.measurements:
+    if not context.fit.measurements:
         return [paragraph("Nothing noisy is published: the posterior is the prior, held to the exact values.")]
     written = []
-    for own, scale in zip(context.release.measurements, context.noise, strict=True):
+    for i, (own, scale) in enumerate(zip(context.fit.measurements, context.noise, strict=True)):
         sd = scale.sd[scale.sd == scale.sd]
         low, high = (float(sd.min()), float(sd.max())) if sd.size else (float("nan"), float("nan"))
         size = spread(low) if spread(low) == spread(high) else f"{spread(low)} to {spread(high)}"
         hidden = int(own.unmeasured.sum())
         keeps = ", noise that changes none of the exact values" if own.invariants is not None else ", independent noise"
         law = paragraph(
-            f"{context.measurement_title(own)}: law ",
+            f"{context.measurement_title(i)}: law ",
             element("code", str(own.law)),
             f"{keeps}. Standard deviation of the noise: {size} counts ({scale.words}).",
             f" {plural(hidden, 'answer was', 'answers were')} not published." if hidden else "",
@@ -78,9 +98,26 @@ def _noisy(context: Context) -> list[Html]:
     return written
 
 
-def _guarantee(context: Context) -> Html:
-    guarantee = context.release.guarantee
-    unknown = (context.release.mechanism or {}).get(LOSS_UNKNOWN)
+def _guarantees(context: Context) -> list[Html]:
+    """Of each release, and what that says of them together."""
+    releases = context.fit.releases
+    if len(releases) == 1:
+        return [_guarantee(releases[0])]
+    parts = [
+        paragraph(
+            "Each guarantee is of one release alone. Whoever sees all of them may learn more: ",
+            element("code", "bayesdp.compose"),
+            " states the loss of all together where the mechanisms are known.",
+        )
+    ]
+    for i, release in enumerate(releases):
+        parts += [element("h4", f"Release {i + 1}"), _guarantee(release)]
+    return parts
+
+
+def _guarantee(release: Release) -> Html:
+    guarantee = release.guarantee
+    unknown = (release.mechanism or {}).get(LOSS_UNKNOWN)
     if guarantee is None and unknown is not None:
         return paragraph(
             f"These are several releases of one table, taken together, and no total loss is stated: {unknown}. See the "
@@ -101,10 +138,11 @@ def _guarantee(context: Context) -> Html:
 
 
 def _determined(context: Context) -> Html:
-    cells = [context.release.frame.cell_name(int(i)) for i in context.fit.determined.nonzero()[0]]
-    stated = context.release.guarantee.determined_cells if context.release.guarantee is not None else ()
+    cells = [context.frame.cell_name(int(i)) for i in context.fit.determined.nonzero()[0]]
+    guarantees = [own.guarantee for own in context.fit.releases if own.guarantee is not None]
+    stated = [cell for own in guarantees for cell in own.determined_cells]
     cells += [cell for cell in stated if cell not in cells]
-    complete = context.release.fiber.determined_is_complete
+    complete = Fiber.of(context.fit.exact, context.frame).determined_is_complete
     if not cells and complete:
         return paragraph("None: every cell has more than one value that agrees with the exact statistics.")
     if not cells:

@@ -11,7 +11,7 @@ from bayesdp.plots import heatmaps, intervals
 from bayesdp.plots.cell_intervals import number_of_pages
 from bayesdp.plots.style import percent
 from bayesdp.queries import Query, SumPart
-from bayesdp.report.context import Context
+from bayesdp.report.context import Context, same_part
 from bayesdp.report.figures import embedded
 from bayesdp.report.html import Html, element, joined, paragraph
 from bayesdp.report.numbers import count, decimal, interval, plural, spread
@@ -66,8 +66,8 @@ def _coverage(context: Context) -> Html:
 
 
 def _pictures(context: Context) -> list[Html]:
-    size = context.release.frame.size
-    truth = None if context.truth is None else context.truth.reshape(context.release.frame.shape)
+    size = context.frame.size
+    truth = None if context.truth is None else context.truth.reshape(context.frame.shape)
     pages: list[int | None] = [None]
     if size > _PER_PAGE:
         total = number_of_pages(size, _PER_PAGE)
@@ -78,15 +78,16 @@ def _pictures(context: Context) -> list[Html]:
         if pages == [None] and size > _PER_PAGE:
             which = f" (the {_PER_PAGE} cells with the widest intervals; all cells are in the table below)"
         known = ", and the truth" if truth is not None else ""
-        first = "Published value" if not context.fit.published_again else "First published value"
-        text = f"{first}, posterior mean and {context.kind} of each cell{known}{which}."
-        picture = intervals(context.tree, prob=context.prob, truth=truth, limit=_PER_PAGE, page=page)
+        text = f"Published value, posterior mean and {context.kind} of each cell{known}{which}."
+        picture = intervals(
+            context.tree, prob=context.prob, truth=truth, limit=_PER_PAGE, page=page, var=context.fit.name
+        )
         shown.append(embedded(picture, text))
-    dims = context.release.dims
-    if len(dims) >= 2 and max(context.release.frame.shape[:2]) <= _LARGEST_MAP:
+    dims = context.frame.dims
+    if len(dims) >= 2 and max(context.frame.shape[:2]) <= _LARGEST_MAP:
         rest = f", summed over {', '.join(dims[2:])}" if len(dims) > 2 else ""
         text = f"Posterior mean and standard deviation by {dims[0]} and {dims[1]}{rest}, in counts."
-        shown.append(embedded(heatmaps(context.tree, dims=(dims[0], dims[1])), text))
+        shown.append(embedded(heatmaps(context.tree, dims=(dims[0], dims[1]), var=context.fit.name), text))
     return shown
 
 
@@ -109,18 +110,16 @@ def cell_table(context: Context) -> Table:
     """The table of all cells."""
     own, fit = context.summary, context.fit
     columns = labels(fit.cells)
-    columns.append(numeric("Published (noisy)", fit.published, count, "published"))
-    for k, again in enumerate(fit.published_again, start=2):
-        columns.append(numeric(f"Published (noisy, {k})", again, count, f"published_{k}"))
+    for i, (title, values) in enumerate(fit.published_cells or [("", fit.published)]):
+        columns.append(numeric(_noisy_heading(title), values, count, "published" if i == 0 else f"published_{i + 1}"))
     if context.truth is not None:
         columns.append(numeric("Truth", context.truth, count, "truth"))
     columns += _posterior_columns(context, own.mean, own.sd, own.lower, own.upper)
     remarks = np.where(fit.determined, "determined: not protected", "")
     if fit.determined.any():
         columns.append(Column("Remark", remarks.tolist(), kind="text"))
-    noisy = "published noisy values" if fit.published_again else "published noisy value"
-    caption = f"Each cell: {noisy}, posterior mean, standard deviation and {context.kind} (counts)."
-    return Table(caption, columns, "cells.csv", fit.determined.tolist())
+    caption = f"Each cell: published noisy value, posterior mean, standard deviation and {context.kind} (counts)."
+    return Table(caption, columns, context.file("cells.csv"), fit.determined.tolist())
 
 
 def total_table(context: Context, query: Query, number: int = 0) -> Table:
@@ -130,21 +129,21 @@ def total_table(context: Context, query: Query, number: int = 0) -> Table:
     columns = labels(query)
     if any(text for text in exact):
         columns.append(Column("Published (exact)", exact))
-    if noisy:
-        for k, values in enumerate(noisy, start=1):
-            title, name = ("Published (noisy)", "noisy") if k == 1 else (f"Published (noisy, {k})", f"noisy_{k}")
-            columns.append(numeric(title, values, count, name))
-    elif np.isfinite(fit.published).all() and fit.published.size:
-        summed = np.asarray(query.apply(fit.published.reshape(context.release.frame.shape))).reshape(-1)
-        columns.append(numeric("Sum of noisy cells", summed, count, "sum_of_noisy"))
+    for i, (title, values) in enumerate(noisy):
+        columns.append(numeric(_noisy_heading(title), values, count, "noisy" if i == 0 else f"noisy_{i + 1}"))
+    if not noisy and np.isfinite(fit.published).all() and fit.published.size:
+        summed = np.asarray(query.apply(fit.published.reshape(context.frame.shape))).reshape(-1)
+        title = fit.published_cells[0][0]
+        heading = f"Sum of noisy cells{f' ({title})' if title else ''}"
+        columns.append(numeric(heading, summed, count, "sum_of_noisy"))
     if context.truth is not None:
-        true = np.asarray(query.apply(context.truth.reshape(context.release.frame.shape))).reshape(-1)
+        true = np.asarray(query.apply(context.truth.reshape(context.frame.shape))).reshape(-1)
         columns.append(numeric("Truth", true, count, "truth"))
     columns += _posterior_columns(context, own.mean, own.sd, own.lower, own.upper)
     caption = (
         f"{_title(query)}: posterior mean, standard deviation and {context.kind} (counts). Grey rows are known exactly."
     )
-    return Table(caption, columns, f"totals-{number + 1}.csv", fit.fixed(query).tolist())
+    return Table(caption, columns, context.file(f"totals-{number + 1}.csv"), fit.fixed(query).tolist())
 
 
 def _title(query: Query) -> str:
@@ -154,24 +153,30 @@ def _title(query: Query) -> str:
     return f"Totals by {' and '.join(part.keep)}" if part.keep else "Grand total"
 
 
-def _published(context: Context, query: Query) -> tuple[list[str], list[Floats]]:
-    """What was published about a query's answers: exact values (as text, with bounds) and noisy ones."""
+def _noisy_heading(title: str) -> str:
+    return f"Published (noisy{f'; {title}' if title else ''})"
+
+
+def _published(context: Context, query: Query) -> tuple[list[str], list[tuple[str, Floats]]]:
+    """What was published about a query's answers: exact values (as text, with bounds), and noisy ones with their titles."""
     exact: list[list[str]] = [[] for _ in range(query.rows)]
     words = {"=": "", ">=": "at least ", "<=": "at most "}
-    for own in context.release.exact:
+    for own in context.fit.exact:
         for values in _parts(own.query, own.values, query):
             for i, value in enumerate(values):
                 exact[i].append(words[own.sign] + count(float(value)))
     noisy = [
-        np.asarray(values, dtype=np.float64)
-        for measured in context.release.measurements
+        (context.fit.titled(m), np.asarray(values, dtype=np.float64))
+        for m, measured in enumerate(context.fit.measurements)
         for values in _parts(measured.query, measured.published, query)
     ]
-    return [", ".join(texts) for texts in exact], noisy
+    if len(noisy) == 1:
+        noisy = [("", noisy[0][1])]
+    return [", ".join(dict.fromkeys(texts)) for texts in exact], noisy
 
 
 def _parts(asked: Query, values: Any, query: Query) -> list[npt.NDArray[Any]]:
     """The pieces of an answer that answer `query`."""
     flat = np.asarray(values).reshape(-1)
     ends = np.cumsum([part.rows for part in asked.parts])[:-1]
-    return [own for part, own in zip(asked.parts, np.split(flat, ends), strict=True) if part == query.parts[0]]
+    return [own for part, own in zip(asked.parts, np.split(flat, ends), strict=True) if same_part(part, query.parts[0])]

@@ -33,15 +33,15 @@ def write(context: Context) -> Html:
 
 def unseen(context: Context) -> Mask:
     """Free cells that no published noisy number involves, shape ``(cells,)``."""
-    seen = np.zeros(context.release.frame.size, dtype=np.int64)
-    for own in context.release.measurements:
+    seen = np.zeros(context.frame.size, dtype=np.int64)
+    for own in context.fit.measurements:
         published = (~own.unmeasured.reshape(-1)).astype(np.int64)
         seen += abs(own.query.matrix).T @ published
     return np.asarray((seen == 0) & ~context.fit.determined)
 
 
 def _unseen_words(context: Context) -> Html:
-    cells = [context.release.frame.cell_name(int(i)) for i in np.flatnonzero(unseen(context))]
+    cells = [context.frame.cell_name(int(i)) for i in np.flatnonzero(unseen(context))]
     if not cells:
         return paragraph("Every free cell is part of at least one published noisy number.")
     heading = f"No noisy number was published that involves {plural(len(cells), 'free cell')}."
@@ -99,7 +99,7 @@ def prior_table(context: Context) -> tuple[Table, Mask] | None:
         "Prior (before any published number, exact ones included) and posterior of each cell, in counts. Distance: largest "
         "difference of the two distribution functions, 0 the same, 1 disjoint. Grey rows are known exactly."
     )
-    return Table(caption, columns, "prior.csv", context.fit.determined.tolist()), same
+    return Table(caption, columns, context.file("prior.csv"), context.fit.determined.tolist()), same
 
 
 def _prior(context: Context) -> list[Html]:
@@ -117,7 +117,7 @@ def _prior(context: Context) -> list[Html]:
         ]
     table, same = found
     if same.any():
-        cells = [context.release.frame.cell_name(int(i)) for i in np.flatnonzero(same)]
+        cells = [context.frame.cell_name(int(i)) for i in np.flatnonzero(same)]
         told = joined(
             [
                 element(

@@ -1,0 +1,234 @@
+"""A page about several releases, several tables and further likelihoods: each of them is on it, and every sentence is true."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp import plots
+from bayesdp.plots.fit import Fit
+from bayesdp.plots.observed import described_model, further
+from bayesdp.report.page import page
+
+# Labels that hold what joins names, markup, and letters that are written from right to left.
+PEOPLE = {"age, years": ["0, 1", "2, 3"], "ward": ["<b>", "قسم"]}
+DEATHS = {"county": ["Alpha", "Beta", "Gamma"]}
+NOISY, AGAIN, BY_AGE = np.array([[40, 61], [33, 92]]), np.array([[38, 62], [31, 93]]), np.array([102, 117])
+
+
+def _releases() -> tuple[bdp.Release, bdp.Release, bdp.Release]:
+    def law(sigma: float) -> bdp.noise.DiscreteGaussian:
+        return bdp.noise.DiscreteGaussian(sigma=sigma)
+
+    one = bdp.Release.from_published(PEOPLE, [bdp.Measured(bdp.Identity(PEOPLE), NOISY, law(3.0))])
+    margin = bdp.Measured(bdp.Margins(PEOPLE, ["age, years"]), BY_AGE, law(2.0))
+    cells = bdp.Measured(bdp.Identity(PEOPLE), AGAIN, law(5.0))
+    two = bdp.Release.from_published(PEOPLE, [margin, cells], [bdp.Exact(bdp.Totals(PEOPLE), 220)])
+    noisy = bdp.Measured(bdp.Identity(DEATHS), [6, 0, 9], law(1.5))
+    return one, two, bdp.Release.from_published(DEATHS, [noisy], [bdp.Exact(bdp.Totals(DEATHS), 14)])
+
+
+def _model() -> pm.Model:
+    one, two, deaths = _releases()
+    with pm.Model(coords={**one.coords, **deaths.coords}) as model:
+        people = bdp.ConfidentialCounts("people", pm.Poisson.dist(50.0), dims=one.dims)
+        bdp.observe(one, people)
+        rate = pm.Gamma("rate", 2.0, 0.5)
+        died = bdp.ConfidentialCounts("died", pm.Poisson.dist(rate), dims="county")
+        bdp.observe(deaths, died)
+        bdp.observe(two, people)
+        pm.Normal("survey", rate, 1.0, observed=np.array([4.0, 5.0]))
+        pm.Potential("pull", -((rate - 5.0) ** 2))
+    return model
+
+
+@pytest.fixture(scope="module")
+def posterior() -> xr.DataTree:
+    with _model() as model:
+        tree = bdp.sample(draws=60, tune=60, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+        # Without the Potential, of which PyMC warns; the draws are compared with nothing here.
+        with pytest.warns(UserWarning, match="Potentials"):
+            bdp.inference.add_prior_predictive(tree, model, draws=20, random_seed=1)
+    tree.attrs["prior"] = f"ours: rates that scatter\nrate ~ Gamma(2, 0.5)\n\n{tree.attrs['prior']}"
+    return tree
+
+
+@pytest.fixture(scope="module")
+def text(posterior: xr.DataTree) -> str:
+    return page(posterior)
+
+
+def _words(text: str, section: str) -> str:
+    own = text.split(f'<section id="{section}"')[1].split("</section>")[0]
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", own)))
+
+
+def test_every_release_is_read_with_its_table(posterior: xr.DataTree) -> None:
+    people, died = Fit.all(posterior)
+    one, two, deaths = _releases()
+    assert (people.name, died.name) == ("people", "died")
+    assert people.releases == (one, two)
+    assert died.releases == (deaths,)
+    assert people.observed == ("noisy", "noisy_3", "noisy_4")  # noisy_2 was observed in between, of the other table
+    assert died.observed == ("noisy_2",)
+    assert [title for title, _ in people.published_cells] == ["release 1", "release 2"]
+    assert people.fixed(bdp.Totals(PEOPLE)).all()  # the total is exact in the second release
+    found = further(posterior, [people.releases, died.releases])
+    assert (found.likelihoods, found.replaced, found.potentials) == (("survey",), (), ("pull",))
+    with pytest.raises(ValueError, match="var must be a table of the posterior, people, died; got 'x'"):
+        Fit.of(posterior, "x")
+
+
+def test_the_methods_paragraph_names_everything(text: str) -> None:
+    told = _words(text, "methods")
+    assert "counts people (age, years (2) × ward (2), 4 cells) was inferred from 2 releases together." in told
+    first, second = told.split("Release 2 of people is")
+    assert "noise law discrete-gaussian sigma=3. Published exactly: nothing." in first
+    second, deaths = second.split("The confidential table of counts died")
+    assert "2 answers by age, years, noise law discrete-gaussian sigma=2" in second
+    assert "noise law discrete-gaussian sigma=5. Published exactly: grand total." in second
+    assert "noise law discrete-gaussian sigma=1.5. Published exactly: grand total." in deaths
+    assert "further data, with the likelihoods of its author: survey." in deaths
+    assert "(Potentials): pull." in deaths
+    assert "p(θ, x | y, t, z) ∝ p(θ) p(x | θ) 1{A x = t, x ≥ 0} p(y | x) p(z | θ, x) exp(v(θ, x))" in deaths
+    assert "2 chains of 60 draws" in deaths
+    assert "the other parameters by NUTS" in deaths
+    assert "Prior: ours: rates that scatter" in deaths
+
+
+def test_a_model_without_parameters_or_noise_claims_neither() -> None:
+    own = bdp.Release.from_published(DEATHS, [], [bdp.Exact(bdp.Totals(DEATHS), 14, sign="<=")])
+    draws = xr.DataArray(
+        np.full((2, 9, 3), 4) - np.arange(9)[:, None] % 3, dims=("chain", "draw", "county"), coords=DEATHS
+    )
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": draws}), "release": own.to_dataset()})
+    told = _words(page(tree), "methods")
+    assert "from a release without noise" in told
+    assert "Published with noise: nothing. Published exactly: grand total, as upper bounds." in told
+    assert (
+        "The joint posterior of the counts x is p(x | t) ∝ p(x) 1{x agrees with t, x ≥ 0}, with the exact values t"
+        in told
+    )
+    assert "NUTS" not in told
+    assert "θ" not in told
+
+
+def test_numbers_that_were_replaced_are_not_those_of_a_release(posterior: xr.DataTree) -> None:
+    own = posterior.copy()
+    del own["release_2"]  # what `annotate` leaves out after pm.set_data
+    told = _words(page(own), "methods")
+    assert "The numbers of noisy_3, noisy_4, exact_2 are not those of any release in the file" in told
+    assert "likelihoods of its author: survey." in told
+    del own["release"]
+    assert [fit.name for fit in Fit.all(own)] == ["died"]
+
+
+def test_the_result_comes_first(posterior: xr.DataTree, text: str) -> None:
+    main = text[text.index("<main>") :]
+    assert main.startswith('<main><section id="headline"')
+    assert main.index("<nav") < main.index('<section id="release"') < main.index('<section id="convergence"')
+    told = _words(text, "headline")
+    assert "What are the confidential counts of the 4 cells by age, years × ward in the table people?" in told
+    mean = posterior["posterior"]["people"].mean(("chain", "draw")).values
+    low, high = np.quantile(posterior["posterior"]["people"].values[..., 0, 1], [0.025, 0.975], method="inverted_cdf")
+    assert f"0, 1 · قسم : {mean[0, 1]:,.1f} (posterior mean), interval {low:.0f} to {high:.0f}" in told
+    assert "in the table died?" in told
+    assert "&lt;bdi&gt;" not in text
+
+
+def test_the_question_can_be_asked(posterior: xr.DataTree) -> None:
+    told = _words(page(posterior, question="How many die?", headline="rate"), "headline")
+    rate = posterior["posterior"]["rate"].values
+    low, high = np.quantile(rate, [0.025, 0.975], method="inverted_cdf")
+    assert f"How many die? rate : {rate.mean():.3g} (posterior mean), interval {low:.3g} to {high:.3g}" in told
+    asked = _words(page(posterior, headline=bdp.Margins(PEOPLE, ["ward"])), "headline")
+    assert f"{posterior['posterior']['people'].sum('age, years').mean(('chain', 'draw'))[1]:.1f}" in asked
+    for wrong in ("rat", bdp.Totals({"state": ["A", "B"]})):
+        with pytest.raises(ValueError, match="headline must be"):
+            page(posterior, headline=wrong)
+
+
+def test_the_prior_is_there_once(text: str, posterior: xr.DataTree) -> None:
+    plain = html.unescape(text)
+    assert plain.count("rate ~ Gamma(2, 0.5)") == 1
+    assert plain.count("ExactAnswers(people)") == 1
+    assert "ExactAnswers(people)" not in _words(text, "prior")
+    described = described_model(posterior)
+    assert described.text == "ours: rates that scatter\nrate ~ Gamma(2, 0.5)"
+    assert {name for name, _ in described.lines("~")} >= {"people", "rate", "died", "noisy", "pull"}
+    only = posterior.copy()
+    only.attrs["prior"] = described.model
+    told = html.unescape(page(only))
+    assert told.count("ExactAnswers(people)") == 1
+    assert "rate ~ Gamma(" in _words(page(only), "methods")
+
+
+def test_each_table_has_its_numbers_and_its_files(text: str, posterior: xr.DataTree) -> None:
+    names = re.findall(r'download="([^"]+)"', text)
+    assert len(set(names)) == len(names)
+    assert {"people-cells.csv", "died-cells.csv", "parameters.csv"} <= set(names)
+    anchors = re.findall(r'<section id="([^"]+)"', text)
+    assert len(set(anchors)) == len(anchors)
+    told = _words(text, "results")
+    assert "Published (noisy; release 1) Published (noisy; release 2)" in told
+    assert "0, 1 <b> 40 38 " in told
+    assert "Each guarantee is of one release alone." in _words(text, "release")
+    assert "release 2: Grand total: 220" in re.sub(r"\s+:", ":", _words(text, "release"))
+
+
+def test_pictures_are_of_the_table_and_the_release_that_were_asked_for(posterior: xr.DataTree) -> None:
+    figure = plots.prior_predictive(posterior, measurement=2)
+    assert figure is not None
+    labels = [own.get_text() for own in figure.axes[0].get_yticklabels()]
+    assert len(labels) == 4
+    assert all(age in label for age, label in zip(("0, 1", "0, 1", "2, 3", "2, 3"), labels, strict=True))
+    assert [re.sub("[\u2068\u2069]", "", own) for own in labels] == [
+        "0, 1 · <b>",
+        "0, 1 · قسم",
+        "2, 3 · <b>",
+        "2, 3 · قسم",
+    ]
+    (segments,) = [own.get_segments() for own in figure.axes[0].collections]
+    draws = posterior["prior_predictive"]["noisy_4"].values.reshape(-1, 4)
+    ends = np.quantile(draws, [0.025, 0.975], axis=0, method="inverted_cdf")
+    np.testing.assert_allclose([[own[0][0], own[1][0]] for own in segments], ends.T)
+    lines = {own.get_label(): own.get_xdata() for own in plots.intervals(posterior).axes[0].get_lines()}
+    np.testing.assert_array_equal(lines["published (noisy; release 1)"], NOISY.reshape(-1))
+    np.testing.assert_array_equal(lines["published (noisy; release 2)"], AGAIN.reshape(-1))
+    assert len(plots.intervals(posterior, var="died").axes[0].get_yticklabels()) == 3
+    with pytest.raises(ValueError, match="measurement must be from 0 to 2, got 3"):
+        plots.noise_law(posterior, measurement=3)
+
+
+def test_truth_of_several_tables_is_by_name(posterior: xr.DataTree) -> None:
+    with pytest.raises(ValueError, match="truth must say which of the tables people, died it is"):
+        page(posterior, truth=NOISY)
+    with pytest.raises(ValueError, match="truth must be about tables of the posterior, people, died; got x"):
+        page(posterior, truth={"x": NOISY})
+    told = page(posterior, truth={"died": [5, 1, 8]})
+    assert "contains the confidential table" in told
+
+
+def test_a_total_that_is_no_total_keeps_its_name() -> None:
+    query = bdp.LinearQuery(DEATHS, [[1, 2, 0]], names=["total"])
+    own = bdp.Release.from_published(DEATHS, [], [bdp.Exact(query, [5]), bdp.Exact(bdp.Totals(DEATHS), 4)])
+    draws = xr.DataArray(np.full((2, 9, 3), [1, 2, 1]), dims=("chain", "draw", "county"), coords=DEATHS)
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": draws}), "release": own.to_dataset()})
+    told = re.sub(r"\s+:", ":", _words(page(tree), "release"))
+    assert "total: 5" in told.replace("Grand total: 4", "")
+    assert "Grand total: 5" not in told
+
+
+def test_narrow_screens_have_every_column(text: str) -> None:
+    assert "@media screen and (max-width: 44rem)" in text
+    assert "content: attr(data-label)" in text
+    cells = re.findall(r"<t[dh] (?:class|scope|data-label)[^>]*>|<td>", text.split('<section id="noise"')[0])
+    bodies = [own for own in cells if 'scope="col"' not in own]
+    assert bodies
+    assert all("data-label=" in own for own in bodies)
