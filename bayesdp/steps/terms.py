@@ -21,7 +21,7 @@ from bayesdp.lattices.moves import Moves
 from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.queries import Query
 from bayesdp.steps._compiled import Rest, depends
-from bayesdp.steps._graph import source, value_of
+from bayesdp.steps._graph import check_whole, source, value_of
 from bayesdp.steps.noise_terms import Known, known_term
 from bayesdp.steps.prior_family import flat_parameter, prior_family
 from bayesdp.steps.tulap_terms import within_reach
@@ -124,6 +124,7 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     value : tensor variable
         The value variable of a `ConfidentialCounts`.
     """
+    check_whole(model)
     x = model.values_to_rvs[value]
     fiber = exact_fiber(model, value)
     frame = fiber.frame
