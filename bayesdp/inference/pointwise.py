@@ -61,6 +61,8 @@ def add_log_likelihood(tree: xr.DataTree, model: pm.Model | None = None, **kwarg
     model = pm.modelcontext(model)
     noisy = [rv.name for rv in model.observed_RVs if not isinstance(rv.owner.op, ExactAnswersRV)]
     if not noisy:
-        raise ValueError("the model has no noisy measurement: exact answers alone have no likelihood to compare models by")
+        raise ValueError(
+            "the model has no noisy measurement: exact answers alone have no likelihood to compare models by"
+        )
     pm.compute_log_likelihood(tree, var_names=noisy, model=model, **kwargs)
     return tree

@@ -89,7 +89,9 @@ def _chosen(model: pm.Model, release: Release, replaces: Release | None) -> Obse
     if replaces is not None:
         entries = tuple(own for own in entries if own[1] == replaces)
         if len(entries) != 1:
-            raise ValueError(f"replaces must be a release that the model has observed once; it has, {len(entries)} times")
+            raise ValueError(
+                f"replaces must be a release that the model has observed once; it has, {len(entries)} times"
+            )
     if not entries:
         raise ValueError(
             "the model has observed no release that it knows of: call bayesdp.observe first; copies of a model made by PyMC do not "
@@ -129,7 +131,9 @@ def _difference(old: Release, new: Release) -> str | None:
             return f"other answers of {described(mine.query)} were not published"
     for before, after in zip(old.exact, new.exact, strict=True):
         if (before.query, before.sign) != (after.query, after.sign):
-            return f"it has {described(after.query)} exactly ({after.sign}), not {described(before.query)} ({before.sign})"
+            return (
+                f"it has {described(after.query)} exactly ({after.sign}), not {described(before.query)} ({before.sign})"
+            )
     return None
 
 

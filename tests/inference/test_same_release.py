@@ -84,12 +84,19 @@ class TestNothingObserved:
             pm.Binomial("sampled", x, 0.5, observed=[1, 0, 2])
             bdp.sample(**{**SHORT, "draws": 5})
 
-    def test_continuous_counts(self):
+    def test_continuous_counts(self, monkeypatch):
+        def stop(**_):
+            raise InterruptedError
+
+        monkeypatch.setattr(pm, "sample", stop)  # the warning comes before it
         release = published()
         with pm.Model(coords=release.coords):
             bdp.ContinuousCounts("x", pm.Poisson.dist([10.0, 30.0, 20.0]), release)
-            with pytest.warns(UserWarning, match="nothing noisy was observed of x"):
-                bdp.sample(nuts_sampler="pymc", **SHORT)
+            with (
+                pytest.warns(UserWarning, match="nothing noisy was observed of x"),
+                pytest.raises(InterruptedError),
+            ):
+                bdp.sample()
 
 
 class TestSetRelease:
@@ -114,7 +121,7 @@ class TestSetRelease:
             bdp.set_release(model, second)
             tree = bdp.sample(**{**SHORT, "draws": 5})
         assert {"release", "guarantee"} <= set(tree.children)
-        np.testing.assert_array_equal(tree["release"]["noisy"], second.values)
+        assert bdp.Release.from_dataset(tree["release"].to_dataset()) == second
 
     @pytest.mark.parametrize(
         ("new", "reason"),
@@ -163,9 +170,9 @@ class TestSetRelease:
             bdp.set_release(model, published(total=61))
 
     def test_copies_and_models_without_a_release(self):
-        with pytest.raises(ValueError, match="has observed no release that it knows of"):
+        with pytest.raises(ValueError, match=r"has observed no release that it knows of"):
             bdp.set_release(build(published()).copy(), published((1, 2, 3)))
-        with pytest.raises(TypeError, match="must be a bayesdp.Release"):
+        with pytest.raises(TypeError, match=r"must be a bayesdp\.Release"):
             bdp.set_release(build(published()), 3)
 
 
@@ -192,18 +199,21 @@ class TestSetData:
         model = build(published())
         with model:
             pm.set_data({"noisy_published": np.array([30.0, 20.0, 10.0])})
-            with pytest.warns(UserWarning, match=r"replaced by pm.set_data: the result has no group.*bayesdp.set_release"):
+            with pytest.warns(
+                UserWarning, match=r"replaced by pm.set_data: the result has no group.*bayesdp.set_release"
+            ):
                 tree = bdp.sample(**{**SHORT, "draws": 5})
         assert "release" not in tree.children
 
 
-class TestResult:
-    @pytest.fixture(scope="class")
-    def result(self):
-        model = build(published())
-        with model:
-            return model, bdp.sample(**{**SHORT, "draws": 400})
+@pytest.fixture(scope="module")
+def result():
+    model = build(published())
+    with model:
+        return model, bdp.sample(**{**SHORT, "draws": 400})
 
+
+class TestResult:
     def test_group_labels(self, result, tmp_path):
         _, tree = result
         sums = tree["posterior"]["x"].groupby("state").sum()
