@@ -17,7 +17,8 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_defa
 
 __all__ = ["as_tied_table"]
 
-_REMEDY = "Sample with bayesdp.sample or pm.sample, and leave the counts out of `step`: FiberGibbs is assigned by itself. For optimisation and variational inference there is bayesdp.ContinuousCounts"
+_REMEDY = "Sample with bayesdp.sample or pm.sample, and leave the counts out of `step`: FiberGibbs is assigned by itself. For "
+    "optimisation and variational inference there is bayesdp.ContinuousCounts"
 
 _ALGORITHMS = {
     "pymc.tuning.starting": "find_MAP holds counts where they start, which is no estimate of them, or optimises them as real "
