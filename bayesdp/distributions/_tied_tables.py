@@ -17,8 +17,10 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_defa
 
 __all__ = ["as_tied_table"]
 
-_REMEDY = "Sample with bayesdp.sample or pm.sample, and leave the counts out of `step`: FiberGibbs is assigned by itself. For "
+_REMEDY = (
+    "Sample with bayesdp.sample or pm.sample, and leave the counts out of `step`: FiberGibbs is assigned by itself. For "
     "optimisation and variational inference there is bayesdp.ContinuousCounts"
+)
 
 _ALGORITHMS = {
     "pymc.tuning.starting": "find_MAP holds counts where they start, which is no estimate of them, or optimises them as real "
@@ -45,9 +47,9 @@ class TiedTable(Op):
     __props__ = ()
     view_map = {0: [0]}  # noqa: RUF012  # PyTensor reads it off the class
 
-    def make_node(self, counts: Any) -> Apply:
+    def make_node(self, *inputs: Any) -> Apply[Any]:
         """Apply to a table."""
-        table = pt.as_tensor_variable(counts)
+        [table] = map(pt.as_tensor_variable, inputs)
         return Apply(self, [table], [table.type()])
 
     def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
@@ -122,9 +124,10 @@ def _check_step(own: Any) -> None:
     if not variables or model is None:
         return
     names = {kind.__name__ for kind in type(step).__mro__}
-    ops = {v.name: getattr(model.values_to_rvs.get(v, v).owner, "op", None) for v in variables}
-    wrong = [str(name) for name, op in ops.items() if getattr(op, "moved_only_by", None) not in {None, *names}]
-    if any(not ops[name].moved_only_by for name in wrong):
+    rvs = [model.values_to_rvs.get(variable, variable) for variable in variables]
+    tied = {str(rv.name): getattr(getattr(rv.owner, "op", None), "moved_only_by", None) for rv in rvs}
+    wrong = [name for name, own_step in tied.items() if own_step not in {None, *names}]
+    if any(not tied[name] for name in wrong):
         raise ValueError(
             f"{', '.join(wrong)} cannot be sampled: no step method keeps latent noise of this law on its lattice, and "
             f"{type(step).__name__} would leave it. Observe it, or use LatticeLaplace or LatticeGaussian"
