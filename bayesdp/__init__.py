@@ -20,11 +20,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from bayesdp import calibration, datasets, distributions, mechanisms, noise, plots, privacy, report, significance
+    from bayesdp import (
+        calibration,
+        datasets,
+        distributions,
+        inference,
+        mechanisms,
+        noise,
+        plots,
+        priors,
+        privacy,
+        report,
+        significance,
+        tables,
+    )
     from bayesdp.composition import Composition, compose, is_nested
     from bayesdp.consistency import PostProcessedWarning
     from bayesdp.frames import Frame
-    from bayesdp.inference import ConfidentialCounts, ContinuousCounts, FlatCounts, feasible_point, observe, sample
+    from bayesdp.inference import (
+        ConfidentialCounts,
+        ContinuousCounts,
+        FlatCounts,
+        feasible_point,
+        observe,
+        sample,
+        set_release,
+    )
     from bayesdp.invariants import Invariants
     from bayesdp.mechanisms import (
         BoundaryInflatedLaplace,
@@ -81,16 +102,20 @@ __all__ = [
     "datasets",
     "distributions",
     "feasible_point",
+    "inference",
     "is_nested",
     "mechanisms",
     "noise",
     "observe",
     "plots",
+    "priors",
     "privacy",
     "report",
     "sample",
+    "set_release",
     "significance",
     "summary",
+    "tables",
 ]
 
 _HOME: Final[Mapping[str, str]] = {
@@ -126,19 +151,33 @@ _HOME: Final[Mapping[str, str]] = {
     "is_nested": "bayesdp.composition",
     "observe": "bayesdp.inference",
     "sample": "bayesdp.inference",
+    "set_release": "bayesdp.inference",
     "summary": "bayesdp.summaries",
 }
 """Public name -> the module that defines it."""
 
 _SUBMODULES: Final = frozenset(
-    {"calibration", "datasets", "distributions", "mechanisms", "noise", "plots", "privacy", "report", "significance"}
+    {
+        "calibration",
+        "datasets",
+        "distributions",
+        "inference",
+        "mechanisms",
+        "noise",
+        "plots",
+        "priors",
+        "privacy",
+        "report",
+        "significance",
+        "tables",
+    }
 )
 """Modules that users reach as attributes of the package."""
 
 
 def __dir__() -> list[str]:
-    """List the public names, loaded or not, next to what is loaded already."""
-    return sorted({*globals(), *__all__})
+    """List the public names, loaded or not, and nothing else."""
+    return sorted(__all__)
 
 
 # Hidden from type checkers: they read the imports above, and would take any misspelt name for granted

@@ -34,6 +34,7 @@ def test_the_python_blocks_run_one_after_the_other(capsys):
     for block in python:
         exec(compile(block, "README.md", "exec"), names)
     assert "[18. 24. 13.]" in capsys.readouterr().out  # the exact rows, kept by every draw
+    assert names["posterior"]["diagnostics"].attrs["converged"] == 1
     assert isinstance(names["release"], bdp.Release)
     assert not names["release"].simulated
 

@@ -23,6 +23,8 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.variable import TensorVariable
 
+from bayesdp.distributions._tied_tables import as_tied_table
+
 __all__ = ["ConfidentialCounts", "ConfidentialCountsRV", "FlatCounts", "FlatCountsRV"]
 
 
@@ -31,6 +33,7 @@ class ConfidentialCountsRV(SymbolicRandomVariable):
 
     inline_logprob = False
     extended_signature = None
+    moved_only_by = "FiberGibbs"
     _print_name = ("ConfidentialCounts", r"\operatorname{ConfidentialCounts}")
 
     def __init__(self, ndim_supp: int, **kwargs: Any) -> None:
@@ -111,7 +114,7 @@ class ConfidentialCounts(Distribution):
 
 @_logprob.register(ConfidentialCountsRV)
 def _counts_logp(op: ConfidentialCountsRV, values: Any, base: Any, *lengths: Any, **_: Any) -> Any:
-    [value] = values
+    value = as_tied_table(values[0])
     return logp(base, pt.reshape(value, base.shape, ndim=base.ndim) if lengths else value)
 
 

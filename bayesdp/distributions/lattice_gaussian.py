@@ -18,6 +18,7 @@ from bayesdp.distributions._table import (
     nearest_table,
     squared_norm,
 )
+from bayesdp.distributions._tied_tables import as_tied_table
 from bayesdp.invariants import Invariants
 from bayesdp.noise.lattice_gaussian import LatticeGaussian as LatticeGaussianLaw
 
@@ -28,6 +29,7 @@ class LatticeGaussianRV(TableNoiseRV):
     """Random variable of `LatticeGaussian`."""
 
     name = "lattice_gaussian"
+    moved_only_by = "LatticeNoiseGibbs"
     dtype = "int64"
     _print_name = ("LatticeGaussian", r"\operatorname{LatticeGaussian}")
 
@@ -107,7 +109,7 @@ class LatticeGaussian(pm.Discrete):
 def _lattice_gaussian_logp(
     op: LatticeGaussianRV, values: Any, rng: Any, size: Any, mu: Any, sigma: Any, **_: Any
 ) -> Any:
-    [value] = values
+    value = as_tied_table(values[0])
     mass = -0.5 * squared_norm(value - mu, op.ndim_supp) / sigma**2
     normaliser = gaussian_log_normaliser(sigma, op.invariants)
     if normaliser is not None:

@@ -16,6 +16,7 @@ from bayesdp.distributions._gauge import table_gauge
 from bayesdp.distributions._normaliser import laplace_log_normaliser
 from bayesdp.distributions._parameters import checked_location, scale
 from bayesdp.distributions._table import TableNoiseRV, applied, nearest_table
+from bayesdp.distributions._tied_tables import as_tied_table
 from bayesdp.hulls import Hull, SensitivityHull
 from bayesdp.invariants import Invariants
 from bayesdp.noise.lattice_k_norm import LatticeKNorm as LatticeKNormLaw
@@ -27,6 +28,7 @@ class LatticeKNormRV(TableNoiseRV):
     """Random variable of `LatticeKNorm`; `tables` are the vertices, as nested tuples, where they are listed."""
 
     name = "lattice_k_norm"
+    moved_only_by = ""  # none: as a free variable it cannot be sampled
     dtype = "int64"
     _print_name = ("LatticeKNorm", r"\operatorname{LatticeKNorm}")
     __props__ = (*TableNoiseRV.__props__, "hull", "adjacency", "tables")
@@ -138,7 +140,7 @@ def _log_normaliser(epsilon: Any, hull: Hull, invariants: Invariants) -> Any | N
 
 @_logprob.register(LatticeKNormRV)
 def _lattice_k_norm_logp(op: LatticeKNormRV, values: Any, rng: Any, size: Any, mu: Any, epsilon: Any, **_: Any) -> Any:
-    [value] = values
+    value = as_tied_table(values[0])
     mass = -epsilon * table_gauge(value - mu, op.hull, op.invariants)
     normaliser = _log_normaliser(epsilon, op.hull, op.invariants)
     if normaliser is not None:

@@ -20,6 +20,7 @@ from bayesdp.distributions._table import (
     norm_l1,
     norm_l2,
 )
+from bayesdp.distributions._tied_tables import as_tied_table
 from bayesdp.invariants import Invariants
 from bayesdp.noise.lattice_laplace import LatticeLaplace as LatticeLaplaceLaw
 
@@ -30,6 +31,7 @@ class LatticeLaplaceRV(TableNoiseRV):
     """Random variable of `LatticeLaplace`."""
 
     name = "lattice_laplace"
+    moved_only_by = "LatticeNoiseGibbs"
     dtype = "int64"
     _print_name = ("LatticeLaplace", r"\operatorname{LatticeLaplace}")
 
@@ -111,7 +113,7 @@ class LatticeLaplace(pm.Discrete):
 def _lattice_laplace_logp(
     op: LatticeLaplaceRV, values: Any, rng: Any, size: Any, mu: Any, epsilon: Any, **_: Any
 ) -> Any:
-    [value] = values
+    value = as_tied_table(values[0])
     length = norm_l1 if op.norm == "l1" else norm_l2
     mass = -epsilon * length(value - mu, op.ndim_supp)
     normaliser = laplace_log_normaliser(epsilon, op.invariants, op.norm)

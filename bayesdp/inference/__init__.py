@@ -8,9 +8,11 @@ from bayesdp.inference.covariances import observe_covariance, sample_covariance
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.feasible import feasible_point
 from bayesdp.inference.observing import observe
+from bayesdp.inference.pointwise import add_log_likelihood
 from bayesdp.inference.predictive import add_prior_predictive
 from bayesdp.inference.proportions import ProportionPosterior, posterior_of_proportions
 from bayesdp.inference.registry import releases_of
+from bayesdp.inference.replacing import set_release
 from bayesdp.inference.sampling import annotate, sample
 from bayesdp.steps import FiberGibbs
 
@@ -20,6 +22,7 @@ __all__ = [
     "FiberGibbs",
     "FlatCounts",
     "ProportionPosterior",
+    "add_log_likelihood",
     "add_prior_predictive",
     "annotate",
     "diagnose",
@@ -30,4 +33,5 @@ __all__ = [
     "releases_of",
     "sample",
     "sample_covariance",
+    "set_release",
 ]

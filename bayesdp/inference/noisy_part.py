@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
+from pytensor.raise_op import CheckAndRaise
 
 from bayesdp import noise
+from bayesdp.distributions._parameters import is_discrete
 from bayesdp.distributions.answers import answers
 from bayesdp.inference.likelihoods import add_likelihood
 from bayesdp.measurements import Measured
@@ -40,6 +43,12 @@ def answer_dims(model: pm.Model, name: str, query: Any, measured: Any = None) ->
     return (own,)
 
 
+def _whole(data: Any) -> Any:
+    """Data, with a check that raises when a log-density is computed with fractions."""
+    check = CheckAndRaise(ValueError, f"{data.name} must hold whole numbers, as its noise law has no others")
+    return check(data, pt.all(pt.eq(data, pt.round(data))))
+
+
 def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     """Add the likelihood of a noisy measurement; returns the data variable of its numbers."""
     query, law = measured.query, measured.law
@@ -61,5 +70,8 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
         scale = tuple(own[keep] if keep is not None else own.reshape(shape) for own in spread)
     elif not query.shape:
         mu = mu.reshape((1,))  # the grand total, as a table of one cell
-    add_likelihood(name, law, mu, observed=data, dims=dims, invariants=measured.noise_invariants, scale=scale)
+    # PyMC would cut fractions set by `pm.set_data` to whole numbers. The step method of counts refuses them; where NUTS samples
+    # alone, the graph has to.
+    observed = data if is_discrete(mu) or not law.integer else _whole(data)
+    add_likelihood(name, law, mu, observed=observed, dims=dims, invariants=measured.noise_invariants, scale=scale)
     return data

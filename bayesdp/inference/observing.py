@@ -10,21 +10,26 @@ import pymc as pm
 from bayesdp.composition import joint_release
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.distributions.exact_answers import ExactAnswers
+from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous
 from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
 from bayesdp.inference.registry import releases_of, remember
-from bayesdp.measurements import Exact
+from bayesdp.measurements import Exact, Measured, described
 from bayesdp.release import Release
 
-__all__ = ["observe"]
+__all__ = ["check_bounded", "observe"]
 
 
 def observe(release: Release, x: Any) -> None:
     """Add a release to the current model: what is known of the counts becomes data.
 
     Every noisy measurement becomes an observed variable with its exact likelihood, every exact part an observed
-    variable that holds the counts on their fiber. The published numbers are ``pm.Data``, so that `pm.set_data` can
-    replace them. Several releases about one table are several calls.
+    variable that holds the counts on their fiber. Several releases about one table are several calls.
+
+    The published numbers are ``pm.Data``. They are called after the observed variables: ``noisy_published``,
+    ``exact_published``, then ``noisy_2_published`` and so on, with the measurement's own name in the place of ``noisy`` where it
+    has one. `bayesdp.set_release` replaces them all by another release of the same table, checked. `pm.set_data` replaces
+    one, unchecked until the model is sampled; the result is then no longer that of the release, which is left out of it.
 
     Parameters
     ----------
@@ -39,9 +44,10 @@ def observe(release: Release, x: Any) -> None:
         If `x` is not a `ConfidentialCounts` or `FlatCounts` variable of the current model. PyMC's own steps cannot move
         on a fiber: they would stay where they start for ever, without an error.
     ValueError
-        If the dimensions or the shape do not match, no table agrees with the exact answers, or the prior is flat and
-        some cell has no upper bound. Also if `x` was observed through another release already, and this is the same one
-        again (its noise would be counted twice), is about another table, or contradicts its exact answers.
+        If the dimensions or the shape do not match, no table agrees with the exact answers, the prior is flat and some cell
+        has no upper bound, the release contradicts one that was observed before, or it was observed before: the same query
+        with the same numbers and noise law, as when a notebook cell is run again, which would count the data twice. Different
+        releases of one table are welcome. Two draws of noise that happen to be equal go into one `Release` as two measurements.
 
     Examples
     --------
@@ -58,6 +64,7 @@ def observe(release: Release, x: Any) -> None:
     if not isinstance(release, Release):
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
     model = pm.modelcontext(None)
+    _check_new(release, x, model)
     earlier = [own for name, own in releases_of(model) if name == getattr(x, "name", None)]
     joint = joint_release([*earlier, release])  # that they fit together, and no noise is counted twice
     if is_continuous(x, model):
@@ -66,6 +73,20 @@ def observe(release: Release, x: Any) -> None:
     _check_counts(release, x, model)
     fiber = joint.fiber
     fiber.find_point()
+    check_bounded(fiber, release, x)
+    data = [observe_noisy(model, measured, x) for measured in release.measurements]
+    data += [_observe_exact(model, exact, x) for exact in release.exact]
+    remember(model, release, x, {published.name: published.get_value() for published in data})
+
+
+def check_bounded(fiber: Fiber, release: Release, x: Any) -> None:
+    """Check that flat counts have finitely many tables.
+
+    Raises
+    ------
+    ValueError
+        If the prior is flat and some cell has no upper bound.
+    """
     if _is_flat(x):
         _, upper = fiber.bounds()
         if np.any(upper < 0):
@@ -74,9 +95,29 @@ def observe(release: Release, x: Any) -> None:
                 f"FlatCounts needs a finite fiber, but nothing exact bounds the cell {release.frame.cell_name(cell)} from above; "
                 "use a proper prior, for example ConfidentialCounts with pm.Poisson.dist"
             )
-    data = [observe_noisy(model, measured, x) for measured in release.measurements]
-    data += [_observe_exact(model, exact, x) for exact in release.exact]
-    remember(model, release, x, {published.name: published.get_value() for published in data})
+
+
+def _check_new(release: Release, x: Any, model: pm.Model) -> None:
+    """The same noisy numbers twice are the same data twice; exact ones are harmless, but say nothing new."""
+    known = [own for name, own in releases_of(model) if name == getattr(x, "name", None)]
+    before = [measured for own in known for measured in own.measurements]
+    twice = [measured for measured in release.measurements if any(_same(measured, own) for own in before)]
+    if twice or any(not release.measurements and release.exact == own.exact for own in known):
+        part = f"its noisy numbers {described(twice[0].query)}" if twice else "its exact answers"
+        raise ValueError(
+            f"release has been observed already: {part} are data of {x.name} in this model, and would count twice. If a notebook "
+            "cell was run again, build the model anew in it. If two draws of noise happen to be equal, put both into one Release, "
+            "as two measurements"
+        )
+
+
+def _same(one: Measured, other: Measured) -> bool:
+    """Whether two measurements are the same numbers of the same thing, whatever they are called."""
+    return (
+        (one.query, one.law) == (other.query, other.law)
+        and np.array_equal(one.values, other.values)
+        and np.array_equal(one.unmeasured, other.unmeasured)
+    )
 
 
 def _check_counts(release: Release, x: Any, model: pm.Model) -> None:

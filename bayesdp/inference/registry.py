@@ -11,15 +11,27 @@ import pymc as pm
 
 from bayesdp.release import Release
 
-__all__ = ["numbers_of", "releases_of", "remember"]
+__all__ = ["Observed", "numbers_of", "observed_by", "releases_of", "remember", "replace_observed"]
+
+type Observed = tuple[str, Release, dict[str, npt.NDArray[np.float64]]]
+"""Name of a count variable, what was observed of it, and the published numbers by the name of their ``pm.Data``."""
 
 _ATTRIBUTE = "_bayesdp_releases"
 
 
 def remember(model: pm.Model, release: Release, x: Any, published: Mapping[str, npt.NDArray[np.float64]]) -> None:
     """Note on the model that the variable `x` was observed through `release`, and the ``pm.Data`` that hold its numbers."""
-    noted = list(getattr(model, _ATTRIBUTE, ()))
-    setattr(model, _ATTRIBUTE, (*noted, (x.name, release, dict(published))))
+    setattr(model, _ATTRIBUTE, (*observed_by(model), (x.name, release, dict(published))))
+
+
+def observed_by(model: pm.Model) -> tuple[Observed, ...]:
+    """All that a model has observed, with the numbers that it was observed with; empty for copies made by PyMC."""
+    return tuple(getattr(model, _ATTRIBUTE, ()))
+
+
+def replace_observed(model: pm.Model, old: Observed, new: Observed) -> None:
+    """Note on the model that one entry has become another."""
+    setattr(model, _ATTRIBUTE, tuple(new if own is old else own for own in observed_by(model)))
 
 
 def releases_of(model: pm.Model) -> tuple[tuple[str, Release], ...]:
@@ -30,7 +42,7 @@ def releases_of(model: pm.Model) -> tuple[tuple[str, Release], ...]:
     """
     return tuple(
         (name, release)
-        for name, release, published in getattr(model, _ATTRIBUTE, ())
+        for name, release, published in observed_by(model)
         if all(np.array_equal(model[data].get_value(), values) for data, values in published.items())
     )
 

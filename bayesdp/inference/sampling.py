@@ -27,6 +27,7 @@ from bayesdp.inference.continuous import continuous_tables
 from bayesdp.inference.diagnostics import diagnose, not_diagnosed
 from bayesdp.inference.memory import check_memory
 from bayesdp.inference.registry import releases_of
+from bayesdp.inference.replacing import warn_replaced, warn_unobserved
 from bayesdp.release import Release
 from bayesdp.steps import FiberGibbs
 from bayesdp.steps.movement import movement
@@ -38,18 +39,53 @@ __all__ = ["annotate", "sample"]
 _log = logging.getLogger(__name__)
 
 
-def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
+def sample(
+    draws: int = 1000,
+    *,
+    tune: int | None = None,
+    chains: int | None = None,
+    cores: int | None = None,
+    random_seed: Any = None,
+    progressbar: Any = True,
+    quiet: bool = False,
+    step: Any = None,
+    initvals: Any = None,
+    nuts_sampler: str | None = None,
+    memory_check: bool = True,
+    model: pm.Model | None = None,
+    **kwargs: Any,
+) -> xr.DataTree:
     """Sample the posterior: ``pm.sample`` with the release, its guarantee and diagnostics in the result.
 
     Parameters
     ----------
-    *args, **kwargs
-        As for ``pm.sample``. ``random_seed`` makes a run repeatable (on one platform and start method of processes). A
-        model of `ContinuousCounts` is sampled by nutpie where it is installed, unless ``nuts_sampler`` or an argument
-        that nutpie does not have is given, or a variable has a step method of its own. Where standard error is no terminal,
-        ``progressbar=True`` (the default) writes a line now and then instead of a bar, unless ``quiet``.
-    memory_check : bool, default True
-        Refuse before sampling what needs more memory than there is (keyword; not passed on to ``pm.sample``).
+    draws : int
+        Draws to keep, a chain.
+    tune : int, optional
+        Draws before them, in which steps adapt, and which are thrown away; PyMC's own default (1000) if left out.
+    chains : int, optional
+        At least two tell whether they agree. PyMC's default: as many as `cores`, at least two.
+    cores : int, optional
+        Processes; PyMC's default is at most four.
+    random_seed : int, sequence of int or numpy.random.Generator, optional
+        Makes a run repeatable (on one platform and start method of processes).
+    progressbar : bool or str
+        Where standard error is no terminal, a line now and then instead of a bar, unless `quiet`.
+    quiet : bool
+        No messages and no warnings about convergence; the result's ``diagnostics`` have them.
+    step : step method or list of them, optional
+        For variables other than the counts, which `FiberGibbs` is assigned to by itself.
+    initvals : dict or list of dict, optional
+        Starts, one for all chains or one a chain. Counts that do not agree with the exact answers are moved to where they do.
+    nuts_sampler : str, optional
+        A model of `ContinuousCounts` is sampled by nutpie where it is installed, unless this or an argument that nutpie does
+        not have is given, or a variable has a step method of its own.
+    memory_check : bool
+        Refuse before sampling what needs more memory than there is.
+    model : pymc.Model, optional
+        The current model if left out.
+    **kwargs
+        As for ``pm.sample``; ``fiber_gibbs={"sweeps": 4}`` are options of the step method of the counts.
 
     Returns
     -------
@@ -69,8 +105,12 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
     MemoryError
         If the draws need more memory than there is; it says how much, and what to record instead.
     ValueError
-        If a step method that cannot move on a fiber is forced on the counts. (Plain ``pm.sample`` obeys such a step, and
-        records tables that break the exact answers; `annotate` then refuses them.)
+        If a step method that cannot move on a fiber is forced on the counts, or whole numbers in the model's data are none.
+
+    Warns
+    -----
+    UserWarning
+        If nothing was observed of a table, or `pm.set_data` has replaced numbers of a release.
 
     Examples
     --------
@@ -89,15 +129,29 @@ def sample(*args: Any, **kwargs: Any) -> xr.DataTree:
     >>> bool((posterior.posterior["x"].sum("county") == 100).all())
     True
     """
-    model = pm.modelcontext(kwargs.get("model"))
-    _check_steps(model, kwargs.get("step"))
+    stated = {
+        "tune": tune,
+        "chains": chains,
+        "cores": cores,
+        "random_seed": random_seed,
+        "step": step,
+        "initvals": initvals,
+        "nuts_sampler": nuts_sampler,
+        "model": model,
+    }
+    # What was not given is left to PyMC.
+    kwargs |= {"draws": draws, "progressbar": progressbar, "quiet": quiet}
+    kwargs |= {name: value for name, value in stated.items() if value is not None}
+    model = pm.modelcontext(model)
+    _check_steps(model, step)
+    warn_unobserved(model)
     # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
     kwargs.setdefault("compute_convergence_checks", False)
     if continuous_tables(model):
         kwargs.setdefault("nuts_sampler", _nuts_sampler(model, kwargs))
-    if kwargs.pop("memory_check", True):
-        check_memory(model, args, kwargs)
-    tree, interrupted = sampled(model, args, kwargs)
+    if memory_check:
+        check_memory(model, (), kwargs)
+    tree, interrupted = sampled(model, (), kwargs)
     annotated = _annotated(tree, model, kwargs)
     if interrupted:
         annotated.attrs["interrupted"] = 1
@@ -155,6 +209,18 @@ def _add_releases(tree: xr.DataTree, releases: list[Release], suffix: str) -> No
             tree[f"guarantee{ending}"] = xr.DataTree(xr.Dataset(attrs=attrs))
 
 
+def _add_group_labels(tree: xr.DataTree, frame: Frame) -> None:
+    """Group labels of a table, as coordinates of the posterior that are no dimensions."""
+    posterior = tree["posterior"].to_dataset()
+    new = {
+        name: (dim, list(labels))
+        for name, dim, labels in frame.groups
+        if name not in posterior.variables and posterior.sizes.get(dim) == len(labels)
+    }
+    if new:
+        tree["posterior"].dataset = posterior.assign_coords(new)
+
+
 def _check_members(tree: xr.DataTree, name: str, fiber: Fiber) -> None:
     """Draws off the fiber come from a step method that was forced on the counts."""
     draws = tree["posterior"][name].transpose("chain", "draw", ...).values
@@ -204,8 +270,9 @@ def annotate(
     Returns
     -------
     xarray.DataTree
-        The same tree. A release whose numbers `pm.set_data` has replaced, or that a copy of the model does not know, is
-        left out.
+        The same tree, whose posterior also has the group labels of the tables (``posterior["x"].groupby("state")``). A
+        release whose numbers `pm.set_data` has replaced, with a warning, or that a copy of the model does not know, is left
+        out. `bayesdp.set_release` keeps it.
 
     Raises
     ------
@@ -226,6 +293,7 @@ def annotate(
     compress_draws(tree)
     fixed: dict[str, npt.NDArray[np.bool_]] = {}
     by_name: dict[str, list[Release]] = {}
+    warn_replaced(model)
     for name, release in releases_of(model):
         by_name.setdefault(name, []).append(release)
     counts = [rv for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)]
@@ -245,6 +313,7 @@ def annotate(
         limits = _limits(fiber, releases[0].frame if releases else fiber.frame, name)
         limits.attrs |= {"connectivity": moves.claim, "proved": int(moves.proved)}
         tree[f"fiber{suffix}"] = xr.DataTree(limits)
+        _add_group_labels(tree, releases[0].frame if releases else fiber.frame)
     for name, table in continuous_tables(model).items():
         suffix = "" if "fiber" not in tree.children else f"_{name}"
         fixed[name] = table.fixed
@@ -253,5 +322,6 @@ def annotate(
         tree[f"fiber{suffix}"] = xr.DataTree(limits)
         tree[f"relaxation{suffix}"] = xr.DataTree(declaration(name))
         _add_releases(tree, by_name.get(name, []), suffix)
+        _add_group_labels(tree, table.release.frame)
     tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed, told))
     return tree

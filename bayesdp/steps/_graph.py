@@ -16,10 +16,11 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
 
 from bayesdp.distributions.answers import AnswersOp
+from bayesdp.distributions.exact_answers import ExactAnswersRV
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Query
 
-__all__ = ["asked", "published", "source", "spread", "value_of"]
+__all__ = ["asked", "check_whole", "published", "source", "spread", "value_of"]
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -46,6 +47,30 @@ def value_of(variable: Any) -> npt.NDArray[Any]:
     if inner is not variable and isinstance(inner, Constant | SharedVariable):
         return value_of(inner)
     return np.asarray(variable.eval())
+
+
+def check_whole(model: pm.Model) -> None:
+    """Check data that the model reads as whole numbers, which PyMC would cut to whole numbers without a word.
+
+    Raises
+    ------
+    ValueError
+        If some are not whole, with the name of the data.
+    """
+    for rv in model.observed_RVs:
+        value = model.rvs_to_values[rv]
+        inner = source(value)
+        exact = isinstance(rv.owner.op, ExactAnswersRV)
+        if not isinstance(inner, Constant | SharedVariable) or not (exact or "int" in value.dtype):
+            continue
+        numbers = np.asarray(value_of(inner), dtype=np.float64)
+        wrong = np.argwhere(numbers != np.rint(numbers))
+        if len(wrong):
+            place = tuple(int(i) for i in wrong[0])
+            raise ValueError(
+                f"{inner.name or rv.name} must hold whole numbers, as the law of {rv.name} has no others, but entry "
+                f"{place} is {numbers[place]:g}. bayesdp.set_release checks what it sets"
+            )
 
 
 def asked(mu: Any, x: Any, frame: Frame) -> tuple[Query, Mask] | None:

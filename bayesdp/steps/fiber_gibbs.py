@@ -50,8 +50,7 @@ class FiberGibbs(TableGibbs):
     Notes
     -----
     A chain whose start is off the fiber is moved onto it at its first step, before anything is recorded, and scattered,
-    so that chains begin apart. Every step stays on the fiber. Do not give the counts to another step method: plain
-    ``pm.sample`` would obey, and record tables that break the exact answers (`bayesdp.sample` refuses).
+    so that chains begin apart. Every step stays on the fiber. Other step methods refuse the counts when they are made.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,11 @@ class CountTable:
     ------
     ValueError
         If the fiber is empty, a multinomial's n contradicts the exact answers, or the posterior would be improper.
+
+    Warns
+    -----
+    UserWarning
+        If nothing observed depends on the counts.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class CountTable:
         reading = read_model(model, value)
         self.shape = reading.fiber.frame.shape
         _check_trials(reading, model, value.name)
+        _warn_if_unobserved(reading, model, value.name)
         self._parameters, self._inputs = compiled(model, reading.symbolic, compile_kwargs)
         constant = not self._inputs
         point = {} if constant else model.initial_point() if initial_point is None else initial_point
@@ -205,6 +212,18 @@ class CountTable:
 
         changed, accepted = accept_on_the_rest(rng, moves, lambda: rest(point, self.value), propose, chain.take_back)
         return self.value, changed / moves, accepted / moves
+
+
+def _warn_if_unobserved(reading: Reading, model: pm.Model, name: str) -> None:
+    """Warn of counts on which no data depend: `observe` was forgotten."""
+    system = reading.fiber.system
+    seen = [term for term in reading.unknown if term not in model.free_RVs]
+    if not (reading.terms or reading.rests or seen or len(system.names) or system.fixed.any()):
+        warnings.warn(
+            f"nothing was observed of {name}: its posterior is its prior; call bayesdp.observe(release, {name})",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _check_trials(reading: Reading, model: pm.Model, name: str) -> None:

@@ -20,7 +20,7 @@ from bayesdp.frames import Frame
 from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.queries import Query
 from bayesdp.steps._compiled import Rest, depends
-from bayesdp.steps._graph import source, value_of
+from bayesdp.steps._graph import check_whole, source, value_of
 from bayesdp.steps.noise_terms import Known, known_reach, known_term
 from bayesdp.steps.prior_family import flat_parameter, prior_family
 from bayesdp.steps.restrictions import restricting
@@ -118,6 +118,7 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     value : tensor variable
         The value variable of a `ConfidentialCounts`.
     """
+    check_whole(model)
     x = model.values_to_rvs[value]
     fiber = exact_fiber(model, value)
     frame = fiber.frame

@@ -167,7 +167,8 @@ class TestSetData:
         assert "release" in quick(model).children
         with model:
             pm.set_data({"exact_published": np.float64(14)})
-        tree = quick(model)
+        with pytest.warns(UserWarning, match=r"replaced by pm.set_data"):
+            tree = quick(model)
         assert "release" not in tree.children
         assert (tree["fiber"]["upper"] == 14).all()
         assert releases_of(model) == ()

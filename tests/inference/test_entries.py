@@ -1,0 +1,173 @@
+"""Every inference function of PyMC: what docs/ENTRIES.md says of it is what it does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.model.transform.optimization import freeze_model
+from pymc.step_methods import STEP_METHODS
+
+import bayesdp as bdp
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ENTRIES.md").read_text(encoding="utf-8")
+ROWS = dict(re.findall(r"^\| `(.*?)` \| ((?:works|refuses) \| (?:works|refuses)) \|$", PAGE, re.MULTILINE))
+
+COUNTY = {"county": ["p", "q", "r"]}
+TOTAL = 60
+QUIET = {"progressbar": False, "random_seed": 1}
+SHORT = {"draws": 10, "tune": 10, "chains": 1, "cores": 1, "quiet": True, "compute_convergence_checks": False, **QUIET}
+
+
+def published() -> bdp.Release:
+    return bdp.Release.from_published(
+        COUNTY,
+        measured=[bdp.Measured(bdp.Identity(COUNTY), [11, 29, 23], bdp.noise.DiscreteGaussian(sigma=3.0))],
+        exact=[bdp.Exact(bdp.Totals(COUNTY), TOTAL)],
+    )
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Model, the variable that holds the table, a posterior."""
+    release = published()
+    with pm.Model(coords=COUNTY) as model:
+        rate = pm.Gamma("rate", 2.0, 0.1)
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims="county")
+        bdp.observe(release, x)
+        return model, x, pm.sample(**SHORT)
+
+
+@pytest.fixture(scope="module")
+def continuous():
+    release = published()
+    with pm.Model(coords=COUNTY) as model:
+        rate = pm.Gamma("rate", 2.0, 0.1)
+        x = bdp.ContinuousCounts("x", pm.Poisson.dist(rate), release)
+        bdp.observe(release, x)
+        return model, model["x_coordinates"], pm.sample(nuts_sampler="pymc", **SHORT)
+
+
+def sampled(**own):
+    return lambda model, x, tree: pm.sample(**{**SHORT, **own})
+
+
+def stepped(name, variable=None):
+    def call(model, x, tree):
+        step = getattr(pm, name)
+        given = () if variable == "" else ([model[variable] if variable else x],)
+        chains = {"chains": 7} if name == "DEMetropolis" else {}  # it needs a population
+        return pm.sample(**{**SHORT, **chains}, step=step(*given))
+
+    return call
+
+
+def fitted(method):
+    return lambda model, x, tree: pm.fit(n=5, method=method, progressbar=False, random_seed=1)
+
+
+STEPS = [
+    "Metropolis",
+    "DEMetropolis",
+    "DEMetropolisZ",
+    "Slice",
+    "NUTS",
+    "HamiltonianMC",
+    "BinaryMetropolis",
+    "BinaryGibbsMetropolis",
+    "CategoricalGibbsMetropolis",
+]
+CALLS = {
+    "bdp.sample()": lambda model, x, tree: bdp.sample(**SHORT),
+    "pm.sample()": sampled(),
+    'pm.sample(nuts_sampler="pymc")': sampled(nuts_sampler="pymc"),
+    'pm.sample(nuts_sampler="nutpie")': sampled(nuts_sampler="nutpie"),
+    "pm.sample(step=pm.Metropolis())": stepped("Metropolis", ""),
+    **{f"pm.sample(step=pm.{name}([x]))": stepped(name) for name in STEPS},
+    "pm.sample(step=pm.Slice([rate]))": stepped("Slice", "rate"),
+    "pm.sample_smc()": lambda model, x, tree: pm.sample_smc(draws=20, chains=1, cores=1, **QUIET),
+    "pm.find_MAP()": lambda model, x, tree: mode(),
+    "pm.find_MAP(vars=[x])": lambda model, x, tree: mode(vars=[x]),
+    **{f'pm.fit(method="{method}")': fitted(method) for method in ("advi", "fullrank_advi", "svgd", "asvgd")},
+    "pm.sample_prior_predictive()": lambda model, x, tree: pm.sample_prior_predictive(draws=5, random_seed=1),
+    "pm.sample_posterior_predictive()": lambda model, x, tree: pm.sample_posterior_predictive(tree.copy(), **QUIET),
+    "pm.compute_log_likelihood()": lambda model, x, tree: pm.compute_log_likelihood(tree.copy(), progressbar=False),
+    "pm.compute_log_prior()": lambda model, x, tree: pm.compute_log_prior(tree.copy(), progressbar=False),
+    "pm.compute_deterministics()": lambda model, x, tree: pm.compute_deterministics(
+        tree["posterior"].to_dataset(), progressbar=False
+    ),
+    "pm.draw(x)": lambda model, x, tree: pm.draw(x, 3, random_seed=1),
+}
+
+
+def mode(**own):
+    return pm.find_MAP(progressbar=False, jitter=False, return_inferencedata=True, **own)
+
+
+def outcome(call, model, x, tree):
+    """Whether a call works; a refusal is an error that says which of the model's variables or what kind is meant."""
+    try:
+        with model:
+            result = call(model, x, tree)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        return "refuses", str(error)
+    return "works", result
+
+
+def test_the_page_has_every_entry():
+    assert list(ROWS) == list(CALLS)
+    assert {name for name in dir(pm) if re.match(r"sample|fit$|find_MAP|compute_|draw$", name)} <= {
+        "sample_approx",  # of what pm.fit has returned
+        *(re.match(r"pm\.(\w+)", entry).group(1) for entry in CALLS if entry.startswith("pm.")),
+    }
+    public = {kind.__name__ for kind in STEP_METHODS if kind.__module__.startswith("pymc.")}
+    assert public <= set(STEPS)
+
+
+@pytest.mark.filterwarnings("ignore")  # PyMC's own, of short chains and hard starts
+@pytest.mark.parametrize("entry", CALLS)
+def test_counts(entry, counts):
+    expected = ROWS[entry].split(" | ")[0]
+    found, result = outcome(CALLS[entry], *counts)
+    assert found == expected, result
+    if found == "works" and "pm.sample(" in entry:
+        assert (result["posterior"]["x"].sum("county") == TOTAL).all()
+
+
+@pytest.mark.slow  # gradients of the change of variables are compiled for every entry
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("entry", CALLS)
+def test_continuous_counts(entry, continuous):
+    found, result = outcome(CALLS[entry], *continuous)
+    assert found == ROWS[entry].split(" | ")[1], result
+
+
+@pytest.mark.parametrize(
+    "module", ["pymc_extras.inference.laplace_approx.find_map", "pymc.tuning.starting", "pymc.smc.kernels"]
+)
+def test_who_compiles_is_seen_whatever_its_name(module, counts):
+    model = counts[0]
+    caller = {"__name__": module, "compiled": model.compile_logp}
+    exec("def ask():\n    return compiled()", caller)
+    with pytest.raises(ValueError, match=r"bayesdp.sample or pm.sample, and leave the counts out of `step`"):
+        caller["ask"]()
+    model.compile_logp()  # anybody else may
+
+
+def test_graphs_that_a_frozen_model_keeps_are_refused_too(counts):
+    frozen = freeze_model(counts[0])
+    frozen.logp()
+    with frozen, pytest.raises(ValueError, match="Metropolis for x"):
+        pm.Metropolis([frozen["x"]])
+
+
+def test_latent_lattice_noise_is_left_to_its_step_as_well():
+    total = bdp.Invariants(bdp.Totals(COUNTY))
+    with pm.Model() as model:
+        bdp.distributions.LatticeLaplace("z", np.zeros(3, dtype=np.int64), 0.5, invariants=total)
+        with pytest.raises(ValueError, match="Metropolis for z"):
+            pm.Metropolis([model["z"]])
+        assert (pm.sample(**SHORT)["posterior"]["z"].sum("z_dim_0") == 0).all()

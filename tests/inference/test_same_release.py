@@ -1,0 +1,246 @@
+"""One release counts once, another takes its place with checks, and what was never observed is said."""
+
+from __future__ import annotations
+
+import inspect
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+
+import bayesdp as bdp
+from bayesdp.inference import add_log_likelihood, annotate, releases_of
+
+COUNTY = {"county": ["p", "q", "r"], "state": ("county", ["A", "A", "B"])}
+LAW = bdp.noise.DiscreteGaussian(sigma=3.0)
+SHORT = {"draws": 50, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
+
+
+def published(values=(11, 29, 23), total=60, law=LAW) -> bdp.Release:
+    return bdp.Release.from_published(
+        COUNTY,
+        measured=[bdp.Measured(bdp.Identity(COUNTY), list(values), law)],
+        exact=[bdp.Exact(bdp.Totals(COUNTY), total)],
+    )
+
+
+def build(*releases: bdp.Release, continuous: bool = False) -> pm.Model:
+    with pm.Model(coords=releases[0].coords) as model:
+        base = pm.Poisson.dist([10.0, 30.0, 20.0])
+        if continuous:
+            x = bdp.ContinuousCounts("x", base, releases[0])
+        else:
+            x = bdp.ConfidentialCounts("x", base, dims="county")
+        for release in releases:
+            bdp.observe(release, x)
+    return model
+
+
+class TestTwice:
+    @pytest.mark.parametrize("continuous", [False, True])
+    def test_a_release_that_is_observed_again(self, continuous):
+        model = build(published(), continuous=continuous)
+        with model, pytest.raises(ValueError, match=r"observed already: its noisy numbers .* would count twice"):
+            bdp.observe(published(), model["x"])  # equal, and not the same object
+        assert len(model.observed_RVs) == (1 if continuous else 2)
+
+    def test_part_of_a_release_again(self):
+        first = published()
+        more = bdp.Release.from_published(
+            COUNTY, measured=[*first.measurements, bdp.Measured(bdp.Totals(COUNTY, "state"), [41, 19], LAW)]
+        )
+        model = build(first)
+        with model, pytest.raises(ValueError, match="observed already"):
+            bdp.observe(more, model["x"])
+
+    def test_exact_answers_again(self):
+        exact = bdp.Release.from_published(COUNTY, exact=[bdp.Exact(bdp.Totals(COUNTY), 60)])
+        model = build(exact)
+        with model, pytest.raises(ValueError, match="observed already: its exact answers"):
+            bdp.observe(exact, model["x"])
+
+    def test_other_draws_of_the_same_table_are_welcome(self):
+        model = build(published(), published((12, 29, 23)))
+        assert [rv.name for rv in model.observed_RVs] == ["noisy", "exact", "noisy_2", "exact_2"]
+
+    def test_equal_draws_in_one_release_are_two_measurements(self):
+        own = published().measurements[0]
+        model = build(bdp.Release.from_published(COUNTY, measured=[own, own]))
+        assert [rv.name for rv in model.observed_RVs] == ["noisy", "noisy_2"]
+
+
+class TestNothingObserved:
+    def test_counts(self):
+        with pm.Model(coords={"county": COUNTY["county"]}):
+            bdp.ConfidentialCounts("x", pm.Poisson.dist(3.0), dims="county")
+            for sample in (bdp.sample, pm.sample):
+                with pytest.warns(UserWarning, match=r"nothing was observed of x.*bayesdp.observe\(release, x\)"):
+                    sample(**{**SHORT, "draws": 5})
+
+    def test_counts_with_data_of_another_kind(self):
+        with pm.Model(coords={"county": COUNTY["county"]}):
+            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(3.0), dims="county")
+            pm.Binomial("sampled", x, 0.5, observed=[1, 0, 2])
+            bdp.sample(**{**SHORT, "draws": 5})
+
+    def test_continuous_counts(self, monkeypatch):
+        def stop(**_):
+            raise InterruptedError
+
+        monkeypatch.setattr(pm, "sample", stop)  # the warning comes before it
+        release = published()
+        with pm.Model(coords=release.coords):
+            bdp.ContinuousCounts("x", pm.Poisson.dist([10.0, 30.0, 20.0]), release)
+            with (
+                pytest.warns(UserWarning, match="nothing noisy was observed of x"),
+                pytest.raises(InterruptedError),
+            ):
+                bdp.sample()
+
+
+class TestSetRelease:
+    def test_the_posterior_and_its_groups_are_those_of_the_new_release(self):
+        model, new = build(published()), published((30, 20, 25), total=75)
+        bdp.set_release(model, new)
+        assert [own for _, own in releases_of(model)] == [new]
+        with model:
+            tree = bdp.sample(**SHORT)
+        assert (tree["posterior"]["x"].sum("county") == 75).all()
+        assert bdp.Release.from_dataset(tree["release"].to_dataset()) == new
+        with build(new):
+            np.testing.assert_array_equal(bdp.sample(**SHORT)["posterior"]["x"], tree["posterior"]["x"])
+
+    def test_the_guarantee_comes_along(self):
+        table = bdp.datasets.delinquent_children()
+        mechanism = bdp.LatticeLaplace(bdp.Totals(table), epsilon=0.25)
+        first, second = (mechanism.release(table, rng=np.random.default_rng(seed)) for seed in (1, 2))
+        with pm.Model(coords=first.coords) as model:
+            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(8.0), dims=first.dims)
+            bdp.observe(first, x)
+            bdp.set_release(model, second)
+            tree = bdp.sample(**{**SHORT, "draws": 5})
+        assert {"release", "guarantee"} <= set(tree.children)
+        assert bdp.Release.from_dataset(tree["release"].to_dataset()) == second
+
+    @pytest.mark.parametrize(
+        ("new", "reason"),
+        [
+            (published(law=bdp.noise.DiscreteGaussian(sigma=2.0)), "noise law of"),
+            (published(law=bdp.noise.DiscreteLaplace(b=3.0)), "noise law of"),
+            (bdp.Release.from_published(COUNTY, measured=published().measurements), "1 noisy and 0 exact parts"),
+            (
+                bdp.Release.from_published(
+                    COUNTY,
+                    measured=published().measurements,
+                    exact=[bdp.Exact(bdp.Totals(COUNTY, "state"), [40, 20])],
+                ),
+                "exactly",
+            ),
+            (
+                bdp.Release.from_published(
+                    COUNTY,
+                    measured=[bdp.Measured(bdp.Totals(COUNTY, "state"), [40, 20], LAW)],
+                    exact=published().exact,
+                ),
+                "it measures",
+            ),
+        ],
+    )
+    def test_other_kinds_of_release(self, new, reason):
+        model = build(published())
+        with pytest.raises(ValueError, match=f"must be of the kind that the model has observed, but .*{reason}"):
+            bdp.set_release(model, new)
+
+    def test_an_impossible_total(self):
+        model = build(published(), published((1, 2, 3)))
+        with pytest.raises(ValueError, match="2 releases of this kind"):
+            bdp.set_release(model, published((5, 5, 5)))
+        with pytest.raises(ValueError, match=r"contradict|no .*table|empty"):
+            bdp.set_release(model, published((5, 5, 5), total=61), replaces=published())  # the other says 60
+        bdp.set_release(model, published((5, 5, 5)), replaces=published())
+        np.testing.assert_array_equal(model["noisy_published"].get_value(), [5, 5, 5])
+        np.testing.assert_array_equal(model["noisy_2_published"].get_value(), [1, 2, 3])
+
+    def test_continuous_counts_keep_their_exact_answers(self):
+        model = build(published(), continuous=True)
+        bdp.set_release(model, published((1, 2, 3)))
+        np.testing.assert_array_equal(model["noisy_published"].get_value(), [1, 2, 3])
+        with pytest.raises(ValueError, match="exact answers of the release differ"):
+            bdp.set_release(model, published(total=61))
+
+    def test_copies_and_models_without_a_release(self):
+        with pytest.raises(ValueError, match=r"has observed no release that it knows of"):
+            bdp.set_release(build(published()).copy(), published((1, 2, 3)))
+        with pytest.raises(TypeError, match=r"must be a bayesdp\.Release"):
+            bdp.set_release(build(published()), 3)
+
+
+class TestSetData:
+    @pytest.mark.parametrize("name", ["noisy_published", "exact_published"])
+    def test_fractions(self, name):
+        model = build(published())
+        with model:
+            pm.set_data({name: np.asarray(model[name].get_value()) + 0.5})
+            for copy in (model, model.copy()):
+                with copy, pytest.raises(ValueError, match=f"{name} must hold whole numbers"):
+                    pm.sample(**SHORT)
+
+    def test_fractions_where_nuts_samples_alone(self):
+        model = build(published(), continuous=True)
+        logp = model.compile_logp()
+        assert np.isfinite(logp(model.initial_point()))
+        with model:
+            pm.set_data({"noisy_published": np.array([11.5, 29.0, 23.0])})
+        with pytest.raises(ValueError, match="noisy_published must hold whole numbers"):
+            logp(model.initial_point())
+
+    def test_the_loss_of_the_release_is_said(self):
+        model = build(published())
+        with model:
+            pm.set_data({"noisy_published": np.array([30.0, 20.0, 10.0])})
+            with pytest.warns(
+                UserWarning, match=r"replaced by pm.set_data: the result has no group.*bayesdp.set_release"
+            ):
+                tree = bdp.sample(**{**SHORT, "draws": 5})
+        assert "release" not in tree.children
+
+
+@pytest.fixture(scope="module")
+def result():
+    model = build(published())
+    with model:
+        return model, bdp.sample(**{**SHORT, "draws": 400})
+
+
+class TestResult:
+    def test_group_labels(self, result, tmp_path):
+        _, tree = result
+        sums = tree["posterior"]["x"].groupby("state").sum()
+        x = tree["posterior"]["x"]
+        np.testing.assert_array_equal(sums.sel(state="A").transpose("chain", "draw"), x[..., 0] + x[..., 1])
+        np.testing.assert_array_equal(sums.sel(state="B").transpose("chain", "draw"), x[..., 2])
+        tree.to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
+        assert list(az.from_netcdf(tmp_path / "posterior.nc")["posterior"]["state"].values) == ["A", "A", "B"]
+
+    def test_loo_without_arguments(self, result):
+        model, tree = result
+        both = pm.compute_log_likelihood(tree.copy(), model=model, progressbar=False)
+        with pytest.raises(TypeError, match="Found several"):
+            az.loo(both)
+        own = add_log_likelihood(tree.copy(), model, progressbar=False)
+        assert list(own["log_likelihood"].data_vars) == ["noisy"]
+        assert np.isfinite(az.loo(own).elpd) == np.isfinite(az.loo(both, var_name="noisy").elpd)
+        compared = az.compare({"one": own, "again": own})
+        assert list(compared.index.sort_values()) == ["again", "one"]
+
+    def test_annotate_again_changes_nothing(self, result):
+        model, tree = result
+        assert list(annotate(tree.copy(), model)["posterior"]["state"].values) == ["A", "A", "B"]
+
+
+def test_the_signature_of_sample_is_that_of_pymc():
+    own, theirs = (inspect.signature(function).parameters for function in (bdp.sample, pm.sample))
+    stated = [name for name, parameter in own.items() if parameter.kind is not parameter.VAR_KEYWORD]
+    assert {"draws", "tune", "chains", "cores", "random_seed", "progressbar"} <= set(stated)
+    assert all(own[name].default == theirs[name].default and own[name].kind == theirs[name].kind for name in stated)
