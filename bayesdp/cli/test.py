@@ -139,10 +139,13 @@ def _words(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> st
         interval = (
             f"{level} confidence interval  {low:.6g} to {'infinity' if high == math.inf else format(high, '.6g')}"
         )
+    estimate = "infinity" if result.estimate == math.inf else format(result.estimate, ".6g")
     lines = [
         f"odds ratio x11 x22 / (x12 x21) of {frame.dims[0]} by {frame.dims[1]}, x11 at {result.cell}",
         "",
-        f"estimate  {'infinity' if result.estimate == math.inf else format(result.estimate, '.6g')}  (median-unbiased)",
+        "estimate  none, the margins determine the table"
+        if result.determined
+        else f"estimate  {estimate}  (median-unbiased)",
         interval,
         f"p-value  {result.pvalue:.6g}  (alternative: {result.alternative}, null: {result.null:g})",
         "",

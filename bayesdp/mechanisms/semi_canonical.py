@@ -39,8 +39,8 @@ class SemiCanonical(Mechanism):
 
     For invariants that leave one direction free: both margins of a 2 x 2 table, the total of two cells. Tables with the same
     invariants then differ by whole steps along it, and one cell says which table it is. The noise makes two tables a step apart
-    as hard to tell apart as f says, at every level and not harder: none of the loss is wasted, and tests of the cell
-    (`bayesdp.significance.odds_ratio_test_from_release`) are uniformly most powerful unbiased under Semi-DP.
+    as hard to tell apart as f says, at every level and not harder: none of the loss is wasted. One-sided tests of the cell of a
+    2 x 2 table (`bayesdp.significance.odds_ratio_test_from_release`) are uniformly most powerful unbiased under Semi-DP.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class SemiCanonical(Mechanism):
     Raises
     ------
     TypeError, ValueError
-        If there is no canonical noise for f, or no cell changes by one.
+        If there is no canonical noise for f, f protects nothing, or no cell changes by one.
     NotImplementedError
         If the invariants leave more than one dimension free: no single number then says which table it is.
 
@@ -95,6 +95,7 @@ class SemiCanonical(Mechanism):
         describe_tradeoff(own)  # refused here if it is none, or if files cannot name it
         own.canonical_noise()  # or if there is no noise for it
         object.__setattr__(self, "tradeoff", own)
+        self._loss()  # or if it protects nothing
         super().__post_init__()
         free = self.invariants.dimension
         if free != 1:

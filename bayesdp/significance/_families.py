@@ -104,9 +104,8 @@ def _outwards(length: int, ratio: Callable[[Floats], Floats], negligible: float)
     while done < length and last > negligible:
         if done >= _MOST:
             raise NotImplementedError(
-                f"the law of the count given the margins spreads over more than {_MOST:,} numbers on one side of its mode: these are "
-                "margins of some 10**11 records, for which the sum is too long and no expansion is known here. Margins of 10**10 "
-                "records take seconds"
+                f"the law of the count given the margins spreads over more than {_MOST:,} numbers on one side of its mode: "
+                "for margins so large the sum is too long, and no expansion is known here. Margins of 10**10 records take seconds"
             )
         size = min(chunk, length - done)
         product = last * np.cumprod(ratio(np.arange(done, done + size, dtype=np.float64)))

@@ -196,6 +196,16 @@ def _projected_gaussian(law: laws.NoiseLaw) -> CornerNoise:
     return _canonical(gaussian_dp(1.0 / law.sigma))
 
 
+def _laplace(law: laws.NoiseLaw) -> CornerNoise:
+    assert isinstance(law, laws.Laplace)
+    return _laplace_of(_only(law.b))
+
+
+def _plain_gaussian(law: laws.NoiseLaw) -> CornerNoise:
+    assert isinstance(law, laws.Gaussian)
+    return _canonical(gaussian_dp(1.0 / _only(law.sigma)))
+
+
 def _only(scale: Any) -> float:
     return float(np.asarray(scale, dtype=np.float64).reshape(-1)[0])
 
@@ -208,6 +218,8 @@ def _any_canonical(law: laws.NoiseLaw) -> CornerNoise:
 _ALONE: Final[dict[type[laws.NoiseLaw], Callable[[laws.NoiseLaw], CornerNoise]]] = {
     laws.Tulap: _tulap,
     laws.Canonical: _any_canonical,
+    laws.Laplace: _laplace,
+    laws.Gaussian: _plain_gaussian,
     laws.DiscreteLaplace: _discrete_laplace,
     laws.DiscreteGaussian: _discrete_gaussian,
     laws.ProjectedGaussian: _projected_gaussian,

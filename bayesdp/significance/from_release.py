@@ -80,7 +80,10 @@ def odds_ratio_test_from_release(
     ======================  ==================================  ==========================================  ====
 
     Where one cell alone was published, with independent noise and both margins exact (Theorem 37 as a mechanism), its noise is
-    that of the corner: Tulap and normal noise are canonical; discrete Laplace and discrete Gaussian noise are, with the uniform.
+    that of the corner: Tulap and normal noise are canonical; discrete Laplace and discrete Gaussian noise are, with the uniform;
+    Laplace noise is not.
+
+    UMPU is said of one-sided alternatives; the two-sided p-value, twice the smaller one-sided one, has the exact size only.
 
     For integer laws an independent U(-1/2, 1/2) is added: it stands for the randomisation of a discrete test, without
     which no test has exactly the size asked for. It makes the p-value random, so it is drawn once and kept in the result

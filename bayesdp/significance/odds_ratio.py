@@ -112,8 +112,9 @@ class OddsRatioResult:
         """Median-unbiased estimate of the odds ratio: as often too small as too large, whatever the truth.
 
         The odds ratio at which both one-sided p-values are one half, and so inside every two-sided confidence interval of
-        this result that is not empty. 0 or infinite where the statistic is at the end of what the margins allow. (R's ``fisher.test``
-        prints the conditional maximum-likelihood estimate of a table without noise.)
+        this result that is not empty. 0 or infinite where the statistic is at the end of what the margins allow; NaN where they
+        determine the table, so that nothing can be said. (R's ``fisher.test`` prints the conditional maximum-likelihood estimate
+        of a table without noise.)
 
         Examples
         --------
@@ -122,7 +123,7 @@ class OddsRatioResult:
         >>> round(result.estimate, 4), round(float(result.confidence_distribution(result.estimate)), 6)
         (2.9757, 0.5)
         """
-        return _exp(self._count.lower(0.5))
+        return math.nan if self.determined else _exp(self._count.lower(0.5))
 
     def confidence_distribution(self, odds_ratio: npt.ArrayLike) -> Any:
         """One-sided p-value ("greater") as a function of the null odds ratio: a distribution function of the odds ratio.

@@ -244,7 +244,7 @@ def solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Nois
     size = law.expectation(rejection(form, noise, law.points - float(anchor) - offset, half_width))
     if abs(size - alpha) > _SIZE_ERROR * alpha:
         raise ValueError(
-            f"the noise {noise!r} is too narrow for binary64 thresholds: the test would have size {size:.4g} and not {alpha:g}. "
+            f"the noise {noise!r} is too narrow for binary64 thresholds: the test would have size {size:.10g} and not {alpha:g}. "
             "Noise that narrow protects nothing: test without privacy"
         )
     return anchor, offset, half_width

@@ -163,6 +163,8 @@ def test_what_has_no_such_noise_is_refused() -> None:
         SemiCanonical(Margins({"a": range(3), "b": range(3)}, ["a"], ["b"]), approximate_dp(1.0))
     with pytest.raises(TypeError, match="tradeoff must be a trade-off function, got float"):
         SemiCanonical(BOTH, 1.0)
+    with pytest.raises(ValueError, match="it protects nothing"):  # when it is made, and not when a table is released
+        SemiCanonical(BOTH, tradeoff([1.0, 0.0], [0.0, 1.0]))
     with pytest.raises(ValueError, match="symmetric"):
         SemiCanonical(BOTH, tradeoff([0.6, 0.4], [0.1, 0.9]))
     with pytest.raises(NotImplementedError, match="continuous laws that a file cannot name"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy.integrate import quad
-from scipy.stats import kstest, laplace, norm
+from scipy.stats import hypergeom, kstest, laplace, norm
 
 import bayesdp as bdp
 from bayesdp.noise.base import NoiseLaw
@@ -271,6 +271,20 @@ def test_a_cell_alone_with_discrete_gaussian_or_wider_tulap_noise() -> None:
     assert kstest(drawn, wide.noise.cdf).pvalue > 1e-4
 
 
+def test_a_cell_alone_with_plain_real_noise() -> None:
+    """Normal noise is canonical; Laplace noise is not, and its p-value is the tail of the convolution."""
+    normal = odds_ratio_test_from_release(alone(bdp.noise.Gaussian(2.0), 15.5, 0))
+    direct = odds_ratio_test(15.5, rows=(42, 42), column=37, tradeoff=gaussian_dp(0.5))
+    assert (normal.pvalue, normal.optimal, normal.tradeoff) == (direct.pvalue, True, "0.5-GDP")
+    plain = odds_ratio_test_from_release(alone(bdp.noise.Laplace(1.25), 15.5, 0))
+    corners = np.arange(38)
+    expected = hypergeom(84, 42, 37).pmf(corners) @ laplace(scale=1.25).cdf(corners - 15.5)
+    assert plain.pvalue == pytest.approx(expected, rel=1e-9)
+    assert not plain.optimal
+    assert "(0.8, 0)-DP" in plain.claim
+    assert odds_ratio_test_from_release(alone(bdp.noise.Laplace(1.25), 26.5, 1)).pvalue == pytest.approx(plain.pvalue)
+
+
 def test_margins_that_determine_the_table_are_said_to_do_so() -> None:
     """Whatever is published, and whatever the odds ratio: nothing is most powerful where there is nothing to find."""
     for rows, column in (((12, 0), 5), ((3, 4), 0), ((3, 4), 7)):
@@ -280,6 +294,7 @@ def test_margins_that_determine_the_table_are_said_to_do_so() -> None:
         assert "the margins determine the table" in result.claim
         assert result.confidence_interval(0.9) in ((0.0, math.inf), (math.inf, math.inf))
         assert "most powerful" not in result.claim
+        assert math.isnan(result.estimate)
     assert not odds_ratio_test(2.5, rows=(12, 1), column=5, tradeoff=approximate_dp(1.0)).determined
 
 
