@@ -62,14 +62,16 @@ class Symmetrised(TradeOff):
         own = np.unique(np.concatenate([[0.0, 1.0], self.one._kinks(), self.other._kinks()]))
         gap = self.one._errors(own, 1.0 - own)[0] - self.other._errors(own, 1.0 - own)[0]
 
+        # The curves cross between two kinks at most once where both are straight: there the gap is straight as well.
+        at = np.flatnonzero(gap[:-1] * gap[1:] < 0.0)
+        if self._piecewise_linear:
+            crossed = own[at] + (own[at + 1] - own[at]) * gap[at] / (gap[at] - gap[at + 1])
+            return np.unique(np.concatenate([own[1:-1], crossed]))
+
         def difference(a: float) -> float:
             return float(self.one(a)) - float(self.other(a))
 
-        # The curves cross between two kinks at most once where both are straight.
-        crossings = [
-            brentq(difference, own[i], own[i + 1], xtol=1e-300, rtol=4 * np.finfo(float).eps)
-            for i in np.flatnonzero(gap[:-1] * gap[1:] < 0.0)
-        ]
+        crossings = [brentq(difference, own[i], own[i + 1], xtol=1e-300, rtol=4 * np.finfo(float).eps) for i in at]
         return np.unique(np.concatenate([own[1:-1], crossings]))
 
     @property

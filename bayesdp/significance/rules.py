@@ -86,6 +86,11 @@ class Rule:
         return self.form.endswith("two-sided")
 
     @property
+    def determined(self) -> bool:
+        """Whether the margins leave a single table: the power is then the size, whatever the odds ratio."""
+        return self.family.low == self.family.high
+
+    @property
     def threshold(self) -> float:
         """m(t) of paper 003, Theorem 37; for two-sided forms the distance from `centre`."""
         return self.half_width if self.two_sided else self.anchor + self.offset

@@ -63,6 +63,13 @@ def test_noise_that_binary64_cannot_carry_is_refused_and_wider_noise_has_its_siz
         assert rule.size == pytest.approx(0.05, rel=1e-9)
 
 
+def test_rules_of_tables_that_are_determined_say_so() -> None:
+    for rule in every_rule(0.05, (12, 0, 5), approximate_dp(1.0)):
+        assert rule.determined
+        np.testing.assert_allclose(rule.power(ODDS), 0.05, rtol=1e-9)
+    assert not any(rule.determined for rule in every_rule(0.05, (12, 1, 5), approximate_dp(1.0)))
+
+
 def test_margins_too_large_for_the_sum_are_refused_before_the_memory_is_gone() -> None:
     half = 2**50
     with pytest.raises(NotImplementedError, match="more than 2,097,152 numbers on one side of its mode"):
