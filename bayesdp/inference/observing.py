@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from bayesdp.composition import joint_release
+from bayesdp.composition import joint_release, same_noise
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.distributions.exact_answers import ExactAnswers
 from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous
 from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
 from bayesdp.inference.registry import releases_of, remember
-from bayesdp.measurements import Exact, Measured, described
+from bayesdp.measurements import Exact, described
 from bayesdp.release import Release
 
 __all__ = ["check_bounded", "observe"]
@@ -46,8 +46,9 @@ def observe(release: Release, x: Any) -> None:
     ValueError
         If the dimensions or the shape do not match, no table agrees with the exact answers, the prior is flat and some cell
         has no upper bound, the release contradicts one that was observed before, or it was observed before: the same query
-        with the same numbers and noise law, as when a notebook cell is run again, which would count the data twice. Different
-        releases of one table are welcome. Two draws of noise that happen to be equal go into one `Release` as two measurements.
+        with the same numbers, as when a notebook cell is run again, which would count the data twice (fewer than four numbers
+        may agree by chance, and are refused with the same noise law only). Different releases of one table are welcome. Two
+        draws of noise that happen to be equal go into one `Release` as two measurements.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def _check_new(release: Release, x: Any, model: pm.Model) -> None:
     """The same noisy numbers twice are the same data twice; exact ones are harmless, but say nothing new."""
     known = [own for name, own in releases_of(model) if name == getattr(x, "name", None)]
     before = [measured for own in known for measured in own.measurements]
-    twice = [measured for measured in release.measurements if any(_same(measured, own) for own in before)]
+    twice = [measured for measured in release.measurements if any(same_noise(measured, own) for own in before)]
     if twice or any(not release.measurements and release.exact == own.exact for own in known):
         part = f"its noisy numbers {described(twice[0].query)}" if twice else "its exact answers"
         raise ValueError(
@@ -109,15 +110,6 @@ def _check_new(release: Release, x: Any, model: pm.Model) -> None:
             "cell was run again, build the model anew in it. If two draws of noise happen to be equal, put both into one Release, "
             "as two measurements"
         )
-
-
-def _same(one: Measured, other: Measured) -> bool:
-    """Whether two measurements are the same numbers of the same thing, whatever they are called."""
-    return (
-        (one.query, one.law) == (other.query, other.law)
-        and np.array_equal(one.values, other.values)
-        and np.array_equal(one.unmeasured, other.unmeasured)
-    )
 
 
 def _check_counts(release: Release, x: Any, model: pm.Model) -> None:
