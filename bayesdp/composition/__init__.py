@@ -12,7 +12,7 @@ from __future__ import annotations
 from bayesdp.composition.as_one import LOSS_UNKNOWN, as_one, posterior_release
 from bayesdp.composition.composed import Composition
 from bayesdp.composition.composing import compose
-from bayesdp.composition.joint import joint_release, releases_of_posterior, same_noise
+from bayesdp.composition.joint import joint_release, releases_of_posterior
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.composition.of_posterior import determined_of, releases_of_tables, tables_of_posterior
 
@@ -27,6 +27,5 @@ __all__ = [
     "posterior_release",
     "releases_of_posterior",
     "releases_of_tables",
-    "same_noise",
     "tables_of_posterior",
 ]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from bayesdp._validate import shown
@@ -15,7 +14,7 @@ from bayesdp.consistency import check_consistent
 from bayesdp.measurements import Measured, described
 from bayesdp.release import Release
 
-__all__ = ["joint_release", "releases_of_posterior", "same_noise"]
+__all__ = ["joint_release", "releases_of_posterior"]
 
 _NEVER_BY_CHANCE = 4
 """So many noisy answers that agree one by one are taken for the same noise; fewer may agree by chance."""
@@ -129,35 +128,11 @@ def _check_not_twice(one: Release, first: str, other: Release, second: str) -> N
     if other == one and other.measurements:
         raise ValueError(f"{second} is {first} again: its noise would be counted twice")
     for own in other.measurements:
-        alike = [mine for mine in one.measurements if mine.name == own.name and same_noise(mine, own)]
-        if alike and _answers(own) >= _NEVER_BY_CHANCE:
-            laws = " and ".join(dict.fromkeys(str(part.law) for part in (alike[0], own)))
+        if own in one.measurements and int((~own.unmeasured).sum()) >= _NEVER_BY_CHANCE:
             raise ValueError(
-                f"{first} and {second} hold the same noisy numbers, {described(own.query)} under the law {laws}: that noise "
+                f"{first} and {second} hold the same noisy numbers, {described(own.query)} under the law {own.law}: that noise "
                 "would be counted twice. (Independent noise that came out alike is told apart by names, Measured(name=...))"
             )
-
-
-def same_noise(one: Measured, other: Measured) -> bool:
-    """Whether two measurements are the same noisy numbers, whatever they are called.
-
-    The law does not tell them apart unless they are so few that independent noise may agree by chance: a corrected scale, or
-    the same file imported with another law, is no second draw of noise.
-
-    Parameters
-    ----------
-    one, other : Measured
-    """
-    return (
-        one.query == other.query
-        and np.array_equal(one.values, other.values)
-        and np.array_equal(one.unmeasured, other.unmeasured)
-        and (one.law == other.law or _answers(other) >= _NEVER_BY_CHANCE)
-    )
-
-
-def _answers(measured: Measured) -> int:
-    return int((~measured.unmeasured).sum())
 
 
 def _renamed(measurements: Sequence[Measured]) -> tuple[Measured, ...]:

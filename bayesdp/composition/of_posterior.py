@@ -78,8 +78,9 @@ def tables_of_posterior(tree: xr.DataTree) -> dict[str, tuple[Release, ...]]:
     {'x': 1}
     """
     recorded = tree["posterior"].data_vars
+    several = sum(group == "fiber" or group.startswith("fiber_") for group in tree.children) > 1
     return {
-        counts_name(tree, releases[0].dims, stated): releases
+        counts_name(tree, releases[0].dims, stated if several else None): releases
         for stated, releases in releases_of_tables(tree)
         if stated is None or stated in recorded
     }

@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from bayesdp.composition import joint_release, same_noise
+from bayesdp.composition import joint_release
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.distributions.exact_answers import ExactAnswers
 from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous
 from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
 from bayesdp.inference.registry import releases_of, remember
-from bayesdp.measurements import Exact, described
+from bayesdp.measurements import Exact, Measured, described
 from bayesdp.release import Release
 
 __all__ = ["check_bounded", "observe"]
+
+_NEVER_BY_CHANCE = 4
+"""So many noisy answers that agree one by one are taken for the same noise; fewer may agree by chance."""
 
 
 def observe(release: Release, x: Any) -> None:
@@ -102,7 +105,7 @@ def _check_new(release: Release, x: Any, model: pm.Model) -> None:
     """The same noisy numbers twice are the same data twice; exact ones are harmless, but say nothing new."""
     known = [own for name, own in releases_of(model) if name == getattr(x, "name", None)]
     before = [measured for own in known for measured in own.measurements]
-    twice = [measured for measured in release.measurements if any(same_noise(measured, own) for own in before)]
+    twice = [measured for measured in release.measurements if any(_same(measured, own) for own in before)]
     if twice or any(not release.measurements and release.exact == own.exact for own in known):
         part = f"its noisy numbers {described(twice[0].query)}" if twice else "its exact answers"
         raise ValueError(
@@ -110,6 +113,20 @@ def _check_new(release: Release, x: Any, model: pm.Model) -> None:
             "cell was run again, build the model anew in it. If two draws of noise happen to be equal, put both into one Release, "
             "as two measurements"
         )
+
+
+def _same(one: Measured, other: Measured) -> bool:
+    """Whether two measurements are the same numbers of the same thing, whatever they are called.
+
+    The law does not tell them apart unless they are so few that independent noise may agree by chance: a cell that is run
+    again with a corrected scale has no second draw of noise.
+    """
+    return (
+        one.query == other.query
+        and np.array_equal(one.values, other.values)
+        and np.array_equal(one.unmeasured, other.unmeasured)
+        and (one.law == other.law or int((~other.unmeasured).sum()) >= _NEVER_BY_CHANCE)
+    )
 
 
 def _check_counts(release: Release, x: Any, model: pm.Model) -> None:
