@@ -12,8 +12,6 @@ from bayesdp.cli.queries import FORMS
 from bayesdp.cli.verdict import status_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import xarray as xr
 
     from bayesdp.release import Release
@@ -44,9 +42,7 @@ def add(commands: Any) -> None:
     )
     own.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
     own.add_argument("--query", metavar="QUERY", help=f"sums of the counts to summarise: {FORMS} (default: cells)")
-    own.add_argument(
-        "--var", metavar="NAME", help="a parameter, or other counts (default: the counts that the release is about)"
-    )
+    own.add_argument("--var", metavar="NAME", help="a parameter, or another table of counts (default: the first table)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,15 +50,17 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp._validate import probability
     from bayesdp.cli.files import convergence, read_posterior
     from bayesdp.cli.queries import parse_query
+    from bayesdp.composition import determined_of
     from bayesdp.storage.counts import relaxation_of
     from bayesdp.summaries import summarise, summarise_variable, variable_names
 
     probability(args.prob, "--prob")
     tree, release = read_posterior(args.posterior)
-    draws, counts = _variable(tree, release, args.var)
+    draws, release, counts = _variable(tree, release, args.var)
     if counts:
         query = parse_query(args.query or "cells", release.frame)
-        answers = summarise(draws, query, release, args.prob, _determined(tree))
+        determined = determined_of(tree, str(draws.name), release.dims)
+        answers = summarise(draws, query, release, args.prob, determined)
     elif args.query is not None:
         raise ValueError(f"--query is about counts, and {args.var} is none; leave one of --query and --var out")
     else:
@@ -89,27 +87,22 @@ def run(args: argparse.Namespace) -> int:
     return status_of(tree)
 
 
-def _variable(tree: xr.DataTree, release: Release, asked: str | None) -> tuple[xr.DataArray, bool]:
-    """The draws that are summarised, and whether they are counts of the release's table."""
+def _variable(tree: xr.DataTree, release: Release, asked: str | None) -> tuple[xr.DataArray, Release, bool]:
+    """The draws that are summarised, the release of their table, and whether they are counts of one."""
     from bayesdp._validate import shown
-    from bayesdp.storage.counts import counts_name
+    from bayesdp.composition import as_one, tables_of_posterior
 
-    posterior = tree["posterior"].to_dataset()
-    if asked is None:
-        return posterior[counts_name(tree, release.dims)], True
-    if asked not in posterior:
-        raise ValueError(f"--var: there is no variable {asked!r} in the posterior; there are {shown(posterior, 30)}")
-    try:
-        return posterior[counts_name(tree, release.dims, asked)], True
-    except ValueError:  # not a table of counts
-        return posterior[asked], False
-
-
-def _determined(tree: xr.DataTree) -> npt.NDArray[np.bool_] | None:
-    """Which cells have one possible value, where the file says so."""
-    if "fiber" not in tree.children:
-        return None
-    return tree["fiber"].to_dataset()["determined"].values.astype(bool)
+    posterior, tables = tree["posterior"].to_dataset(), tables_of_posterior(tree)
+    if asked is None and not tables:
+        raise ValueError(
+            f"the counts that the release is about were not recorded; give --var, one of {shown(posterior, 30)}"
+        )
+    name = next(iter(tables)) if asked is None else asked
+    if name not in posterior:
+        raise ValueError(f"--var: there is no variable {name!r} in the posterior; there are {shown(posterior, 30)}")
+    if name not in tables:
+        return posterior[name], release, False
+    return posterior[name], as_one(tables[name]), True
 
 
 _COLUMNS = ("published", "mean", "sd", "lower", "upper", "ess_bulk", "ess_tail", "rhat")

@@ -3,7 +3,7 @@
 - `compose` several releases: joint invariant, joint fiber, its semi-adjacent parameter, cells that only the
   combination determines, total loss;
 - `joint_release`, `as_one`: their measurements and exact parts as one release, without and with their total guarantee;
-- `posterior_release`: the same of the releases that a posterior is based on;
+- `posterior_release`: the same of the releases that a posterior is based on; `tables_of_posterior`: of each of its tables;
 - `is_nested`: whether the invariants of one release follow from those of another.
 """
 
@@ -14,14 +14,18 @@ from bayesdp.composition.composed import Composition
 from bayesdp.composition.composing import compose
 from bayesdp.composition.joint import joint_release, releases_of_posterior
 from bayesdp.composition.nestedness import is_nested
+from bayesdp.composition.of_posterior import determined_of, releases_of_tables, tables_of_posterior
 
 __all__ = [
     "LOSS_UNKNOWN",
     "Composition",
     "as_one",
     "compose",
+    "determined_of",
     "is_nested",
     "joint_release",
     "posterior_release",
     "releases_of_posterior",
+    "releases_of_tables",
+    "tables_of_posterior",
 ]

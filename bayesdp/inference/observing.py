@@ -19,6 +19,9 @@ from bayesdp.release import Release
 
 __all__ = ["check_bounded", "observe"]
 
+_NEVER_BY_CHANCE = 4
+"""So many noisy answers that agree one by one are taken for the same noise; fewer may agree by chance."""
+
 
 def observe(release: Release, x: Any) -> None:
     """Add a release to the current model: what is known of the counts becomes data.
@@ -46,8 +49,9 @@ def observe(release: Release, x: Any) -> None:
     ValueError
         If the dimensions or the shape do not match, no table agrees with the exact answers, the prior is flat and some cell
         has no upper bound, the release contradicts one that was observed before, or it was observed before: the same query
-        with the same numbers and noise law, as when a notebook cell is run again, which would count the data twice. Different
-        releases of one table are welcome. Two draws of noise that happen to be equal go into one `Release` as two measurements.
+        with the same numbers, as when a notebook cell is run again, which would count the data twice (fewer than four numbers
+        may agree by chance, and are refused with the same noise law only). Different releases of one table are welcome. Two
+        draws of noise that happen to be equal go into one `Release` as two measurements.
 
     Examples
     --------
@@ -112,11 +116,16 @@ def _check_new(release: Release, x: Any, model: pm.Model) -> None:
 
 
 def _same(one: Measured, other: Measured) -> bool:
-    """Whether two measurements are the same numbers of the same thing, whatever they are called."""
+    """Whether two measurements are the same numbers of the same thing, whatever they are called.
+
+    The law does not tell them apart unless they are so few that independent noise may agree by chance: a cell that is run
+    again with a corrected scale has no second draw of noise.
+    """
     return (
-        (one.query, one.law) == (other.query, other.law)
+        one.query == other.query
         and np.array_equal(one.values, other.values)
         and np.array_equal(one.unmeasured, other.unmeasured)
+        and (one.law == other.law or int((~other.unmeasured).sum()) >= _NEVER_BY_CHANCE)
     )
 
 

@@ -11,12 +11,13 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._validate import probability
+from bayesdp.composition import releases_of_tables, tables_of_posterior
 from bayesdp.consistency import implied_answers
 from bayesdp.fibers import Fiber
-from bayesdp.plots.observed import names_of_measurements, releases_of_tables
+from bayesdp.plots.observed import names_of_measurements
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Exact, Measured, Release
-from bayesdp.storage.counts import counts_name, relaxation_of, without_rounding_errors
+from bayesdp.storage.counts import relaxation_of, without_rounding_errors
 
 __all__ = ["Fit", "Summary", "in_range", "summarise"]
 
@@ -133,15 +134,15 @@ class Fit:
             )
         if "posterior" not in posterior.children:
             raise ValueError(f"posterior lacks the group 'posterior'; {_has(posterior)}")
-        tables = releases_of_tables(posterior)
-        if not tables:
+        if not releases_of_tables(posterior):
             raise ValueError(f"posterior lacks the group 'release'; {_has(posterior)}")
-        observed = names_of_measurements(posterior, [releases for _, releases in tables])
-        several = sum(name == "fiber" or name.startswith("fiber_") for name in posterior.children) > 1
+        tables = tables_of_posterior(posterior)
+        if not tables:
+            raise ValueError("posterior lacks the counts that its release is about: they were not recorded (var_names)")
+        observed = names_of_measurements(posterior, list(tables.values()))
         found = []
-        for (stated, releases), names in zip(tables, observed, strict=True):
+        for (name, releases), names in zip(tables.items(), observed, strict=True):
             dims = releases[0].dims
-            name = counts_name(posterior, dims, stated if several else None)
             draws = posterior["posterior"].to_dataset()[name].transpose("chain", "draw", *dims)
             found.append(cls(posterior, releases, draws, tuple(names)))
         return found

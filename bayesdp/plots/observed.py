@@ -13,7 +13,7 @@ import xarray as xr
 
 from bayesdp.release import Exact, Measured, Release
 
-__all__ = ["Described", "Further", "described_model", "further", "names_of_measurements", "releases_of_tables"]
+__all__ = ["Described", "Further", "described_model", "further", "names_of_measurements"]
 
 _LINE = re.compile(r"\s*(?P<name>\S.*?) (?P<relation>[~=]) (?P<law>[A-Za-z_]\w*\(.*)")
 """A line of ``model.str_repr()``."""
@@ -62,41 +62,6 @@ class Described:
         """Variables and their laws, of the lines with that relation, ``"~"`` or ``"="``."""
         found = (_LINE.fullmatch(line) for line in self.model.splitlines())
         return [(own["name"], own["law"]) for own in found if own and own["relation"] == relation]
-
-
-def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Release, ...]]]:
-    """The name of each table in the posterior with its releases, in the order of the model.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        As `bayesdp.sample` returns it: the groups ``release``, ``release_2``, ... are of the first table, and
-        ``release_{name}``, ``release_{name}_2``, ... of the others.
-
-    Returns
-    -------
-    list of tuple
-        The name is None where the tree has no group ``fiber`` that states it. Tables without a release are left out.
-    """
-    stated = [
-        (group.removeprefix("fiber"), str(own.attrs.get("variable", "")))
-        for group, own in tree.children.items()
-        if group == "fiber" or group.startswith("fiber_")
-    ]
-    tables: list[tuple[str, str | None]] = [(ending, name or None) for ending, name in stated] or [("", None)]
-    endings = {ending for ending, _ in tables}
-    found = []
-    for ending, name in tables:
-        groups, own = f"release{ending}", 2
-        releases = []
-        while groups in tree.children:
-            releases.append(Release.from_dataset(tree[groups].to_dataset()))
-            while f"{ending}_{own}" in endings:  # that is another table, whose name is a number
-                own += 1
-            groups, own = f"release{ending}_{own}", own + 1
-        if releases:
-            found.append((name, tuple(releases)))
-    return found
 
 
 def names_of_measurements(tree: xr.DataTree, releases: Sequence[Sequence[Release]]) -> list[list[str | None]]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
-from bayesdp.composition import releases_of_posterior
+from bayesdp.composition import releases_of_tables
 from bayesdp.frames import Frame
 from bayesdp.noise.base import Floats
 from bayesdp.significance._families import Hypergeometric
@@ -165,7 +165,8 @@ def posterior_odds_ratio(
         logs = _scalar(dataset, parameter) * (1.0 if (row + column) % 2 == 0 else -1.0)
         population = _interval(np.exp(logs), level)
         above = float(np.mean(logs > math.log(ratio)))
-    releases = releases_of_posterior(posterior) if isinstance(posterior, xr.DataTree) else ()
+    tables = releases_of_tables(posterior) if isinstance(posterior, xr.DataTree) else []
+    releases = next((own for stated, own in tables if stated in (None, variable)), ())
     if test is None and len(releases) == 1:  # of several no test is known: each has noise of its own
         [release] = releases
         test = odds_ratio_test_from_release(release, alternative, ratio, cell=cell, rng=rng)

@@ -10,11 +10,10 @@ import pandas as pd
 import xarray as xr
 
 from bayesdp._validate import probability, shown
-from bayesdp.composition import posterior_release, releases_of_posterior
+from bayesdp.composition import as_one, determined_of, releases_of_tables, tables_of_posterior
 from bayesdp.measurements import described
 from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.release import Release
-from bayesdp.storage.counts import counts_name
 from bayesdp.summaries.answers import Answers, summarise
 from bayesdp.summaries.asked import totals_of
 from bayesdp.summaries.variables import summarise_variable, variable_names
@@ -39,7 +38,7 @@ def summary(
         Variables of the model: the counts, cell by cell, or parameters. By default the counts, their totals (what was
         asked, one-way margins, groups, the grand total) and all other variables.
     query : Query, optional
-        Answers of a query of the counts instead, for example ``bdp.Margins(table, ["county"])``.
+        Answers of a query of the counts instead, for example ``bdp.Margins(table, ["county"])``; of every table with those cells.
     prob : float, default 0.95
         Probability of the equal-tailed intervals.
 
@@ -65,8 +64,8 @@ def summary(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If there is no such variable (those that there are are named), both `var` and `query` are given, or the posterior
-        has no release and counts are asked for.
+        If there is no such variable (those that there are are named), both `var` and `query` are given, counts are asked for
+        and the posterior has no release or has not recorded them, or `query` is about other cells than those of its tables.
 
     Examples
     --------
@@ -99,10 +98,14 @@ def summary(
     if var is not None:
         parts = [source.variable(name, level) for name in ([var] if isinstance(var, str) else var)]
     elif query is not None:
-        parts = source.answers([query], level)
+        parts = [part for name in source.with_cells_of(query) for part in source.answers(name, [query], level)]
     else:
-        parts = source.answers([Identity(source.release.frame), *totals_of(source.release)], level)
-        parts += [source.variable(name, level) for name in variable_names(posterior, source.counts)]
+        parts = [
+            part
+            for name, release in source.stated().items()
+            for part in source.answers(name, [Identity(release.frame), *totals_of(release)], level)
+        ]
+        parts += [source.variable(name, level) for name in variable_names(posterior, *source.tables)]
     if not parts:
         raise ValueError("var names no variable")
     table = pd.concat([_rows(*part) for part in parts])
@@ -115,46 +118,43 @@ class _Source:
     def __init__(self, tree: xr.DataTree) -> None:
         self.tree = tree
         self.draws = tree["posterior"].to_dataset()
-        self._release: Release | None = posterior_release(tree) if releases_of_posterior(tree) else None
-        self.counts = None if self._release is None else counts_name(tree, self._release.dims)
+        self.tables = {name: as_one(releases) for name, releases in tables_of_posterior(tree).items()}
 
-    @property
-    def release(self) -> Release:
-        """The release, all of them as one."""
-        if self._release is None:
+    def stated(self) -> dict[str, Release]:
+        """The tables with their releases, each as one; refused where there is no release at all."""
+        if not releases_of_tables(self.tree):
             raise ValueError(
                 "posterior lacks the group 'release', so that only variables can be summarised: give var. bayesdp.sample adds "
                 "the group; to the result of pm.sample, bayesdp.inference.annotate does"
             )
-        return self._release
+        return self.tables
 
-    def answers(self, queries: list[Query], level: float) -> list[tuple[str, Answers, bool]]:
-        """Answers about the counts: title, numbers, whether the answers have names in place of labels."""
-        release = self.release
-        cells = None
-        if "fiber" in self.tree.children:
-            own = self.tree["fiber"].to_dataset()["determined"].transpose(*release.dims)
-            cells = own.values.astype(np.bool_)
-        draws = self.draws[self.counts]
+    def with_cells_of(self, query: Query) -> list[str]:
+        """The tables that a query is about; several may have the same cells."""
+        tables = self.stated()
+        found = [name for name, release in tables.items() if release.frame.same_cells(query.frame)]
+        if not found:
+            known = "; ".join(f"{name}: {release.frame}" for name, release in tables.items())
+            raise ValueError(
+                f"query must be about a table of the posterior ({known or 'none was recorded'}), not {query.frame}"
+            )
+        return found
+
+    def answers(self, name: str, queries: list[Query], level: float) -> list[tuple[str, Answers, bool]]:
+        """Answers about the counts of a table: title, numbers, whether the answers have names in place of labels."""
+        release, draws = self.tables[name], self.draws[name]
+        cells = determined_of(self.tree, name, release.dims)
         return [
             (
-                self._title(query),
+                _title(name, query),
                 summarise(draws, query, release, level, cells),
                 query.dims == ("answer",) and not _sums(query),
             )
             for query in queries
         ]
 
-    def _title(self, query: Query) -> str:
-        if query.is_identity:
-            return str(self.counts)
-        if _sums(query):
-            kept = query.dims
-            return f"{self.counts} by {' × '.join(kept)}" if kept else f"{self.counts}: grand total"
-        return f"{self.counts}: {described(query)}"
-
     def variable(self, name: str, level: float) -> tuple[str, Answers, bool]:
-        """The counts, or a parameter."""
+        """The counts of a table, or a parameter."""
         given: Any = name
         if not isinstance(given, str):
             raise TypeError(f"var must be names of variables, got {name!r}")
@@ -162,9 +162,18 @@ class _Source:
             raise ValueError(
                 f"there is no variable {name!r} in the posterior; there are {shown(self.draws.data_vars, 30)}"
             )
-        if name == self.counts:
-            return self.answers([Identity(self.release.frame)], level)[0]
+        if name in self.tables:
+            return self.answers(name, [Identity(self.tables[name].frame)], level)[0]
         return name, summarise_variable(self.draws[name], level), False
+
+
+def _title(name: str, query: Query) -> str:
+    if query.is_identity:
+        return name
+    if _sums(query):
+        kept = query.dims
+        return f"{name} by {' × '.join(kept)}" if kept else f"{name}: grand total"
+    return f"{name}: {described(query)}"
 
 
 def _sums(query: Query) -> bool:

@@ -13,18 +13,19 @@ from bayesdp.summaries.answers import Answers, interval_and_diagnostics
 __all__ = ["summarise_variable", "variable_names"]
 
 
-def variable_names(tree: xr.DataTree, counts: str | None) -> list[str]:
-    """The variables of a posterior beside its counts.
+def variable_names(tree: xr.DataTree, *counts: str) -> list[str]:
+    """The variables of a posterior beside given ones.
 
     Parameters
     ----------
     tree : xarray.DataTree
         With the group ``posterior``.
-    counts : str or None
-        Name of the counts. The coordinates in which continuous counts are sampled are left out with them.
+    *counts : str
+        Tables of counts. The coordinates in which continuous counts are sampled are left out with them.
     """
     names = [str(name) for name in tree["posterior"].data_vars]
-    return [name for name in names if name not in (counts, f"{counts}_coordinates")]
+    hidden = {*counts, *(f"{name}_coordinates" for name in counts)}
+    return [name for name in names if name not in hidden]
 
 
 def summarise_variable(draws: xr.DataArray, prob: float) -> Answers:

@@ -45,6 +45,20 @@ class TestTwice:
             bdp.observe(published(), model["x"])  # equal, and not the same object
         assert len(model.observed_RVs) == (1 if continuous else 2)
 
+    def test_the_same_numbers_with_a_corrected_law(self):
+        labels = {"county": list("pqrs")}
+        first, corrected = (
+            bdp.Release.from_published(
+                labels, [bdp.Measured(bdp.Identity(labels), [11, 29, 23, 4], bdp.noise.DiscreteGaussian(sigma=sigma))]
+            )
+            for sigma in (3.0, 4.0)
+        )
+        with pm.Model(coords=labels):
+            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(20.0), dims="county")
+            bdp.observe(first, x)
+            with pytest.raises(ValueError, match="observed already: its noisy numbers"):
+                bdp.observe(corrected, x)
+
     def test_part_of_a_release_again(self):
         first = published()
         more = bdp.Release.from_published(
@@ -152,6 +166,15 @@ class TestSetRelease:
         with pytest.raises(ValueError, match=f"must be of the kind that the model has observed, but .*{reason}"):
             bdp.set_release(model, new)
 
+    def test_other_answers_unmeasured(self):
+        def missing(k):
+            values = [np.nan if own == k else 20.0 for own in COUNTY["county"]]
+            own = bdp.Measured(bdp.Identity(COUNTY), values, LAW, unmeasured=[f"county={k}"])
+            return bdp.Release.from_published(COUNTY, [own])
+
+        with pytest.raises(ValueError, match=r"other answers of .* were not published"):
+            bdp.set_release(build(missing("p")), missing("q"))  # as many numbers, of other cells
+
     def test_an_impossible_total(self):
         model = build(published(), published((1, 2, 3)))
         with pytest.raises(ValueError, match="2 releases of this kind"):
@@ -241,6 +264,7 @@ class TestResult:
 
 def test_the_signature_of_sample_is_that_of_pymc():
     own, theirs = (inspect.signature(function).parameters for function in (bdp.sample, pm.sample))
-    stated = [name for name, parameter in own.items() if parameter.kind is not parameter.VAR_KEYWORD]
+    ours = {"memory_check"}  # what PyMC does not have
+    stated = [name for name, kind in own.items() if kind.kind is not kind.VAR_KEYWORD and name not in ours]
     assert {"draws", "tune", "chains", "cores", "random_seed", "progressbar"} <= set(stated)
     assert all(own[name].default == theirs[name].default and own[name].kind == theirs[name].kind for name in stated)

@@ -189,7 +189,7 @@ def test_what_is_no_posterior_is_refused(posterior: xr.DataTree) -> None:
         Fit.of(xr.DataTree.from_dict({"posterior": posterior["posterior"].to_dataset()}))
     broken = posterior.copy(deep=True)
     broken["posterior"] = xr.DataTree(posterior["posterior"].to_dataset()[["rate"]])
-    with pytest.raises(ValueError, match="one integer variable"):
+    with pytest.raises(ValueError, match="counts that its release is about: they were not recorded"):
         Fit.of(broken)
 
 

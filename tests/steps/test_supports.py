@@ -132,6 +132,8 @@ def test_nothing_is_proved_of_a_support_that_is_not_known(how):
         (lambda: pm.HyperGeometric.dist(10, 8, 5, shape=3), [3, 3, 3], [5, 5, 5], ""),
         (lambda: pm.Mixture.dist([0.5, 0.5], [pm.DiracDelta.dist(np.full(3, 1)), pm.DiracDelta.dist(np.full(3, 4))]),
          [1, 1, 1], [4, 4, 4], "gaps"),
+        (lambda: pm.Mixture.dist([0.5, 0.5], [pm.DiracDelta.dist(np.full(3, 1)), pm.DiracDelta.dist(np.full(3, 3))]),
+         [1, 1, 1], [3, 3, 3], "gaps"),
     ],
 )  # fmt: skip
 def test_supports_against_the_densities_themselves(base, lower, upper, unknown):
@@ -259,6 +261,12 @@ def test_signs_are_those_of_the_numbers():
             "root": pt.sqrt(mask * rate),
             "negative": -rate * mask,
             "indexed": (rate * mask)[1, [0, 2]],
+            "mixed": rate * mask + level,
+            "less": rate * mask - share,
+            "fraction": rate / level,
+            "mixed matrix": pt.dot(np.array([[1.0, -3.0, 1.0]]), rate),
+            "mixed sum": (np.array([1.0, -3.0, 1.0]) * rate).sum(),
+            "mixed minimum": pt.minimum(mask, level),
         }
     drawn = pm.draw([*expressions.values()], draws=20, random_seed=5)
     undecided = set()
@@ -272,4 +280,6 @@ def test_signs_are_those_of_the_numbers():
         assert np.all(values[:, signs.one] == 1), name
         if not signs.nonnegative.all():
             undecided.add(name)
-    assert undecided == {"signed", "negative", "whole"}
+    assert undecided == {
+        *("signed", "negative", "whole", "mixed", "less", "fraction", "mixed matrix", "mixed sum", "mixed minimum")
+    }

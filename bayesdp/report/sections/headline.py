@@ -35,9 +35,9 @@ def write(whole: Whole) -> Html:
         parts += [_of_table(whole, own) for own in whole.tables]
     if whole.converged is not True:
         told = (
-            "These numbers are not established: see the red box above."
+            "These numbers are not established: see the box above."
             if whole.converged is False
-            else ("Nobody has looked whether the chains converged: see the red box above.")
+            else ("Nobody has looked whether the chains converged: see the box above.")
         )
         parts.append(element("p", element("strong", told)))
     parts.append(paragraph(f"Intervals are {whole.kind}s, given everything published and the prior.", class_="note"))

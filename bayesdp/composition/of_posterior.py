@@ -1,0 +1,103 @@
+"""The tables of a posterior: which releases each is of, and which variable holds its counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from bayesdp.release import Release
+from bayesdp.storage.counts import counts_name
+
+__all__ = ["determined_of", "releases_of_tables", "tables_of_posterior"]
+
+
+def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Release, ...]]]:
+    """The name of each table in the posterior with its releases, in the order of the model.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        As `bayesdp.sample` returns it: the groups ``release``, ``release_2``, ... are of the first table, and
+        ``release_{name}``, ``release_{name}_2``, ... of the others.
+
+    Returns
+    -------
+    list of tuple
+        The name is None where the tree has no group ``fiber`` that states it. Tables without a release are left out.
+    """
+    stated = [
+        (group.removeprefix("fiber"), str(own.attrs.get("variable", "")))
+        for group, own in tree.children.items()
+        if group == "fiber" or group.startswith("fiber_")
+    ]
+    tables: list[tuple[str, str | None]] = [(ending, name or None) for ending, name in stated] or [("", None)]
+    endings = {ending for ending, _ in tables}
+    found = []
+    for ending, name in tables:
+        groups, own = f"release{ending}", 2
+        releases = []
+        while groups in tree.children:
+            releases.append(Release.from_dataset(tree[groups].to_dataset()))
+            while f"{ending}_{own}" in endings:  # that is another table, whose name is a number
+                own += 1
+            groups, own = f"release{ending}_{own}", own + 1
+        if releases:
+            found.append((name, tuple(releases)))
+    return found
+
+
+def tables_of_posterior(tree: xr.DataTree) -> dict[str, tuple[Release, ...]]:
+    """The variables of a posterior that hold counts of which something was published, with the releases of each.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        As `bayesdp.sample` returns it.
+
+    Returns
+    -------
+    dict
+        In the order of the model. Tables that were not recorded (`var_names` of ``pm.sample``) are left out: another variable
+        with the same dimensions, such as a function of the counts, is not what the release is about.
+
+    Raises
+    ------
+    ValueError
+        If a group is no release, or a tree that does not state the variable has none, or several, that it may be.
+
+    Examples
+    --------
+    >>> from bayesdp.measurements import Exact
+    >>> from bayesdp.queries import Totals
+    >>> county = {"county": ["Alpha", "Beta"]}
+    >>> release = Release.from_published(county, exact=[Exact(Totals(county), 7)])
+    >>> x = xr.DataArray([[[3, 4]]], dims=("chain", "draw", "county"))
+    >>> tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": x}), "release": release.to_dataset()})
+    >>> {name: len(releases) for name, releases in tables_of_posterior(tree).items()}
+    {'x': 1}
+    """
+    recorded = tree["posterior"].data_vars
+    several = sum(group == "fiber" or group.startswith("fiber_") for group in tree.children) > 1
+    return {
+        counts_name(tree, releases[0].dims, stated if several else None): releases
+        for stated, releases in releases_of_tables(tree)
+        if stated is None or stated in recorded
+    }
+
+
+def determined_of(tree: xr.DataTree, name: str, dims: tuple[str, ...]) -> npt.NDArray[np.bool_] | None:
+    """Which cells of a table have one possible value, where the posterior says so.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+    name : str
+        The variable that holds the table.
+    dims : tuple of str
+        The dimensions of the table, in the order of its release.
+    """
+    for group, own in tree.children.items():
+        if (group == "fiber" or group.startswith("fiber_")) and own.attrs.get("variable", name) == name:
+            return np.asarray(own.to_dataset()["determined"].transpose(*dims).values, dtype=np.bool_)
+    return None
