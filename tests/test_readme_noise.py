@@ -128,10 +128,10 @@ def test_projected_laplace_noise_has_a_latent_form() -> None:
 
 
 def test_every_noise_law_of_the_table_is_a_pymc_distribution() -> None:
-    """Each registered law has a distribution of the same name."""
+    """Each registered law has a distribution of the same name, but for canonical noise, which is a word too short for one."""
     kinds = {"".join(part.capitalize() for part in name.split("-")) for name in law_names().split(", ")}
     assert len(kinds) >= 17
-    assert kinds <= set(distributions.__all__)
+    assert kinds - {"Canonical"} | {"CanonicalNoise"} <= set(distributions.__all__)
 
 
 def test_k_norm_noise_by_hit_and_run_is_said_and_not_certified() -> None:
@@ -143,7 +143,9 @@ def test_k_norm_noise_by_hit_and_run_is_said_and_not_certified() -> None:
     stated = mechanism.guarantee
     assert not stated.certified
     text = " ".join(str(stated).split())
-    assert "epsilon = 1 (approximate, 50 sweeps of hit- and-run, convergence not certified)" in text
+    assert "epsilon = 1 (approximate, 50 sweeps of hit-and-run, convergence not certified)" in text.replace(
+        "hit- and", "hit-and"
+    )
     assert text.count("epsilon = 1") == text.count("epsilon = 1 (approximate")
     assert mechanism.law.log_normaliser is None
     assert log_likelihood(mechanism) == "up to a constant"

@@ -81,7 +81,7 @@ class TestStarts:
         model = build(before=False)
         with model:
             pm.set_data({"exact_published": np.float64(-3)})
-        with pytest.raises(ValueError, match="empty"):
+        with pytest.raises(ValueError, match="no nonnegative integer table satisfies the exact values: total = -3"):
             run(model)
 
     def test_no_start_with_positive_density_is_an_error(self):

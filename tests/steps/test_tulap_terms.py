@@ -164,7 +164,7 @@ def test_numbers_that_no_table_explains():
         build(release),
         pytest.raises(
             ValueError,
-            match=r"noise of bounded support cannot have made .* cell .*'noisy .*published -9 with noise of at most",
+            match=r"noise of bounded support cannot have made .*noisy row=.*published -9 with noise of at most",
         ),
     ):
         bdp.sample(draws=10, tune=10, chains=1, **QUIET)
