@@ -31,7 +31,7 @@ class LinearQuery(Query):
     Raises
     ------
     ValueError
-        If the shape does not fit the frame or the names, or an entry is not a whole number.
+        If the shape does not fit the frame or the names, or an entry is not a whole number below 2**53 in absolute value.
 
     Examples
     --------
@@ -42,14 +42,13 @@ class LinearQuery(Query):
 
     def __init__(self, frame: Any, matrix: Any, names: Sequence[str]) -> None:
         own = Frame.of(frame)
-        sparse = sp.csr_array(matrix) if sp.issparse(matrix) else sp.csr_array(np.atleast_2d(np.asarray(matrix)))
+        # As coordinates: entries that are stated twice are added up below, where that is checked.
+        entries = sp.coo_array(matrix if sp.issparse(matrix) else np.atleast_2d(np.asarray(matrix)))
         if isinstance(names, str):
             raise TypeError("names must be a sequence of strings, one a row")
-        if sparse.shape != (len(names), own.size):
+        if entries.shape != (len(names), own.size):
             raise ValueError(
-                f"matrix must have shape ({len(names)}, {own.size}): one row a name, one column a cell; got {sparse.shape}"
+                f"matrix must have shape ({len(names)}, {own.size}): one row a name, one column a cell; got {entries.shape}"
             )
-        entries = sparse.tocoo()
         values = integer_array(entries.data, "matrix", lambda i: f"entry ({entries.row[i]}, {entries.col[i]})")
-        exact = sp.csr_array((values, (entries.row, entries.col)), shape=sparse.shape, dtype=np.int64)
-        super().__init__(own, (checked_part(own, exact, names),))
+        super().__init__(own, (checked_part(own, entries.row, entries.col, values, names),))

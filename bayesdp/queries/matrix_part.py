@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp._validate import integer_array, shown
+from bayesdp._validate import MAX_COUNT, integer_array, shown
 from bayesdp.frames import Frame, Label
+from bayesdp.queries._exact_sums import check_no_overflow, exact_integers, largest_size
 
 __all__ = ["MatrixPart", "checked_part", "part_from_entries"]
 
@@ -44,16 +46,29 @@ class MatrixPart:
         """The names of the rows."""
         return (tuple(self.names),)
 
+    @cached_property
+    def _largest_weights(self) -> tuple[int, int]:
+        """Bounds on the sum of the absolute weights of one answer, and of one cell."""
+        most = largest_size(self.matrix.data)
+        row, cell = (int(np.diff(own.indptr).max(initial=0)) for own in (self.matrix, self.matrix.tocsc()))
+        return most * row, most * cell
+
     def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Map values of shape ``(..., *table)`` to answers of shape ``(..., rows)``."""
+        """Map values of shape ``(..., *table)`` to answers of shape ``(..., rows)``.
+
+        Integers are added up exactly, in int64; ValueError where that might not hold a sum.
+        """
         lead = values.shape[: values.ndim - len(self.frame.shape)]
-        flat = values.reshape(-1, self.frame.size)
-        return np.asarray((self.matrix @ flat.T).T).reshape(*lead, self.rows)
+        flat = exact_integers(values.reshape(-1, self.frame.size))
+        names = self.names
+        answers = _product(self.matrix, flat, self._largest_weights[0], names.__getitem__)
+        return answers.reshape(*lead, self.rows)
 
     def adjoint(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Map answers of shape ``(..., rows)`` back to cells by the transposed matrix."""
-        flat = answers.reshape(-1, self.rows)
-        return np.asarray((self.matrix.T @ flat.T).T).reshape(*answers.shape[:-1], *self.frame.shape)
+        """Map answers of shape ``(..., rows)`` back to cells by the transposed matrix, exactly as `apply` does."""
+        flat = exact_integers(answers.reshape(-1, self.rows))
+        cells = _product(sp.csr_array(self.matrix.T), flat, self._largest_weights[1], self.frame.cell_name)
+        return cells.reshape(*answers.shape[:-1], *self.frame.shape)
 
     def describe(self) -> dict[str, Any]:
         """The part as plain data: coordinates of the non-zero entries."""
@@ -72,6 +87,15 @@ class MatrixPart:
         return hash((self.frame, self.matrix.shape, self.matrix.nnz))
 
 
+def _product(
+    matrix: sp.csr_array, flat: npt.NDArray[Any], largest_weight: int, name_of: Callable[[int], str]
+) -> npt.NDArray[Any]:
+    """``matrix`` times each of the vectors of shape ``(many, columns)``: shape ``(many, rows)``."""
+    if flat.dtype == np.int64:
+        check_no_overflow(flat, largest_weight, lambda sizes: (abs(matrix.astype(np.float64)) @ sizes.T).T, name_of)
+    return np.asarray((matrix @ flat.T).T)
+
+
 def part_from_entries(frame: Frame, rows: Any, cells: Any, entries: Any, names: Sequence[str]) -> MatrixPart:
     """The part with the given coordinates of non-zero entries, checked: they come from files."""
     row, cell, entry = (integer_array(v, a) for v, a in ((rows, "rows"), (cells, "cells"), (entries, "entries")))
@@ -79,18 +103,30 @@ def part_from_entries(frame: Frame, rows: Any, cells: Any, entries: Any, names: 
         raise ValueError("rows, cells and entries of a query matrix must be lists of one length")
     if row.size and (row.min() < 0 or row.max() >= len(names) or cell.min() < 0 or cell.max() >= frame.size):
         raise ValueError(f"entries of a query matrix must lie in {len(names)} rows and {frame.size} cells")
-    matrix = sp.csr_array((entry, (row, cell)), shape=(len(names), frame.size), dtype=np.int64)
-    return checked_part(frame, matrix, names)
+    return checked_part(frame, row, cell, entry, names)
 
 
-def checked_part(frame: Frame, matrix: sp.csr_array, names: Sequence[str]) -> MatrixPart:
-    """The part of a matrix, without entries that are zero or stated twice, and of names that are distinct strings."""
+def checked_part(
+    frame: Frame,
+    rows: npt.NDArray[Any],
+    cells: npt.NDArray[Any],
+    entries: npt.NDArray[np.int64],
+    names: Sequence[str],
+) -> MatrixPart:
+    """The part of a matrix with these non-zero entries (those of one place add up), and of names that are distinct strings."""
     listed = list(names)
     for name in listed:
         if not isinstance(name, str):
             raise TypeError(f"names must be strings, got {name!r}")
     if len(set(listed)) < len(listed):
         raise ValueError(f"names of the rows must be distinct, got {shown(sorted(listed))}")
+    shape = (len(listed), frame.size)
+    # Entries of one place are added up here, in int64: their absolute values must add up to a weight that is allowed.
+    sizes = sp.csr_array((np.abs(entries.astype(np.float64)), (rows, cells)), shape=shape)
+    sizes.sum_duplicates()
+    if sizes.nnz and float(sizes.data.max()) >= MAX_COUNT:
+        raise ValueError("weights of a query that are stated for one row and cell must add up to less than 2**53")
+    matrix = sp.csr_array((entries, (rows, cells)), shape=shape, dtype=np.int64)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return MatrixPart(frame, matrix, listed)

@@ -14,6 +14,7 @@ import xarray as xr
 
 from bayesdp._validate import shown
 from bayesdp.frames import Frame, Label
+from bayesdp.queries._exact_sums import largest_size
 from bayesdp.queries.matrix_part import MatrixPart, part_from_entries
 from bayesdp.queries.sum_part import SumPart
 
@@ -118,7 +119,14 @@ class Query:
         Returns
         -------
         xarray.DataArray or numpy.ndarray
-            Answers, labelled if the values were, of shape ``(..., *query.shape)``.
+            Answers, labelled if the values were, of shape ``(..., *query.shape)``. Those of integers and booleans are exact
+            int64; those of real numbers are rounded as float64 rounds.
+
+        Raises
+        ------
+        ValueError
+            If dimensions or labels do not match, or the terms of an answer of integers may add up to 2**63 or more in absolute
+            value: int64 would wrap. The message names the answer, and no value.
 
         Examples
         --------
@@ -166,7 +174,12 @@ class Query:
         ends = np.cumsum([part.rows for part in self.parts])[:-1]
         pieces = np.split(array, ends, axis=-1)
         shaped = [p.reshape(*array.shape[:-1], *part.shape) for part, p in zip(self.parts, pieces, strict=True)]
-        return np.asarray(sum(part.adjoint(p) for part, p in zip(self.parts, shaped, strict=True)))
+        spread = [part.adjoint(p) for part, p in zip(self.parts, shaped, strict=True)]
+        if all(own.dtype == np.int64 for own in spread) and sum(map(largest_size, spread)) >= 2**63:
+            raise ValueError(
+                "answers are too large: what they add up to in a cell may be 2**63 or more, and int64 would wrap"
+            )
+        return np.asarray(sum(spread))
 
     def align(self, values: Any, argument: str) -> npt.NDArray[Any]:
         """Answers in the order of the query, of shape `shape`; labelled values are matched by label."""

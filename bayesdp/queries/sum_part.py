@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from bayesdp._validate import shown
 from bayesdp.frames import Frame, Label
+from bayesdp.queries._exact_sums import check_no_overflow, exact_integers
 
 __all__ = ["SumPart", "kept_names"]
 
@@ -107,8 +108,27 @@ class SumPart:
             (np.ones(cells, dtype=np.int64), (self.row_of_cell, np.arange(cells))), shape=(self.rows, cells)
         )
 
+    @cached_property
+    def _most_cells(self) -> int:
+        """The largest number of cells that one answer adds up."""
+        most = 1
+        for level, code in zip(self.levels, self.codes, strict=True):
+            most *= len(code) if level is None else int(np.bincount(code).max())
+        return most
+
     def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Sum values of shape ``(..., *table)`` into answers of shape ``(..., *shape)``."""
+        """Sum values of shape ``(..., *table)`` into answers of shape ``(..., *shape)``.
+
+        Integers are added up exactly, in int64; ValueError where that might not hold a sum.
+        """
+        whole = exact_integers(values)
+        if whole.dtype == np.int64:
+            check_no_overflow(
+                whole, self._most_cells, lambda sizes: self._sums(sizes).reshape(-1, self.rows), lambda i: self.names[i]
+            )
+        return self._sums(whole)
+
+    def _sums(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         lead = values.ndim - len(self.frame.shape)
         for axis in reversed(range(len(self.frame.shape))):
             level, code = self.levels[axis], self.codes[axis]
@@ -121,7 +141,11 @@ class SumPart:
         return values
 
     def adjoint(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Spread answers of shape ``(..., *shape)`` back onto the cells they are sums of, ``(..., *table)``."""
+        """Spread answers of shape ``(..., *shape)`` back onto the cells they are sums of, ``(..., *table)``.
+
+        Nothing is added up: each cell is in one answer.
+        """
+        answers = exact_integers(answers)
         lead = answers.ndim - len(self.keep)
         for axis, (level, code, size) in enumerate(zip(self.levels, self.codes, self.frame.shape, strict=True)):
             if level is None:

@@ -1,0 +1,155 @@
+"""Exact sums near the limits of int64: right, by Python's integers as the oracle, or refused; never wrapped."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
+
+SIZES = (3, 4, 5)
+CELLS = 60
+LABELS: dict[str, Any] = {
+    "state": [f"s{i}" for i in range(SIZES[0])],
+    "age": [f"a{i}" for i in range(SIZES[1])],
+    "sex": [f"x{i}" for i in range(SIZES[2])],
+    "region": ("state", ["N", "N", "S"]),
+}
+LARGEST = 2**63
+CASES = 300
+
+
+def _random_query(rng: np.random.Generator) -> Query:
+    kind = rng.integers(6)
+    if kind == 0:
+        return Identity(LABELS)
+    if kind == 1:
+        return Margins(LABELS, ["state"], ["age", "sex"])
+    if kind == 2:
+        return Totals(LABELS)
+    if kind == 3:
+        return Totals(LABELS, by="region")
+    largest = 2 ** int(rng.integers(1, 53))
+    matrix = rng.integers(-largest, largest, size=(4, CELLS)) * (rng.random((4, CELLS)) < rng.choice([0.05, 0.5, 1.0]))
+    linear = LinearQuery(LABELS, matrix, ["a", "b", "c", "d"])
+    return linear if kind == 4 else linear + Totals(LABELS, by="region")
+
+
+def _case(seed: int) -> tuple[Query, np.ndarray]:
+    """A query, and two tables whose sums may be on either side of the limit."""
+    rng = np.random.default_rng(seed)
+    query, bits = _random_query(rng), int(rng.integers(1, 64))
+    low = 0 if rng.random() < 0.5 else -(2**bits)
+    return query, rng.integers(low, 2**bits - 1, size=(2, *SIZES), endpoint=True, dtype=np.int64)
+
+
+def _exact(query: Query, values: np.ndarray) -> tuple[list[int], list[int]]:
+    """The answers of all tables in Python's integers, and the sums of their absolute terms."""
+    matrix = query.matrix.toarray().tolist()
+    tables = values.reshape(-1, CELLS).tolist()
+    terms = [[w * v for w, v in zip(row, table, strict=True) if w] for table in tables for row in matrix]
+    return [sum(own) for own in terms], [sum(map(abs, own)) for own in terms]
+
+
+@pytest.mark.parametrize("first", range(0, CASES, 50))
+def test_answers_near_the_limits_are_those_of_python_or_refused(first: int) -> None:
+    for seed in range(first, first + 50):
+        query, values = _case(seed)
+        answers, sizes = _exact(query, values)
+        try:
+            found = np.asarray(query.apply(values)).reshape(-1)
+        except ValueError as error:
+            assert max(sizes) >= LARGEST * (1 - 2e-6), seed  # refused at most so much too early, for rounding
+            assert not re.search(r"\d{4}", str(error)), error  # no value is told
+        else:
+            assert found.dtype == np.int64
+            assert found.tolist() == answers, seed
+
+
+def test_the_random_cases_are_on_both_sides_of_the_limit() -> None:
+    beyond = sum(max(_exact(*_case(seed))[1]) >= LARGEST for seed in range(CASES))
+    assert CASES // 5 < beyond < 4 * CASES // 5
+
+
+def test_the_limit_itself() -> None:
+    """Sums just below 2**63 are refused for the rounding of the bound, sums a millionth below it are exact."""
+    total = Totals({"cell": ["a", "b", "c", "d"]})
+    values = np.array([2**61, 2**61, 2**61, 2**61 - 1])
+    with pytest.raises(ValueError, match=r"the terms of total add up to about 2\*\*63 or more"):
+        total.apply(values)
+    below = values - 2**43
+    assert int(total.apply(below)) == sum(below.tolist())
+
+
+def test_weights_of_2_to_the_31_on_counts_of_2_to_the_32_are_refused() -> None:
+    """They published an exact 0, which is 2**64 in 64 bits."""
+    labels, counts = {"cell": ["a", "b"]}, np.array([2**32, 2**32])
+    with pytest.raises(ValueError, match="the terms of double add up"):
+        LinearQuery(labels, [[2**31, 2**31]], ["double"]).apply(counts)
+    assert LinearQuery(labels, [[2**29, 2**29]], ["half"]).apply(counts).tolist() == [2**62]
+
+
+@pytest.mark.parametrize("cells", [1024, 4096])
+def test_many_cells_of_2_to_the_52(cells: int) -> None:
+    """4,096 of them published an exact total of 0."""
+    total, counts = Totals({"cell": [str(i) for i in range(cells)]}), np.full(cells, 2**52)
+    if cells == 1024:
+        assert int(total.apply(counts)) == 2**62
+    else:
+        with pytest.raises(ValueError, match="the terms of total add up"):
+            total.apply(counts)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "int32", "uint32", "uint64"])
+def test_narrow_and_unsigned_integers_are_added_up_in_64_bits(dtype: str) -> None:
+    """``np.add.reduceat`` adds in the width of its input: 200 + 200 came out as 144 in uint8, True + True as True."""
+    largest = 1 if dtype == "bool" else min(int(np.iinfo(dtype).max), 2**62 // 100)
+    values = np.full(SIZES, largest, dtype=dtype)
+    for query in (Totals(LABELS, by="region"), Totals(LABELS), LinearQuery(LABELS, np.ones((1, CELLS)), ["all"])):
+        found = np.asarray(query.apply(values))
+        assert found.dtype == np.int64
+        assert found.reshape(-1).tolist() == _exact(query, values.astype(np.int64))[0]
+
+
+def test_unsigned_numbers_that_int64_does_not_hold_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"smaller than 2\*\*63"):
+        Totals({"cell": ["a", "b"]}).apply(np.array([2**63, 1], dtype=np.uint64))
+
+
+def test_weights_of_one_place_are_added_up_exactly_or_refused() -> None:
+    labels = {"cell": ["a", "b"]}
+
+    def repeated(weight: int, times: int) -> LinearQuery:
+        entries = (np.full(times, weight), (np.zeros(times, dtype=int), np.zeros(times, dtype=int)))
+        return LinearQuery(labels, sp.coo_array(entries, shape=(1, 2)), ["row"])
+
+    assert repeated(2**50, 7).matrix.toarray().tolist() == [[7 * 2**50, 0]]
+    for weight, times in ((2**52, 2), (2**52, 4096)):  # the second comes to 0 in 64 bits
+        with pytest.raises(ValueError, match=r"add up to less than 2\*\*53"):
+            repeated(weight, times)
+        plain = {"rows": [0] * times, "cells": [0] * times, "entries": [weight] * times, "names": ["row"]}
+        with pytest.raises(ValueError, match=r"add up to less than 2\*\*53"):
+            Query.from_description({"parts": [plain]}, repeated(1, 1).frame)
+
+
+def test_the_transposed_map_is_that_of_python_or_refused() -> None:
+    refused = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        query, bits = _random_query(rng), int(rng.integers(1, 63))
+        answers = rng.integers(-(2**bits), 2**bits, size=query.shape, dtype=np.int64)
+        columns, flat = query.matrix.toarray().T.tolist(), answers.reshape(-1).tolist()
+        terms = [[w * v for w, v in zip(column, flat, strict=True)] for column in columns]
+        try:
+            found = query.adjoint(answers)
+        except ValueError:
+            # The parts of a stack are bounded one by one, each by its largest cell.
+            assert max(sum(map(abs, own)) for own in terms) * len(query.parts) >= LARGEST * (1 - 2e-6), seed
+            refused += 1
+        else:
+            assert found.reshape(-1).tolist() == [sum(own) for own in terms], seed
+    assert 5 < refused < 95
