@@ -19,6 +19,7 @@ __all__ = [
     "Seed",
     "boolean",
     "choice",
+    "exact_total",
     "finite_array",
     "generator_of",
     "integer_array",
@@ -170,7 +171,7 @@ def choice(value: Any, options: Sequence[str], argument: str) -> str:
 
 
 def finite_array(
-    values: Any, argument: str, name_of: Callable[[int], str] = str
+    values: Any, argument: str, name_of: Callable[[int], str] = str, *, confidential: bool = False
 ) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
     """Accept numbers that are finite and below `MAX_COUNT` in size; integers stay int64, the rest is float64.
 
@@ -182,6 +183,8 @@ def finite_array(
         Name of the argument, for the message.
     name_of : callable
         Flat position to the label of the cell, for the message.
+    confidential : bool
+        The message then names the cell and the rule, and not the value.
 
     Raises
     ------
@@ -197,11 +200,11 @@ def finite_array(
     if array.dtype.kind == "f":
         bad = np.flatnonzero(~np.isfinite(flat))
         if bad.size:
-            raise ValueError(f"{argument} must be finite, but {name_of(int(bad[0]))} is {flat[bad[0]]}")
+            raise ValueError(f"{argument} must be finite, but {_wrong(name_of, flat, bad, confidential)}")
     big = np.flatnonzero((flat >= MAX_COUNT) | (flat <= -MAX_COUNT))
     if big.size:
         raise ValueError(
-            f"{argument} must be smaller than 2**53 in absolute value, but {name_of(int(big[0]))} is {flat[big[0]]}"
+            f"{argument} must be smaller than 2**53 in absolute value, but {_wrong(name_of, flat, big, confidential)}"
         )
     if array.dtype.kind in "iu":
         return array.astype(np.int64)
@@ -209,7 +212,12 @@ def finite_array(
 
 
 def integer_array(
-    values: Any, argument: str, name_of: Callable[[int], str] = str, *, minimum: int | None = None
+    values: Any,
+    argument: str,
+    name_of: Callable[[int], str] = str,
+    *,
+    minimum: int | None = None,
+    confidential: bool = False,
 ) -> npt.NDArray[np.int64]:
     """Accept whole numbers (an integer dtype, or floats that hold integers exactly) as int64.
 
@@ -223,6 +231,8 @@ def integer_array(
         Flat position to the label of the cell, for the message.
     minimum : int, optional
         Smallest value allowed.
+    confidential : bool
+        The message then names the cell and the rule, and not the value.
 
     Raises
     ------
@@ -234,19 +244,42 @@ def integer_array(
     >>> integer_array([3.0, 4.0], "table", minimum=0)
     array([3, 4])
     """
-    array = finite_array(values, argument, name_of)
+    array = finite_array(values, argument, name_of, confidential=confidential)
     flat = array.reshape(-1)
     if array.dtype.kind == "f":
         fractional = np.flatnonzero(flat != np.rint(flat))
         if fractional.size:
-            where = int(fractional[0])
-            raise ValueError(f"{argument} must hold whole numbers, but {name_of(where)} is {flat[where]}")
+            told = _wrong(name_of, flat, fractional, confidential, "no whole number")
+            raise ValueError(f"{argument} must hold whole numbers, but {told}")
     if minimum is not None:
         low = np.flatnonzero(flat < minimum)
         if low.size:
-            where = int(low[0])
-            raise ValueError(f"{argument} must be at least {minimum}, but {name_of(where)} is {flat[where]}")
+            raise ValueError(f"{argument} must be at least {minimum}, but {_wrong(name_of, flat, low, confidential)}")
     return array.astype(np.int64)
+
+
+def _wrong(
+    name_of: Callable[[int], str],
+    flat: npt.NDArray[Any],
+    which: npt.NDArray[np.int64],
+    confidential: bool,
+    instead: str = "not",
+) -> str:
+    """Say which value breaks a rule, and what it is where that may be told."""
+    where = int(which[0])
+    return f"{name_of(where)} is {instead}" if confidential else f"{name_of(where)} is {flat[where]}"
+
+
+def exact_total(values: npt.NDArray[np.int64]) -> int:
+    """The sum of integers as a Python integer: int64 would wrap without a word.
+
+    Examples
+    --------
+    >>> exact_total(np.full(4096, 2**52)) == 2**64
+    True
+    """
+    # Halves of 32 bits, of which int64 adds up two thousand million.
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
 
 
 def random_generator(rng: Seed) -> np.random.Generator | None:

@@ -123,5 +123,7 @@ def _combined(part: SumPart | MatrixPart, known: Sequence[ExactPart]) -> Ints | 
         answer, rest = divmod(-sum(c * int(t) for c, t in zip(y[:-1], values, strict=True)), y[-1])
         if rest:
             return None
+        if abs(answer) >= 2**63:
+            raise ValueError(f"the exact values imply {part.names[row]}, a number of 2**63 or more in absolute value")
         answers.append(answer)
     return np.array(answers, dtype=np.int64)

@@ -71,13 +71,13 @@ def _sums(query: Query, x: Any) -> tuple[Any, Any]:
     ):
         summed = tuple(axis for axis, level in enumerate(part.levels) if level is None)
         return (x.sum(axis=summed) if summed else x), None
-    # Group labels, matrices and stacks: one sparse product. Counts below 2**53 are exact in float64. For real
-    # tables the matrix is shared: a rewrite of gradients that looks for constants of magnitude 1 fails on sparse ones.
-    entries = sp.csr_matrix(query.matrix.astype(np.float64))
+    # Group labels, matrices and stacks: one sparse product. Of counts it is in int64, as float64 rounds products and sums of
+    # 2**53 or more, which may cancel to an answer that was published. For real tables the matrix is shared: a rewrite of
+    # gradients that looks for constants of magnitude 1 fails on sparse ones.
     whole = x.dtype in discrete_dtypes
+    kind = "int64" if whole else "float64"
+    entries = sp.csr_matrix(query.matrix.astype(kind))
     matrix = ps.as_sparse_variable(entries) if whole else pytensor.shared(entries)
-    flat = pt.cast(x.flatten(), "float64")
+    flat = pt.cast(x.flatten(), kind)
     result = ps.structured_dot(matrix, flat[:, None])[:, 0]
-    if whole:
-        result = pt.cast(pt.round(result), "int64")
     return (result.reshape(query.shape) if query.shape else result[0]), None if whole else matrix

@@ -61,7 +61,7 @@ def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, boo
 def propagated_bounds(system: System) -> tuple[Floats, Floats]:
     """Shrink limits of cells through every row until nothing changes; infinite where there is none.
 
-    Floats hold these integers exactly.
+    Floats hold these integers exactly, and sums of them below 2**53; what larger sums may be rounded by is left to the cells.
     """
     lower = system.lower.astype(np.float64)
     upper = np.where(system.upper == UNBOUNDED, np.inf, system.upper.astype(np.float64))
@@ -79,15 +79,28 @@ def propagated_bounds(system: System) -> tuple[Floats, Floats]:
         others_least = _others(least, row, rows.shape[0])
         others_most = _others(most, row, rows.shape[0])
         room_high, room_low = high[row] - others_least, low[row] - others_most
+        slack = 1e-9 + _rounding(least, most, np.maximum(*_sizes(low, high)), row) / np.abs(a)
         with np.errstate(invalid="ignore"):
-            new_upper = np.floor(np.where(a > 0, room_high, room_low) / a + 1e-9)
-            new_lower = np.ceil(np.where(a > 0, room_low, room_high) / a - 1e-9)
+            new_upper = np.floor(np.where(a > 0, room_high, room_low) / a + slack)
+            new_lower = np.ceil(np.where(a > 0, room_low, room_high) / a - slack)
         before = (lower.copy(), upper.copy())
         np.minimum.at(upper, cell, np.where(np.isnan(new_upper), np.inf, new_upper))
         np.maximum.at(lower, cell, np.where(np.isnan(new_lower), -np.inf, new_lower))
         if np.array_equal(before[0], lower) and np.array_equal(before[1], upper):
             break
     return lower, upper
+
+
+def _sizes(*limits: Floats) -> list[Floats]:
+    """Absolute values, 0 for infinite ones."""
+    return [np.where(np.isinf(own), 0.0, np.abs(own)) for own in limits]
+
+
+def _rounding(least: Floats, most: Floats, totals: Floats, row: Ints) -> Floats:
+    """For each entry, what float64 may have rounded the room in its row by: nothing, as long as all sums are below 2**53."""
+    terms = np.bincount(row, minlength=len(totals))
+    size = totals + np.bincount(row, weights=np.maximum(*_sizes(least, most)), minlength=len(totals))
+    return np.asarray(np.where(size < UNBOUNDED, 0.0, size * (terms + 2) * 2.0**-52)[row])
 
 
 def _others(values: Floats, row: Ints, rows: int) -> Floats:
@@ -104,17 +117,17 @@ def _others(values: Floats, row: Ints, rows: int) -> Floats:
 def _frechet(system: System) -> Floats:
     """max(0, row total + column total - grand total)."""
     rows, columns = system.frame.shape
-    grid = np.zeros((rows, columns))
-    grand = 0.0
+    grid = np.zeros((rows, columns), dtype=np.int64)  # sums of two totals may be 2**53 or more, which float64 rounds
+    grand = 0
     for i, total in enumerate(system.totals):
         cells = system.matrix.indices[system.matrix.indptr[i] : system.matrix.indptr[i + 1]]
         r, c = np.unique(cells // columns), np.unique(cells % columns)
         if len(r) == 1 and len(cells) == columns:
             grid[r[0]] += total
-            grand += total
+            grand += int(total)
         elif len(c) == 1 and len(cells) == rows:
             grid[:, c[0]] += total
-    return np.maximum(grid - grand, 0.0).reshape(-1)
+    return np.maximum(grid - grand, 0).reshape(-1).astype(np.float64)
 
 
 def _programs(system: System, lower: Floats, upper: Floats) -> tuple[Floats, Floats, bool]:

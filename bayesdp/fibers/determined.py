@@ -164,8 +164,14 @@ class _Search:
         np.maximum(self._seen[1], point, out=self._seen[1])
         whole = np.rint(point)
         low, high = self._limits()
-        # Whole numbers below 2**53 add up exactly in float64.
-        if np.array_equal(self.matrix @ whole, self.totals) and np.all(whole >= low) and np.all(whole <= high):
+        # Whole numbers below 2**53 add up exactly in float64; of larger sums nothing is said.
+        exact = np.all(np.abs(self.matrix) @ np.abs(whole) < 2.0**53)
+        if (
+            exact
+            and np.array_equal(self.matrix @ whole, self.totals)
+            and np.all(whole >= low)
+            and np.all(whole <= high)
+        ):
             np.minimum(self._members[0], whole, out=self._members[0])
             np.maximum(self._members[1], whole, out=self._members[1])
             self._open[self.moving[self._members[0] < self._members[1]]] = False

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from bayesdp._validate import exact_total
 from bayesdp.fibers.conflict import conflict
 from bayesdp.fibers.system import System
 from bayesdp.invariants import Invariants
@@ -16,6 +17,9 @@ __all__ = ["find_point", "is_two_way"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+
+_ROUNDED = 2**40
+"""Shares of larger totals are not looked upon as exact in float64."""
 
 
 def is_two_way(invariants: Invariants) -> bool:
@@ -79,11 +83,15 @@ def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
     weight = np.where(sums[block] > 0, weight, 1.0)
     sums = np.bincount(block, weights=weight, minlength=count)
     share = weight * (left[block] / sums[block])
+    # Large shares are rounded by whole counts: a little less than them never adds up to more than the total.
+    share = np.where(left[block] > _ROUNDED, share * (1.0 - 1e-12), share)
     down = np.floor(share).astype(np.int64)
-    missing = left - np.bincount(block, weights=down, minlength=count).astype(np.int64)
+    missing = left.copy()
+    np.subtract.at(missing, block, down)
     order = np.lexsort((-(share - down), block))
     rank = np.arange(len(order)) - np.searchsorted(block[order], block[order])
-    down[order] += rank < missing[block[order]]
+    each, more = np.divmod(missing, np.maximum(sizes, 1))
+    down[order] += each[block[order]] + (rank < more[block[order]])
     point[members] = down
     return _checked(system, point)
 
@@ -103,7 +111,7 @@ def _fill_two_way(system: System, guide: Floats) -> Ints:
             row_total[own_rows[0]] = total
         elif len(own_columns) == 1 and len(cells) == rows:
             column_total[own_columns[0]] = total
-    if row_total.sum() != column_total.sum() or row_total.min() < 0 or column_total.min() < 0:
+    if exact_total(row_total) != exact_total(column_total) or row_total.min() < 0 or column_total.min() < 0:
         raise ValueError(conflict(system))
     fitted = np.maximum(guide.reshape(rows, columns), 0.5)
     for _ in range(50):
@@ -153,11 +161,11 @@ def _integer_program(system: System, guide: Floats) -> Ints:
 def _checked(system: System, point: Ints) -> Ints:
     """The point, after an exact integer check (solvers work in floating point)."""
     good = (
-        np.array_equal(system.matrix @ point, system.totals)
+        np.array_equal(system.sums(point), system.totals)
         and np.all(point >= system.lower)
         and np.all(point <= system.upper)
-        and np.all(system.limit_matrix @ point >= system.limit_lower)
-        and np.all(system.limit_matrix @ point <= system.limit_upper)
+        and np.all(system.limit_sums(point) >= system.limit_lower)
+        and np.all(system.limit_sums(point) <= system.limit_upper)
     )
     if not good:
         raise ValueError(conflict(system))

@@ -246,12 +246,18 @@ class Fiber:
         return array.shape == self.frame.shape and array.dtype.kind in "iu" and bool(self.members(array))
 
     def members(self, tables: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Which integer tables are members: shape ``(..., *table)`` to ``(...)``."""
-        good = np.all(tables >= 0, axis=self._cell_axes)
-        for sign, parts in ((0, self.equalities), (1, self.bounds_below), (-1, self.bounds_above)):
+        """Which integer tables are members: shape ``(..., *table)`` to ``(...)``. Counts of 2**53 or more are no counts."""
+        good = np.all((tables >= 0) & (tables < UNBOUNDED), axis=self._cell_axes)
+        if not np.all(good):  # others are not added up: int64 might not hold their sums
+            tables = np.where(np.expand_dims(good, self._cell_axes), tables, 0)
+        compare: tuple[tuple[Any, tuple[tuple[Query, Ints], ...]], ...] = (
+            (np.equal, self.equalities),
+            (np.greater_equal, self.bounds_below),
+            (np.less_equal, self.bounds_above),
+        )
+        for holds, parts in compare:
             for query, values in parts:
-                excess = query.apply(tables) - values
-                fits = excess == 0 if sign == 0 else sign * excess >= 0
+                fits = holds(query.apply(tables), values)
                 good &= np.all(fits, axis=tuple(range(-len(query.shape), 0)))
         return np.asarray(good)
 

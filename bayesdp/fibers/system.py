@@ -13,6 +13,7 @@ from bayesdp._validate import no_table
 from bayesdp.frames import Frame
 from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.queries import Query
+from bayesdp.queries._exact_sums import exact_product, largest_size
 
 __all__ = ["System"]
 
@@ -112,7 +113,26 @@ class System:
     def free_totals(self) -> Ints:
         """What the equality rows leave for the cells that are not fixed."""
         fixed = np.where(self.fixed, self.lower, 0)
-        return np.asarray(self.totals - self.matrix @ fixed, dtype=np.int64)
+        return np.asarray(self.totals - self.sums(fixed), dtype=np.int64)
+
+    def sums(self, table: Ints) -> Ints:
+        """What the equality rows are for a table of shape ``(cells,)``, exactly.
+
+        Raises
+        ------
+        ValueError
+            If int64 might not hold a sum.
+        """
+        return _sums(self.matrix, table, self.names)
+
+    def limit_sums(self, table: Ints) -> Ints:
+        """The same for the rows with limits."""
+        return _sums(self.limit_matrix, table, self.limit_names)
+
+
+def _sums(matrix: sp.csr_array, table: Ints, names: list[str]) -> Ints:
+    most = largest_size(matrix.data) * int(np.diff(matrix.indptr).max(initial=0))
+    return exact_product(matrix, table[None], most, names.__getitem__)[0]
 
 
 def _single(

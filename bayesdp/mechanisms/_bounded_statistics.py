@@ -237,10 +237,10 @@ class StatisticMechanism(ABC):
         return self.law.logp(self._vector(values, "values"), self._statistic(statistic))
 
     def _statistic(self, statistic: Any) -> npt.NDArray[np.float64]:
-        return self._vector(statistic, "statistic")
+        return self._vector(statistic, "statistic", confidential=True)
 
-    def _vector(self, values: Any, argument: str) -> npt.NDArray[np.float64]:
-        array = np.asarray(finite_array(values, argument, self._name), dtype=np.float64)
+    def _vector(self, values: Any, argument: str, *, confidential: bool = False) -> npt.NDArray[np.float64]:
+        array = np.asarray(finite_array(values, argument, self._name, confidential=confidential), dtype=np.float64)
         if array.shape != self.shape:
             raise ValueError(
                 f"{argument} must have shape {self.shape}, as the bounds and names of the mechanism, got {array.shape}; a "

@@ -19,6 +19,7 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.rounding import round_to_lattice
 from bayesdp.mechanisms._given_loss import checked_loss, given_guarantee
+from bayesdp.mechanisms._limits import add_noise, answers_of, confidential_counts
 from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee
@@ -255,12 +256,14 @@ class FrameworkMechanism(ABC):
         Raises
         ------
         ValueError
-            If labels do not match, a count is not valid (the message names the cell), or the mechanism returns
-            something else than finite numbers of the right shape.
+            If labels do not match, a count is not valid, an answer is 2**53 steps of the grid or more (the message names the cell or
+            the answer, and shows no value), or the mechanism returns something else than finite numbers of the right shape.
         """
         frame: Frame = self.query.frame
-        counts = _validate.integer_array(frame.align(table, "table"), "table", frame.cell_name, minimum=0)
-        answers = np.asarray(self.query.apply(counts))
+        counts = confidential_counts(table, frame)
+        answers = answers_of(self.query, counts)
+        parts = [Query(frame, (part,)) for part in self.invariants.query.parts]
+        exact = tuple(Exact(query, answers_of(query, counts)) for query in parts)
         if self.additive:
             noise = self.noise(rng)[0]
         else:
@@ -270,13 +273,11 @@ class FrameworkMechanism(ABC):
             )  # a copy: it may not change what is published
             noisy = self._numbers(output, self._noise_shape, "the output of mechanism")
             noise = self._rounded(self._to_answers((noisy - reference)[None]))[0]
-        exact = tuple(
-            Exact(query, query.apply(counts)) for query in (Query(frame, (p,)) for p in self.invariants.query.parts)
-        )
         fiber = Fiber.of(exact, frame)
         stated = self._guarantee(fiber.determined_names(), simulated=rng is not None)
         stated = replace(stated, determined_complete=fiber.determined_is_complete)
-        values = xr.DataArray(answers + noise, dims=self.query.dims, coords=self.query.coords, name="noisy")
+        noisy_answers = add_noise(answers, noise, self.grid, self.query.answer_name)
+        values = xr.DataArray(noisy_answers, dims=self.query.dims, coords=self.query.coords, name="noisy")
         return ReleasedValues(values, exact, stated)
 
     def _rounded(self, noise: Floats) -> Floats:
@@ -295,4 +296,7 @@ class FrameworkMechanism(ABC):
         if array.shape != shape:
             raise ValueError(f"{what} must have shape {shape}, got {array.shape}")
         answers = math.prod(self._noise_shape)
-        return _validate.finite_array(array, what, lambda i: self._noise_name(i % answers)).astype(np.float64)
+        # What a mechanism returns may be the confidential answer itself, when it is broken.
+        return _validate.finite_array(array, what, lambda i: self._noise_name(i % answers), confidential=True).astype(
+            np.float64
+        )

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._validate import MAX_COUNT
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.rounding import round_to_lattice
 
@@ -38,7 +39,17 @@ def on_grid(noise: Floats, grid: float, invariants: Invariants) -> Floats:
     grid : float
         As `grid_for` gives it.
     invariants : Invariants
+
+    Raises
+    ------
+    ValueError
+        If noise is 2**53 steps of the grid or more: float64 would round it.
     """
+    if np.max(np.abs(noise), initial=0.0) >= MAX_COUNT * grid:
+        raise ValueError(
+            f"the noise must be smaller than {MAX_COUNT * grid:.6g}, 2**53 steps of its grid, but it is not: take a smaller scale "
+            "(a larger loss)"
+        )
     whole = round_to_lattice(np.asarray(noise / grid, dtype=np.float64), invariants)
     return np.asarray(grid * whole, dtype=np.float64)
 

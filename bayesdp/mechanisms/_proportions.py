@@ -9,7 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import Seed, boolean, choice, finite_array, integer_array, positive_integer, positive_real, shown
+from bayesdp._validate import (
+    Seed,
+    boolean,
+    choice,
+    exact_total,
+    finite_array,
+    integer_array,
+    positive_integer,
+    positive_real,
+    shown,
+)
 from bayesdp.mechanisms._bounded_statistics import CONVENTIONS, StatisticMechanism
 from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
@@ -169,12 +179,12 @@ class ProportionMechanism(ABC):
         ValueError
             If a count is negative or not whole, or they do not add up to n.
         """
-        table = integer_array(counts, "counts")
+        table = integer_array(counts, "counts", lambda i: str(self.names[i % len(self.names)]), confidential=True)
         if table.shape != (len(self.names),):
             raise ValueError(f"counts must be one for each of {len(self.names)} categories, got shape {table.shape}")
         if np.any(table < 0):
             raise ValueError(f"counts must be at least 0, but that of {self.names[int(table.argmin())]} is not")
-        if int(table.sum()) != self.n:
+        if exact_total(table) != self.n:
             raise ValueError(f"counts must add up to the public n = {self.n}, but they do not")
         noisy = self.noise.release(self.statistics(table), rng)
         if noisy.guarantee is None:
@@ -189,7 +199,7 @@ class ProportionMechanism(ABC):
         )
 
     def _counts(self, counts: npt.ArrayLike) -> Floats:
-        table = np.asarray(finite_array(counts, "counts"), dtype=np.float64)
+        table = np.asarray(finite_array(counts, "counts", confidential=True), dtype=np.float64)
         if table.ndim < 1 or table.shape[-1] != len(self.names):
             raise ValueError(f"counts must have {len(self.names)} categories last, got shape {table.shape}")
         return table

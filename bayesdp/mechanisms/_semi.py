@@ -247,6 +247,10 @@ class SemiRealMechanism(SemiMechanism):
         """Released values are multiples of this power of two, at most 1 so that counts are on it."""
         return grid_for(self._noise_scale)
 
+    @property
+    def _step(self) -> float:
+        return self.grid
+
     @abstractmethod
     def _raw(self, rng: np.random.Generator, size: int, method: str) -> npt.NDArray[np.float64]:
         """Noise before it is put on the grid, shape (size, *table)."""

@@ -16,6 +16,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._differences import kept_differences
+from bayesdp.mechanisms._limits import add_noise, answers_of, confidential_counts
 from bayesdp.mechanisms._one_person import with_person
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee
@@ -185,7 +186,7 @@ class Mechanism(ABC):
         """
         shape = self.answer_invariants.frame.shape
         noisy = self.asked.align(values, "values").reshape(shape)
-        return self.law.logp(noisy, self.asked.apply(self._counts(table)).reshape(shape), self.answer_invariants)
+        return self.law.logp(noisy, answers_of(self.asked, self._counts(table)).reshape(shape), self.answer_invariants)
 
     def release(self, table: Any, rng: _validate.Seed = None, method: str = "auto") -> Release:
         """Publish a table: noisy counts, exact invariants, the law of the noise and the guarantee.
@@ -208,14 +209,17 @@ class Mechanism(ABC):
         Raises
         ------
         ValueError
-            If labels do not match, or a count is missing, negative, fractional or too large; the message
-            names the cell.
+            If labels do not match, a count is missing, negative, fractional or too large, counts add up to 2**53 or more, or an
+            answer is so large that noise could not be added to it exactly: 2**53, or 2**53 steps of the grid of real noise. The
+            message names the cell or the answer, and shows no confidential number.
         """
         rng = _validate.random_generator(rng)
         counts = self._counts(table)
-        noisy = self._noisy(self.asked.apply(counts), rng, method)
         parts = [Query(self.frame, (part,)) for part in self.invariants.query.parts]
-        exact = (*(Exact(query, query.apply(counts)) for query in parts), *self._public())
+        # Before any noise is drawn: what is refused here is refused whatever the noise.
+        exact = (*(Exact(query, answers_of(query, counts)) for query in parts), *self._public())
+        drawn = self._noisy(answers_of(self.asked, counts), rng, method)
+        noisy = _validate.finite_array(drawn, "noisy answers", self.asked.answer_name, confidential=True)
         fiber = Fiber.of(exact, self.frame)
         guarantee = replace(
             self._for_one_person(self._guarantee(method) if rng is not None else self._published(method)),
@@ -234,15 +238,20 @@ class Mechanism(ABC):
 
     def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
         """Noisy answers, of the same shape."""
-        return np.asarray(answers + self._draw(rng, 1, method)[0].reshape(answers.shape))
+        noise = self._draw(rng, 1, method)[0].reshape(answers.shape)
+        return add_noise(answers, noise, self._step, self.asked.answer_name)
+
+    @property
+    def _step(self) -> float:
+        """The power of two, at most 1, that noise is a multiple of."""
+        return 1.0
 
     def _public(self) -> tuple[Exact, ...]:
         """Limits of the answers that are public before anything is released."""
         return ()
 
     def _counts(self, table: Any) -> npt.NDArray[np.int64]:
-        values = self.frame.align(table, "table")
-        return _validate.integer_array(values, "table", self.frame.cell_name, minimum=0)
+        return confidential_counts(table, self.frame)
 
     def describe(self) -> dict[str, Any]:
         """The mechanism as plain data, without its frame: ``{"mechanism": name, "invariants": ..., ...}``."""

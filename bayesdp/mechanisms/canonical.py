@@ -31,7 +31,7 @@ from bayesdp.privacy import (
 from bayesdp.privacy.guarantee import NEIGHBOURING
 from bayesdp.queries import SumPart
 
-__all__ = ["CanonicalNoise", "draw_canonical", "tulap_statement"]
+__all__ = ["CanonicalNoise", "canonical_step", "draw_canonical", "tulap_statement"]
 
 _GRID_BITS = 20
 """Noise is an odd multiple of 2**-21: on a grid that no jump of the density falls on."""
@@ -163,6 +163,10 @@ class CanonicalNoise(DiscreteMechanism):
     def _integers_only(self, method: str) -> str | None:  # type: ignore[override]  # not for all laws
         return tulap_statement(self.law)
 
+    @property
+    def _step(self) -> float:
+        return canonical_step(self.law)
+
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:  # type: ignore[override]  # real numbers
         if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
             raise ValueError("method must be 'auto' or 'exact': independent noise is always drawn exactly")
@@ -198,6 +202,13 @@ def tulap_statement(law: NoiseLaw) -> str | None:
     return statement() if isinstance(law, Tulap) and not law.delta else None
 
 
+def canonical_step(law: NoiseLaw) -> float:
+    """The power of two that canonical noise is a multiple of: a whole one for Gaussian noise, half of one for the others."""
+    if isinstance(law, ProjectedGaussian):
+        return math.ldexp(1.0, min(math.frexp(law.sigma)[1] - 1 - _GRID_BITS, 0))
+    return 2.0 ** -(_GRID_BITS + 1)
+
+
 def draw_canonical(
     law: NoiseLaw, rng: np.random.Generator | None, size: int, answers: int, relations: Invariants
 ) -> npt.NDArray[np.float64]:
@@ -218,7 +229,7 @@ def draw_canonical(
         drawn = np.asarray(law.draw(rng, relations.frame.shape, size, relations), dtype=np.float64).reshape(
             size, answers
         )
-        step = math.ldexp(1.0, min(math.frexp(law.sigma)[1] - 1 - _GRID_BITS, 0))
+        step = canonical_step(law)
         return np.asarray(np.rint(drawn / step) * step)
     drawn = np.asarray(law.draw(rng, (answers,), size), dtype=np.float64)
     return np.asarray((np.floor(np.ldexp(drawn, _GRID_BITS)) + 0.5) * 2.0**-_GRID_BITS)

@@ -124,6 +124,11 @@ class CovarianceMatrix:
         kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
         return kind(part, self._sensitivities[pair], bounds, convention=self.convention)
 
+    def _element_name(self, position: int) -> str:
+        """What an element of a matrix of the right shape stands for."""
+        row, column = divmod(position, len(self.names))
+        return f"the element of {' and '.join(self.names[i % len(self.names)] for i in (row, column))}"
+
     def release(self, covariance: npt.ArrayLike, rng: Seed = None) -> CovarianceRelease:
         """Publish a sample covariance matrix (divisor n - 1).
 
@@ -141,7 +146,9 @@ class CovarianceMatrix:
             can have; each to 1e-9 of the variances, for what rounding does.
         """
         rng = random_generator(rng)  # once: several draws follow
-        truth = np.asarray(finite_array(covariance, "covariance"), dtype=np.float64)
+        truth = np.asarray(
+            finite_array(covariance, "covariance", self._element_name, confidential=True), dtype=np.float64
+        )
         size = len(self.names)
         if truth.shape != (size, size):
             raise ValueError(f"covariance must be symmetric, of shape {(size, size)}, got shape {truth.shape}")

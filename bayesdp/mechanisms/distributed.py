@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
+from bayesdp.mechanisms._limits import add_noise
 from bayesdp.mechanisms._pieces import (
     Piece,
     check_alike,
@@ -49,7 +50,8 @@ class Agent:
     """Holder of one cell, or of a block of cells, who adds the noise of these cells and no other.
 
     An agent is made from public things (a mechanism's description, labels, its own cells) and from the seed that all
-    agents have in common. It never sees the count of another agent, and keeps none of its own.
+    agents have in common. It never sees the count of another agent, and keeps none of its own. It cannot be pickled or copied
+    (TypeError): a file with the seed in it would protect nothing, and a copy would not know which rounds were used.
 
     Parameters
     ----------
@@ -152,6 +154,7 @@ class Agent:
             "counts",
             lambda i: self.cells[i] if i < len(self.cells) else str(i),
             minimum=0,
+            confidential=True,
         )
         if own.shape != (len(self.cells),):
             raise ValueError(
@@ -160,7 +163,8 @@ class Agent:
         noise = self.mechanism.noise(np.random.default_rng([self._seed, number]), 1)[0]
         self._used.add(number)
         digest = mechanism_digest(self.mechanism)
-        noisy = own + noise.reshape(-1)[self._positions]
+        names = self.cells
+        noisy = add_noise(own, noise.reshape(-1)[self._positions], self.mechanism._step, names.__getitem__)
         return Piece(
             self.cells,
             tuple(noisy.tolist()),
@@ -168,6 +172,14 @@ class Agent:
             digest,
             own_versions(),
             noise_check(self._seed, number, digest, noise),
+        )
+
+    def __reduce_ex__(self, protocol: Any) -> Never:
+        # All of pickle, cloudpickle, copy.copy and copy.deepcopy come here, and Dask and multiprocessing with them.
+        raise TypeError(
+            "an Agent cannot be pickled or copied: it holds the common seed, and whoever has that can subtract the noise of every "
+            "release; a copy would also not know which rounds were used. Make the agent where it runs, from the description, "
+            "the labels, the seed and its cells"
         )
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bayesdp._validate import positive_integer, positive_real
 from bayesdp.hulls import DEFAULT_SWEEPS, choose_hull_sampler, sample_hull
-from bayesdp.lattices.rounding import round_to_lattice
+from bayesdp.mechanisms._grid import on_grid
 from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.subspace import SubspaceMechanism
 from bayesdp.noise import KNorm as Law
@@ -132,8 +132,7 @@ class KNorm(SubspaceMechanism):
         relations = self.answer_invariants
         generator = np.random.default_rng() if rng is None else rng
         points = sample_hull(self.law.hull, self.epsilon, generator, size, relations, method, self.sweeps)
-        whole = round_to_lattice(relations.from_coordinates(points) / self.grid, relations)
-        return np.asarray(self.grid * whole, dtype=np.float64)
+        return on_grid(relations.from_coordinates(points), self.grid, relations)
 
     def _guarantee(self, method: str) -> Guarantee:
         sampler = choose_hull_sampler(self.law.hull, self.answer_invariants, method, self.sweeps)

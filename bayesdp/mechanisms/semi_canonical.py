@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bayesdp._validate import choice
 from bayesdp.lattices import kernel_basis
 from bayesdp.mechanisms.base import Mechanism
-from bayesdp.mechanisms.canonical import draw_canonical, tulap_statement
+from bayesdp.mechanisms.canonical import canonical_step, draw_canonical, tulap_statement
 from bayesdp.noise import Canonical, NoiseLaw, ProjectedGaussian, Tulap
 from bayesdp.privacy import (
     FLOATING_POINT_CAVEAT,
@@ -161,6 +161,10 @@ class SemiCanonical(Mechanism):
 
     def _integers_only(self, method: str) -> str | None:
         return tulap_statement(self.law)
+
+    @property
+    def _step(self) -> float:
+        return canonical_step(self.law)
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
         _check_method(method)

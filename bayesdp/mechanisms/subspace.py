@@ -122,6 +122,10 @@ class SubspaceMechanism(Mechanism):
         """Released values are multiples of this power of two, at most 1 so that counts are on it."""
         return grid_for(self._noise_scale)
 
+    @property
+    def _step(self) -> float:
+        return self.grid
+
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
         _check_method(method)
         relations = self.answer_invariants

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-__all__ = ["check_no_overflow", "exact_integers", "largest_size"]
+__all__ = ["check_no_overflow", "exact_integers", "exact_product", "largest_size"]
 
 _BEYOND = 2**63
 """int64 holds whole numbers that are smaller than this in absolute value."""
@@ -71,3 +72,14 @@ def check_no_overflow(
             f"the terms of {name_of(int(over[0, -1]))} add up to about 2**63 or more in absolute value, which 64-bit integers "
             "cannot hold exactly: the values, or the weights of the query, are too large"
         )
+
+
+def exact_product(
+    matrix: sp.csr_array, values: npt.NDArray[np.int64], largest_weight: int, name_of: Callable[[int], str]
+) -> npt.NDArray[np.int64]:
+    """A sparse int64 matrix times each of the vectors of shape ``(many, columns)``: shape ``(many, rows)``, exact.
+
+    `largest_weight` and `name_of` are those of `check_no_overflow`, which refuses what int64 might not hold.
+    """
+    check_no_overflow(values, largest_weight, lambda sizes: (abs(matrix.astype(np.float64)) @ sizes.T).T, name_of)
+    return np.asarray((matrix @ values.T).T)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from bayesdp._validate import MAX_COUNT, integer_array, shown
 from bayesdp.frames import Frame, Label
-from bayesdp.queries._exact_sums import check_no_overflow, exact_integers, largest_size
+from bayesdp.queries._exact_sums import exact_integers, exact_product, largest_size
 
 __all__ = ["MatrixPart", "checked_part", "part_from_entries"]
 
@@ -90,9 +90,9 @@ class MatrixPart:
 def _product(
     matrix: sp.csr_array, flat: npt.NDArray[Any], largest_weight: int, name_of: Callable[[int], str]
 ) -> npt.NDArray[Any]:
-    """``matrix`` times each of the vectors of shape ``(many, columns)``: shape ``(many, rows)``."""
+    """``matrix`` times each of the vectors of shape ``(many, columns)``: exact for int64, rounded for float64."""
     if flat.dtype == np.int64:
-        check_no_overflow(flat, largest_weight, lambda sizes: (abs(matrix.astype(np.float64)) @ sizes.T).T, name_of)
+        return exact_product(matrix, flat, largest_weight, name_of)
     return np.asarray((matrix @ flat.T).T)
 
 

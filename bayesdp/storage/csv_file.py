@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,11 @@ from bayesdp.storage.not_numbers import remedy, split_thousands
 __all__ = ["NUMBER", "CsvFile", "csv_header", "numbers", "read_csv", "write_csv"]
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+HIDDEN = "(not shown)"
+"""Stands for a text of a confidential file."""
+
+PLAIN_NUMBERS = "write whole numbers with digits only, without separators of thousands or other signs"
+
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 
@@ -33,24 +38,48 @@ class CsvFile:
         Names of the columns, distinct.
     rows : tuple of (int, tuple of str)
         Line number in the file and the fields, as many as the header has.
+    confidential : bool
+        Whether messages must not show what the file holds.
     """
 
     path: Path
     header: tuple[str, ...]
     rows: tuple[tuple[int, tuple[str, ...]], ...]
+    confidential: bool = False
 
     def column(self, name: str) -> int:
         """Position of a column; ValueError if there is none of that name."""
         if name not in self.header:
-            raise ValueError(f"{self.path}: there is no column {name!r}; columns are {shown(self.header)}")
+            raise ValueError(f"{self.path}: there is no column {name!r}; columns are {self.listed(self.header)}")
         return self.header.index(name)
+
+    def told(self, text: str) -> str:
+        """A label or the name of a column, for messages.
+
+        Of a confidential file nothing with a digit is shown: a file without a header, or with a column of counts that was
+        taken for labels, has counts in these places.
+        """
+        return HIDDEN if self.confidential and any(character.isnumeric() for character in text) else text
+
+    def listed(self, texts: Iterable[str], limit: int = 5) -> str:
+        """Several of them."""
+        return shown((_Bare(self.told(text)) if self.told(text) != text else text for text in texts), limit)
 
     def at(self, line: int, column: str | None = None) -> str:
         """The file, a line and a column, for messages."""
-        return f"{self.path}, line {line}" + ("" if column is None else f", column {column!r}")
+        return f"{self.path}, line {line}" + ("" if column is None else f", column {self.listed([column])}")
 
 
-def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = ()) -> CsvFile:
+class _Bare(str):
+    """A text that messages show without quotes: it is not from the file."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = (), *, confidential: bool = False) -> CsvFile:
     """Read a CSV file: comma-separated, UTF-8, a header in the first line, as many fields in each line.
 
     Blank lines are skipped. Nothing else is: blanks around a label or a name are an error, because they make
@@ -61,6 +90,8 @@ def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = ()) -> CsvFil
     path : path
     ignore : sequence of str
         Columns that are left out, whatever they hold.
+    confidential : bool
+        Whether messages, about this file and about its numbers, must not show what it holds; see `CsvFile.told`.
 
     Raises
     ------
@@ -72,21 +103,25 @@ def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = ()) -> CsvFil
     target = Path(path)
     if not target.is_file():
         raise FileNotFoundError(f"there is no file {str(target)!r}")
+    rows: list[tuple[int, tuple[str, ...]]] = []
+    wrong = ""
     try:
         with target.open(encoding="utf-8-sig", newline="") as text:
             rows = list(_rows(text))
     except UnicodeDecodeError as error:
-        raise ValueError(f"{target}: it is not text in UTF-8 ({error.reason} at byte {error.start})") from None
+        wrong = f"it is not text in UTF-8 ({error.reason} at byte {error.start})"
     except csv.Error as error:
-        raise ValueError(f"{target}: it is not a CSV file ({error})") from None
+        wrong = f"it is not a CSV file ({error})"
+    if wrong:  # out here, where no error with the bytes of the file in it becomes the context of this one
+        raise ValueError(f"{target}: {wrong}")
     if not rows:
         raise ValueError(f"{target}: the file is empty")
-    file = CsvFile(target, rows[0][1], tuple(rows[1:]))
+    file = CsvFile(target, rows[0][1], tuple(rows[1:]), confidential)
     if len(file.header) == 1 and re.search(r"[;\t|]", file.header[0]):
-        raise ValueError(f"{target}: columns must be separated by commas, the first line is {file.header[0]!r}")
+        raise ValueError(f"{target}: columns must be separated by commas, the first line is {file.listed(file.header)}")
     repeated = [name for i, name in enumerate(file.header) if name in file.header[:i]]
     if repeated:
-        raise ValueError(f"{target}: the header names a column twice: {shown(repeated)}")
+        raise ValueError(f"{target}: the header names a column twice: {file.listed(repeated)}")
     left_out = {file.column(name) for name in ignore}
     kept = [i for i in range(len(file.header)) if i not in left_out]
     for line, fields in rows:
@@ -97,7 +132,7 @@ def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = ()) -> CsvFil
             raise ValueError(_blanks(file, rows, kept, blank[0]))
     if left_out:
         chosen = tuple((line, tuple(fields[i] for i in kept)) for line, fields in file.rows)
-        return CsvFile(target, tuple(file.header[i] for i in kept), chosen)
+        return CsvFile(target, tuple(file.header[i] for i in kept), chosen, confidential)
     return file
 
 
@@ -120,7 +155,7 @@ def _wrong_length(file: CsvFile, line: int, fields: tuple[str, ...]) -> str:
     if len(fields) < len(file.header):
         return f"{told}; a field without a value needs its comma nevertheless"
     if whole is not None:
-        return f"{told}; write numbers without separators of thousands, {whole}"
+        return f"{told}; write numbers without separators of thousands" + ("" if file.confidential else f", {whole}")
     if not any(fields[len(file.header) :]):
         return f"{told}; remove the comma at the end"
     return f'{told}; a label that holds a comma is written in double quotes, "like, this"'
@@ -134,7 +169,8 @@ def _blanks(
     line, column = first
     text = next(fields for number, fields in rows if number == line)[column]
     more = f" (and around {count - 1} more fields of the file)" if count > 1 else ""
-    return f"{file.at(line, file.header[column])}: {text!r} has blanks around it; remove them{more}"
+    held = "the field" if file.confidential else repr(text)
+    return f"{file.at(line, file.header[column])}: {held} has blanks around it; remove them{more}"
 
 
 def _rows(text: Iterator[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -166,6 +202,8 @@ def numbers(
     for i, (line, name, text) in enumerate(cells):
         if text and not NUMBER.fullmatch(text):
             column = columns if columns is None or isinstance(columns, str) else columns[i]
+            if file.confidential:
+                raise ValueError(f"{file.at(line, column)}: what stands at {name} is not a number; {PLAIN_NUMBERS}")
             raise ValueError(f"{file.at(line, column)}: {text!r} at {name} is not a number; {remedy(text)}")
     if all(_INTEGER.fullmatch(text) for _, _, text in cells):
         return np.array([int(text) for _, _, text in cells], dtype=np.int64)

@@ -32,7 +32,7 @@ def value_column(file: CsvFile, value: str | None) -> str:
         return found[0]
     if not found and len(file.header) <= 2:
         return file.header[-1]
-    what = f"{shown(found)} could all be" if found else f"none of {shown(file.header)} is known to be"
+    what = f"{shown(found)} could all be" if found else f"none of {file.listed(file.header)} is known to be"
     raise ValueError(f"{file.path}: {what} the column of values; name it with value= (--value)")
 
 
@@ -44,15 +44,19 @@ def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, gro
         file.column(group)
         if dim not in labels:
             raise ValueError(
-                f"{file.path}: group {group!r} belongs to {dim!r}, which is no dimension; {shown(labels)} are"
+                f"{file.path}: group {group!r} belongs to {dim!r}, which is no dimension; {file.listed(labels)} are"
             )
     if dims is not None and set(dims) != set(labels):
         wide = len(dims) == 2 and dims[0] == file.header[0]
         raise ValueError(
-            f"{file.path}: dims are {shown(dims)}, but the columns of labels are {shown(labels)}; a column that follows from "
+            f"{file.path}: dims are {shown(dims)}, but the columns of labels are {file.listed(labels)}; a column that follows from "
             "another one is a group: groups={'state': 'county'} (--group state=county); one that holds no labels is left "
             "out: ignore=['state'] (--ignore state)"
-            + (f"; if this is a wide table with totals in the column {values!r}, --ignore {values}" if wide else "")
+            + (
+                f"; if this is a wide table with totals in the column {file.listed([values])}, --ignore {file.told(values)}"
+                if wide
+                else ""
+            )
         )
     order = tuple(dims or labels)
     if not order:
@@ -79,8 +83,8 @@ def _distinct_cells(
         labels = tuple(fields[i] for i in place)
         for dim, label in zip(dims, labels, strict=True):
             if not label:
-                raise ValueError(f"{file.at(line)}: the label of {dim!r} is empty")
-        name = ", ".join(f"{dim}={label}" for dim, label in zip(dims, labels, strict=True))
+                raise ValueError(f"{file.at(line)}: the label of {file.listed([dim])} is empty")
+        name = ", ".join(f"{file.told(dim)}={file.told(label)}" for dim, label in zip(dims, labels, strict=True))
         if labels in cells:
             raise ValueError(f"{file.at(line)}: the cell {name} is there already, in line {cells[labels][0]}")
         cells[labels] = (line, name, fields[values])
@@ -95,17 +99,20 @@ def _check_complete(file: CsvFile, own: Mapping[str, Sequence[str]], cells: Mapp
     if size == len(cells):
         return
     first = islice((labels for labels in product(*own.values()) if labels not in cells), 3)
-    told = "; ".join(", ".join(f"{d}={v}" for d, v in zip(own, labels, strict=True)) for labels in first)
+    told = "; ".join(
+        ", ".join(f"{file.told(d)}={file.told(v)}" for d, v in zip(own, labels, strict=True)) for labels in first
+    )
     missing = f"{file.path}: {size - len(cells)} of the {size} cells are missing, for example {told}"
     extra = _extra_column(own, cells)
     if extra is not None:
+        named = file.listed([extra])
         raise ValueError(
-            f"{missing}; {shown(own)} were read as columns of labels, and without {extra!r} no cell is missing: leave that "
-            f"column out (--ignore {extra}, ignore=[{extra!r}]), or, if it holds labels that follow from another column, "
-            f"say so (--group {extra}=NAME, groups={{{extra!r}: NAME}})"
+            f"{missing}; {file.listed(own)} were read as columns of labels, and without {named} no cell is missing: leave that "
+            f"column out (--ignore {file.told(extra)}, ignore=[{named}]), or, if it holds labels that follow from another column, "
+            f"say so (--group {file.told(extra)}=NAME, groups={{{named}: NAME}})"
         )
     raise ValueError(
-        f"{missing}; {shown(own)} were read as columns of labels. Write a line for each missing cell, with an empty value if "
+        f"{missing}; {file.listed(own)} were read as columns of labels. Write a line for each missing cell, with an empty value if "
         "it was not published (and state that: --unmeasured blank), or leave out a column that holds no labels "
         "(--ignore NAME)"
     )
@@ -128,9 +135,10 @@ def _group(file: CsvFile, group: str, dim: str, labels: Sequence[str]) -> list[s
     for line, fields in file.rows:
         label, own = fields[file.column(dim)], fields[file.column(group)]
         if not own:
-            raise ValueError(f"{file.at(line)}: the label of {group!r} is empty")
+            raise ValueError(f"{file.at(line)}: the label of {file.listed([group])} is empty")
         first, known = found.setdefault(label, (line, own))
         if known != own:
+            label, own, known = file.told(label), file.told(own), file.told(known)
             raise ValueError(
                 f"{file.at(line)}: {dim}={label} has {group}={own}, but {group}={known} in line {first}; a "
                 f"group label must follow from the label of {dim!r} (if {dim!r} repeats across groups, "

@@ -28,6 +28,7 @@ def read_table(
     groups: Mapping[str, str] | None = None,
     layout: str = "auto",
     ignore: Sequence[str] = (),
+    confidential: bool = False,
 ) -> xr.DataArray:
     r"""Read a table of counts, true or noisy, from a CSV or netCDF file.
 
@@ -49,6 +50,9 @@ def read_table(
         first column is numbers.
     ignore : sequence of str, optional
         Columns of a CSV file that are left out, whatever they hold: neither labels nor values.
+    confidential : bool, default False
+        For the true table, of which a release is to be made: messages about what is wrong with the file name line, column
+        and rule, and show no number of the file, nor any label or name of a column with a digit in it.
 
     Returns
     -------
@@ -94,7 +98,7 @@ def read_table(
         return _netcdf_table(target, dims, value)
     if suffix != ".csv":
         raise ValueError(f"{target}: a table must be a .csv or .nc file")
-    file = read_csv(target, ignore)
+    file = read_csv(target, ignore, confidential=confidential)
     if layout == "wide" or (layout == "auto" and value is None and not groups and _looks_wide(file)):
         return _wide_table(file, dims)
     return long_table(file, value, dims, groups or {})
@@ -111,14 +115,15 @@ def _looks_wide(file: CsvFile) -> bool:
 
 def _wide_table(file: CsvFile, dims: Sequence[str] | None) -> xr.DataArray:
     """Labels of the first dimension in the first column, of the second in the header."""
+    first = file.header[0] or "rows"
     if dims is None or len(dims) != 2:
         raise ValueError(
             f"{file.path}: a wide table has two dimensions, and the one whose labels are in the header "
-            f"({shown(file.header[1:], 3)}) has no name there; name both: "
-            f"dims=[{file.header[0] or 'rows'!r}, ...] (--dims {file.header[0] or 'rows'},NAME)"
+            f"({file.listed(file.header[1:], 3)}) has no name there; name both: "
+            f"dims=[{file.listed([first])}, ...] (--dims {file.told(first)},NAME)"
         )
     if file.header[0] not in ("", dims[0]):
-        raise ValueError(f"{file.path}: the first column is {file.header[0]!r}, but dims names it {dims[0]!r}")
+        raise ValueError(f"{file.path}: the first column is {file.listed([first])}, but dims names it {dims[0]!r}")
     if len(file.header) < 2 or not file.rows:
         raise ValueError(f"{file.path}: there are no cells")
     seen: dict[str, int] = {}
@@ -128,10 +133,10 @@ def _wide_table(file: CsvFile, dims: Sequence[str] | None) -> xr.DataArray:
         if not label:
             raise ValueError(f"{file.at(line)}: the label of {dims[0]!r} is empty")
         if label in seen:
-            raise ValueError(f"{file.at(line)}: {dims[0]}={label} is there already, in line {seen[label]}")
+            raise ValueError(f"{file.at(line)}: {dims[0]}={file.told(label)} is there already, in line {seen[label]}")
         seen[label] = line
         for column, text in zip(file.header[1:], fields[1:], strict=True):
-            cells.append((line, f"{dims[0]}={label}, {dims[1]}={column}", text))
+            cells.append((line, f"{dims[0]}={file.told(label)}, {dims[1]}={file.told(column)}", text))
     if "" in file.header[1:]:
         raise ValueError(f"{file.path}: a label in the header is empty")
     coords = {dims[0]: list(seen), dims[1]: list(file.header[1:])}
