@@ -248,7 +248,7 @@ class SemiRealMechanism(SemiMechanism):
         return grid_for(self._noise_scale)
 
     @property
-    def _step(self) -> float:
+    def _noise_step(self) -> float:
         return self.grid
 
     @abstractmethod

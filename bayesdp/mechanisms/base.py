@@ -239,10 +239,10 @@ class Mechanism(ABC):
     def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
         """Noisy answers, of the same shape."""
         noise = self._draw(rng, 1, method)[0].reshape(answers.shape)
-        return add_noise(answers, noise, self._step, self.asked.answer_name)
+        return add_noise(answers, noise, self._noise_step, self.asked.answer_name)
 
     @property
-    def _step(self) -> float:
+    def _noise_step(self) -> float:
         """The power of two, at most 1, that noise is a multiple of."""
         return 1.0
 

@@ -164,7 +164,7 @@ class CanonicalNoise(DiscreteMechanism):
         return tulap_statement(self.law)
 
     @property
-    def _step(self) -> float:
+    def _noise_step(self) -> float:
         return canonical_step(self.law)
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:  # type: ignore[override]  # real numbers

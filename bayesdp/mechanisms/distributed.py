@@ -161,10 +161,10 @@ class Agent:
                 f"counts must be one count for each of {_validate.shown(self.cells)}, got shape {own.shape}"
             )
         noise = self.mechanism.noise(np.random.default_rng([self._seed, number]), 1)[0]
-        self._used.add(number)
         digest = mechanism_digest(self.mechanism)
         names = self.cells
-        noisy = add_noise(own, noise.reshape(-1)[self._positions], self.mechanism._step, names.__getitem__)
+        noisy = add_noise(own, noise.reshape(-1)[self._positions], self.mechanism._noise_step, names.__getitem__)
+        self._used.add(number)
         return Piece(
             self.cells,
             tuple(noisy.tolist()),

@@ -123,7 +123,7 @@ class SubspaceMechanism(Mechanism):
         return grid_for(self._noise_scale)
 
     @property
-    def _step(self) -> float:
+    def _noise_step(self) -> float:
         return self.grid
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:

@@ -347,7 +347,10 @@ def test_bad_arguments_are_refused(framework, changes, error, message):
     ("output", "message"),
     [
         (lambda answers, rng: answers.ravel(), r"output of mechanism must have shape \(4, 2\), got \(8,\)"),
-        (lambda answers, rng: np.where(answers == 10, np.nan, answers), "county=Beta, education=High is nan"),
+        (
+            lambda answers, rng: np.where(answers == 10, np.nan, answers),
+            "must be finite, but county=Beta, education=High is not$",
+        ),
         (lambda answers, rng: answers + 2.0**40, "grid must be larger"),
     ],
 )
@@ -362,14 +365,14 @@ def test_bad_noise_and_bad_calls_are_refused():
     with pytest.raises(ValueError, match=r"the noise that mechanism\(rng, size\) returns must have shape \(1, 4, 2\)"):
         made.noise()
     wide = extend(lambda rng, size: np.full((size, 4), np.inf), CELLS, COUNTIES, loss=PURE, additive=True)
-    with pytest.raises(ValueError, match="coordinate 1 is inf"):
+    with pytest.raises(ValueError, match=r"must be finite, but coordinate 1 is not$"):
         wide.noise()
     good = project(DiscreteLaplace(1.0), CELLS, COUNTIES, loss=PURE, additive=True)
     with pytest.raises(ValueError, match="size must be an integer greater than 0"):
         good.noise(size=0)
     with pytest.raises(TypeError, match="rng must be an integer seed"):
         good.release_values(TABLE, 3.0)
-    with pytest.raises(ValueError, match="table must be at least 0, but county=Alpha, education=High is -1"):
+    with pytest.raises(ValueError, match=r"table must be at least 0, but county=Alpha, education=High is not$"):
         good.release_values(TABLE.copy(data=[[15, -1], [20, 10], [0, 0], [7, 8]]))
     with pytest.raises(ValueError, match="takes must be one of"):
         project(multiplicative, CELLS, COUNTIES, loss=PURE, takes="cells")
