@@ -1,0 +1,157 @@
+"""Fibers of counts near 2**53: sums and limits by Python's integers as the oracle; nothing wraps, nothing is rounded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from bayesdp.distributions.answers import answers
+from bayesdp.fibers import Fiber
+from bayesdp.frames import Frame
+from bayesdp.measurements import Exact
+from bayesdp.mechanisms import LatticeLaplace, ProjectedGaussian
+from bayesdp.queries import LinearQuery, Margins, Totals
+from bayesdp.release import Release
+
+LARGEST = 2**53
+
+
+def _ints(values: np.ndarray) -> list[int]:
+    return [int(v) for v in values.reshape(-1)]
+
+
+def test_4096_cells_of_2_to_the_52_are_not_a_table_with_total_zero():
+    """Their sum is 2**64, which is 0 in 64 bits."""
+    labels = {"cell": list(range(4096))}
+    fiber = Fiber.of([Exact(Totals(labels), 0)])
+    with pytest.raises(ValueError, match="the terms of total add up"):
+        fiber.contains(np.full(4096, 2**52))
+    assert fiber.contains(np.zeros(4096, dtype=np.int64))
+    # Whatever is no count is no member, and is not added up.
+    assert not fiber.contains(np.full(4096, 2**53))
+    assert not fiber.contains(np.full(4096, -(2**62)))
+    mixed = np.stack([np.full(4096, 2**62), np.zeros(4096, dtype=np.int64)])
+    assert fiber.members(mixed).tolist() == [False, True]
+
+
+def test_weights_that_wrap_are_not_met():
+    labels = {"cell": ["a", "b"]}
+    fiber = Fiber.of([Exact(LinearQuery(labels, [[2**31, 2**31]], ["double"]), 0)])
+    with pytest.raises(ValueError, match="the terms of double add up"):
+        fiber.contains(np.array([2**32, 2**32]))
+    stated = LinearQuery(labels, [[1, 0], [2**40, 1]], ["a", "sum"])  # a is fixed, and 2**40 times a is 2**80
+    with pytest.raises(ValueError, match="the terms of sum add up"):
+        _ = Fiber.of([Exact(stated, [2**40, 5])]).system.free_totals()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_point_with_totals_near_the_limit_has_them_exactly(seed):
+    rng = np.random.default_rng(seed)
+    cells = int(rng.integers(2, 40))
+    labels = {"cell": list(range(cells)), "block": ("cell", [int(b) for b in rng.integers(0, 2, cells)])}
+    blocks = Totals(labels, by="block")
+    totals = [int(v) for v in LARGEST // 2 - rng.integers(1, 2 ** int(rng.integers(2, 52)), size=blocks.rows)]
+    fiber = Fiber.of([Exact(blocks, totals)])
+    for guide in (None, rng.gamma(0.3, 2.0**45, size=cells)):
+        point = fiber.find_point(guide)
+        own = [blocks.frame.group("block")[1][i] for i in range(cells)]
+        sums = {b: sum(v for v, o in zip(_ints(point), own, strict=True) if o == b) for b in dict.fromkeys(own)}
+        assert list(sums.values()) == totals
+        assert min(_ints(point)) >= 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_limits_of_a_two_way_table_near_the_limit_are_frechets(seed):
+    rng = np.random.default_rng(seed)
+    labels = {"row": ["a", "b", "c"], "column": ["u", "v"]}
+    table = rng.integers(0, 2 ** int(rng.integers(2, 50)), size=(3, 2))
+    table[int(rng.integers(3)), int(rng.integers(2))] = LARGEST - int(table.sum()) - int(rng.integers(1, 9))
+    rows, columns = table.sum(axis=1), table.sum(axis=0)
+    fiber = Fiber.of([Exact(Margins(labels, ["row"]), rows), Exact(Margins(labels, ["column"]), columns)])
+    lower, upper = fiber.bounds()
+    total = sum(_ints(rows))
+    assert _ints(lower) == [max(0, r + c - total) for r in _ints(rows) for c in _ints(columns)]
+    assert _ints(upper) == [min(r, c) for r in _ints(rows) for c in _ints(columns)]
+    assert fiber.contains(fiber.find_point())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_limits_of_general_sums_hold_for_the_table_that_they_are_of(seed):
+    """Weights and counts of which float64 rounds the sums: no limit may leave the table out, or call a free cell determined."""
+    rng = np.random.default_rng(seed)
+    cells = 160  # more than are given to integer programs
+    labels = {"cell": list(range(cells))}
+    table = rng.integers(0, 2 ** int(rng.integers(1, 30)), size=cells)
+    matrix = np.zeros((6, cells), dtype=np.int64)
+    for row in matrix:
+        row[rng.choice(cells, 12, replace=False)] = rng.integers(1, 2 ** int(rng.integers(1, 20)), size=12)
+    query = LinearQuery(labels, matrix, [f"r{i}" for i in range(6)])
+    given = query.apply(table)
+    assert _ints(given) == [sum(w * x for w, x in zip(_ints(row), _ints(table), strict=True)) for row in matrix]
+    lower, upper = Fiber.of([Exact(query, given)]).bounds()
+    assert all(low <= x for low, x in zip(_ints(lower), _ints(table), strict=True))
+    assert all(x <= high for high, x in zip(_ints(upper), _ints(table), strict=True) if high >= 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_symbolic_answers_are_those_of_python_beyond_2_to_the_53(seed):
+    """Products of 2**62 that cancel: float64 rounds each of them by up to 256."""
+    rng = np.random.default_rng(seed)
+    frame = Frame.of({"cell": ["a", "b", "c"]})
+    matrix = rng.integers(2**30, 2**31, size=(4, 3)) * rng.choice([-1, 1], size=(4, 3))
+    query = LinearQuery(frame, matrix, list("wxyz"))
+    table = rng.integers(2**29, 2**30, size=3)
+    x = pt.lvector("x")
+    found = pytensor.function([x], answers(query, x))(table)
+    assert found.dtype == np.int64
+    assert _ints(found) == [sum(w * v for w, v in zip(_ints(row), _ints(table), strict=True)) for row in matrix]
+    assert _ints(found) == _ints(query.apply(table))
+
+
+def test_a_release_of_large_counts_has_its_sums_exactly():
+    labels = {"row": ["a", "b"], "column": ["u", "v"]}
+    both = Margins(labels, ["row"], ["column"])
+    table = np.array([[2**51 + 1, 2**50 + 3], [2**51 + 7, 5]])
+    release = LatticeLaplace(both, epsilon=1.0).release(table, rng=1)
+    noisy = release.measurements[0].values
+    assert [_ints(own.values) for own in release.exact] == [_ints(table.sum(axis=1)), _ints(table.sum(axis=0))]
+    assert _ints(noisy.sum(axis=1)) == _ints(table.sum(axis=1))
+    assert _ints(noisy.sum(axis=0)) == _ints(table.sum(axis=0))
+    assert release.fiber.contains(table)
+
+
+@pytest.mark.parametrize("bits", [20, 30, 32, 33, 34, 40, 52])
+def test_real_noise_is_added_exactly_or_the_answers_are_refused(bits):
+    """A grid of 2**-21 leaves 2**32 for counts; beyond, float64 rounds the sum by what depends on the count."""
+    total = Totals({"cell": ["a", "b", "c"]})
+    mechanism = ProjectedGaussian(total, mu=1.0)
+    table = np.array([2**bits - 1, 2 ** (bits - 1) + 1, 3])
+    if 2**bits > LARGEST * mechanism.grid:
+        with pytest.raises(ValueError, match=r"2\*\*53 steps of the grid of the noise"):
+            mechanism.release(table, rng=1)
+        return
+    values = mechanism.release(table, rng=1).measurements[0].values
+    steps = [value / mechanism.grid for value in values.tolist()]
+    assert all(step == int(step) for step in steps)
+    assert sum(int(step) for step in steps) == sum(_ints(table)) * int(1 / mechanism.grid)
+
+
+def test_counts_that_add_up_to_2_to_the_53_are_refused():
+    cells = 4096
+    total = Totals({"cell": list(range(cells))})
+    for mechanism in (LatticeLaplace(total, epsilon=1.0), ProjectedGaussian(total, mu=1e-9)):
+        with pytest.raises(ValueError, match=r"add up to less than 2\*\*53"):
+            mechanism.release(np.full(cells, 2**52), rng=1)
+    with pytest.raises(ValueError, match=r"smaller than 2\*\*53 in absolute value, but double is not"):
+        LatticeLaplace(LinearQuery({"cell": ["a", "b"]}, [[2**21, 2**21]], ["double"]), 1.0).release(
+            [2**32, 2**32], rng=1
+        )
+
+
+def test_published_totals_that_add_up_to_more_than_64_bits_hold_contradict_no_zero():
+    labels = {"cell": list(range(4096)), "half": ("cell", [i % 4095 for i in range(4096)])}
+    halves = Exact(Totals(labels, by="half"), np.full(4095, 2**52))
+    with pytest.raises(ValueError, match=r"add up to 2\*\*53 or more"):
+        Release.from_published(labels, exact=[halves, Exact(Totals(labels), 0)])
