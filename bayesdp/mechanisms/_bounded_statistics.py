@@ -182,7 +182,8 @@ class StatisticMechanism(ABC):
             Confidential values within the bounds. One that is beyond a bound by no more than `ROUNDING` of the larger bound,
             as a mean of numbers that are all at the bound may be, counts as at the bound.
         rng : int, numpy.random.Generator or None
-            Without one, entropy of the operating system: do that to publish. With one the release is marked as simulated,
+            Without one, NumPy's PCG64 generator, seeded from the operating system's entropy, which is no cryptographic one (the
+            guarantee says so): do that to publish. With one the release is marked as simulated,
             because whoever knows the seed can subtract the noise.
 
         Returns

@@ -247,7 +247,8 @@ class FrameworkMechanism(ABC):
         table : xarray.DataArray, pandas object or array_like
             Confidential counts. Labelled values are matched by label.
         rng : int, numpy.random.Generator or None
-            Without one, entropy of the operating system: do that to publish. With one the values are marked as simulated.
+            Without one, NumPy's PCG64 generator, seeded from the operating system's entropy, which is no cryptographic one: do that
+            to publish. With one the values are marked as simulated.
 
         Returns
         -------

@@ -168,7 +168,7 @@ class ProportionMechanism(ABC):
         counts : array_like of int, shape (categories,)
             They add up to n.
         rng : int, numpy.random.Generator or None
-            Without one, entropy of the operating system: do that to publish. With one the release is marked as simulated.
+            Without one, a generator as in `TruncatedLaplace.release`: do that to publish. With one the release is marked as simulated.
 
         Returns
         -------

@@ -31,7 +31,11 @@ GENERATOR_CAVEAT = (
     "The random numbers come from a generator that the operating system seeds, but that is not a cryptographic one: no "
     "sampler with integer arithmetic only is known for this law."
 )
-"""A caveat of noise that is drawn without ``rng`` by a generator which is not a cryptographic one."""
+"""A caveat of noise that is drawn without ``rng`` by a generator which is not a cryptographic one (NumPy's PCG64).
+
+A cryptographic one for real noise was weighed and not taken: bits of the operating system, handed to NumPy one by one, cost 20 to
+140 times as much as PCG64, and float64 noise of real laws is not protected against attacks on its rounding in any case
+(`FLOATING_POINT_CAVEAT`). Integer laws with an exact sampler have both protections. The text is in files: it must not change."""
 _DETERMINED = (
     "Cells that the published invariants and nonnegativity determine are not protected. Which cells these "
     "are depends on the table; a release lists them."
@@ -144,8 +148,8 @@ class Mechanism(ABC):
         Parameters
         ----------
         rng : int, numpy.random.Generator or None
-            Without one, entropy of the operating system, and integer arithmetic only where the law allows it: slower, and
-            as a release is drawn.
+            Without one, integer arithmetic and the operating system's entropy only, where the law allows it: slower, and as a
+            release is drawn. Other laws take NumPy's PCG64 generator, seeded from that entropy; it is no cryptographic one.
         size : int
             Number of independent draws.
         method : {"auto", "exact", "mcmc"}
@@ -196,8 +200,9 @@ class Mechanism(ABC):
         table : xarray.DataArray, pandas object or array_like
             Confidential counts. Labelled values are matched by label.
         rng : int, numpy.random.Generator or None
-            Without one the noise comes from the entropy of the operating system, with integer arithmetic only where the law
-            allows it (the guarantee says so): do that to publish. With one the release is marked as simulated, because
+            Without one the noise is made of the operating system's entropy with integer arithmetic only, where the law allows
+            it; other laws, those of real noise among them, take NumPy's PCG64 generator, seeded from that entropy, which is no
+            cryptographic one. The guarantee says which it was. Do that to publish. With one the release is marked as simulated, because
             whoever knows the seed can subtract the noise.
         method : {"auto", "exact", "mcmc"}
             How the noise is drawn, see `noise`.

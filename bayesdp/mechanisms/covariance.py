@@ -137,7 +137,7 @@ class CovarianceMatrix:
         covariance : array_like, shape (variables, variables)
             Confidential.
         rng : int, numpy.random.Generator or None
-            Without one, entropy of the operating system: do that to publish.
+            Without one, a generator as in `TruncatedLaplace.release`: do that to publish.
 
         Raises
         ------

@@ -9,6 +9,7 @@ import pytest
 
 from bayesdp.distributions.answers import answers
 from bayesdp.fibers import Fiber
+from bayesdp.fibers.bounds import propagated_bounds
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.mechanisms import LatticeLaplace, ProjectedGaussian
@@ -38,7 +39,7 @@ def test_4096_cells_of_2_to_the_52_are_not_a_table_with_total_zero():
 
 def test_weights_that_wrap_are_not_met():
     labels = {"cell": ["a", "b"]}
-    fiber = Fiber.of([Exact(LinearQuery(labels, [[2**31, 2**31]], ["double"]), 0)])
+    fiber = Fiber.of([Exact(LinearQuery(labels, [[2**31, 2**31]], ["double"]), [0])])
     with pytest.raises(ValueError, match="the terms of double add up"):
         fiber.contains(np.array([2**32, 2**32]))
     stated = LinearQuery(labels, [[1, 0], [2**40, 1]], ["a", "sum"])  # a is fixed, and 2**40 times a is 2**80
@@ -79,20 +80,24 @@ def test_limits_of_a_two_way_table_near_the_limit_are_frechets(seed):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_limits_of_general_sums_hold_for_the_table_that_they_are_of(seed):
-    """Weights and counts of which float64 rounds the sums: no limit may leave the table out, or call a free cell determined."""
+    """Weights and counts of which float64 rounds the sums: no limit may leave the table out."""
     rng = np.random.default_rng(seed)
-    cells = 160  # more than are given to integer programs
+    cells = 40
     labels = {"cell": list(range(cells))}
     table = rng.integers(0, 2 ** int(rng.integers(1, 30)), size=cells)
     matrix = np.zeros((6, cells), dtype=np.int64)
     for row in matrix:
-        row[rng.choice(cells, 12, replace=False)] = rng.integers(1, 2 ** int(rng.integers(1, 20)), size=12)
+        weights = rng.integers(1, 2 ** int(rng.integers(1, 30)), size=6) * rng.choice([-1, 1, 1], size=6)
+        row[rng.choice(cells, 6, replace=False)] = weights
     query = LinearQuery(labels, matrix, [f"r{i}" for i in range(6)])
     given = query.apply(table)
+    if np.any(np.abs(given) >= LARGEST):  # not publishable
+        table = table >> 8
+        given = query.apply(table)
     assert _ints(given) == [sum(w * x for w, x in zip(_ints(row), _ints(table), strict=True)) for row in matrix]
-    lower, upper = Fiber.of([Exact(query, given)]).bounds()
-    assert all(low <= x for low, x in zip(_ints(lower), _ints(table), strict=True))
-    assert all(x <= high for high, x in zip(_ints(upper), _ints(table), strict=True) if high >= 0)
+    lower, upper = propagated_bounds(Fiber.of([Exact(query, given)]).system)
+    assert np.all(lower <= table)
+    assert np.all(table <= upper)
 
 
 @pytest.mark.parametrize("seed", range(5))
