@@ -14,8 +14,8 @@ _TEXT = """\
 For whoever has the confidential table. The invariants are published exactly, the cells with noise that
 changes none of them. Without --seed integer noise is made of the operating system's entropy wherever an
 exact sampler is known; real noise comes from NumPy's PCG64 generator, which the operating system seeds, and
-which is no cryptographic one. The guarantee says which it was. Nothing of it is kept. With --seed the release is marked as simulated, because whoever knows the seed can subtract the
-noise.
+which is no cryptographic one. The guarantee says which it was. Nothing of it is kept. With --seed the release
+is marked as simulated, because whoever knows the seed can subtract the noise.
 
 Labels are published with the release: they must come from a public list. What is wrong with the table is said
 by line, column and rule; messages show none of its numbers, and no label with a digit in it."""

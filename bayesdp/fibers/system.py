@@ -132,7 +132,7 @@ class System:
 
 def _sums(matrix: sp.csr_array, table: Ints, names: list[str]) -> Ints:
     most = largest_size(matrix.data) * int(np.diff(matrix.indptr).max(initial=0))
-    return exact_product(matrix, table[None], most, names.__getitem__)[0]
+    return np.asarray(exact_product(matrix, table[None], most, names.__getitem__)[0])
 
 
 def _single(

@@ -202,8 +202,8 @@ class Mechanism(ABC):
         rng : int, numpy.random.Generator or None
             Without one the noise is made of the operating system's entropy with integer arithmetic only, where the law allows
             it; other laws, those of real noise among them, take NumPy's PCG64 generator, seeded from that entropy, which is no
-            cryptographic one. The guarantee says which it was. Do that to publish. With one the release is marked as simulated, because
-            whoever knows the seed can subtract the noise.
+            cryptographic one. The guarantee says which it was. Do that to publish. With one the release is marked as simulated,
+            because whoever knows the seed can subtract the noise.
         method : {"auto", "exact", "mcmc"}
             How the noise is drawn, see `noise`.
 
