@@ -9,10 +9,10 @@ __all__ = ["ATTRIBUTES", "GROUPS", "MAX_CELLS", "VARIABLES", "Budget", "cell_lim
 MAX_CELLS = 50_000_000
 """Largest number of values that one variable may declare, unless the reader raises it: 400 MB of float64."""
 
-VARIABLES = 2_000
+VARIABLES = 1_000
 """Most variables in a file."""
 
-GROUPS = 200
+GROUPS = 100
 """Most groups in a file: a saved posterior has some ten."""
 
 ATTRIBUTES = 5_000

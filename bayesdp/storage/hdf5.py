@@ -118,7 +118,9 @@ def check_hdf5(
         except OSError as error:
             raise ValueError(f"the file is truncated or damaged ({error})") from None
         with file, RawBytes(target) as raw_bytes:
-            _Checker(raw_bytes, limit, budget, groups).group(file, "/")
+            checker = _Checker(raw_bytes, limit, budget, groups)
+            checker.group(file, "/")
+            checker.contents()
 
 
 class _Checker:
@@ -131,6 +133,7 @@ class _Checker:
         self.budget = budget
         self.groups = groups
         self.seen: set[Any] = set()
+        self.declared: list[tuple[h5py.Dataset, str, str]] = []
         self.count = {"groups": 0, "variables": 0, "attributes": 0}
 
     def group(self, group: h5py.Group, where: str) -> None:
@@ -192,11 +195,19 @@ class _Checker:
         self.budget.take(
             whole * max(width, 8) if kind == "number" else whole * width * _PER_BYTE + cells * _PER_TEXT, where
         )
-        references = check_chunks(dataset, self.raw, where, keep=kind == "text")
-        if kind == "text":
-            if dataset.chunks is None:
-                references = self._plain(dataset, cells * REFERENCE.itemsize)
-            self.budget.take(_PER_BYTE * int(self.heaps.lengths(references).sum()), where)
+        self.declared.append((dataset, where, kind))
+
+    def contents(self) -> None:
+        """Look at what is in the variables, once all that they declare is known to fit."""
+        texts = []
+        for dataset, where, kind in self.declared:
+            references = check_chunks(dataset, self.raw, where, keep=kind == "text")
+            if kind == "text":
+                if dataset.chunks is None:
+                    references = self._plain(dataset, dataset.size * REFERENCE.itemsize)
+                self.budget.take(_PER_BYTE * int(self.heaps.lengths(references).sum()), where)
+                texts.append(dataset)
+        for dataset in texts:
             _check_characters(dataset)
 
     def _in_chunks(self, dataset: h5py.Dataset, where: str) -> int:

@@ -50,7 +50,7 @@ SCHEMA = 1
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """For each older version, what turns its description into that of the next version."""
 
-_PARTS = 1_000
+_PARTS = 500
 """Most measurements, exact parts, and parts of queries that are read."""
 
 _PASSES = 100
