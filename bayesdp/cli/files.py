@@ -67,15 +67,21 @@ def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
 
     from bayesdp.composition import posterior_release
     from bayesdp.storage import check_hdf5
+    from bayesdp.storage.budget import cell_limit
     from bayesdp.storage.hdf5 import damaged
+    from bayesdp.storage.schema import check_dataset
 
-    check_hdf5(path, groups=True, max_cells=_MOST_DRAWS)
+    check_hdf5(path, groups=True, max_cells=_MOST_DRAWS, release=False)
     with damaged(path):
+        with xr.open_datatree(path, engine="h5netcdf", create_default_indexes=False) as tree:
+            for group in ("posterior", "release"):
+                if group not in tree.children:
+                    raise ValueError(f"it is no posterior of bayesdp: the group {group!r} is missing")
+            for group, own in tree.children.items():
+                if group.startswith("release"):
+                    check_dataset(own.to_dataset(), cell_limit(Path(path).stat().st_size))
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             loaded = tree.load()
-        for group in ("posterior", "release"):
-            if group not in loaded.children:
-                raise ValueError(f"it is no posterior of bayesdp: the group {group!r} is missing")
         return loaded, posterior_release(loaded)
 
 

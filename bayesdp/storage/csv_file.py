@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +120,7 @@ def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = (), *, confid
     file = CsvFile(target, rows[0][1], tuple(rows[1:]), confidential)
     if len(file.header) == 1 and re.search(r"[;\t|]", file.header[0]):
         raise ValueError(f"{target}: columns must be separated by commas, the first line is {file.listed(file.header)}")
-    repeated = [name for i, name in enumerate(file.header) if name in file.header[:i]]
+    repeated = [name for name, times in Counter(file.header).items() if times > 1]
     if repeated:
         raise ValueError(f"{target}: the header names a column twice: {file.listed(repeated)}")
     left_out = {file.column(name) for name in ignore}

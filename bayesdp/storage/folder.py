@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesdp._validate import shown
+from bayesdp.frames import Frame
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import Query
 from bayesdp.storage import strict_json
 from bayesdp.storage.atomic import replacing_folder
+from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.csv_file import numbers, read_csv, write_csv
 from bayesdp.storage.hdf5 import damaged
 from bayesdp.storage.schema import Numbers, build, describe, upgraded
@@ -26,6 +28,9 @@ __all__ = ["MARKER", "read_folder", "write_folder"]
 
 MARKER = "release.json"
 """The file that makes a folder a stored release."""
+
+_NAMED = 10_000
+"""If more cells than this are missing from a file, they are not named."""
 
 
 def _header(query: Query) -> tuple[str, ...]:
@@ -74,13 +79,19 @@ class _FolderNumbers(Numbers):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.read = {MARKER}
+
+    def check(self, frame: Frame, parts: Mapping[str, Query]) -> None:
+        del frame
+        unknown = sorted({entry.name for entry in self.folder.iterdir()} - {MARKER} - {f"{name}.csv" for name in parts})
+        if unknown:
+            raise ValueError(f"the folder holds files that are not part of the release: {shown(unknown)}")
 
     def values(self, variable: str, query: Query) -> tuple[Any, Any]:
         file = read_csv(self.folder / f"{variable}.csv")
-        self.read.add(file.path.name)
         if file.header != _header(query):
             raise ValueError(f"{file.path.name}: the columns must be {_header(query)}, got {file.header}")
+        if query.rows > len(file.rows) + _NAMED:  # before they are all written down to see which ones
+            raise ValueError(f"{file.path.name}: {query.rows - len(file.rows)} of {query.rows} cells are missing")
         position = {labels: i for i, labels in enumerate(_cells(query))}
         found: dict[int, tuple[int, str, str]] = {}
         for line, fields in file.rows:
@@ -103,15 +114,11 @@ def read_folder(folder: str | os.PathLike[str], *, max_cells: int | None = None)
     target = Path(folder)
     if not (target / MARKER).is_file():
         raise FileNotFoundError(f"there is no release in {str(target)!r}: the file {MARKER} is missing")
+    size = sum(entry.stat().st_size for entry in target.iterdir() if entry.is_file())
     with damaged(target):
         description = strict_json.loads((target / MARKER).read_text(encoding="utf-8"), MARKER)
         strict_json.expect(description, dict, MARKER)
         if "bayesdp_schema" not in description:
             raise ValueError(f"{MARKER} holds no release: 'bayesdp_schema' is missing")
         version = description.pop("bayesdp_schema")
-        known = _FolderNumbers(target)
-        release = build(upgraded(version, description), known, max_cells)
-        unknown = sorted(entry.name for entry in target.iterdir() if entry.name not in known.read)
-        if unknown:
-            raise ValueError(f"the folder holds files that are not part of the release: {shown(unknown)}")
-        return release
+        return build(upgraded(version, description), _FolderNumbers(target), cell_limit(size, max_cells))

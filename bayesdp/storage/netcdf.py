@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
 from bayesdp.storage.atomic import replacing
+from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.hdf5 import check_hdf5, damaged
 from bayesdp.storage.schema import from_dataset, to_dataset
 
@@ -26,21 +28,24 @@ def write_netcdf(release: Release, path: str | os.PathLike[str], *, overwrite: b
         dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
 
 
-def load_dataset(path: str | os.PathLike[str], *, max_cells: int | None = None) -> xr.Dataset:
-    """Check a netCDF-4 file and load it; numbers are taken as they are (no scales, no dates).
+def load_dataset(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Check a netCDF-4 file that holds no release and load it; numbers are taken as they are (no scales, no dates).
 
     Raises
     ------
     FileNotFoundError, ValueError
         See `bayesdp.storage.check_hdf5`.
     """
-    check_hdf5(path, max_cells=max_cells)
+    check_hdf5(path, release=False)
     with damaged(path):
         return xr.load_dataset(path, engine="h5netcdf", mask_and_scale=False, decode_times=False)
 
 
 def read_netcdf(path: str | os.PathLike[str], *, max_cells: int | None = None) -> Release:
     """Read a release from a netCDF-4 file; see `bayesdp.Release.from_netcdf`."""
-    dataset = load_dataset(path, max_cells=max_cells)
-    with damaged(path):
-        return from_dataset(dataset, max_cells)
+    check_hdf5(path, max_cells=max_cells)
+    limit = cell_limit(Path(path).stat().st_size, max_cells)
+    # Without indexes nothing is read here: `from_dataset` refuses by name and size before it reads a number.
+    options: dict[str, Any] = {"mask_and_scale": False, "decode_times": False, "create_default_indexes": False}
+    with damaged(path), xr.open_dataset(path, engine="h5netcdf", **options) as dataset:
+        return from_dataset(dataset, limit)

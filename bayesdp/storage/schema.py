@@ -21,6 +21,7 @@ other tools; the frame in the attributes is what counts, and reading compares th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -36,18 +37,24 @@ from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy import Guarantee
 from bayesdp.queries import Query
 from bayesdp.storage import strict_json
-from bayesdp.storage.hdf5 import MAX_CELLS
+from bayesdp.storage.budget import MAX_CELLS
 
 if TYPE_CHECKING:
     from bayesdp.release import Release
 
-__all__ = ["SCHEMA", "build", "describe", "from_dataset", "to_dataset", "upgraded"]
+__all__ = ["SCHEMA", "build", "check_dataset", "describe", "from_dataset", "to_dataset", "upgraded"]
 
 SCHEMA = 1
 """Version of the schema that this version of bayesdp writes."""
 
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """For each older version, what turns its description into that of the next version."""
+
+_PARTS = 500
+"""Most measurements, exact parts, and parts of queries that are read."""
+
+_PASSES = 100
+"""Parts of queries times cells, and answers, of the largest table that a file may have."""
 
 _KEYS = {"frame", "measurements", "exact", "mechanism", "guarantee", "simulated", "writer"}
 _MEASURED_KEYS = {"variable", "name", "query", "law", "invariants"}
@@ -105,31 +112,81 @@ def upgraded(version: Any, description: dict[str, Any]) -> dict[str, Any]:
 class Numbers:
     """Where a reader finds the numbers of a part: one of these for each kind of file."""
 
+    def check(self, frame: Frame, parts: Mapping[str, Query]) -> None:
+        """Refuse what no release with these parts holds, from names and sizes, before any number is read."""
+        raise NotImplementedError
+
     def values(self, variable: str, query: Query) -> tuple[Any, Any]:
         """The values of a part and its mask of unmeasured cells (or None), in the order of the query."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a description says that there is: the frame, the entries, and the query of each part by its variable."""
+
+    frame: Frame
+    measurements: list[dict[str, Any]]
+    exact: list[dict[str, Any]]
+    queries: dict[str, Query]
+    invariants: dict[str, Query]
+
+
+def planned(description: Mapping[str, Any], max_cells: int | None = None) -> _Plan:
+    """Take a description apart, and check the sizes that follow from it, before any number is read."""
+    known = strict_json.expect(description, dict, "the description of a release", _KEYS)
+    frame = Frame.from_description(_frame_description(known["frame"]))
+    limit = MAX_CELLS if max_cells is None else max_cells
+    _check_size(frame, limit)
+    entries: dict[str, list[dict[str, Any]]] = {}
+    for key, kind, keys in (("measurements", "measured", _MEASURED_KEYS), ("exact", "exact", _EXACT_KEYS)):
+        own = strict_json.expect(known[key], list, key)
+        if len(own) > _PARTS:
+            raise ValueError(f"{key} has {len(own)} entries, more than the {_PARTS} that are read")
+        entries[key] = [_entry(entry, keys, f"{kind}_{i}") for i, entry in enumerate(own)]
+    both = [*entries["measurements"], *entries["exact"]]
+    queries = {own["variable"]: _query(own["query"], frame) for own in both}
+    invariants = {
+        own["variable"]: _query(own["invariants"], frame)
+        for own in entries["measurements"]
+        if own["invariants"] is not None
+    }
+    for name, query in [*queries.items(), *invariants.items()]:
+        if query.rows > limit:
+            raise ValueError(
+                f"a query of {name} has {query.rows} answers, more than the limit of {limit}; if that is right, raise the "
+                "limit with max_cells"
+            )
+    # Each part of a query is a pass through the table, whether it has numbers in the file or not.
+    parts = [part for query in [*queries.values(), *invariants.values()] for part in query.parts]
+    if len(parts) > _PARTS or sum(part.rows for part in parts) + len(parts) * frame.size > _PASSES * limit:
+        raise ValueError(
+            f"its queries have {len(parts)} parts with {sum(part.rows for part in parts)} answers, too many for a file of this "
+            "size; if that is right, raise the limit with max_cells"
+        )
+    return _Plan(frame, entries["measurements"], entries["exact"], queries, invariants)
 
 
 def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | None = None) -> Release:
     """Make a release from its description and its numbers, with all the checks of a new release."""
     from bayesdp.release import Release
 
-    known = strict_json.expect(description, dict, "the description of a release", _KEYS)
-    frame = Frame.from_description(_frame_description(known["frame"]))
-    _check_size(frame, MAX_CELLS if max_cells is None else max_cells)
+    plan = planned(description, max_cells)
+    numbers.check(plan.frame, plan.queries)
+    frame = plan.frame
     measurements = []
-    for i, entry in enumerate(strict_json.expect(known["measurements"], list, "measurements")):
-        own = _entry(entry, _MEASURED_KEYS, f"measured_{i}")
-        query = _query(own["query"], frame)
+    for own in plan.measurements:
+        query = plan.queries[own["variable"]]
         values, unmeasured = numbers.values(own["variable"], query)
-        invariants = None if own["invariants"] is None else Invariants(_query(own["invariants"], frame), frame)
+        stated = plan.invariants.get(own["variable"])
+        invariants = None if stated is None else Invariants(stated, frame)
         law = NoiseLaw.from_description(own["law"])
         measurements.append(Measured(query, values, law, invariants, own["name"], unmeasured=unmeasured))
     exact = []
-    for i, entry in enumerate(strict_json.expect(known["exact"], list, "exact")):
-        own = _entry(entry, _EXACT_KEYS, f"exact_{i}")
-        query = _query(own["query"], frame)
+    for own in plan.exact:
+        query = plan.queries[own["variable"]]
         exact.append(Exact(query, numbers.values(own["variable"], query)[0], own["sign"]))
+    known = description
     guarantee = None if known["guarantee"] is None else Guarantee.from_dict(known["guarantee"])
     if known["mechanism"] is not None:
         strict_json.expect(known["mechanism"], dict, "mechanism")
@@ -192,14 +249,18 @@ def _coordinate(labels: Sequence[Label]) -> Any:
     return np.array([str(label) for label in labels], dtype=object)
 
 
+def _dims(variable: str, query: Query) -> tuple[str, ...]:
+    """Dimensions of a part's variable; see `_layout`."""
+    return tuple(dim if dim in query.frame.dims else f"{variable}_{dim}" for dim in query.dims)
+
+
 def _layout(variable: str, query: Query) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Dimensions of a part's variable and their coordinates.
 
     A dimension of the table keeps its name. Others (a group label, or the rows of a stacked query) get the
     name of the variable in front, because two parts may use one name for different things.
     """
-    frame = query.frame
-    dims = tuple(dim if dim in frame.dims else f"{variable}_{dim}" for dim in query.dims)
+    dims = _dims(variable, query)
     return dims, {dim: _coordinate(own) for dim, own in zip(dims, query.coords.values(), strict=True)}
 
 
@@ -241,11 +302,11 @@ class _DatasetNumbers(Numbers):
         self.dataset = dataset
 
     def values(self, variable: str, query: Query) -> tuple[Any, Any]:
-        values = self._array(variable, query)
+        values = self.dataset[variable].values
         hidden = f"{variable}_unmeasured"
         if hidden not in self.dataset.data_vars:
             return values, None
-        mask = self._array(hidden, query)
+        mask = self.dataset[hidden].values
         if mask.dtype.kind not in "iub" or not np.isin(mask, (0, 1)).all():
             raise ValueError(f"{hidden} must hold 0 and 1 only")
         mask = mask.astype(np.bool_)
@@ -253,22 +314,55 @@ class _DatasetNumbers(Numbers):
             raise ValueError(f"{variable} must be 0 where {hidden} is 1")
         return np.where(mask, np.nan, values), mask
 
-    def _array(self, variable: str, query: Query) -> Any:
-        if variable not in self.dataset.data_vars:
-            raise ValueError(f"the variable {variable} is missing")
-        array = self.dataset[variable]
-        dims, _ = _layout(variable.removesuffix("_unmeasured"), query)
-        if array.dims != dims or array.shape != query.shape:
-            raise ValueError(
-                f"{variable} must have dimensions {dims} of sizes {query.shape}, got {array.dims} of {array.shape}"
-            )
-        if array.dtype.kind not in "iufb":
-            raise ValueError(f"{variable} must hold numbers, got dtype {array.dtype}")
-        return array.values
+    def check(self, frame: Frame, parts: Mapping[str, Query]) -> None:
+        variables = self.dataset.variables
+        needed: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {}
+        for name, query in parts.items():
+            if name not in self.dataset.data_vars:
+                raise ValueError(f"the variable {name} is missing")
+            needed[name] = (_dims(name, query), query.shape)
+            if f"{name}_unmeasured" in self.dataset.data_vars:
+                needed[f"{name}_unmeasured"] = needed[name]
+        used = {dim for dims, _ in needed.values() for dim in dims}
+        labels = used | {name for name, dim, _ in frame.groups if dim in used}
+        unknown = sorted(map(str, set(variables) - set(needed) - labels))
+        missing = sorted((set(needed) | labels) - set(map(str, variables)))
+        if unknown or missing:
+            told = [f"{what}: {shown(own)}" for what, own in (("unknown", unknown), ("missing", missing)) if own]
+            raise ValueError(f"it holds other variables than a release has ({'; '.join(told)})")
+        for name, array in variables.items():
+            if set(array.attrs) - {"long_name"}:
+                odd = sorted(set(array.attrs) - {"long_name"})
+                raise ValueError(f"{name} has unknown attributes: {shown(odd)}")
+            if name in labels:
+                continue
+            dims, shape = needed[str(name)]
+            if array.dims != dims or array.shape != shape:
+                raise ValueError(
+                    f"{name} must have dimensions {dims} of sizes {shape}, got {array.dims} of {array.shape}"
+                )
+            if array.dtype.kind not in "iufb":
+                raise ValueError(f"{name} must hold numbers, got dtype {array.dtype}")
 
 
 def from_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> Release:
-    """A release from its Dataset; see `bayesdp.Release.from_dataset`."""
+    """A release from its Dataset; see `bayesdp.Release.from_dataset`.
+
+    The Dataset may be lazy: its numbers are read when its names and sizes are known to be those of a release.
+    """
+    release = build(_description(dataset), _DatasetNumbers(dataset), max_cells)
+    _check_nothing_else(dataset, release)
+    return release
+
+
+def check_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> None:
+    """Check that a Dataset, which may be lazy, has the names and sizes of a release, without reading its numbers."""
+    plan = planned(_description(dataset), max_cells)
+    _DatasetNumbers(dataset).check(plan.frame, plan.queries)
+
+
+def _description(dataset: xr.Dataset) -> dict[str, Any]:
+    """The description of a release from the attributes of its Dataset."""
     attrs = {key: value.item() if isinstance(value, np.generic) else value for key, value in dataset.attrs.items()}
     if "bayesdp_schema" not in attrs:
         raise ValueError("it holds no release: the attribute 'bayesdp_schema' is missing")
@@ -283,9 +377,7 @@ def from_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> Release:
             description[key] = value
         else:
             description[key] = strict_json.loads(value, f"the attribute {key!r}")
-    release = build(upgraded(version, description), _DatasetNumbers(dataset), max_cells)
-    _check_nothing_else(dataset, release)
-    return release
+    return upgraded(version, description)
 
 
 def _check_nothing_else(dataset: xr.Dataset, release: Release) -> None:
@@ -298,7 +390,5 @@ def _check_nothing_else(dataset: xr.Dataset, release: Release) -> None:
         raise ValueError(f"it holds other variables than a release has ({'; '.join(told)})")
     for name, array in expected.variables.items():
         found = dataset.variables[name]
-        if set(found.attrs) - {"long_name"}:
-            raise ValueError(f"{name} has unknown attributes: {shown(sorted(set(found.attrs) - {'long_name'}))}")
         if name in expected.coords and (found.dims != array.dims or found.values.tolist() != array.values.tolist()):
             raise ValueError(f"the labels in the coordinate {name!r} differ from those of the frame")

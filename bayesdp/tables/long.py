@@ -16,6 +16,9 @@ __all__ = ["VALUE_NAMES", "long_table", "value_column"]
 VALUE_NAMES = ("count", "counts", "n", "noisy", "total", "value", "values")
 """A column of one of these names holds the values, unless told otherwise."""
 
+_DIMENSIONS = 64
+"""NumPy's arrays have no more."""
+
 
 def value_column(file: CsvFile, value: str | None) -> str:
     """The name of the column of values.
@@ -46,6 +49,11 @@ def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, gro
             raise ValueError(
                 f"{file.path}: group {group!r} belongs to {dim!r}, which is no dimension; {file.listed(labels)} are"
             )
+    if len(labels) > _DIMENSIONS:
+        raise ValueError(
+            f"{file.path}: there are {len(labels)} columns of labels ({shown(labels, 3)}), and a table has {_DIMENSIONS} dimensions "
+            "at most; a column that holds no labels is left out: ignore=['state'] (--ignore state)"
+        )
     if dims is not None and set(dims) != set(labels):
         wide = len(dims) == 2 and dims[0] == file.header[0]
         raise ValueError(

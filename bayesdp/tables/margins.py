@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -147,23 +147,28 @@ def _margins(
             f"({' '.join(f'--ignore {name}' for name in unknown)})"
         )
     margins: dict[tuple[str, ...], list[Row]] = {}
+    follows = {
+        name: (dim, {str(label): str(group) for label, group in zip(frame.labels_of(dim), labels, strict=True)})
+        for name, dim, labels in frame.groups
+    }
     for line, fields in file.rows:
         row = dict(zip(file.header, fields, strict=True))
-        keep = _without_groups(file, frame, line, {name: row[name] for name in names if row[name] not in _SUMMED})
+        keep = _without_groups(file, follows, line, {name: row[name] for name in names if row[name] not in _SUMMED})
         margins.setdefault(keep, []).append((line, tuple(row[name] for name in keep), row[values]))
     if not margins:
         raise ValueError(f"{file.path}: there is no line below the header")
     return file, values, [_margin(file, frame, keep, rows) for keep, rows in margins.items()]
 
 
-def _without_groups(file: CsvFile, frame: Frame, line: int, row: dict[str, str]) -> tuple[str, ...]:
+def _without_groups(
+    file: CsvFile, follows: Mapping[str, tuple[str, Mapping[str, str]]], line: int, row: dict[str, str]
+) -> tuple[str, ...]:
     """What a line keeps: a group label beside the label that it follows from says nothing, but must be right."""
     kept = list(row)
-    for name, dim, labels in frame.groups:
+    for name, (dim, own) in follows.items():
         if name not in row or dim not in row:
             continue
         kept.remove(name)
-        own = {str(label): str(group) for label, group in zip(frame.labels_of(dim), labels, strict=True)}
         if own.get(row[dim], row[name]) != row[name]:
             raise ValueError(
                 f"{file.at(line, name)}: {dim}={row[dim]} has {name}={own[row[dim]]} in the table, but {row[name]!r} here"

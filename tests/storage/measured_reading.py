@@ -1,0 +1,61 @@
+"""Read files one after the other, each in a process of its own, and say what each took: run as a script by the tests.
+
+``python -m tests.storage.measured_reading kind=path ...`` prints a line of JSON for each: seconds of processor time and MB of
+memory above those of the process that imported everything, and what came of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+from pathlib import Path
+
+import h5netcdf  # noqa: F401  # what reading imports is not the file's fault
+
+from bayesdp.cli.files import read_posterior, read_release
+from bayesdp.mechanisms import StatisticRelease  # noqa: F401
+from bayesdp.release import Release  # noqa: F401
+from bayesdp.storage import strict_json  # noqa: F401
+from bayesdp.tables import read_table
+
+READERS = {"release": read_release, "posterior": read_posterior, "table": read_table}
+
+
+def _measured(kind: str, path: str) -> dict[str, object]:
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    try:
+        READERS[kind](path)
+        told = "read"
+    except (ValueError, MemoryError) as error:
+        told = f"{type(error).__name__}: {error}"
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "path": Path(path).name,
+        "seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "megabytes": (after.ru_maxrss - before.ru_maxrss) / 1024,
+        "told": told,
+    }
+
+
+def main(first: str, *asked: str) -> None:
+    """Read the first file once, so that all is imported, and then each in a child."""
+    read_release(first)
+    for one in asked:
+        kind, path = one.split("=", 1)
+        child = os.fork()
+        if child == 0:
+            resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+            resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
+            print(json.dumps(_measured(kind, path)), flush=True)
+            os._exit(0)
+        if os.waitpid(child, 0)[1] != 0:
+            print(
+                json.dumps({"path": Path(path).name, "seconds": 20.0, "megabytes": 8192.0, "told": "killed"}),
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

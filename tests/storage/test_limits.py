@@ -1,0 +1,344 @@
+"""Small files take little: no file below 1 MB takes more than 2 s of a processor or 300 MB, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesdp.measurements import Exact, Measured
+from bayesdp.noise import DiscreteGaussian
+from bayesdp.queries import Identity, Totals
+from bayesdp.release import Release
+from bayesdp.storage import write_draws
+from bayesdp.storage.budget import Budget, cell_limit
+from bayesdp.storage.heaps import Heaps
+from bayesdp.storage.object_headers import stored_attributes
+from bayesdp.storage.raw_bytes import RawBytes
+from tests.storage.examples import lattice
+
+SECONDS, MEGABYTES = 4.0, 300.0
+"""Twice the promised time: the machines of continuous integration are slow, and busy."""
+
+
+def _release(path: Path, change: Callable[[h5py.File], object]) -> Path:
+    lattice().to_netcdf(path)
+    with h5py.File(path, "r+") as file:
+        change(file)
+    return path
+
+
+def _heaps_in_heaps(path: Path) -> None:
+    """Three thousand labels, each in a heap of its own, each heap within the one before, to the end of the file."""
+    count = 3000
+    _release(path, lambda file: file.create_dataset("extra", (count,), dtype=h5py.string_dtype()).write_direct(
+        np.array(["x"] * count, dtype=object)
+    ))  # fmt: skip
+    with h5py.File(path, "r") as file:
+        at = file["extra"].id.get_offset()
+    raw = bytearray(path.read_bytes())
+    for i in range(count):
+        struct.pack_into("<IQI", raw, at + 16 * i, 1, len(raw) + 48 * i + 16, 7)
+    tail = bytearray()
+    for i in range(count):
+        rest = 48 * (count - i) - 16
+        tail += (
+            struct.pack("<HHIQ", 7, 1, 0, 32)
+            + b"GCOL\x01\0\0\0"
+            + struct.pack("<QHHIQ", rest, 7, 1, 0, 1)[:24]
+            + bytes(8)
+        )
+    path.write_bytes(raw + tail[: 48 * count])
+
+
+def _unread_heaps(path: Path) -> None:
+    """The same bytes behind a release that does not refer to them."""
+    lattice().to_netcdf(path)
+    count, tail = 10_000, bytearray()
+    for i in range(count):
+        tail += struct.pack("<HHIQ", 1, 1, 0, 16) + b"GCOL\x01\0\0\0" + struct.pack("<Q", 32 * (count - i) - 16)
+    path.write_bytes(path.read_bytes() + tail)
+
+
+def _long_label(path: Path) -> None:
+    _release(path, lambda file: None)
+    with h5py.File(path, "r") as file:
+        at = file["county"].id.get_offset()
+    raw = bytearray(path.read_bytes())
+    struct.pack_into("<I", raw, at, 3_500_000_000)
+    path.write_bytes(raw)
+
+
+def _one_text_in_a_thousand_attributes(path: Path) -> None:
+    """Headers of the first version have no checksums."""
+    with h5py.File(path, "w") as file:
+        file.attrs["aa"] = "x" * 800_000
+        for i in range(1000):
+            file.attrs[f"zz{i:04d}"] = "abc"
+    raw = bytearray(path.read_bytes())
+    long = raw.index(struct.pack("<I", 800_000))
+    for i in range(1000):
+        own = raw.index(struct.pack("<I", 3), raw.index(f"zz{i:04d}".encode()) + 20)
+        raw[own : own + 16] = raw[long : long + 16]
+    path.write_bytes(raw)
+    with h5py.File(path, "r") as file:
+        assert len(file.attrs["zz0999"]) == 800_000
+
+
+def _zeros(count: int) -> Callable[[h5py.File], object]:
+    def change(file: h5py.File) -> None:
+        for i in range(6):
+            data = file.create_dataset(f"extra{i}", data=np.zeros(count, "i8"), chunks=(count // 7,), compression=9)
+            data.make_scale(f"extra{i}")
+
+    return change
+
+
+def _fixed_text(file: h5py.File) -> None:
+    data = file.create_dataset("extra", (100,), dtype="S1000000", chunks=(10,), compression=9)
+    data[...] = np.zeros(100, "S1000000")
+    data.make_scale("extra")
+
+
+def _bomb(file: h5py.File) -> None:
+    """A chunk of 48 bytes that unpacks to 900 MB."""
+    del file["measured_0"]
+    data = file.create_dataset("measured_0", (3, 2), dtype="i8", chunks=(3, 2), compression=9)
+    packer = zlib.compressobj(9)
+    data.id.write_direct_chunk((0, 0), b"".join(packer.compress(bytes(10_000_000)) for _ in range(90)) + packer.flush())
+
+
+def _many(what: str, count: int) -> Callable[[h5py.File], object]:
+    def change(file: h5py.File) -> None:
+        for i in range(count):
+            if what == "attributes":
+                file["county"].attrs[f"a{i}"] = np.int8(1)
+            elif what == "variables":
+                file.create_dataset(f"v{i}", data=np.int8(1))
+            else:
+                file.create_group(f"g{i}")
+
+    return change
+
+
+def _tiny_chunks(file: h5py.File) -> None:
+    file.create_dataset("extra", (900_000,), dtype="i1", chunks=(1,))[:5000] = 1
+
+
+def _wide_chunks(file: h5py.File) -> None:
+    """Chunks of which nearly everything lies outside of the variable."""
+    file.create_dataset("extra", (900, 1), maxshape=(None, None), dtype="i8", chunks=(1, 900_000), compression=9)[
+        ...
+    ] = 1
+
+
+def _folder(path: Path, dims: int, labels: int, query: list[str], lines: str, **changes: object) -> None:
+    path.mkdir()
+    names = list("abcdefg"[:dims])
+    measured = {"variable": "measured_0", "name": None, "query": {"parts": [{"sum": query}]}, "invariants": None}
+    description = {
+        "bayesdp_schema": 1,
+        "frame": {"dims": names, "labels": [list(range(labels))] * dims, "groups": []},
+        "measurements": [{**measured, "law": {"law": "discrete-gaussian", "sigma": 1.0}, **changes}],
+        "exact": [], "mechanism": None, "guarantee": None, "simulated": False, "writer": "nobody",
+    }  # fmt: skip
+    (path / "release.json").write_text(json.dumps(description))
+    (path / "measured_0.csv").write_text(lines)
+
+
+def _posterior(path: Path) -> None:
+    """As many constant draws as a small file may hold."""
+    county = {"county": ["a", "b"]}
+    release = Release.from_published(county, [Measured(Totals(county), 3, DiscreteGaussian(5.0))])
+    draws = xr.Dataset({"x": (("chain", "draw", "k"), np.zeros((4, 1000, 5500), "i8"))})
+    write_draws(xr.DataTree.from_dict({"posterior": draws, "release": release.to_dataset()}), path)
+
+
+def _largest(path: Path) -> None:
+    """As many cells as a small file may have, twice, and nothing but totals to tell of them."""
+    frame = {"a": list(range(1000)), "b": list(range(1000))}
+    zero = np.zeros((1000, 1000), "i8")
+    release = Release(
+        _frame(frame),
+        (
+            Measured(Identity(frame), zero, DiscreteGaussian(5.0)),
+            Measured(Identity(frame), zero, DiscreteGaussian(9.0)),
+        ),
+        (Exact(Totals(frame, "a"), np.zeros(1000, "i8")), Exact(Totals(frame, "b"), np.zeros(1000, "i8"))),
+    )
+    packed = {"zlib": True, "complevel": 9}
+    data = release.to_dataset()
+    how = {str(name): packed if own.dtype.kind in "if" and own.ndim else {} for name, own in data.variables.items()}
+    data.to_netcdf(path, engine="h5netcdf", encoding={name: {**own, "_FillValue": None} for name, own in how.items()})
+
+
+def _frame(labels):
+    from bayesdp.frames import Frame
+
+    return Frame.of(labels)
+
+
+EVERY = list("abcdefg")
+FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
+    "heaps.nc": ("release", "parts overlap", _heaps_in_heaps),
+    "unread.nc": ("release", "read", _unread_heaps),
+    "length.nc": ("release", "a text is not where the file says, or has another length", _long_label),
+    "aliases.nc": ("release", "zz0.* declare .* bytes, more than", _one_text_in_a_thousand_attributes),
+    "zeros.nc": ("release", "extra.* declare", lambda path: _release(path, _zeros(1_000_000))),
+    "many_zeros.nc": ("release", "extra0 declares 7000000 values", lambda path: _release(path, _zeros(7_000_000))),
+    "unknown.nc": ("release", "unknown: 'extra0'", lambda path: _release(path, _zeros(200_000))),
+    "table_of_zeros.nc": ("table", "extra.* declare .* bytes", lambda path: _release(path, _zeros(7_000_000))),
+    "fixed.nc": ("release", "extra and what comes before it declare", lambda path: _release(path, _fixed_text)),
+    "fixed_table.nc": ("table", "extra and what comes before it declare", lambda path: _release(path, _fixed_text)),
+    "bomb.nc": ("release", "chunk of /measured_0 unpacks to more", lambda path: _release(path, _bomb)),
+    "attributes.nc": ("release", "more than 5000 attributes", lambda path: _release(path, _many("attributes", 6000))),
+    "variables.nc": ("table", "more than 1000 variables", lambda path: _release(path, _many("variables", 1200))),
+    "groups.nc": ("posterior", "more than 100 groups", lambda path: _release(path, _many("groups", 400))),
+    "tiny_chunks.nc": ("release", "declares 900000 chunks", lambda path: _release(path, _tiny_chunks)),
+    "wide_chunks.nc": ("release", "extra and what .* declare", lambda path: _release(path, _wide_chunks)),
+    "posterior.nc": ("posterior", "read", _posterior),
+    "largest.nc": ("release", "read", _largest),
+    "tuples": ("release", "35831808 cells, more than", lambda path: _folder(path, 7, 12, EVERY, "a\n1\n")),
+    "few_rows": ("release", "999999 of 1000000 cells are missing", lambda path: _folder(
+        path, 6, 10, EVERY[:6], "a,b,c,d,e,f,value\n0,0,0,0,0,0,1\n")),
+    "parts": ("release", "parts with .* answers, too many", lambda path: _folder(
+        path, 6, 10, [], "value\n1\n", invariants={"parts": [{"sum": EVERY[:6]}] * 400})),
+    "columns.csv": ("table", "69999 columns of labels", lambda path: path.write_text(
+        ",".join(f"c{i}" for i in range(69_999)) + ",count\n" + "1," * 69_999 + "1\n")),
+    "rows.csv": ("table", "read", lambda path: path.write_text(
+        "a,count\n" + "".join(f"{i},1\n" for i in range(110_000)))),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory) -> dict[str, dict]:
+    """Every file, read in a process of its own."""
+    folder = tmp_path_factory.mktemp("small")
+    lattice().to_netcdf(folder / "first.nc")
+    for name, (_, _, make) in FILES.items():
+        make(folder / name)
+        assert (folder / name).stat().st_size < 10**6, name
+    asked = [f"{kind}={folder / name}" for name, (kind, _, _) in FILES.items()]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.storage.measured_reading", str(folder / "first.nc"), *asked]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {own["path"]: own for own in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux states it")
+@pytest.mark.parametrize("name", FILES)
+def test_a_small_file_takes_little(name, measured):
+    own = measured[name]
+    assert re.search(FILES[name][1], own["told"]), own["told"]
+    assert own["seconds"] < SECONDS, own
+    assert own["megabytes"] < MEGABYTES, own
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("count", [1, 8, 9, 40, 400])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_lengths_of_attributes_are_those_that_the_library_reads(libver, count, ordered, tmp_path, make_rng):
+    """Few and many attributes, in headers of both versions and in heaps of one block and of many."""
+    rng = make_rng(1)
+    texts = {f"name {i}": "ü" * int(rng.integers(0, 90)) for i in range(count)}
+    with h5py.File(tmp_path / "a.nc", "w", libver=libver, track_order=ordered) as file:
+        for name, text in texts.items():
+            file.attrs[name] = text
+            file.attrs[f"{name} fixed"] = np.bytes_(b"GCOL\x01" * 3)
+    with h5py.File(tmp_path / "a.nc", "r") as file, RawBytes(tmp_path / "a.nc") as raw:
+        heaps, address = Heaps(raw), h5py.h5o.get_info(file.id).addr
+        found = dict(stored_attributes(raw, address))
+        assert set(found) == {name.encode() for name in file.attrs}
+        for name, text in texts.items():
+            own = found[name.encode()]
+            assert (
+                heaps.lengths(raw.part(own.start, 16)).tolist()
+                == [len(text.encode())]
+                == [len(file.attrs[name].encode())]
+            )
+
+
+LAYOUTS = {
+    "in one piece": {},
+    "chunks": {"chunks": (7,)},
+    "packed": {"chunks": (7,), "compression": 5},
+    "shuffled": {"chunks": (7,), "compression": 5, "shuffle": True, "fletcher32": True},
+    "only shuffled": {"chunks": (7,), "shuffle": True},
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_texts_are_counted_however_they_are_stored(layout, tmp_path):
+    """A table whose labels are stored in each way is read; with one length changed to another, it is not."""
+    texts = [f"GCOL\x01 {'x' * (i % 5)}{i}" for i in range(30)]
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        file.create_dataset("label", data=np.array(texts, dtype=object), dtype=h5py.string_dtype(), **LAYOUTS[layout])
+        file["label"].make_scale("label")
+        file.create_dataset("count", data=np.arange(30)).dims[0].attach_scale(file["label"])
+    from bayesdp.storage import check_hdf5
+    from bayesdp.tables import read_table
+
+    assert read_table(tmp_path / "a.nc", value="count").label.values.tolist() == texts
+    raw = bytearray((tmp_path / "a.nc").read_bytes())
+    at = raw.index(texts[11].encode()) - 8
+    raw[at : at + 8] = struct.pack("<Q", len(texts[11]) - 1)  # the length that the heap states
+    (tmp_path / "a.nc").write_bytes(raw)
+    with pytest.raises(ValueError, match="has another length"):
+        check_hdf5(tmp_path / "a.nc")
+
+
+def test_a_count_and_a_label_may_spell_the_signature_of_a_heap(tmp_path):
+    """0x014C4F4347 is stored as the bytes ``GCOL`` and 1, which begin a heap."""
+    frame = {"county": ["GCOL\x01 \x08\x07", "GCOL"], "GCOL\x01": ["GCOL\x01aaaaaaaaa", "b"]}
+    counts = np.full((2, 2), 0x014C4F4347)
+    release = Release.from_published(
+        frame,
+        [Measured(Identity(frame), counts + 3, DiscreteGaussian(5.0), name="GCOL\x01")],
+        [Exact(Totals(frame), counts.sum())],
+    )
+    release.to_netcdf(tmp_path / "a.nc")
+    assert (tmp_path / "a.nc").read_bytes().count(b"GCOL\x01") > 4
+    assert Release.from_netcdf(tmp_path / "a.nc") == release
+
+
+def test_the_limits_of_a_release_follow_from_the_size_of_its_file():
+    """docs/FILES.md states these figures."""
+    text = (Path(__file__).parents[2] / "docs" / "FILES.md").read_text(encoding="utf-8")
+    for stated in (
+        "24 MB and 8 times its size",
+        "192 MB and 1,100 times what is above 1 MB",
+        "a million and one for each two bytes",
+    ):
+        assert stated in " ".join(text.split())
+    assert Budget.of_release(1000, None).allowed == 24 * 2**20 + 8000
+    assert Budget.of_draws(2**20 + 3).allowed == 192 * 2**20 + 3300
+    assert cell_limit(10**6) == 1_500_000
+    assert cell_limit(10**9) == cell_limit(10**9, 50_000_000) == 50_000_000
+
+
+def test_the_budget_holds_for_all_variables_together(tmp_path):
+    """Oracle: 9 bytes may not be taken out of 8, in whatever pieces; 8 may."""
+    budget = Budget(8)
+    budget.take(5, "a")
+    budget.take(3, "b")
+    with pytest.raises(ValueError, match="c and what comes before it declare 9 bytes, more than the 8"):
+        budget.take(1, "c")
+
+
+def test_more_cells_than_the_file_would_hold_are_read_when_asked_for(tmp_path):
+    """Two totals of a table of 1.1 million cells: a small file, and much work."""
+    frame = {"a": list(range(1100)), "b": list(range(1000))}
+    release = Release.from_published(frame, [Measured(Totals(frame), 5, DiscreteGaussian(5.0))])
+    release.to_netcdf(tmp_path / "a.nc")
+    with pytest.raises(ValueError, match=r"1100000 cells, more than the limit of 10\d*; .*max_cells"):
+        Release.from_netcdf(tmp_path / "a.nc")
+    assert Release.from_netcdf(tmp_path / "a.nc", max_cells=1_100_000) == release
