@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,15 @@ class Journal:
 
     def _append(self, record: Mapping[str, Any]) -> None:
         assert self.path is not None
-        with self.path.open("ab") as file:
-            file.write(json.dumps(record).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        line = json.dumps(record).encode() + b"\n"
+        with self.path.open("ab", buffering=0) as file:
+            before = file.seek(0, os.SEEK_END)
+            try:
+                while line:
+                    line = line[file.write(line) :]
+                os.fsync(file.fileno())
+            except OSError as error:
+                with suppress(OSError):
+                    file.truncate(before)  # no half line, to which the next one would be glued
+                told = f"{error.strerror}; the records before are in the file, and the same run goes on from there"
+                raise OSError(error.errno, told, str(self.path)) from error

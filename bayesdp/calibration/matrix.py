@@ -130,7 +130,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if any("error" in row for row in rows):
         return 2
     if args.output is not None:
-        write_table(rows, args.output)
+        try:
+            write_table(rows, args.output)
+        except OSError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
         print(markdown_table(args.output))
     rejected = [row for row in rows if row["p_matrix"] <= args.false_alarm]
     smallest = min(float(row["p_matrix"]) for row in rows)

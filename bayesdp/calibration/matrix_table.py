@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import bayesdp
-from bayesdp.storage import replacing
+from bayesdp.storage import write_text
 
 __all__ = ["COLUMNS", "markdown_table", "versions", "write_table"]
 
@@ -32,6 +33,8 @@ def write_table(rows: Iterable[dict[str, Any]], path: Path) -> None:
     ------
     ValueError
         If a case has no results.
+    OSError
+        If the file cannot be written; what was there is there still.
     """
     listed = list(rows)
     failed = [
@@ -39,12 +42,12 @@ def write_table(rows: Iterable[dict[str, Any]], path: Path) -> None:
     ]
     if failed:
         raise ValueError(f"{len(failed)} of {len(listed)} cases have no results: {'; '.join(failed)}")
-    with replacing(path, overwrite=True) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for row in listed:
-            shown = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
-            writer.writerow(shown)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in listed:
+        writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()})
+    write_text(path, text.getvalue(), overwrite=True)
 
 
 def markdown_table(path: Path) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output
 from bayesdp.cli.errors import INTERRUPTED, NOT_CALIBRATED, banner, say
+from bayesdp.cli.printing import announce
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -100,15 +101,26 @@ def run(args: argparse.Namespace) -> int:
         done = max(0, partial.read_bytes().count(b"\n") - 1)
         say(f"interrupted: {done} of {args.n} simulations are in {partial}; the same command goes on from there")
         return INTERRUPTED
-    _save(result, args)
-    partial.unlink()
-    message = str(result["verdict"].attrs["message"])
-    print(f"{args.n} simulations written to {args.output}\n{message}")
+    try:
+        _save(result, args)
+    except OSError as error:
+        raise OSError(f"{error}; the simulations are in {partial}, and the same command goes on from there") from error
     if args.report is not None:
         from bayesdp.report import calibration_report
 
-        calibration_report(result, args.report, title=f"Calibration of {Path(args.model).name}", overwrite=args.force)
-        print(f"report written to {args.report}")
+        title = f"Calibration of {Path(args.model).name}"
+        try:
+            calibration_report(result, args.report, title=title, overwrite=args.force)
+        except OSError as error:
+            told = (
+                f"{error}; {args.output} is written, and the same command with --force writes the report from {partial}"
+            )
+            raise OSError(told) from error
+    partial.unlink()
+    message = str(result["verdict"].attrs["message"])
+    announce(args.output, f"{args.n} simulations written to {args.output}\n{message}")
+    if args.report is not None:
+        announce(args.report, f"report written to {args.report}")
     if not result["verdict"].attrs["calibrated"]:
         banner("NOT CALIBRATED. Do not trust the posteriors of this model with this sampler.")
         return NOT_CALIBRATED
@@ -143,8 +155,7 @@ def _calibrated(args: argparse.Namespace, module: Any, partial: Path) -> xr.Data
 
 
 def _save(result: xr.DataTree, args: argparse.Namespace) -> None:
-    from bayesdp.storage import replacing
+    from bayesdp.storage import netcdf_image, write_bytes
 
     result.attrs["command"] = shlex.join(["bayesdp", *args.argv])
-    with replacing(args.output, overwrite=args.force) as temporary:
-        result.to_netcdf(temporary, engine="h5netcdf")
+    write_bytes(args.output, netcdf_image(result), overwrite=args.force)

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from bayesdp.cli.errors import run_safely
+
 __all__ = ["main"]
 
 _MODELS = Path(__file__).resolve().parents[2] / "models"
@@ -27,9 +29,11 @@ _PUBLISHED = ("admissions_noisy.csv", "admissions_exact.csv", "METHODS.md")
 
 def _publish(folder: Path) -> None:
     """Put the published files where the user can look at them and repeat the commands."""
+    from bayesdp.storage import write_text
+
     shipped = files("bayesdp.datasets").joinpath("published")
     for name in _PUBLISHED:
-        (folder / name).write_text(shipped.joinpath(name).read_text(encoding="utf-8"), encoding="utf-8")
+        write_text(folder / name, shipped.joinpath(name).read_text(encoding="utf-8"), overwrite=True)
 
 
 def _command(*arguments: str) -> None:
@@ -126,12 +130,15 @@ def main(argv: list[str] | None = None) -> int:
     Returns
     -------
     int
-        0.
+        0; 2 if a file cannot be written.
     """
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder for files and reports")
     parser.add_argument("--draws", type=int, default=1000, help="draws a chain (default: 1000)")
-    args = parser.parse_args(argv)
+    return run_safely(_run, parser.parse_args(argv, argparse.Namespace(command="demo")))
+
+
+def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
     pages = []
     for name, part in (("berkeley", _published_files), ("illinois", _in_python)):

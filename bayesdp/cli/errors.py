@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Never
 
 __all__ = [
@@ -27,8 +27,11 @@ INTERRUPTED = 130
 
 
 def say(text: str) -> None:
-    """Write a line to standard error."""
-    print(text, file=sys.stderr)
+    """Write a line to standard error, if that is possible: what cannot be said changes nothing of what was done."""
+    if sys.stderr is None:  # closed; print would take standard output instead
+        return
+    with suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def banner(text: str) -> None:
@@ -52,10 +55,6 @@ def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespac
     """
     try:
         return run(args)
-    except BrokenPipeError:
-        # `bayesdp summary ... | head`: nobody reads on. Keep the interpreter quiet when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError) as error:
         told = " ".join(str(error).split()) or type(error).__name__
         say(f"bayesdp {args.command}: error: {told}")

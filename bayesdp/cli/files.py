@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bayesdp.cli.errors import say
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -24,18 +27,48 @@ def check_release_path(path: str, *, force: bool) -> None:
 
 
 def write_release(release: Release, path: str, *, force: bool) -> None:
-    """Write a release: netCDF if the name ends in .nc, otherwise a folder of CSV files with JSON."""
+    """Write a release: netCDF if the name ends in .nc, otherwise a folder of CSV files with JSON.
+
+    Ctrl-C that comes when the release has its name already is too late, and is no error: whoever runs the command again makes a
+    second release, whose noise is other noise.
+    """
     check_release_path(path, force=force)
+    before = _identity(path)
+    try:
+        _write_release(release, path, force=force)
+    except KeyboardInterrupt:
+        if _identity(path) in (None, before):
+            raise
+        say(f"interrupted, but {path} had been written")
+
+
+def _identity(path: str) -> int | None:
+    """What tells a file or folder from another one of the same name."""
+    try:
+        return Path(path).lstat().st_ino
+    except OSError:
+        return None
+
+
+def _write_release(release: Release, path: str, *, force: bool) -> None:
     if Path(path).suffix.lower() == ".nc":
         release.to_netcdf(path, overwrite=force)
-    else:
+        return
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         release.to_csv(path, overwrite=force)
+    for own in told:
+        say(f"warning: {own.message}")
 
 
 def read_release(path: str) -> Release:
     """Read a release from a netCDF file or a folder."""
     from bayesdp.release import Release
+    from bayesdp.storage import told_of_previous
 
+    moved = told_of_previous(Path(path))
+    if moved:
+        raise FileNotFoundError(f"there is no release {path!r}{moved}")
     return Release.from_csv(path) if Path(path).is_dir() else Release.from_netcdf(path)
 
 

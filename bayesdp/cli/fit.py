@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, pairs
 from bayesdp.cli.errors import INTERRUPTED, say
+from bayesdp.cli.printing import announce
 from bayesdp.cli.verdict import status_of
 
 if TYPE_CHECKING:
@@ -88,7 +89,10 @@ def run(args: argparse.Namespace) -> int:
     _save(tree, args)
     posterior = tree["posterior"].to_dataset()
     message = tree["diagnostics"].attrs["message"]
-    print(f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{message}")
+    announce(
+        args.output,
+        f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{message}",
+    )
     if interrupted:
         say("interrupted: only the draws so far were saved")
         return INTERRUPTED
@@ -155,6 +159,6 @@ def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None) -> No
 
 
 def _save(tree: xr.DataTree, args: argparse.Namespace) -> None:
-    from bayesdp.storage import write_draws
+    from bayesdp.storage import write_draws_somewhere
 
-    write_draws(tree, args.output, overwrite=args.force)
+    write_draws_somewhere(tree, args.output, overwrite=args.force)

@@ -96,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
     from bayesdp.cli.errors import say
     from bayesdp.cli.files import check_release_path, write_release
+    from bayesdp.cli.printing import announce
     from bayesdp.consistency import PostProcessedWarning, signs_of_post_processing
     from bayesdp.release import Release
 
@@ -106,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
         release = Release.from_published(table, measured, exact, simulated=args.simulated)
     told = signs_of_post_processing(release.measurements, release.exact)
     write_release(release, args.output, force=args.force)
-    print(f"{release!r}\nwritten to {args.output}")
+    announce(args.output, f"{release!r}\nwritten to {args.output}")
     if told is not None:
         say(f"bayesdp import: warning: {args.table}: {told}")
     return 0

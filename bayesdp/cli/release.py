@@ -89,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
     from bayesdp import mechanisms
     from bayesdp.cli.files import check_release_path, write_release
+    from bayesdp.cli.printing import announce
     from bayesdp.cli.queries import parse_query
     from bayesdp.frames import Frame
     from bayesdp.invariants import Invariants
@@ -115,5 +116,5 @@ def run(args: argparse.Namespace) -> int:
     rng = None if args.seed is None else np.random.default_rng(args.seed)
     release = mechanism.release(table, rng=rng)
     write_release(release, args.output, force=args.force)
-    print(f"{release!r}\n\n{release.guarantee}\n\nwritten to {args.output}")
+    announce(args.output, f"{release!r}\n\n{release.guarantee}\n\nwritten to {args.output}")
     return 0

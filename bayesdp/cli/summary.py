@@ -8,6 +8,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command
+from bayesdp.cli.printing import show
 from bayesdp.cli.queries import FORMS
 from bayesdp.cli.verdict import status_of
 
@@ -80,10 +81,9 @@ def run(args: argparse.Namespace) -> int:
     if counts:
         heading["counts"] = "continuous relaxation" if relaxed else "whole numbers"
     write = {"table": _table, "csv": _csv, "json": _json}[args.format]
-    print(write(answers, heading, message))
     others = variable_names(tree, str(draws.name)) if args.format == "table" else []
-    if others:
-        print(f"other variables: {', '.join(others)} (--var NAME)")
+    more = f"\nother variables: {', '.join(others)} (--var NAME)" if others else ""
+    show(write(answers, heading, message) + more)
     return status_of(tree)
 
 

@@ -64,8 +64,9 @@ def run(args: argparse.Namespace) -> int:
 
     from bayesdp._validate import nonnegative_integer, probability
     from bayesdp.cli.files import read_release
+    from bayesdp.cli.printing import announce, show
     from bayesdp.significance import odds_ratio_test_from_release
-    from bayesdp.storage import check_output, replacing, strict_json
+    from bayesdp.storage import check_output, strict_json, write_text
 
     probability(args.level, "--level")
     seed = None if args.seed is None else nonnegative_integer(args.seed, "--seed")
@@ -82,9 +83,12 @@ def run(args: argparse.Namespace) -> int:
     content = _content(result, args.level, simulated=release.simulated, seed=seed)
     written = strict_json.dumps(content, "the result", indent=1)
     if args.output:
-        with replacing(args.output, overwrite=args.force) as temporary:
-            temporary.write_text(written + "\n", encoding="utf-8")
-    print(written if args.format == "json" else _words(result, release.frame, content))
+        write_text(args.output, written + "\n", overwrite=args.force)
+    told = written if args.format == "json" else _words(result, release.frame, content)
+    if args.output:
+        announce(args.output, told)
+    else:
+        show(told)
     return 0
 
 

@@ -15,9 +15,9 @@ from bayesdp._validate import boolean, finite_array, shown
 from bayesdp.noise import BoundedLaw, NoiseLaw
 from bayesdp.privacy import Guarantee, PairLoss
 from bayesdp.privacy.group import GROWTH
-from bayesdp.storage import replacing, strict_json
+from bayesdp.storage import strict_json
 from bayesdp.storage.hdf5 import damaged
-from bayesdp.storage.netcdf import load_dataset
+from bayesdp.storage.netcdf import load_dataset, write_dataset
 
 __all__ = ["StatisticGuarantee", "StatisticRelease", "checked_names"]
 
@@ -152,9 +152,7 @@ class StatisticRelease:
         }
         dataset = self.labelled.to_dataset()
         dataset.attrs["bayesdp_statistics"] = strict_json.dumps(description, "a release of statistics")
-        with replacing(path, overwrite=overwrite) as temporary:
-            encoding = {name: {"_FillValue": None} for name in dataset.variables}
-            dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+        write_dataset(dataset, path, overwrite=overwrite)
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str]) -> StatisticRelease:

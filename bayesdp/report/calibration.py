@@ -17,7 +17,7 @@ from bayesdp.report.html import Html, element, items, joined, paragraph
 from bayesdp.report.numbers import plural, spread
 from bayesdp.report.page import document
 from bayesdp.report.tables import Column, Table, facts, numeric
-from bayesdp.storage import check_output, replacing
+from bayesdp.storage import check_output, write_text
 
 __all__ = ["calibration_page", "calibration_report"]
 
@@ -56,8 +56,7 @@ def calibration_report(
     """
     target = check_output(path, overwrite=overwrite)
     text = calibration_page(result, title=title)
-    with replacing(target, overwrite=overwrite) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(target, text, overwrite=overwrite)
     return target
 
 

@@ -17,7 +17,7 @@ from bayesdp.report.html import Html, element, joined
 from bayesdp.report.sections import Section, errors, sections_of
 from bayesdp.report.sections.convergence import banner
 from bayesdp.report.style import STYLE
-from bayesdp.storage import check_output, replacing
+from bayesdp.storage import check_output, write_text
 
 __all__ = ["document", "page", "report"]
 
@@ -97,8 +97,7 @@ def report(
     """
     target = check_output(path, overwrite=overwrite)
     text = page(posterior, prob=prob, truth=truth, title=title, command=command, question=question, headline=headline)
-    with replacing(target, overwrite=overwrite) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(target, text, overwrite=overwrite)
     return target
 
 

@@ -1,15 +1,30 @@
-"""Atomic writes: under its final name a file is either complete or as it was before."""
+"""Atomic writes: under its final name a file is either complete or as it was before.
+
+That holds when the disk is full, when the process is killed at any moment, and when several processes write the same file.
+What a killed process leaves behind is a hidden file beside the output, ``.NAME.xxxx.tmp``, which nobody reads.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["check_output", "replacing", "replacing_folder"]
+__all__ = [
+    "check_output",
+    "confirm",
+    "naming",
+    "replacing",
+    "sibling",
+    "sync_file",
+    "sync_folder",
+    "write_bytes",
+    "write_text",
+]
 
 
 def check_output(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
@@ -20,19 +35,44 @@ def check_output(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     FileNotFoundError
         If the folder that it should go into does not exist.
     FileExistsError
-        If something is there already and `overwrite` is False.
+        If something is there already and `overwrite` is False, or it is neither a file nor a folder: links and devices are
+        never replaced.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {str(target.parent)!r} does not exist; create it first")
-    if os.path.lexists(target) and not overwrite:
-        raise FileExistsError(f"{str(target)!r} exists already; pass overwrite=True (--force) to replace it")
+    with suppress(FileNotFoundError):
+        kind = target.lstat().st_mode
+        if not overwrite:
+            raise _exists(target)
+        if stat.S_ISLNK(kind):
+            told = f"is a link to {str(target.readlink())!r}, and links are not replaced; name the file itself"
+            raise FileExistsError(f"{str(target)!r} {told}, or remove the link")
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            raise FileExistsError(f"{str(target)!r} is no regular file, so it is not replaced")
     return target
 
 
-def _sibling(target: Path) -> Path:
+def _exists(target: Path) -> FileExistsError:
+    return FileExistsError(f"{str(target)!r} exists already; pass overwrite=True (--force) to replace it")
+
+
+def sibling(target: Path) -> Path:
     """A name in the same folder, hence on the same file system, that nobody else has."""
-    return target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    return target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.tmp")
+
+
+@contextmanager
+def naming(target: Path) -> Iterator[None]:
+    """Errors of the system name the file that the user asked for, not a temporary one or none, and say that it is unchanged."""
+    try:
+        yield
+    except OSError as error:
+        ours = error.filename is None or str(error.filename).startswith(str(target.with_name(f".{target.name[:40]}.")))
+        if error.errno is None or not ours:
+            raise
+        told = f"{error.strerror}; nothing was written, and what was there is unchanged"
+        raise OSError(error.errno, told, str(target)) from error
 
 
 @contextmanager
@@ -44,7 +84,9 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
     path : path
         Where the file shall be.
     overwrite : bool
-        Whether an existing file may be replaced.
+        Whether an existing file may be replaced. If not, and several processes write the same file, one of them does
+        and the others fail: the last step is a hard link, which does not replace anything. On file systems without hard links
+        an empty file takes the name first; a process that is killed in that instant leaves it.
 
     Raises
     ------
@@ -52,6 +94,8 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
         See `check_output`.
     IsADirectoryError
         If the path is a folder.
+    OSError
+        If the file cannot be written, as on a full disk; what was there is there still, and no temporary file.
 
     Examples
     --------
@@ -65,62 +109,120 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
     target = check_output(path, overwrite=overwrite)
     if target.is_dir():
         raise IsADirectoryError(f"{str(target)!r} is a folder; name a file")
-    temporary = _sibling(target)
+    temporary = sibling(target)
     try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        check_output(target, overwrite=overwrite)  # again: it may have appeared in the meantime
-        os.replace(temporary, target)
+        with naming(target):
+            yield temporary
+            sync_file(temporary)
+            check_output(target, overwrite=overwrite)  # again: something may have appeared in the meantime
+            if overwrite:
+                os.replace(temporary, target)
+            else:
+                _put(temporary, target)
+        confirm(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the file is there, or another error says why not
+            temporary.unlink()
 
 
-@contextmanager
-def replacing_folder(path: str | os.PathLike[str], *, overwrite: bool = False, marker: str) -> Iterator[Path]:
-    """Give a temporary folder to write into; move it to `path` if all went well, remove it if not.
+def _put(temporary: Path, target: Path) -> None:
+    """Give a file its final name if nobody else has it."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        # A server that links, and whose answer is lost, is asked again and finds the link: ours.
+        if not (target.exists() and temporary.samefile(target)):
+            raise _exists(target) from None
+    except OSError:  # a file system without hard links; if it is another error, the next line has it too
+        _put_without_links(temporary, target)
+
+
+def _put_without_links(temporary: Path, target: Path) -> None:
+    """Take the name with an empty file, which one process alone can do, and replace that one."""
+    try:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        raise _exists(target) from None
+    try:
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(target)
+        raise
+
+
+def write_bytes(path: str | os.PathLike[str], pieces: Iterable[bytes | memoryview], *, overwrite: bool = False) -> None:
+    """Write bytes to a file, which is there in full, or as it was.
 
     Parameters
     ----------
     path : path
-        Where the folder shall be.
+    pieces : iterable of bytes or memoryview
+        One after the other.
     overwrite : bool
-        Whether an existing folder may be replaced. Only a folder that holds the file `marker` is, and no
-        other kind of thing: nobody's files are deleted by a slip of the pen.
-    marker : str
-        Name of a file that tells a folder of ours.
+        See `replacing`, for the errors too. Who may read and write a file stays as it is when the file is replaced.
+    """
+    with replacing(path, overwrite=overwrite) as temporary:
+        mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else None
+        made = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)  # Windows has text files
+        file = os.open(temporary, made, 0o666 if mode is None else mode & 0o666)
+        try:
+            if mode is not None:
+                os.chmod(temporary, mode)
+            for piece in pieces:
+                rest = memoryview(piece)
+                while rest:  # a write may take a part of it, of a disk that is about to be full for example
+                    rest = rest[os.write(file, rest) :]
+        finally:
+            os.close(file)
+
+
+def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = False) -> None:
+    """Write text in UTF-8 to a file, which is there in full, or as it was; see `replacing`, for the errors too."""
+    write_bytes(path, [text.encode()], overwrite=overwrite)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until the content of a file is on the disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk.
+
+    Not every system can do that for folders, and a folder may be closed to readers: then nothing is waited for.
 
     Raises
     ------
-    FileNotFoundError, FileExistsError
-        See `check_output`; also if the folder to replace lacks the marker or holds folders.
+    OSError
+        If the disk reports an error.
     """
-    target = check_output(path, overwrite=overwrite)
-    if os.path.lexists(target) and not (
-        target.is_dir()
-        and not target.is_symlink()
-        and (target / marker).is_file()
-        and all(entry.suffix in {".csv", ".json"} and entry.is_file() for entry in target.iterdir())
-    ):
-        raise FileExistsError(f"{str(target)!r} is not a folder with a release ({marker}), so it is not replaced")
-    temporary, old = _sibling(target), _sibling(target)
     try:
-        temporary.mkdir()
-        yield temporary
-        if os.path.lexists(check_output(target, overwrite=overwrite)):
-            _exchange(temporary, target, old)
-        else:
-            os.replace(temporary, target)
+        file = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if error.errno in (errno.EIO, errno.ENOSPC, errno.EDQUOT):
+            raise
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        os.close(file)
 
 
-def _exchange(new: Path, target: Path, old: Path) -> None:
-    """Put a new folder in the place of another one; a folder with content cannot be replaced in one step."""
-    os.replace(target, old)
+def confirm(target: Path) -> None:
+    """Wait until the new name of a file or folder is on the disk.
+
+    Raises
+    ------
+    OSError
+        If the disk reports an error. `target` is there, but may be gone when the power fails.
+    """
     try:
-        os.replace(new, target)
-    except BaseException:
-        os.replace(old, target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        sync_folder(target.parent)
+    except OSError as error:
+        told = f"{error.strerror}; it is written, but the disk has not confirmed that it is"
+        raise OSError(error.errno, told, str(target)) from error

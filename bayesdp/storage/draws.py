@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 
 import xarray as xr
 
-from bayesdp.storage.atomic import replacing
+from bayesdp.storage.atomic import check_output, write_bytes
+from bayesdp.storage.image import netcdf_image
 
-__all__ = ["compress_draws", "write_draws"]
+__all__ = ["compress_draws", "write_draws", "write_draws_somewhere"]
 
 _LEAST = 1024
 """Fewer values than this are stored as they are."""
@@ -30,7 +33,7 @@ def compress_draws(tree: xr.DataTree) -> xr.DataTree:
     Returns
     -------
     xarray.DataTree
-        The same tree. ``tree.to_netcdf(path, engine="h5netcdf")`` compresses from here on.
+        The same tree. Whatever writes it, `write_draws` or ``tree.to_netcdf(path, engine="h5netcdf")``, compresses from here on.
 
     Examples
     --------
@@ -48,6 +51,59 @@ def compress_draws(tree: xr.DataTree) -> xr.DataTree:
 
 
 def write_draws(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a tree to a netCDF-4 file, with its draws compressed; the file is there in full, or as it was."""
-    with replacing(path, overwrite=overwrite) as temporary:
-        compress_draws(tree).to_netcdf(temporary, engine="h5netcdf")
+    """Write a tree to a netCDF-4 file, with its draws compressed; the file is there in full, or as it was.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        It is in memory afterwards, whatever happens. For the time of writing it takes as much memory again as the file takes
+        on the disk. (``tree.to_netcdf`` takes less, and ends the process with a segmentation fault when the disk is full.)
+    path : path
+    overwrite : bool
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    FileNotFoundError, FileExistsError, OSError
+        If the file cannot be written, as on a full disk; see `bayesdp.storage.replacing`. No temporary file remains.
+    MemoryError
+        If there is not enough memory for the bytes of the file.
+    """
+    check_output(path, overwrite=overwrite)
+    write_bytes(path, netcdf_image(compress_draws(tree)), overwrite=overwrite)
+
+
+def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """The same as `write_draws` for a process that ends afterwards: draws that cannot be written to `path` go elsewhere.
+
+    Elsewhere is a file of a new name, ``NAME-xxxx.nc``, in the folder for temporary files (``TMPDIR``), that nobody else may read.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written. The message says why, and where the draws are, or that they could not be written there
+        either.
+    MemoryError
+        If there is not enough memory for the bytes of the file.
+    """
+    image = netcdf_image(compress_draws(tree))
+    try:
+        write_bytes(path, image, overwrite=overwrite)
+    except OSError as error:
+        try:
+            handle, name = tempfile.mkstemp(prefix=f"{Path(path).stem[:40]}-", suffix=".nc")
+            os.close(handle)
+            try:
+                write_bytes(name, image, overwrite=True)
+            except BaseException:
+                os.unlink(name)
+                raise
+        except OSError as other:
+            told = f"{_words(error)}; and the draws could not be kept elsewhere: {_words(other)}"
+        else:
+            told = f"{_words(error)}. The draws are in {name!r} instead: move that file before it is tidied away"
+        raise OSError(told) from error
+
+
+def _words(error: OSError) -> str:
+    return str(error) if error.errno is None else f"{error.filename}: {error.strerror}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
@@ -15,9 +16,9 @@ from bayesdp.frames import Frame
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import Query
 from bayesdp.storage import strict_json
-from bayesdp.storage.atomic import replacing_folder
 from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.csv_file import numbers, read_csv, write_csv
+from bayesdp.storage.exchange import replacing_folder, told_of_previous
 from bayesdp.storage.hdf5 import damaged
 from bayesdp.storage.schema import Numbers, build, describe, upgraded
 
@@ -31,6 +32,8 @@ MARKER = "release.json"
 
 _NAMED = 10_000
 """If more cells than this are missing from a file, they are not named."""
+_VARIABLE = re.compile("(measured|exact)_[0-9]+")
+"""What the parts of a release are called, whatever `MARKER` says."""
 
 
 def _header(query: Query) -> tuple[str, ...]:
@@ -48,11 +51,33 @@ def write_folder(release: Release, folder: str | os.PathLike[str], *, overwrite:
     parts: dict[str, Measured | Exact] = {f"measured_{i}": own for i, own in enumerate(release.measurements)}
     parts |= {f"exact_{i}": own for i, own in enumerate(release.exact)}
     description = strict_json.dumps(describe(release), "the release", indent=1)
-    with replacing_folder(folder, overwrite=overwrite, marker=MARKER) as temporary:
+    with replacing_folder(folder, overwrite=overwrite, marker=MARKER, parts=_parts) as temporary:
         (temporary / MARKER).write_text(description + "\n", encoding="utf-8")
         for name, part in parts.items():
             _check_writable(name, part.query)
             write_csv(temporary / f"{name}.csv", _header(part.query), _rows(part))
+
+
+def _parts(folder: Path) -> set[str]:
+    """The files that a stored release consists of, according to itself; ValueError if it is no release."""
+    description = _description(folder)
+    listed = [
+        part for kind in ("measurements", "exact") for part in strict_json.expect(description.get(kind), list, kind)
+    ]
+    names = {str(part.get("variable")) for part in listed if isinstance(part, dict)}
+    return {MARKER, *(f"{name}.csv" for name in names if _VARIABLE.fullmatch(name))}
+
+
+def _description(folder: Path) -> dict[str, Any]:
+    """What ``release.json`` says, with the version of the schema."""
+    try:
+        text = (folder / MARKER).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{MARKER} is not text in UTF-8 ({error.reason} at byte {error.start})") from None
+    description: dict[str, Any] = strict_json.expect(strict_json.loads(text, MARKER), dict, MARKER)
+    if "bayesdp_schema" not in description:
+        raise ValueError(f"{MARKER} holds no release: 'bayesdp_schema' is missing")
+    return description
 
 
 def _check_writable(name: str, query: Query) -> None:
@@ -113,12 +138,10 @@ def read_folder(folder: str | os.PathLike[str], *, max_cells: int | None = None)
     """Read a release from a folder; see `bayesdp.Release.from_csv`."""
     target = Path(folder)
     if not (target / MARKER).is_file():
-        raise FileNotFoundError(f"there is no release in {str(target)!r}: the file {MARKER} is missing")
+        told = f"there is no release in {str(target)!r}: the file {MARKER} is missing"
+        raise FileNotFoundError(told + told_of_previous(target))
     size = sum(entry.stat().st_size for entry in target.iterdir() if entry.is_file())
     with damaged(target):
-        description = strict_json.loads((target / MARKER).read_text(encoding="utf-8"), MARKER)
-        strict_json.expect(description, dict, MARKER)
-        if "bayesdp_schema" not in description:
-            raise ValueError(f"{MARKER} holds no release: 'bayesdp_schema' is missing")
+        description = _description(target)
         version = description.pop("bayesdp_schema")
         return build(upgraded(version, description), _FolderNumbers(target), cell_limit(size, max_cells))

@@ -8,24 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from bayesdp.storage.atomic import replacing
+from bayesdp.storage.atomic import check_output, write_bytes
 from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.hdf5 import check_hdf5, damaged
+from bayesdp.storage.image import netcdf_image
 from bayesdp.storage.schema import from_dataset, to_dataset
 
 if TYPE_CHECKING:
     from bayesdp.release import Release
 
-__all__ = ["load_dataset", "read_netcdf", "write_netcdf"]
+__all__ = ["load_dataset", "read_netcdf", "write_dataset", "write_netcdf"]
 
 
 def write_netcdf(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a release to a netCDF-4 file; see `bayesdp.Release.to_netcdf`."""
-    dataset = to_dataset(release)
-    with replacing(path, overwrite=overwrite) as temporary:
-        # Without a fill value: no number of a release means "missing".
-        encoding = {name: {"_FillValue": None} for name in dataset.variables}
-        dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+    write_dataset(to_dataset(release), path, overwrite=overwrite)
+
+
+def write_dataset(dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write published numbers to a netCDF-4 file, which is there in full, or as it was; see `replacing` for the errors."""
+    check_output(path, overwrite=overwrite)
+    # Without a fill value: no number of a release means "missing".
+    encoding = {str(name): {"_FillValue": None} for name in dataset.variables}
+    write_bytes(path, netcdf_image(dataset, encoding), overwrite=overwrite)
 
 
 def load_dataset(path: str | os.PathLike[str]) -> xr.Dataset:

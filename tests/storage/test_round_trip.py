@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import pickle
 
 import numpy as np
@@ -108,7 +110,7 @@ def test_only_a_folder_with_a_release_is_replaced(tmp_path):
         lattice().to_csv(tmp_path / "thesis", overwrite=True)
     lattice().to_csv(tmp_path / "mixed")
     (tmp_path / "mixed" / "chapter1.tex").write_text("years of work")
-    with pytest.raises(FileExistsError, match="is not a folder with a release"):
+    with pytest.raises(FileExistsError, match=r"holds 'chapter1.tex', no part of the release in it"):
         lattice().to_csv(tmp_path / "mixed", overwrite=True)
     assert (tmp_path / "mixed" / "chapter1.tex").read_text() == "years of work"
 
@@ -116,12 +118,15 @@ def test_only_a_folder_with_a_release_is_replaced(tmp_path):
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     lattice().to_netcdf(tmp_path / "a.nc")
 
-    def fail(self, path, **kwargs):
-        path.write_bytes(b"half")
-        raise OSError("no space left on device")
+    write = os.write
 
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", fail)
-    with pytest.raises(OSError, match="no space left"):
+    def half(file, data):
+        if len(data) < 100:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data[: len(data) // 2])
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(OSError, match=r"No space left on device; nothing was written.*a\.nc"):
         scalar_and_line().to_netcdf(tmp_path / "a.nc", overwrite=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.nc"]
     assert Release.from_netcdf(tmp_path / "a.nc") == lattice()
