@@ -56,7 +56,7 @@ def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespac
         # `bayesdp summary ... | head`: nobody reads on. Keep the interpreter quiet when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError) as error:
+    except (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError, OverflowError) as error:
         told = " ".join(str(error).split()) or type(error).__name__
         say(f"bayesdp {args.command}: error: {told}")
         return BAD_INPUT
