@@ -157,6 +157,7 @@ def _check_attributes(where: str, attrs: Mapping[Any, Any], kinds: _Kinds, *, ot
         except ValueError:  # an array has no truth value
             good = False
         if not good:
+            value = value.item() if isinstance(value, np.generic) else value
             raise ValueError(
                 f"{key} of {where.removeprefix('the posterior') or 'the posterior'} must be {words}, got {value!r}"
             )
