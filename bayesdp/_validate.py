@@ -72,6 +72,26 @@ _STATEMENTS = 12
 """So many exact values are named."""
 
 
+_LONGEST = 40
+"""So many characters of a number are shown."""
+
+
+def _as_float(value: Real) -> float:
+    """The nearest float; infinity for integers and fractions beyond all floats, of which `float` makes an OverflowError."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]  # typeshed gives Real no comparison
+
+
+def _told(value: Any) -> str:
+    """A number for a message; of one with hundreds of digits, how long it is."""
+    if isinstance(value, int) and value.bit_length() > _LONGEST * 3:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
 def positive_real(value: Any, argument: str) -> float:
     """Accept a finite real number greater than zero.
 
@@ -82,9 +102,9 @@ def positive_real(value: Any, argument: str) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{argument} must be a positive real number, got {value!r} of type {type(value).__name__}")
-    number = float(value)
+    number = _as_float(value)
     if not math.isfinite(number) or number <= 0:
-        raise ValueError(f"{argument} must be a finite number greater than 0, got {value!r}")
+        raise ValueError(f"{argument} must be a finite number greater than 0, got {_told(value)}")
     return number
 
 
@@ -98,9 +118,9 @@ def nonnegative_real(value: Any, argument: str) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{argument} must be a real number >= 0, got {value!r} of type {type(value).__name__}")
-    number = float(value)
+    number = _as_float(value)
     if not math.isfinite(number) or number < 0:
-        raise ValueError(f"{argument} must be a finite number of at least 0, got {value!r}")
+        raise ValueError(f"{argument} must be a finite number of at least 0, got {_told(value)}")
     return number
 
 
@@ -144,9 +164,9 @@ def probability(value: Any, argument: str) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{argument} must be a number between 0 and 1, got {value!r} of type {type(value).__name__}")
-    number = float(value)
+    number = _as_float(value)
     if not 0 < number < 1:
-        raise ValueError(f"{argument} must lie strictly between 0 and 1, got {value!r}")
+        raise ValueError(f"{argument} must lie strictly between 0 and 1, got {_told(value)}")
     return number
 
 

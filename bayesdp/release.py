@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import xarray as xr
@@ -108,6 +109,11 @@ class Release:
         if self.guarantee is not None and not isinstance(self.guarantee, Guarantee):
             raise TypeError(f"guarantee must be a Guarantee, got {type(self.guarantee).__name__}")
         boolean(self.simulated, "simulated")
+        if self.guarantee is not None and self.guarantee.simulated != self.simulated:
+            raise ValueError(
+                f"simulated of the release is {self.simulated}, but simulated of its guarantee is {self.guarantee.simulated}: either "
+                "the noise came from a generator whose seed somebody may know, or it did not"
+            )
         check_consistent(exact)
         for own in measurements:
             check_noisy_keeps_invariants(own, exact)
@@ -134,7 +140,7 @@ class Release:
         exact : iterable of Exact
             Exact parts.
         mechanism, guarantee, simulated
-            See `Release`.
+            See `Release`. A mechanism that is none of this package's has no description here: leave it out.
 
         Returns
         -------
@@ -143,7 +149,7 @@ class Release:
         Raises
         ------
         TypeError, ValueError
-            As `Release`; also if no table of counts agrees with the exact values.
+            As `Release`; also if no table of counts agrees with the exact values, or as `check_stated`.
 
         Warns
         -----
@@ -154,6 +160,7 @@ class Release:
         """
         release = cls(Frame.of(frame), tuple(measured), tuple(exact), mechanism, guarantee, simulated)
         release.check_feasible()
+        release.check_stated()
         warn_if_post_processed(release.measurements, release.exact)
         return release
 
@@ -161,6 +168,38 @@ class Release:
         """Check that some table of counts has all the exact values; raise ValueError if none does."""
         if self.exact:
             self.fiber.find_point()
+
+    def check_stated(self) -> None:
+        """Check the mechanism and the guarantee against law, query and exact parts, as far as they can be worked out again.
+
+        `from_published` and all readers and writers of files do. A mechanism of this package fixes the law of its noise and
+        what it protects; of a mechanism that is None nothing is known that could be compared.
+
+        Raises
+        ------
+        ValueError
+            If the mechanism is unknown, or what is said of it or of its guarantee contradicts the rest of the release. The
+            message names both sides.
+
+        Examples
+        --------
+        >>> import bayesdp as bdp
+        >>> county = {"county": ["Alpha", "Beta"]}
+        >>> release = bdp.LatticeLaplace(bdp.Totals(county), epsilon=0.5).release([30, 80], rng=1)
+        >>> stated = bdp.Guarantee("pure", {"epsilon": 0.1}, "l1", simulated=True)
+        >>> Release(release.frame, release.measurements, release.exact, release.mechanism, stated, True).check_stated()
+        Traceback (most recent call last):
+            ...
+        ValueError: the guarantee states epsilon = 0.1, but noise of the mechanism 'lattice-laplace' as described has epsilon = 0.5
+        """
+        if self.mechanism is not None or self.guarantee is not None:
+            _ = self._stated
+
+    @cached_property
+    def _stated(self) -> bool:
+        # Mechanisms make releases, and so stand above them: they are looked up by name, only where a release speaks of one.
+        import_module("bayesdp.mechanisms.stated").check_stated(self)
+        return True
 
     @property
     def dims(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from bayesdp import Exact, Margins, Measured, Release, compose, is_nested
 from bayesdp.composition import as_one, joint_release
 from bayesdp.composition._lengths import known_losses
 from bayesdp.fibers.enumeration import enumerate_fiber
+from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import (
     CorrelatedGaussian,
@@ -439,9 +440,9 @@ def test_group_privacy_never_states_a_delta_above_one() -> None:
     own = project(lambda x, _: x, cells, cells_margins(), loss={"epsilon": 1.0, "delta": 0.2}).guarantee
     measured = Measured(cells, np.zeros((3, 3)), DiscreteGaussian(sigma=np.full((3, 3), 9.0)))
     releases = [
-        Release.from_published(
-            SQUARE,
-            [replace(measured, values=np.full((3, 3), k))],
+        Release(
+            Frame.of(SQUARE),
+            (replace(measured, values=np.full((3, 3), k)),),
             exact(cells_margins(), np.arange(9).reshape(3, 3)).exact,
             mechanism={"mechanism": "handed in", "neighbours": "substitution"},
             guarantee=replace(own, pairs=own.pairs[:1]),

@@ -122,7 +122,7 @@ def test_what_is_no_release():
 
 def test_a_mechanism_is_described_by_plain_data_and_copied():
     description = {"mechanism": "lattice-laplace", "epsilon": 0.25}
-    release = Release.from_published(TABLE, [measured()], mechanism=description)
+    release = Release(Frame.of(TABLE), (measured(),), (), description)
     description["epsilon"] = 9.0
     assert release.mechanism == {"mechanism": "lattice-laplace", "epsilon": 0.25}
     with pytest.raises(ValueError, match="mechanism cannot be written as JSON"):
@@ -137,7 +137,7 @@ def test_values_need_exactly_one_measurement():
 
 
 def test_it_tells_what_is_exact_the_law_and_whether_it_is_simulated():
-    guarantee = Guarantee("pure", {"epsilon": 0.25}, "l1")
+    guarantee = Guarantee("pure", {"epsilon": 0.25}, "l1", simulated=True)
     release = Release.from_published(
         TABLE,
         [measured(), Measured(ROWS, [20.0, np.nan, 9.0], LAW, unmeasured=["Beta"])],

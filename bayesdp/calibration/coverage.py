@@ -14,7 +14,7 @@ import xarray as xr
 from scipy import stats
 
 from bayesdp import _validate
-from bayesdp.calibration.journal import Journal
+from bayesdp.calibration.journal import Journal, by_name, numbers
 from bayesdp.calibration.naive import Naive, naive_analysis
 from bayesdp.calibration.quantities import Quantities, as_points, checked_quantities, evaluate, scalars
 from bayesdp.calibration.refit import Build, Refit, Update
@@ -152,7 +152,7 @@ def coverage(
     task = _Repeat(simulate, build_model, quantities, names, level, seed, update, dict(sampler))
     settings = {key: repr(value) for key, value in (SAMPLER | task.sampler).items()}
     about = {"what": "coverage", "seed": seed, "probability": level, "naive": names, "sampler": settings}
-    journal = Journal(None if path is None else Path(path), about)
+    journal = Journal(None if path is None else Path(path), about, {"found": by_name(by_name(numbers(4)))})
     run_numbers(task, range(count), journal, choose_runner(client, workers), "releases", progressbar)
     records = [journal.records[k] for k in range(count) if k in journal.records]
     good = [record["found"] for record in records if "error" not in record]

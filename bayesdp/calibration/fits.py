@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from bayesdp import _validate
-from bayesdp.calibration.journal import Journal
+from bayesdp.calibration.journal import Check, Journal, text
 from bayesdp.calibration.refit import Build, Refit, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
@@ -133,11 +133,15 @@ def fit_many(
         folder.mkdir(exist_ok=True)
     settings = {key: repr(value) for key, value in (_SAMPLER | fit.sampler).items()}
     about = {"what": "fits", "seed": fit.seed, "names": names, "sampler": settings}
-    journal = _Folder(None if folder is None else folder / "journal.jsonl", about, folder)
+    journal = _Folder(None if folder is None else folder / "journal.jsonl", about, _RECORD, folder)
     run_numbers(fit, range(len(names)), journal, choose_runner(client, workers), "fits", progressbar)
     found = {record["name"]: record["tree"] for record in journal.ordered() if "error" not in record}
     failures = {names[record["number"]]: record["error"] for record in journal.ordered() if "error" in record}
     return Fits(found, failures)
+
+
+_RECORD: dict[str, Check] = {"name": text, "file": text}
+"""What the journal says of each posterior beside its number."""
 
 
 @dataclass
@@ -153,14 +157,32 @@ class _Folder(Journal):
             if "error" in record:  # tried again
                 del self.records[number]
             elif self.folder is not None:
+                # The journal names files beside itself: nothing else is opened, whatever it says.
+                if record["file"] != self._file(number) or record["name"] != self._name(number):
+                    raise ValueError(
+                        f"{str(self.path)!r}: fit {number} is said to be {record['name']!r} in {record['file']!r}, here it is "
+                        f"{self._name(number)!r} in {self._file(number)!r}; remove the line, or name another folder"
+                    )
+                if not (self.folder / record["file"]).is_file():
+                    raise ValueError(
+                        f"{str(self.path)!r}: the file {record['file']!r} of fit {number} is missing; put it back, or remove the line"
+                    )
                 record["tree"] = self.folder / record["file"]
+
+    @staticmethod
+    def _file(number: int) -> str:
+        return f"{number:06d}.nc"
+
+    def _name(self, number: int) -> str | None:
+        names = self.about["names"]
+        return names[number] if number < len(names) else None
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Write the posterior to its file, then note that it is there."""
         if self.folder is None or "error" in record:
             super().add(record)
             return
-        name = f"{record['number']:06d}.nc"
+        name = self._file(record["number"])
         write_draws(record["tree"], self.folder / name, overwrite=True)
         super().add({"number": record["number"], "name": record["name"], "file": name})
         self.records[record["number"]]["tree"] = self.folder / name

@@ -14,7 +14,7 @@ import xarray as xr
 from scipy import stats
 
 from bayesdp import _validate
-from bayesdp.calibration.journal import Journal
+from bayesdp.calibration.journal import Journal, by_name, number, unit
 from bayesdp.calibration.quantities import Quantities, checked_quantities, evaluate, scalars
 from bayesdp.calibration.refit import Build, Refit, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
@@ -185,7 +185,7 @@ def joint_distribution_test(
     turns, moves = _validate.positive_integer(rounds, "rounds"), _validate.positive_integer(steps, "steps")
     chain = _Chain(simulate, release, build_model, quantities, seed, turns, update, {"draws": moves, **sampler})
     about = {"what": "joint", "seed": seed, "rounds": turns, "steps": moves}
-    journal = Journal(None if path is None else Path(path), about)
+    journal = Journal(None if path is None else Path(path), about, {"found": by_name(number), "tie": unit})
     run_numbers(chain, range(2 * count), journal, choose_runner(client, workers), "chains", progressbar)
     good = [record for record in journal.records.values() if "error" not in record]
     failures = {k: record["error"] for k, record in journal.records.items() if "error" in record}

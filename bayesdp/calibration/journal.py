@@ -3,24 +3,62 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
-__all__ = ["Journal"]
+from bayesdp._validate import shown
+from bayesdp.storage import strict_json
+
+__all__ = ["Check", "Journal", "by_name", "count", "number", "numbers", "text", "unit"]
 
 _FORMAT = "bayesdp-calibration-1"
+
+type Check = Callable[[Any], bool]
+"""Whether a value is what an entry of a record may hold."""
+
+
+def text(value: Any) -> bool:
+    """Text of at least one character."""
+    return isinstance(value, str) and bool(value)
+
+
+def count(value: Any) -> bool:
+    """A whole number that is not negative, of a size that arrays can hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def number(value: Any) -> bool:
+    """Any real number; NaN and infinity are results, too."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def unit(value: Any) -> bool:
+    """A rank between 0 and 1, or NaN where there is none."""
+    return number(value) and (math.isnan(value) or 0.0 <= value <= 1.0)
+
+
+def numbers(length: int) -> Check:
+    """A list of so many numbers."""
+    return lambda value: isinstance(value, list) and len(value) == length and all(map(number, value))
+
+
+def by_name(check: Check) -> Check:
+    """Something for each of some names, one at least."""
+    return lambda value: isinstance(value, dict) and bool(value) and all(map(check, value.values()))
 
 
 @dataclass
 class Journal:
     """A file of records, one for each simulation that has ended, well or badly.
 
-    The first line says what the run is. A line is written and flushed to disk at once; one that a killed process
-    has left half written is dropped when the file is read again.
+    The first line says what the run is. A line is written and flushed to disk at once. What a killed process or a power cut can
+    leave is a torn last line, half written or filled with zero bytes: it is dropped when the file is read again, and a file
+    that never got beyond its first line starts afresh. Anything else that is not a record of this run is refused.
 
     Parameters
     ----------
@@ -28,17 +66,21 @@ class Journal:
         Without one, records are kept in memory only.
     about : mapping
         Plain data that must be the same when the run goes on: seed, sampler settings, versions and so on.
+    entries : mapping
+        What a record of a simulation that ended well has beside its ``number``, and what each entry may hold. One that ended
+        badly has an ``error``, and ``again`` if it is to be tried again.
 
     Raises
     ------
     OSError
         If the file cannot be written.
     ValueError
-        If the file is of another run, or no journal.
+        If the file is of another run, no journal, or damaged elsewhere than in its last line; the message names the line.
     """
 
     path: Path | None
     about: Mapping[str, Any]
+    entries: Mapping[str, Check] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.records: dict[int, dict[str, Any]] = {}
@@ -48,17 +90,34 @@ class Journal:
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"the folder {str(self.path.parent)!r} does not exist; create it first")
         head = {"format": _FORMAT, **self.about}
-        if self.path.exists() and self.path.stat().st_size:
-            self._read(head)
-        else:
+        if not self.path.exists() or self._restarted(head):
             self._append(head)
+        else:
+            self._read(head)
+
+    def _restarted(self, head: Mapping[str, Any]) -> bool:
+        """Whether nothing but (a torn part of) our own first line is in the file, which then is empty."""
+        assert self.path is not None
+        whole = _line(head)
+        with self.path.open("r+b") as file:
+            begun = file.read(len(whole) + 1).rstrip(b"\0")
+            torn = len(begun) < len(whole) and whole.startswith(begun)
+            if torn:
+                file.seek(len(begun))
+                while torn and (more := file.read(1 << 20)):  # zero bytes, as many as there may be
+                    torn = not more.strip(b"\0")
+            if torn:
+                file.truncate(0)
+        return torn
 
     def _read(self, head: Mapping[str, Any]) -> None:
         assert self.path is not None
         lines = self.path.read_bytes().split(b"\n")
         whole, rest = lines[:-1], lines[-1]
+        if len(whole) > 1 and b"\0" in whole[-1]:  # a block of the last line never got to the disk
+            whole, rest = whole[:-1], whole[-1] + b"\n" + rest
         try:
-            found = json.loads(whole[0])
+            found = _parsed(whole[0])
         except (IndexError, ValueError):
             found = None
         if not isinstance(found, dict) or found.get("format") != _FORMAT:
@@ -70,13 +129,61 @@ class Journal:
                     f"{str(self.path)!r} is of another run: its {key} is {found.get(key)!r}, here it is {ours.get(key)!r}; "
                     "name another file to start afresh"
                 )
-        for line in whole[1:]:
-            record = json.loads(line)
-            if not record.get("again", False):
-                self.records[int(record["number"])] = record
-        if rest:  # half a line
+        seen: dict[int, int] = {}
+        for at, line in enumerate(whole[1:], start=2):
+            record = self._record(line, at)
+            if record.get("again", False):
+                continue
+            own = record["number"]
+            if own in self.records and not self._same(self.records[own], record):
+                self._refuse(at, f"it has another result of number {own} than line {seen[own]}")
+            seen[own] = at
+            self.records[own] = record
+        if rest:  # a torn line
             with self.path.open("r+b") as file:
                 file.truncate(sum(len(line) + 1 for line in whole))
+
+    def _refuse(self, line: int, why: str) -> Never:
+        raise ValueError(
+            f"{str(self.path)!r}, line {line}: {why}; the file is damaged: remove the line, or name another file"
+        )
+
+    def _record(self, line: bytes, at: int) -> dict[str, Any]:
+        """A record that has what a record of this run has, and that alone."""
+        try:
+            record = _parsed(line)
+        except ValueError as error:
+            self._refuse(at, str(error))
+        if not isinstance(record, dict):
+            self._refuse(at, f"a record must be an object, got {type(record).__name__}")
+        failed = "error" in record
+        needed: dict[str, Check] = {"number": count, **({"error": text} if failed else self.entries)}
+        known = {**needed, **({"again": lambda value: isinstance(value, bool)} if failed else {})}
+        missing = sorted(set(needed) - set(record))
+        unknown = sorted(set(record) - set(known)) if self.entries or failed else []
+        if missing or unknown:
+            told = [f"{word}: {shown(own)}" for word, own in (("unknown", unknown), ("missing", missing)) if own]
+            self._refuse(at, f"the record has the wrong keys ({'; '.join(told)})")
+        for key, value in record.items():
+            if key in known and not known[key](value):
+                self._refuse(at, f"{key} holds something else than it should, {_short(value)}")
+        self._check_names(record, at)
+        return record
+
+    def _check_names(self, record: Mapping[str, Any], at: int) -> None:
+        """All simulations of a run are about the same quantities."""
+        first = next((own for own in self.records.values() if "error" not in own), None)
+        if first is None or "error" in record:
+            return
+        for key in self.entries:
+            mine, others = _names(record[key]), _names(first[key])
+            if mine != others:
+                odd = sorted(set(mine) ^ set(others)) or mine
+                self._refuse(at, f"{key} has other names than in simulation {first['number']}: {shown(odd)}")
+
+    def _same(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+        """Whether a number may have both records: one that failed was tried again, or both say the same."""
+        return "error" in one or {**one, "seconds": 0} == {**other, "seconds": 0}
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Keep a record, on disk first."""
@@ -86,7 +193,7 @@ class Journal:
 
     def _append(self, record: Mapping[str, Any]) -> None:
         assert self.path is not None
-        line = json.dumps(record).encode() + b"\n"
+        line = _line(record)
         with self.path.open("ab", buffering=0) as file:
             before = file.seek(0, os.SEEK_END)
             try:
@@ -98,3 +205,28 @@ class Journal:
                     file.truncate(before)  # no half line, to which the next one would be glued
                 told = f"{error.strerror}; the records before are in the file, and the same run goes on from there"
                 raise OSError(error.errno, told, str(self.path)) from error
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record).encode() + b"\n"
+
+
+def _parsed(line: bytes) -> Any:
+    """A line as strict JSON, but with the infinities and NaN that results may hold."""
+    try:
+        written = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not text in UTF-8 ({error.reason} at byte {error.start})") from None
+    return strict_json.loads(written, "the record", constants=True)
+
+
+def _names(value: Any, before: str = "") -> list[str]:
+    """The names in an entry, and those below each, in order."""
+    if not isinstance(value, dict):
+        return []
+    return [name for key, below in value.items() for name in (before + key, *_names(below, f"{before}{key}: "))]
+
+
+def _short(value: Any) -> str:
+    told = repr(value)
+    return told if len(told) <= 60 else f"{told[:60]}..."

@@ -14,7 +14,8 @@ import xarray as xr
 
 import bayesdp
 from bayesdp import _validate
-from bayesdp.calibration.journal import Journal
+from bayesdp.calibration.journal import Check, Journal, by_name, number, unit
+from bayesdp.calibration.journal import count as whole_number
 from bayesdp.calibration.progress import followed
 from bayesdp.calibration.quantities import Quantities, Quantity, checked_functions
 from bayesdp.calibration.refit import Build, Update
@@ -136,9 +137,20 @@ def sbc(
         "identity": identity,
         "quantities": names,
     }
-    journal = Journal(None if path is None else Path(path), about)
+    journal = Journal(None if path is None else Path(path), about, _RECORD)
     run_numbers(study, range(count), journal, choose_runner(client, workers), "simulations", progressbar)
     return _tree(count, journal, false_alarm, about, study.refit.reused)
+
+
+_RECORD: dict[str, Check] = {
+    "seconds": number,
+    "ranks": by_name(unit),
+    "dispersion": by_name(unit),
+    "ess": number,
+    "divergences": whole_number,
+    "longer": whole_number,
+}
+"""What `Study` gives for each simulation beside its number."""
 
 
 def choose_runner(client: Any, workers: int) -> Runner:

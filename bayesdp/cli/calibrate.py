@@ -39,6 +39,10 @@ Each simulation is fitted, and the true values are ranked among the posterior's 
 a file beside the output (.partial.jsonl). Ctrl-C stops; the same command goes on where the last one was."""
 
 
+_MOST = {"n": 10**8, "workers": 4096, "draws": 10**8, "tune": 10**8}
+"""More is a slip of the pen that nobody would see the end of."""
+
+
 def add(commands: Any) -> None:
     """Add the subcommand."""
     own = add_command(
@@ -79,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"a report is written to an .html file, got {args.report!r}")
         check_output(args.report, overwrite=args.force)
     for option in ("n", "workers", "draws", "tune"):
-        positive_integer(getattr(args, option), f"--{option}")
+        if positive_integer(getattr(args, option), f"--{option}") > _MOST[option]:
+            raise ValueError(f"--{option} must be at most {_MOST[option]}")
     nonnegative_integer(args.seed, "--seed")
     if args.target_accept is not None and not 0.0 < args.target_accept < 1.0:
         raise ValueError(f"--target-accept must be between 0 and 1, got {args.target_accept:g}")

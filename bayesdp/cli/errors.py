@@ -55,7 +55,7 @@ def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespac
     """
     try:
         return run(args)
-    except (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError) as error:
+    except (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError, OverflowError) as error:
         told = " ".join(str(error).split()) or type(error).__name__
         say(f"bayesdp {args.command}: error: {told}")
         return BAD_INPUT

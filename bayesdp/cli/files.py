@@ -98,7 +98,7 @@ def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
     """
     import xarray as xr
 
-    from bayesdp.composition import posterior_release
+    from bayesdp.composition import check_posterior, posterior_release
     from bayesdp.storage import check_hdf5
     from bayesdp.storage.budget import cell_limit
     from bayesdp.storage.hdf5 import damaged
@@ -115,15 +115,18 @@ def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
                     check_dataset(own.to_dataset(), cell_limit(Path(path).stat().st_size))
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             loaded = tree.load()
+        check_posterior(loaded)
         return loaded, posterior_release(loaded)
 
 
 def convergence(tree: xr.DataTree) -> tuple[bool | None, str]:
     """Whether the chains converged, where the file says so, and in words."""
-    if "diagnostics" not in tree.children or "converged" not in tree["diagnostics"].attrs:
+    from bayesdp.composition import converged_of
+
+    said = converged_of(tree)
+    if said is None:
         return None, "convergence was not assessed"
-    attrs = tree["diagnostics"].attrs
-    return bool(attrs["converged"]), str(attrs.get("message", ""))
+    return said, str(tree["diagnostics"].attrs.get("message", ""))
 
 
 _MOST_DRAWS = 2_000_000_000

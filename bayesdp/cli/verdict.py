@@ -23,11 +23,11 @@ def status_of(tree: xr.DataTree, advice: str = "") -> int:
     advice : str
         What to do about bad chains; the message of the diagnostics by default.
     """
-    if "diagnostics" not in tree.children or "converged" not in tree["diagnostics"].attrs:
+    from bayesdp.composition import converged_of
+
+    if converged_of(tree) is not False:
         return 0
     attrs = tree["diagnostics"].attrs
-    if attrs["converged"]:
-        return 0
     message = str(attrs.get("message", ""))
     if attrs.get("verdict") == "not judged":
         say(message if not advice else "Convergence is not shown: draw more (--draws), with two chains or more.")

@@ -4,12 +4,14 @@
   combination determines, total loss;
 - `joint_release`, `as_one`: their measurements and exact parts as one release, without and with their total guarantee;
 - `posterior_release`: the same of the releases that a posterior is based on; `tables_of_posterior`: of each of its tables;
+- `check_posterior`: whether its draws agree with them, `converged_of`: what it says of convergence;
 - `is_nested`: whether the invariants of one release follow from those of another.
 """
 
 from __future__ import annotations
 
 from bayesdp.composition.as_one import LOSS_UNKNOWN, as_one, posterior_release
+from bayesdp.composition.checked_posterior import check_posterior, converged_of
 from bayesdp.composition.composed import Composition
 from bayesdp.composition.composing import compose
 from bayesdp.composition.joint import joint_release, releases_of_posterior
@@ -20,7 +22,9 @@ __all__ = [
     "LOSS_UNKNOWN",
     "Composition",
     "as_one",
+    "check_posterior",
     "compose",
+    "converged_of",
     "determined_of",
     "is_nested",
     "joint_release",

@@ -99,5 +99,7 @@ def determined_of(tree: xr.DataTree, name: str, dims: tuple[str, ...]) -> npt.ND
     """
     for group, own in tree.children.items():
         if (group == "fiber" or group.startswith("fiber_")) and own.attrs.get("variable", name) == name:
+            if "determined" not in own.data_vars:
+                return None  # files of earlier versions; it is worked out again
             return np.asarray(own.to_dataset()["determined"].transpose(*dims).values, dtype=np.bool_)
     return None

@@ -271,6 +271,33 @@ class Mechanism(ABC):
         return description
 
     @classmethod
+    def described(cls, description: Mapping[str, Any]) -> type[Self]:
+        """The class of a description, whose keys are looked at, and not its values.
+
+        Raises
+        ------
+        ValueError
+            If the name is not registered or is that of another mechanism, or a key is unknown.
+        """
+        given: Any = description
+        if not isinstance(given, Mapping) or not {"mechanism", "invariants"} <= set(given):
+            raise ValueError(
+                f"a mechanism is described by a mapping with 'mechanism', 'invariants', got {description!r}"
+            )
+        name: Any = description["mechanism"]
+        if not isinstance(name, str) or name not in _REGISTRY:
+            raise ValueError(f"unknown mechanism {name!r}; known mechanisms are {mechanism_names()}")
+        found = _REGISTRY[name]
+        if not issubclass(found, cls):
+            raise ValueError(f"the description is of the mechanism {name!r}, not of {cls.name!r}")
+        known = [item.name for item in fields(found) if item.name != "invariants"]
+        unknown = [key for key in description if key not in ("mechanism", "invariants", *known)]
+        if unknown:
+            shown = _validate.shown(unknown)
+            raise ValueError(f"mechanism {name!r} has no parameter {shown}; it has {', '.join(known)}")
+        return found
+
+    @classmethod
     def from_description(cls, description: Mapping[str, Any], frame: Any) -> Self:
         """Rebuild a mechanism from `describe`.
 
@@ -287,23 +314,8 @@ class Mechanism(ABC):
             If the name is not registered or is that of another mechanism, a key is unknown or missing, or a
             value is not valid.
         """
-        given: Any = description
-        if not isinstance(given, Mapping) or not {"mechanism", "invariants"} <= set(given):
-            raise ValueError(
-                f"a mechanism is described by a mapping with 'mechanism', 'invariants', got {description!r}"
-            )
-        name: Any = description["mechanism"]
-        if not isinstance(name, str) or name not in _REGISTRY:
-            raise ValueError(f"unknown mechanism {name!r}; known mechanisms are {mechanism_names()}")
-        found = _REGISTRY[name]
-        if not issubclass(found, cls):
-            raise ValueError(f"the description is of the mechanism {name!r}, not of {cls.name!r}")
-        known = [item.name for item in fields(found) if item.name != "invariants"]
+        found = cls.described(description)
         parameters = {k: v for k, v in description.items() if k not in ("mechanism", "invariants")}
-        unknown = [key for key in parameters if key not in known]
-        if unknown:
-            shown = _validate.shown(unknown)
-            raise ValueError(f"mechanism {name!r} has no parameter {shown}; it has {', '.join(known)}")
         own = Frame.of(frame)
         if "query" in parameters:
             parameters["query"] = Query.from_description(parameters["query"], own)

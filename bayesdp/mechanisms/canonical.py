@@ -18,6 +18,7 @@ from bayesdp.mechanisms._parameters import one_statement
 from bayesdp.mechanisms.discrete import DiscreteMechanism
 from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.noise import DiscreteLaplace, NoiseLaw, ProjectedGaussian, Tulap
+from bayesdp.noise._arrays import positive_number
 from bayesdp.noise.secure import draw_independent, statement
 from bayesdp.privacy import (
     FLOATING_POINT_CAVEAT,
@@ -237,7 +238,7 @@ def draw_canonical(
 
 def _from_integers(law: Tulap, count: int) -> npt.NDArray[np.float64]:
     """Discrete Laplace noise from the operating system's entropy plus a uniform number, drawn again beyond the ends."""
-    b = 1.0 / law.epsilon
+    b = positive_number(1.0 / law.epsilon, "1 / epsilon")
     # Exact noise of a scale that was rounded down would cost a little more than epsilon.
     wide = b if Fraction(b) * Fraction(law.epsilon) >= 1 else math.nextafter(b, math.inf)
     end = law.standard.support()[1]

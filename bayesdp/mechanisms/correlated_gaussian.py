@@ -18,6 +18,7 @@ from bayesdp.mechanisms.extended_gaussian import ExtendedGaussian
 from bayesdp.mechanisms.gaussian_subspace import GaussianStatement
 from bayesdp.mechanisms.projected_gaussian import ProjectedGaussian
 from bayesdp.noise import CorrelatedGaussian as Law
+from bayesdp.noise._arrays import positive_number
 from bayesdp.privacy import Difference, Guarantee, gaussian_pairs, neighbour_differences
 from bayesdp.privacy.ellipsoids import (
     MAX_DIMENSION,
@@ -198,7 +199,8 @@ class CorrelatedGaussian(GaussianStatement):
     @cached_property
     def law(self) -> Law:
         """The law of the noise."""
-        return Law(self._scale_for(1.0) ** 2 * self._shape, self.answer_invariants.coordinate_rule)
+        scale = positive_number(self._scale_for(1.0), "the scale of the noise")
+        return Law(scale**2 * self._shape, self.answer_invariants.coordinate_rule)
 
     @property
     def _noise_scale(self) -> float:

@@ -19,6 +19,7 @@ from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.noise import DiscreteGaussian as GaussianLaw
 from bayesdp.noise import DiscreteLaplace as LaplaceLaw
+from bayesdp.noise._arrays import positive_number
 from bayesdp.noise.secure import draw_independent, statement
 from bayesdp.privacy import (
     FLOATING_POINT_CAVEAT,
@@ -174,7 +175,7 @@ class DiscreteLaplace(DiscreteMechanism):
     @property
     def law(self) -> LaplaceLaw:
         """The law of the noise."""
-        b = self.sensitivity / self.epsilon
+        b = positive_number(self.sensitivity / self.epsilon, "sensitivity / epsilon")
         # Exact noise of a scale that was rounded down would cost a little more than epsilon.
         safe = Fraction(b) * Fraction(self.epsilon) >= Fraction(self.sensitivity)
         return LaplaceLaw(b if safe else math.nextafter(b, math.inf))

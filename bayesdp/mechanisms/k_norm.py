@@ -9,12 +9,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import positive_integer, positive_real
+from bayesdp._validate import positive_integer
 from bayesdp.hulls import DEFAULT_SWEEPS, choose_hull_sampler, sample_hull
 from bayesdp.mechanisms._grid import on_grid
 from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.subspace import SubspaceMechanism
 from bayesdp.noise import KNorm as Law
+from bayesdp.noise._arrays import positive_rate
 from bayesdp.privacy import (
     Guarantee,
     hit_and_run_sampler,
@@ -92,7 +93,7 @@ class KNorm(SubspaceMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "epsilon", positive_real(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
         positive_integer(self.sweeps, "sweeps")
         spanned = int(np.linalg.matrix_rank(self._vertices, rtol=1e-9)) if len(self._vertices) else 0
         if spanned < self.answer_invariants.dimension:

@@ -90,6 +90,7 @@ class LatticeGaussian(Mechanism):
         self._stated()
         object.__setattr__(self, "sensitivity", positive_real(self.sensitivity, "sensitivity"))
         object.__setattr__(self, "sweeps", positive_integer(self.sweeps, "sweeps"))
+        _ = self.law  # refused here if there is no noise of such a scale
 
     def _stated(self) -> tuple[str, ...]:
         given = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}

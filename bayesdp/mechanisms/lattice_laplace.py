@@ -84,6 +84,7 @@ class LatticeLaplace(Mechanism):
         choice(self.norm, ("l1", "l2"), "norm")
         object.__setattr__(self, "sensitivity", positive_real(self.sensitivity, "sensitivity"))
         object.__setattr__(self, "sweeps", positive_integer(self.sweeps, "sweeps"))
+        _ = self.law  # refused here if there is no noise of such a rate
 
     @property
     def rate(self) -> float:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice, positive_integer, positive_real
+from bayesdp._validate import choice, positive_integer
 from bayesdp.hulls import (
     DEFAULT_SWEEPS,
     HULL_METHODS,
@@ -28,6 +28,7 @@ from bayesdp.mechanisms._semi import SemiMechanism, SemiRealMechanism
 from bayesdp.noise import KNorm as ListedLaw
 from bayesdp.noise import LatticeKNorm as LatticeLaw
 from bayesdp.noise import SemiKNorm as Law
+from bayesdp.noise._arrays import positive_rate
 from bayesdp.privacy import (
     DIFFERENCES,
     EXACT_SAMPLER,
@@ -51,7 +52,7 @@ class _SemiHullMechanism(SemiMechanism):
     _kind = "pure"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive_real(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
         super().__post_init__()
 
     @property

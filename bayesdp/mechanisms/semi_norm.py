@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice, positive_real
+from bayesdp._validate import choice
 from bayesdp.mechanisms._semi import SemiRealMechanism
+from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise.subspace_norm import NORM_ORDERS
 from bayesdp.noise.subspace_norm import SubspaceNorm as Law
 from bayesdp.privacy import DIFFERENCES, Difference, TradeOff, approximate_dp
@@ -80,7 +81,7 @@ class SemiNorm(SemiRealMechanism):
     _kind = "pure"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive_real(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
         choice(self.norm, tuple(NORM_ORDERS), "norm")
         super().__post_init__()
 

@@ -15,6 +15,7 @@ __all__ = [
     "broadcast_scale",
     "located",
     "positive_number",
+    "positive_rate",
     "positive_scale",
     "values_and_location",
 ]
@@ -23,11 +24,29 @@ MAX_SCALE = 2.0**46
 """Scales must be smaller, so that noise at a hundred scales stays below 2**53 and is an exact integer."""
 
 
+MIN_SCALE = 2.0**-400
+"""Scales must be at least this, so that squares of what is measured in them are numbers too; nobody needs smaller ones."""
+
+
+def positive_rate(value: Any, argument: str) -> float:
+    """Accept one positive number whose inverse is a scale: more than ``1 / MAX_SCALE``, at most ``1 / MIN_SCALE``."""
+    rate = _validate.positive_real(value, argument)
+    if rate <= 1.0 / MAX_SCALE:
+        raise ValueError(
+            f"{argument} must be greater than 2**-46, so that noise is not of 2**53 or more, got {value!r}"
+        )
+    if rate > 1.0 / MIN_SCALE:
+        raise ValueError(f"{argument} must be at most 2**400, got {value!r}")
+    return rate
+
+
 def positive_number(value: Any, argument: str) -> float:
     """Accept one positive number below `MAX_SCALE`."""
     scale = _validate.positive_real(value, argument)
     if scale >= MAX_SCALE:
         raise ValueError(f"{argument} must be smaller than 2**46, got {value!r}")
+    if scale < MIN_SCALE:
+        raise ValueError(f"{argument} must be at least 2**-400, got {value!r}")
     return scale
 
 
@@ -37,7 +56,7 @@ def positive_scale(value: Any, argument: str) -> float | Floats:
         return positive_number(value, argument)
     array = np.array(_validate.finite_array(value, argument), dtype=np.float64)
     flat = array.reshape(-1)
-    bad = np.flatnonzero((flat <= 0.0) | (flat >= MAX_SCALE))
+    bad = np.flatnonzero((flat < MIN_SCALE) | (flat >= MAX_SCALE))
     if bad.size:
         where = tuple(int(i) for i in np.unravel_index(bad[0], array.shape))
         raise ValueError(

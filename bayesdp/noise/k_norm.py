@@ -13,6 +13,7 @@ from bayesdp import _validate
 from bayesdp.hulls import SymmetricHull, choose_hull_sampler, shared
 from bayesdp.invariants import COORDINATE_RULES, Invariants
 from bayesdp.lattices.samplers import Sampler
+from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise._lattice import needed
 from bayesdp.noise._polytopes import hull_draw, hull_logp, hull_variance
 from bayesdp.noise.base import Floats, NoiseLaw
@@ -82,7 +83,7 @@ class KNorm(NoiseLaw):
     isotropic = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
         _validate.choice(self.coordinates, COORDINATE_RULES, "coordinates")
         object.__setattr__(self, "vertices", SymmetricHull(self.vertices).vertices)
 

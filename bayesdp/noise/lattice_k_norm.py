@@ -23,6 +23,7 @@ from bayesdp.hulls import (
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.normaliser import l1_log_sum
 from bayesdp.lattices.samplers import Sampler
+from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise._lattice import lattice_difference, needed, table_location
 from bayesdp.noise._polytopes import adjacency_of
 from bayesdp.noise._rng import count_of, generator_of
@@ -91,7 +92,7 @@ class LatticeKNorm(NoiseLaw):
     isotropic = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
         if (self.adjacency is None) == (self.vertices is None):
             raise ValueError("K needs either adjacency or vertices, and not both")
         if self.adjacency is not None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.normaliser import l1_log_sum
+from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise._lattice import draw_on_lattice, lattice_difference, needed
 from bayesdp.noise._parts import Line, parts
 from bayesdp.noise._radial_sum import radial_log_sum
@@ -74,7 +75,7 @@ class LatticeLaplace(NoiseLaw):
     relation = "epsilon, the rate per count in mass ~ exp(-epsilon norm): 1 / b for a scale b; and norm, l1 or l2"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
         _validate.choice(self.norm, _NORMS, "norm")
 
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:

@@ -11,6 +11,7 @@ from bayesdp import _validate
 from bayesdp.hulls import SensitivityHull, choose_hull_sampler, sensitivity_hull
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
+from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise._lattice import needed
 from bayesdp.noise._polytopes import adjacency_of, hull_draw, hull_logp, hull_variance
 from bayesdp.noise.base import Floats, NoiseLaw
@@ -75,7 +76,7 @@ class SemiKNorm(NoiseLaw):
     integer = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
         object.__setattr__(self, "adjacency", adjacency_of(self.adjacency))
 
     def hull(self, invariants: Invariants) -> SensitivityHull:

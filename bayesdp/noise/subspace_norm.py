@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
+from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise._lattice import needed, table_difference, table_location
 from bayesdp.noise._norm_draws import norm_sampler
 from bayesdp.noise._norm_sections import log_integral_of, section_of
@@ -77,7 +78,7 @@ class SubspaceNorm(NoiseLaw):
     integer = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
         _validate.choice(self.norm, tuple(NORM_ORDERS), "norm")
 
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._validate import probability
-from bayesdp.composition import releases_of_tables, tables_of_posterior
+from bayesdp.composition import check_posterior, releases_of_tables, tables_of_posterior
 from bayesdp.consistency import implied_answers
 from bayesdp.fibers import Fiber
 from bayesdp.plots.observed import names_of_measurements
@@ -139,6 +139,7 @@ class Fit:
         tables = tables_of_posterior(posterior)
         if not tables:
             raise ValueError("posterior lacks the counts that its release is about: they were not recorded (var_names)")
+        check_posterior(posterior)
         observed = names_of_measurements(posterior, list(tables.values()))
         found = []
         for (name, releases), names in zip(tables.items(), observed, strict=True):
@@ -214,7 +215,7 @@ class Fit:
     def determined(self) -> Mask:
         """Which cells have one possible value, shape ``(cells,)``; from the group ``fiber``, else found anew."""
         limits = self.limits
-        if limits is not None:
+        if limits is not None and "determined" in limits.data_vars:
             own = limits.to_dataset()["determined"].transpose(*self.release.dims)
             return np.asarray(own.values, dtype=np.bool_).reshape(-1)
         return Fiber.of(self.exact, self.release.frame).determined().reshape(-1)

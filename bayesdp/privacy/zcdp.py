@@ -64,7 +64,13 @@ def gaussian_rho(sigma: float, sensitivity: float = 1.0) -> float:
     """
     scale = _validate.positive_real(sigma, "sigma")
     distance = _validate.nonnegative_real(sensitivity, "sensitivity")
-    return 0.5 * (distance / scale) ** 2
+    ratio = distance / scale
+    rho = 0.5 * ratio * ratio
+    if math.isinf(rho):
+        raise ValueError(
+            f"sigma of {sigma!r} is so small beside a distance of {sensitivity!r} that rho is beyond all floats"
+        )
+    return rho
 
 
 def gaussian_sigma_for_rho(rho: float, sensitivity: float = 1.0) -> float:

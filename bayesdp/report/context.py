@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp.composition import converged_of
 from bayesdp.frames import Frame
 from bayesdp.measurements import described
 from bayesdp.plots.fit import Fit, Summary
@@ -175,8 +176,7 @@ class Whole:
     @cached_property
     def converged(self) -> bool | None:
         """Whether the chains converged; None where nobody has looked."""
-        attrs = _diagnostics(self.tree)
-        return bool(attrs["converged"]) if "converged" in attrs else None
+        return converged_of(self.tree)
 
     @property
     def verdict(self) -> str:

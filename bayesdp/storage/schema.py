@@ -62,7 +62,8 @@ _EXACT_KEYS = {"variable", "query", "sign"}
 
 
 def describe(release: Release) -> dict[str, Any]:
-    """Everything about a release but its numbers, as plain data."""
+    """Everything about a release but its numbers, as plain data; refused where it would be refused by a reader."""
+    release.check_stated()
     return {
         "bayesdp_schema": SCHEMA,
         "frame": release.frame.describe(),
@@ -194,6 +195,7 @@ def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | Non
     # Not `from_published`: its warning of post-processing was given when the release was made.
     release = Release(frame, tuple(measurements), tuple(exact), known["mechanism"], guarantee, simulated)
     release.check_feasible()
+    release.check_stated()
     return release
 
 

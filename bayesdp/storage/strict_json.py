@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, Never
 
 from bayesdp._validate import shown
@@ -26,7 +27,7 @@ def dumps(value: Any, what: str, indent: int | None = None) -> str:
     Raises
     ------
     ValueError
-        If a number is NaN or infinite, or something is not plain data.
+        If a number is NaN, infinite or beyond all floats, or something is not plain data.
 
     Examples
     --------
@@ -34,7 +35,10 @@ def dumps(value: Any, what: str, indent: int | None = None) -> str:
     '{"sigma": 5.0}'
     """
     try:
-        return json.dumps(value, allow_nan=False, ensure_ascii=False, indent=indent)
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=indent)
+        if _LONG.search(text):
+            loads(text, what)  # nothing is written that could not be read again
+        return text
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{what} cannot be written as JSON: {error}") from None
 
@@ -46,8 +50,29 @@ def _refuse_constant(name: str) -> Never:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"the number {text} is too large")
+        raise ValueError(f"the number {_told(text)} is too large")
     return number
+
+
+def _integer(text: str) -> int:
+    # Whatever stands here is used as a float sooner or later: a scale, a loss, a bound. Longer integers than float64 has room
+    # for are refused here once, and not by an OverflowError wherever they turn up (nor by Python's limit of 4,300 digits).
+    if len(text) > _DIGITS and math.isinf(float(text)):
+        raise ValueError(f"the number {_told(text)} is too large")
+    return int(text)
+
+
+def _told(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... of {len(text)} characters"
+
+
+_DIGITS = 308
+"""Integers of so many characters are below the largest float64."""
+
+_LONG = re.compile(rf"\d{{{_DIGITS + 1}}}")
+
+_SHOWN = 40
+"""So many characters of a number are shown."""
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -59,7 +84,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def loads(text: Any, what: str) -> Any:
+def loads(text: Any, what: str, *, constants: bool = False) -> Any:
     """Read JSON strictly.
 
     Parameters
@@ -68,11 +93,14 @@ def loads(text: Any, what: str) -> Any:
         JSON text.
     what : str
         What it is, for messages.
+    constants : bool, default False
+        Whether NaN, Infinity and -Infinity are accepted, which Python writes, and which are no JSON.
 
     Raises
     ------
     ValueError
-        If it is not a string, not valid JSON, has NaN or Infinity, or repeats a key in one object.
+        If it is not a string, not valid JSON, has NaN or Infinity, repeats a key in one object, or has a number beyond all
+        floats.
 
     Examples
     --------
@@ -84,7 +112,13 @@ def loads(text: Any, what: str) -> Any:
     if not isinstance(text, str):
         raise ValueError(f"{what} must be JSON text, got {type(text).__name__}")
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_distinct)
+        value = json.loads(
+            text,
+            parse_constant=float if constants else _refuse_constant,
+            parse_float=_finite,
+            parse_int=_integer,
+            object_pairs_hook=_distinct,
+        )
         # Half a surrogate pair, raw or escaped, is no character: nothing could write such a label again.
         json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value

@@ -10,7 +10,14 @@ import pandas as pd
 import xarray as xr
 
 from bayesdp._validate import probability, shown
-from bayesdp.composition import as_one, determined_of, releases_of_tables, tables_of_posterior
+from bayesdp.composition import (
+    as_one,
+    check_posterior,
+    converged_of,
+    determined_of,
+    releases_of_tables,
+    tables_of_posterior,
+)
 from bayesdp.measurements import described
 from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.release import Release
@@ -94,6 +101,7 @@ def summary(
     wanted: Any = query
     if query is not None and not isinstance(wanted, Query):
         raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(wanted).__name__}")
+    check_posterior(posterior)
     source = _Source(posterior)
     if var is not None:
         parts = [source.variable(name, level) for name in ([var] if isinstance(var, str) else var)]
@@ -224,7 +232,7 @@ def _finished(table: pd.DataFrame, tree: xr.DataTree, level: float) -> pd.DataFr
         "interval": "equal-tailed",
         "chains": int(sizes["chain"]),
         "draws": int(sizes["draw"]),
-        "converged": bool(said["converged"]) if "converged" in said else None,
+        "converged": converged_of(tree),
         "message": str(said.get("message", "convergence was not assessed")),
     }
     return ordered

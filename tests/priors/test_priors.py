@@ -128,7 +128,7 @@ def test_hierarchical_chooses_among_groups():
 def test_two_releases_with_the_same_published_numbers_have_the_same_prior():
     """Nothing but published numbers can come in: whatever else a release carries changes nothing."""
     one = one_way()
-    two = Release.from_published(one.frame, one.measurements, one.exact, mechanism={"epsilon": 3.0}, simulated=True)
+    two = Release(one.frame, one.measurements, one.exact, mechanism={"epsilon": 3.0}, simulated=True)
     x = [prior_draws(build_model(release), ["x"], 20)["x"] for release in (one, two)]
     np.testing.assert_array_equal(*x)
 

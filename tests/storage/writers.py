@@ -77,9 +77,7 @@ def race(kind: str, races: int, writers: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
         barrier, won = context.Barrier(writers), context.Array("i", races * writers)
-        processes = [
-            context.Process(target=_racer, args=(k, kind, base, races, barrier, won)) for k in range(writers)
-        ]
+        processes = [context.Process(target=_racer, args=(k, kind, base, races, barrier, won)) for k in range(writers)]
         for process in processes:
             process.start()
         for process in processes:
