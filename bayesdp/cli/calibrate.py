@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayesdp._interrupts import deferred
 from bayesdp.cli.arguments import add_command, add_output
-from bayesdp.cli.errors import INTERRUPTED, NOT_CALIBRATED, banner, say
+from bayesdp.cli.errors import NOT_CALIBRATED, banner, say
+from bayesdp.cli.signals import interrupt_status
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,7 +37,7 @@ and, if it likes,
   update(release)         for releases that bdp.observe did not put into the model: new values of its pm.Data
 
 Each simulation is fitted, and the true values are ranked among the posterior's draws. Results are written as they come to
-a file beside the output (.partial.jsonl). Ctrl-C stops; the same command goes on where the last one was."""
+a file beside the output (.partial.jsonl). Ctrl-C or SIGTERM stops; the same command goes on where the last one was."""
 
 
 def add(commands: Any) -> None:
@@ -94,14 +96,15 @@ def run(args: argparse.Namespace) -> int:
     partial = Path(f"{args.output}.partial.jsonl")
     try:
         result = _calibrated(args, module, partial)
+        with deferred():
+            _save(result, args)
+            partial.unlink()
     except KeyboardInterrupt:
         if not partial.exists():
             raise
         done = max(0, partial.read_bytes().count(b"\n") - 1)
         say(f"interrupted: {done} of {args.n} simulations are in {partial}; the same command goes on from there")
-        return INTERRUPTED
-    _save(result, args)
-    partial.unlink()
+        return interrupt_status()
     message = str(result["verdict"].attrs["message"])
     print(f"{args.n} simulations written to {args.output}\n{message}")
     if args.report is not None:

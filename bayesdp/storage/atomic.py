@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bayesdp._interrupts import uninterrupted
+
 __all__ = ["check_output", "replacing", "replacing_folder"]
 
 
@@ -35,9 +37,12 @@ def _sibling(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
 
 
+@uninterrupted
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
     """Give a temporary name to write to; move it to `path` if all went well, remove it if not.
+
+    Ctrl-C waits until that is done, and is raised then.
 
     Parameters
     ----------
@@ -76,9 +81,10 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
         temporary.unlink(missing_ok=True)
 
 
+@uninterrupted
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str], *, overwrite: bool = False, marker: str) -> Iterator[Path]:
-    """Give a temporary folder to write into; move it to `path` if all went well, remove it if not.
+    """Give a temporary folder to write into; move it to `path` if all went well, remove it if not; Ctrl-C waits for it.
 
     Parameters
     ----------
