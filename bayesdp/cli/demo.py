@@ -17,6 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from bayesdp.cli.errors import say
+from bayesdp.cli.signals import interrupt_status, terminating_signals
+
 __all__ = ["main"]
 
 _MODELS = Path(__file__).resolve().parents[2] / "models"
@@ -126,12 +129,21 @@ def main(argv: list[str] | None = None) -> int:
     Returns
     -------
     int
-        0.
+        0; 130, 143 or 129 if Ctrl-C, SIGTERM or SIGHUP has ended it.
     """
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder for files and reports")
     parser.add_argument("--draws", type=int, default=1000, help="draws a chain (default: 1000)")
     args = parser.parse_args(argv)
+    with terminating_signals():
+        try:
+            return _run(args)
+        except KeyboardInterrupt:
+            say(f"interrupted: {args.output} has what was written so far")
+            return interrupt_status()
+
+
+def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
     pages = []
     for name, part in (("berkeley", _published_files), ("illinois", _in_python)):

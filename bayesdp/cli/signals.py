@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from bayesdp._interrupts import interrupt, received
 
@@ -24,17 +25,19 @@ def interrupt_status() -> int:
 def terminating_signals() -> Iterator[None]:
     """Take SIGTERM and SIGHUP for interrupts, as long as a command runs; what is ignored (by nohup) stays ignored."""
     received.number = None
-    numbers: list[int] = []
+    outer = received.handed_over, received.terminals  # of a command that runs this one
+    before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():  # others cannot set handlers
         known = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]  # Windows has no SIGHUP
-        numbers = [number for number in known if signal.getsignal(number) is signal.SIG_DFL]
+        before = {number: signal.getsignal(number) for number in known}
+    numbers = [number for number, own in before.items() if own in (signal.SIG_DFL, interrupt)]
     received.handed_over = tuple(numbers)
     received.terminals = tuple(number for number in (1, 2) if os.isatty(number))
-    for number in numbers:
-        signal.signal(number, interrupt)
     try:
+        for number in numbers:
+            signal.signal(number, interrupt)
         yield
     finally:
         for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
-        received.handed_over = received.terminals = ()
+            signal.signal(number, before[number])
+        received.handed_over, received.terminals = outer

@@ -91,12 +91,14 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.Dat
     posterior = tree["posterior"].to_dataset()
     small = sum(own.size for own in posterior.data_vars.values()) <= _A_MOMENT
 
-    def add() -> None:
-        tree["diagnostics"] = xr.DataTree(diagnose(posterior, fixed, told))
-
+    found: list[xr.Dataset] = []
     with _carried(tree):
-        wanted = fixed is not None and (small or not stop.interrupted)
-        if not (wanted and stop.optional(add)) and not stop.interrupted:
+        if fixed is not None and (small or not stop.interrupted):
+            known = fixed
+            stop.optional(lambda: found.append(diagnose(posterior, known, told)))
+        if found:
+            tree["diagnostics"] = xr.DataTree(found[0])
+        elif not stop.interrupted:
             tree["diagnostics"] = xr.DataTree(not_diagnosed("the diagnostics were interrupted"))
     if not quiet:
         log_warnings([*warn_divergences(tree), *warn_treedepth(tree)])
