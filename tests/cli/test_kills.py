@@ -53,9 +53,7 @@ def writers(names: list[str]) -> list[Job]:
     return jobs
 
 
-def calibrations(
-    names: list[str], workers: list[int], places: tuple[str, ...] = ("simulating", "writing")
-) -> list[Job]:
+def calibrations(names: list[str], workers: list[int], places: tuple[str, ...] = ("simulating", "saving")) -> list[Job]:
     sizes = ["--n", "4", "--draws", "60", "--tune", "20", "--quiet"]
     return [
         Job(["calibrate", "right.py", *sizes, "-o", "out.nc", "--workers", str(own)], "", place, name)
