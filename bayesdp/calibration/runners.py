@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
-import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -17,6 +16,7 @@ from typing import Any
 import cloudpickle
 
 from bayesdp import _validate
+from bayesdp._workers import end_with_parent, leave_signals_to_the_main_process
 
 __all__ = ["DIED", "Runner", "in_processes", "on_dask", "serially"]
 
@@ -116,12 +116,13 @@ def in_processes(workers: int) -> Runner:
 
 
 def _pool(context: Any) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_leave_ctrl_c_to_the_driver)
+    return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_begin_worker)
 
 
-def _leave_ctrl_c_to_the_driver() -> None:
-    """A terminal sends Ctrl-C to workers as well; the driver ends them."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _begin_worker() -> None:
+    """A terminal sends Ctrl-C to workers as well; the driver ends them, and they end with the driver."""
+    leave_signals_to_the_main_process()
+    end_with_parent()
 
 
 def on_dask(client: Any) -> Runner:

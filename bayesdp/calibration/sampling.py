@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import pymc as pm
 import xarray as xr
 from pymc.sampling.mcmc import assign_step_methods
+
+from bayesdp._interrupts import handled
 
 __all__ = ["SAMPLER", "quiet_sample"]
 
@@ -83,28 +82,19 @@ def _with_gradient(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, An
 
 @contextmanager
 def _noting_ctrl_c() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
-        yield
-        return
     pressed = False
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def note(number: int) -> None:
         nonlocal pressed
         pressed = True
         raise KeyboardInterrupt
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN:  # a worker, whose driver decides
-        yield
-        return
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    except BaseException:
-        if pressed:
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with handled(note, own_too=True):  # not in a worker, which ignores it: its driver decides
+        try:
+            yield
+        except BaseException:
+            if pressed:
+                raise KeyboardInterrupt from None
+            raise
     if pressed:
         raise KeyboardInterrupt

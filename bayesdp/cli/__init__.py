@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import bayesdp
 from bayesdp.cli import calibrate, fit, import_, release, report, summary, test
 from bayesdp.cli.errors import OneLineParser, run_safely
+from bayesdp.cli.signals import terminating_signals
 
 __all__ = ["main", "parser"]
 
@@ -25,7 +26,8 @@ from published files to a report:
   bayesdp test release.nc -o test.json               (a 2 x 2 table with both margins: the odds ratio)
 
 exit status: 0 done; 2 bad input, with one line that says what; 3 done, but convergence is not shown;
-4 done, but the model is not calibrated; 130 interrupted, what was drawn is saved
+4 done, but the model is not calibrated; 130 interrupted by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP (a closed
+terminal): `fit` and `calibrate` have saved what they had, and standard error says what was written
 """
 
 
@@ -55,9 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0 done, 2 bad input, 3 convergence not shown, 4 not calibrated, 130 interrupted.
+        Exit status: 0 done, 2 bad input, 3 convergence not shown, 4 not calibrated, 130 interrupted by Ctrl-C,
+        143 by SIGTERM, 129 by SIGHUP.
     """
     given = sys.argv[1:] if argv is None else list(argv)
     args = parser().parse_args(given)
     args.argv = given
-    return run_safely(args.run, args)
+    with terminating_signals():
+        return run_safely(args.run, args)

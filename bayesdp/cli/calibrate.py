@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayesdp._interrupts import deferred
 from bayesdp.cli.arguments import add_command, add_output
-from bayesdp.cli.errors import INTERRUPTED, NOT_CALIBRATED, banner, say
+from bayesdp.cli.errors import NOT_CALIBRATED, banner, say
 from bayesdp.cli.printing import announce
+from bayesdp.cli.signals import interrupt_status
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,7 +38,7 @@ and, if it likes,
   update(release)         for releases that bdp.observe did not put into the model: new values of its pm.Data
 
 Each simulation is fitted, and the true values are ranked among the posterior's draws. Results are written as they come to
-a file beside the output (.partial.jsonl). Ctrl-C stops; the same command goes on where the last one was."""
+a file beside the output (.partial.jsonl). Ctrl-C or SIGTERM stops; the same command goes on where the last one was."""
 
 
 _MOST = {"n": 10**8, "workers": 4096, "draws": 10**8, "tune": 10**8}
@@ -98,18 +100,24 @@ def run(args: argparse.Namespace) -> int:
     for name, arguments in (("simulate", "rng"), ("build_model", "release")):
         function_of(module, args.model, name, arguments)
     partial = Path(f"{args.output}.partial.jsonl")
+    saved = False
     try:
         result = _calibrated(args, module, partial)
+        with deferred():
+            try:
+                _save(result, args)
+            except OSError as error:
+                told = f"{error}; the simulations are in {partial}, and the same command goes on from there"
+                raise OSError(told) from error
+            saved = True
+            if args.report is None:
+                partial.unlink()
     except KeyboardInterrupt:
-        if not partial.exists():
+        if saved or not partial.exists():
             raise
         done = max(0, partial.read_bytes().count(b"\n") - 1)
         say(f"interrupted: {done} of {args.n} simulations are in {partial}; the same command goes on from there")
-        return INTERRUPTED
-    try:
-        _save(result, args)
-    except OSError as error:
-        raise OSError(f"{error}; the simulations are in {partial}, and the same command goes on from there") from error
+        return interrupt_status()
     if args.report is not None:
         from bayesdp.report import calibration_report
 
@@ -121,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
                 f"{error}; {args.output} is written, and the same command with --force writes the report from {partial}"
             )
             raise OSError(told) from error
-    partial.unlink()
+        partial.unlink()
     message = str(result["verdict"].attrs["message"])
     announce(args.output, f"{args.n} simulations written to {args.output}\n{message}")
     if args.report is not None:

@@ -17,7 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from bayesdp.cli.errors import run_safely
+from bayesdp.cli.errors import run_safely, say
+from bayesdp.cli.signals import interrupt_status, terminating_signals
 
 __all__ = ["main"]
 
@@ -130,12 +131,21 @@ def main(argv: list[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 if a file cannot be written.
+        0; 2 if a file cannot be written; 130, 143 or 129 if Ctrl-C, SIGTERM or SIGHUP has ended it.
     """
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder for files and reports")
     parser.add_argument("--draws", type=int, default=1000, help="draws a chain (default: 1000)")
-    return run_safely(_run, parser.parse_args(argv, argparse.Namespace(command="demo")))
+    with terminating_signals():
+        return run_safely(_until_interrupted, parser.parse_args(argv, argparse.Namespace(command="demo")))
+
+
+def _until_interrupted(args: argparse.Namespace) -> int:
+    try:
+        return _run(args)
+    except KeyboardInterrupt:
+        say(f"interrupted: {args.output} has what was written so far")
+        return interrupt_status()
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import os
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Never
+
+from bayesdp._interrupts import handled, tell
+from bayesdp.cli.signals import interrupt_status
 
 __all__ = [
     "BAD_INPUT",
-    "INTERRUPTED",
     "NOT_CALIBRATED",
     "NOT_CONVERGED",
     "OneLineParser",
@@ -22,16 +23,11 @@ __all__ = [
 BAD_INPUT = 2
 NOT_CONVERGED = 3
 NOT_CALIBRATED = 4
-INTERRUPTED = 130
-"""As shells report a program that Ctrl-C ended."""
 
 
 def say(text: str) -> None:
-    """Write a line to standard error, if that is possible: what cannot be said changes nothing of what was done."""
-    if sys.stderr is None:  # closed; print would take standard output instead
-        return
-    with suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+    """Write a line to standard error, if there is one that can be written to."""
+    tell(text)
 
 
 def banner(text: str) -> None:
@@ -52,7 +48,10 @@ def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespac
     """Run a subcommand; what is wrong with its input is one line and status 2, never a traceback.
 
     Only errors that bad input causes are caught. Others are ours, and their traceback is what we need to see.
+
+    Outputs are written in one step, so that one which has changed since the beginning was written, and is complete.
     """
+    before = _outputs(args)
     try:
         return run(args)
     except (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError, OverflowError) as error:
@@ -60,5 +59,21 @@ def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespac
         say(f"bayesdp {args.command}: error: {told}")
         return BAD_INPUT
     except KeyboardInterrupt:
-        say(f"bayesdp {args.command}: interrupted, nothing was saved")
-        return INTERRUPTED
+        with handled(lambda number: None):  # once is enough
+            written = [path for path, state in _outputs(args).items() if state not in (None, before[path])]
+            say(f"bayesdp {args.command}: interrupted, {' and '.join(written) or 'nothing'} was written")
+        return interrupt_status()
+
+
+def _outputs(args: argparse.Namespace) -> dict[str, tuple[int, int] | None]:
+    """The files that a command may write, and what tells each from any other that was or will be there."""
+    found: dict[str, tuple[int, int] | None] = {}
+    for option in ("output", "report"):
+        path = getattr(args, option, None)
+        if path is not None:
+            try:
+                status = os.stat(path)
+                found[path] = status.st_ino, status.st_mtime_ns
+            except OSError:
+                found[path] = None
+    return found

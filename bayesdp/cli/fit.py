@@ -5,18 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, pairs
-from bayesdp.cli.errors import INTERRUPTED, say
+from bayesdp.cli.errors import say
 from bayesdp.cli.printing import announce
+from bayesdp.cli.signals import interrupt_status
 from bayesdp.cli.verdict import status_of
 
 if TYPE_CHECKING:
     import pymc as pm
     import xarray as xr
 
+    from bayesdp.inference._interrupt import StopOnCtrlC
+    from bayesdp.inference._keeping import Drawn
     from bayesdp.release import Release
 
 __all__ = ["add", "run"]
@@ -28,7 +32,11 @@ own: a Python file (it is run!) with a function build_model(release) that return
 Several releases of one table are fitted together: all their noisy and exact parts, the noise of different releases being
 independent. Their labels must agree. A build_model of your own gets them as one release.
 
-Ctrl-C stops sampling, and what was drawn is saved. Afterwards it skips what is computed from the draws.
+The draws are saved first, then the file is replaced by one with diagnostics, and with draws of the prior for the report.
+Ctrl-C ends sampling after the draw that is being made, pressed again in the middle of it, and what was drawn is saved at
+once; before there are draws to keep, nothing is written. When the draws have been made it skips what is computed from
+them, and it never breaks off the saving. SIGTERM, which batch schedulers send, and a closed terminal (SIGHUP, unless run by
+nohup) do what Ctrl-C does; the exit status is 130, 143 or 129.
 
 """
 
@@ -70,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import positive_integer
     from bayesdp.cli.files import read_releases
+    from bayesdp.inference._interrupt import StopOnCtrlC
     from bayesdp.storage import check_output
 
     if Path(args.output).suffix.lower() != ".nc":
@@ -80,23 +89,64 @@ def run(args: argparse.Namespace) -> int:
     if args.cores is not None:
         positive_integer(args.cores, "--cores")
     model, prior = _model(read_releases(args.release), args)
-    tree = _sampled(model, args)
-    interrupted = bool(tree.attrs.get("interrupted", 0))
+    with model, StopOnCtrlC() as stop:
+        return _saved(model, prior, args, stop)
+
+
+def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCtrlC) -> int:
+    """Draw and save; then add what is computed from the draws, and save again. In `stop` nothing but sampling is broken off."""
+    from bayesdp.inference._keeping import diagnosed
+    from bayesdp.storage import write_draws, write_draws_somewhere
+
+    asked = _asked(model, args)
+    run = _drawn(model, asked, stop, args)
+    tree = run.tree
     tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])
     tree.attrs["prior"] = f"{prior}\n\n{tree.attrs['prior']}"
-    if not interrupted:
-        _add_prior_draws(tree, model, args.seed)
-    _save(tree, args)
+    write_draws_somewhere(tree, args.output, overwrite=args.force)
+    try:
+        diagnosed(run, asked, stop)
+        prior_left_out = not stop.interrupted and not _add_prior_draws(tree, model, args.seed, stop)
+        if tree["diagnostics"].data_vars or not stop.interrupted:
+            write_draws(tree, args.output, overwrite=True)
+    except BaseException:
+        say(f"{args.output} has the draws, and nothing that is computed from them")
+        raise
     posterior = tree["posterior"].to_dataset()
     message = tree["diagnostics"].attrs["message"]
     announce(
         args.output,
         f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{message}",
     )
-    if interrupted:
+    if stop.interrupted:
         say("interrupted: only the draws so far were saved")
-        return INTERRUPTED
+        return interrupt_status()
+    if stop.pressed:
+        missing = {
+            "limits of the cells": run.fixed is None,
+            "diagnostics": not tree["diagnostics"].data_vars,
+            "draws of the prior": prior_left_out,
+        }
+        left_out = ", ".join(what for what, so in missing.items() if so)
+        say(f"interrupted: all draws were saved; left out: {left_out or 'nothing'}")
+        return interrupt_status()
     return status_of(tree, "Do not report these results; run longer (--draws, --tune) or look at the model.")
+
+
+def _drawn(model: pm.Model, asked: Mapping[str, Any], stop: StopOnCtrlC, args: argparse.Namespace) -> Drawn:
+    """Draw; if something fails afterwards, as for want of memory, save the draws, unless it is they that are wrong."""
+    from bayesdp.inference._keeping import drawn
+    from bayesdp.storage import write_draws_somewhere
+
+    try:
+        return drawn(model, asked, stop)
+    except ValueError:
+        raise
+    except Exception as error:
+        if hasattr(error, "draws"):
+            write_draws_somewhere(error.draws, args.output, overwrite=args.force)
+            say(f"{args.output} has the draws, and nothing that is computed from them")
+        raise
 
 
 def _model(release: Release, args: argparse.Namespace) -> tuple[pm.Model, str]:
@@ -126,39 +176,36 @@ def _own_model(path: str, release: Release) -> pm.Model:
     return model
 
 
-def _sampled(model: pm.Model, args: argparse.Namespace) -> xr.DataTree:
-    """Draw; Ctrl-C ends it early, and the attribute ``interrupted`` of the result says so."""
-    from bayesdp.inference import sample
+def _asked(model: pm.Model, args: argparse.Namespace) -> dict[str, Any]:
+    """Arguments of the sampler."""
     from bayesdp.inference.memory import check_memory
+    from bayesdp.inference.sampling import prepared
 
     # PyMC's own default counts physical cores only, and runs one chain after the other on many machines.
     cores = args.cores or min(args.chains, os.cpu_count() or 1)
-    asked = {"draws": args.draws, "tune": args.tune, "chains": args.chains, "cores": cores}
+    sizes = {"draws": args.draws, "tune": args.tune, "chains": args.chains, "cores": cores}
     if not args.no_memory_check:
         remedy = "Ask for fewer with --draws, --tune (which are held as well) and --chains; --no-memory-check goes on regardless"
-        check_memory(model, (), asked, remedy)
-    with model:
-        return sample(**asked, random_seed=args.seed, progressbar=not args.quiet, memory_check=False)
+        check_memory(model, (), sizes, remedy)
+    seed = {} if args.seed is None else {"random_seed": args.seed}
+    return prepared(model, sizes | seed | {"progressbar": not args.quiet, "quiet": False})
 
 
-def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None) -> None:
+def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None, stop: StopOnCtrlC) -> bool:
     """Draws of the prior and of the noisy values that it leads one to expect, for the report's check.
 
-    They are an addition: whatever becomes of them, the posterior is saved.
+    They are an addition: whatever becomes of them, the posterior is saved. False if Ctrl-C has left them out.
     """
     from bayesdp.inference import add_prior_predictive
 
+    had: list[bool] = []
     try:
-        if not add_prior_predictive(tree, model, random_seed=seed):
-            say("no draws of the prior for the report: the prior is flat, or drawing from it would take long")
-    except KeyboardInterrupt:
-        say("interrupted: no draws of the prior for the report; those of the posterior are saved")
+        if not stop.optional(lambda: had.append(add_prior_predictive(tree, model, random_seed=seed))):
+            return False
     except Exception as error:  # a model of the user's own may have no way to draw
         told = " ".join(str(error).split()) or type(error).__name__
         say(f"no draws of the prior for the report: {told}")
-
-
-def _save(tree: xr.DataTree, args: argparse.Namespace) -> None:
-    from bayesdp.storage import write_draws_somewhere
-
-    write_draws_somewhere(tree, args.output, overwrite=args.force)
+        return True
+    if not had[0]:
+        say("no draws of the prior for the report: the prior is flat, or drawing from it would take long")
+    return True

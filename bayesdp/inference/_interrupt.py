@@ -1,74 +1,112 @@
-"""Ctrl-C during sampling: stop, and keep what was drawn."""
+"""Ctrl-C during sampling and after it: stop, and keep what was drawn."""
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import threading
-from types import FrameType, TracebackType
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any, Self
 
+from bayesdp._interrupts import handled, tell
 from bayesdp.steps import stop_request
 
 __all__ = ["StopOnCtrlC"]
 
 
 class StopOnCtrlC:
-    """A context in which Ctrl-C ends sampling between two draws; call the object after each draw.
+    """A context in which Ctrl-C ends sampling between two draws, and then only breaks off what can be left out.
 
     PyMC keeps the draws that it has when a ``KeyboardInterrupt`` reaches its main loop. But chains that run one after the
-    other each take it for their own end only, and the next one begins. And a terminal sends Ctrl-C to
-    the chains' processes as well; they would close their pipes, and the main process could stumble over a closed
-    pipe before it sees its own interrupt, and lose everything. So here the chains ignore Ctrl-C, and the main process
-    notes it and raises from the callback, which PyMC calls after each draw, in this chain and in every later one. Before the
-    first draw, and at the second Ctrl-C, it is an interrupt like any other, and nothing is kept.
+    other each take it for their own end only, and the next one begins. And after its loop, while
+    PyMC makes arrays of the draws, or we compute something from them, it would take the draws with it. So here Ctrl-C is noted, and
 
-    Where Ctrl-C already means something of the user's own, or outside the main thread, nothing is changed.
+    - before the first draw it is an interrupt like any other: there is nothing to keep;
+    - while draws are made, the first one is raised from the callback, which PyMC calls after each draw, in this chain and in every
+      later one; the second one is raised at once, in the middle of a draw, for PyMC to keep those before it;
+    - when no more draws are made it is noted, and raised in what was called by `optional` only.
+
+    The same goes for other signals that mean an interrupt (SIGTERM for the command line). Where Ctrl-C already means
+    something of the user's own, or outside the main thread, nothing is changed.
 
     Attributes
     ----------
+    pressed : bool
+        Whether there was an interrupt that this context has kept from its caller.
     interrupted : bool
         Whether sampling was ended early.
     given_up : bool
         Whether nothing is to be kept.
+    skipping : bool
+        Whether what can be left out is: there was an interrupt when no more draws were made.
     """
 
     def __init__(self) -> None:
+        self.pressed = False
         self.interrupted = False
         self.given_up = False
-        self._drawing = False
-        self._process = os.getpid()
-        self._before: Any = None
-        self._installed = False
+        self.skipping = False
+        self._drawing = False  # whether PyMC makes draws, and would keep them
+        self._over = False  # whether no more draws are made
+        self._at_once = False  # whether the first one is raised in the middle of a draw
+        self._skippable = False
+        self._handled: AbstractContextManager[bool] = handled(self._note)
 
     def __enter__(self) -> Self:
         stop_request.asked = False
-        if threading.current_thread() is threading.main_thread():  # signals reach the main thread only
-            self._before = signal.getsignal(signal.SIGINT)
-            self._installed = self._before is signal.default_int_handler
-        if self._installed:
-            signal.signal(signal.SIGINT, self._note)
+        self._handled.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         stop_request.asked = False
-        if self._installed:
-            signal.signal(signal.SIGINT, self._before)
+        self._handled.__exit__(kind, error, trace)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._process:
-            return  # a chain's process, which inherited this handler: the main process decides
+    def _note(self, number: int) -> None:
+        if self._over:
+            self.pressed = self.skipping = True
+            if self._skippable:
+                self._skippable = False  # so that whoever catches it is not interrupted in turn
+                raise KeyboardInterrupt
+            return
         stop_request.asked = True
-        if not self._drawing or self.interrupted:
+        if not self._drawing:
             self.given_up = True
             raise KeyboardInterrupt
-        self.interrupted = True
-        print("interrupted: stopping after this draw; Ctrl-C again to give everything up", file=sys.stderr, flush=True)
+        again, self.pressed = self.pressed, True
+        if again or self._at_once:
+            self._end_early()
+        tell("interrupted: stopping after this draw; Ctrl-C again to stop in the middle of it")
+
+    def _end_early(self) -> None:
+        self.interrupted = self._over = True
+        raise KeyboardInterrupt
 
     def __call__(self, trace: Any = None, draw: Any = None) -> None:
-        """End sampling if Ctrl-C was pressed since the last draw."""
+        """After a draw: end sampling if Ctrl-C was pressed since the last one."""
         self._drawing = True
-        stop_request.obey()
+        if stop_request.asked:
+            self._end_early()
+
+    def raise_at_once(self) -> None:
+        """For a sampler that calls nobody after a draw, and keeps what it has when it is interrupted."""
+        self._drawing = self._at_once = True
+
+    def no_more_draws(self) -> None:
+        """All draws have been made."""
+        self._over = True
+
+    def optional(self, work: Callable[[], object]) -> bool:
+        """Do what can be left out; whether it was done. An interrupt since the end of sampling, or in it, leaves it out."""
+        if self.skipping:
+            return False
+        try:
+            try:
+                self._skippable = True
+                work()
+            finally:
+                self._skippable = False
+        except KeyboardInterrupt:
+            self.pressed = self.skipping = True
+            return False
+        return True

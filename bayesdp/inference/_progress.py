@@ -10,6 +10,8 @@ from typing import Any
 
 from rich.console import Console
 
+from bayesdp._interrupts import tell
+
 __all__ = ["ProgressLines", "diagnostics_lines", "lines_wanted"]
 
 _FIRST, _LONGEST = 5.0, 60.0
@@ -62,7 +64,7 @@ class ProgressLines:
         line = f"{self._what}: {done:,} of {total:,} {self._unit} ({done / total:.0%}), {_span(passed)} passed"
         if done > already:
             line += f", about {_span((passed - begun) / (done - already) * (total - done))} left"
-        print(line, file=sys.stderr, flush=True)
+        tell(line)
 
 
 def _span(seconds: float) -> timedelta:

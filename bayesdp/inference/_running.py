@@ -11,6 +11,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesdp.distributions.row_noise import RowSpaceNoiseRV
+from bayesdp.inference._chain_processes import chain_processes
 from bayesdp.inference._interrupt import StopOnCtrlC
 from bayesdp.inference._plan import planned
 from bayesdp.inference._progress import ProgressLines, lines_wanted
@@ -18,41 +19,51 @@ from bayesdp.inference._progress import ProgressLines, lines_wanted
 __all__ = ["sampled"]
 
 
-def sampled(model: pm.Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[xr.DataTree, bool]:
-    """The result of ``pm.sample``, and whether Ctrl-C ended it early.
+def sampled(model: pm.Model, args: Sequence[Any], kwargs: Mapping[str, Any], stop: StopOnCtrlC) -> xr.DataTree:
+    """The result of ``pm.sample``; `stop` says whether Ctrl-C ended it early.
 
     Parameters
     ----------
     model : pymc.Model
     args, kwargs
         As for ``pm.sample``.
+    stop : StopOnCtrlC
+        The context that this is called in.
 
     Raises
     ------
     KeyboardInterrupt
-        If Ctrl-C was pressed before a chain had draws to keep, or twice.
+        If Ctrl-C was pressed before a chain had draws to keep.
     """
     given = dict(kwargs)
     with warnings.catch_warnings():
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
         if not _has_callback(model, given):
-            # nutpie calls nobody, and keeps what it has at Ctrl-C by itself.
-            return pm.sample(*args, **given), False
-        with StopOnCtrlC() as stop:
-            given["callback"] = _Callback(stop, model, args, given)
-            if lines_wanted(given):
-                given["progressbar"] = False
-            try:
-                tree = pm.sample(*args, **given)
-            except ValueError:
-                # What PyMC says when no chain got past its tuning.
-                if stop.interrupted or stop.given_up:
-                    raise KeyboardInterrupt from None
-                raise
-            if stop.given_up:
-                raise KeyboardInterrupt
-            return tree, stop.interrupted
+            return _without_callback(args, given, stop)
+        given["callback"] = _Callback(stop, model, args, given)
+        if lines_wanted(given):
+            given["progressbar"] = False
+        try:
+            with chain_processes(given):
+                tree: xr.DataTree = pm.sample(*args, **given)
+        except ValueError:
+            # What PyMC says when no chain got past its tuning.
+            if stop.pressed or stop.given_up:
+                raise KeyboardInterrupt from None
+            raise
+        if stop.given_up:
+            raise KeyboardInterrupt
+        stop.no_more_draws()
+        return tree
+
+
+def _without_callback(args: Sequence[Any], given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.DataTree:
+    """Nutpie calls nobody after a draw, and keeps what it has at a KeyboardInterrupt by itself."""
+    stop.raise_at_once()
+    tree: xr.DataTree = pm.sample(*args, **given)
+    stop.no_more_draws()
+    return tree
 
 
 class _Callback:
@@ -72,7 +83,10 @@ class _Callback:
             self._own(trace=trace, draw=draw)
         if self._lines is not None:
             self._lines(self._done, self._total)
-        self._stop(trace, draw)
+        if self._done == self._total:
+            self._stop.no_more_draws()
+        else:
+            self._stop(trace, draw)
 
 
 def _has_callback(model: pm.Model, given: Mapping[str, Any]) -> bool:

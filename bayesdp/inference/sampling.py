@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import xarray as xr
-from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
 
-import bayesdp
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.row_noise import RowSpaceNoiseRV
-from bayesdp.fibers import Fiber
-from bayesdp.frames import Frame
-from bayesdp.inference._progress import diagnostics_lines
-from bayesdp.inference._relaxation import declaration
-from bayesdp.inference._running import sampled
+from bayesdp.inference._interrupt import StopOnCtrlC
+from bayesdp.inference._keeping import diagnosed, drawn
+from bayesdp.inference.annotating import annotate
 from bayesdp.inference.continuous import continuous_tables
-from bayesdp.inference.diagnostics import diagnose, not_diagnosed
 from bayesdp.inference.memory import check_memory
-from bayesdp.inference.registry import releases_of
-from bayesdp.inference.replacing import warn_replaced, warn_unobserved
-from bayesdp.release import Release
+from bayesdp.inference.replacing import warn_unobserved
 from bayesdp.steps import FiberGibbs
-from bayesdp.steps.movement import movement
-from bayesdp.steps.terms import exact_fiber
-from bayesdp.storage import compress_draws
 
-__all__ = ["annotate", "sample"]
-
-_log = logging.getLogger(__name__)
+__all__ = ["annotate", "prepared", "sample"]
 
 
 def sample(
@@ -95,10 +78,12 @@ def sample(
         ``diagnostics``. For `ContinuousCounts` also ``relaxation``: which variable holds real numbers in the place of whole
         ones (attribute ``variable``), and the error of that where it is known; ``fiber`` then has the limits of whole numbers.
 
-        Ctrl-C ends sampling after the draw that is being made, in all chains, and what was drawn is returned, with the
-        attribute ``interrupted`` of the tree. (Before the first draw that is kept, and pressed twice, it is an interrupt like
-        any other.) Ctrl-C while diagnostics are computed leaves them out: the draws are returned. If anything fails after
-        sampling, the draws are in the attribute ``draws`` of the error (``sys.last_exc.draws`` in an interactive session).
+        Ctrl-C ends sampling after the draw that is being made, in all chains, pressed again in the middle of it, and what was
+        drawn is returned, with the attribute ``interrupted`` of the tree; diagnostics are then computed only where that takes
+        a moment. (Before the first draw that is kept it is an interrupt like any other.) Ctrl-C after the last draw leaves out
+        what is being computed from the draws, the limits of ``fiber`` or the diagnostics, which then say so: the draws are
+        returned. If anything fails after sampling, the draws are in the attribute ``draws`` of the error
+        (``sys.last_exc.draws`` in an interactive session).
 
     Raises
     ------
@@ -143,37 +128,23 @@ def sample(
     kwargs |= {"draws": draws, "progressbar": progressbar, "quiet": quiet}
     kwargs |= {name: value for name, value in stated.items() if value is not None}
     model = pm.modelcontext(model)
-    _check_steps(model, step)
+    asked = prepared(model, kwargs)
+    if memory_check:
+        check_memory(model, (), asked)
+    with StopOnCtrlC() as stop:
+        return diagnosed(drawn(model, asked, stop), asked, stop)
+
+
+def prepared(model: pm.Model, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ``pm.sample``, checked, and with what we choose otherwise than PyMC."""
+    asked = dict(given)
+    _check_steps(model, asked.get("step"))
     warn_unobserved(model)
     # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
-    kwargs.setdefault("compute_convergence_checks", False)
+    asked.setdefault("compute_convergence_checks", False)
     if continuous_tables(model):
-        kwargs.setdefault("nuts_sampler", _nuts_sampler(model, kwargs))
-    if memory_check:
-        check_memory(model, (), kwargs)
-    tree, interrupted = sampled(model, (), kwargs)
-    annotated = _annotated(tree, model, kwargs)
-    if interrupted:
-        annotated.attrs["interrupted"] = 1
-    if not kwargs.get("quiet", False):
-        log_warnings([*warn_divergences(annotated), *warn_treedepth(annotated)])
-        if not annotated["diagnostics"].attrs["converged"]:
-            _log.warning(annotated["diagnostics"].attrs["message"])
-    return annotated
-
-
-def _annotated(tree: xr.DataTree, model: pm.Model, given: Any) -> xr.DataTree:
-    """The annotated tree; whatever happens meanwhile, the draws are not lost."""
-    told = diagnostics_lines() if given.get("progressbar", True) and not given.get("quiet", False) else None
-    try:
-        return annotate(tree, model, seed=given.get("random_seed"), told=told)
-    except KeyboardInterrupt:
-        tree["diagnostics"] = xr.DataTree(not_diagnosed("the diagnostics were interrupted"))
-        return tree
-    except Exception as error:
-        setattr(error, "draws", tree)  # noqa: B010  # no attribute that a type checker could know
-        error.add_note("What was drawn is not lost: it is in the attribute `draws` of this error.")
-        raise
+        asked.setdefault("nuts_sampler", _nuts_sampler(model, asked))
+    return asked
 
 
 def _nuts_sampler(model: pm.Model, given: Any) -> str:
@@ -198,130 +169,3 @@ def _check_steps(model: pm.Model, step: Any) -> None:
                     "would record tables that break them, or none but its start. Leave the counts out of `step`; FiberGibbs "
                     "is assigned by itself"
                 )
-
-
-def _add_releases(tree: xr.DataTree, releases: list[Release], suffix: str) -> None:
-    for j, release in enumerate(releases):
-        ending = suffix if j == 0 else f"{suffix}_{j + 1}"
-        tree[f"release{ending}"] = xr.DataTree(release.to_dataset())
-        if release.guarantee is not None:
-            attrs = {"guarantee": json.dumps(release.guarantee.to_dict()), "text": str(release.guarantee)}
-            tree[f"guarantee{ending}"] = xr.DataTree(xr.Dataset(attrs=attrs))
-
-
-def _add_group_labels(tree: xr.DataTree, frame: Frame) -> None:
-    """Group labels of a table, as coordinates of the posterior that are no dimensions."""
-    posterior = tree["posterior"].to_dataset()
-    new = {
-        name: (dim, list(labels))
-        for name, dim, labels in frame.groups
-        if name not in posterior.variables and posterior.sizes.get(dim) == len(labels)
-    }
-    if new:
-        tree["posterior"].dataset = posterior.assign_coords(new)
-
-
-def _check_members(tree: xr.DataTree, name: str, fiber: Fiber) -> None:
-    """Draws off the fiber come from a step method that was forced on the counts."""
-    draws = tree["posterior"][name].transpose("chain", "draw", ...).values
-    off = sum(int(np.sum(~fiber.members(chain))) for chain in draws)
-    if off:
-        raise ValueError(
-            f"{off} of {draws.shape[0] * draws.shape[1]} draws of {name} do not agree with the exact answers: another step "
-            "method than FiberGibbs was forced on the counts. Leave them out of `step`; FiberGibbs is assigned by itself"
-        )
-
-
-def _limits(fiber: Fiber, frame: Frame, name: str) -> xr.Dataset:
-    lower, upper = fiber.bounds()
-    arrays = {"lower": lower, "upper": upper, "determined": fiber.determined()}
-    return xr.Dataset(
-        {label: frame.data_array(array) for label, array in arrays.items()},
-        attrs={
-            "variable": name,
-            "bounds_exact": int(fiber.bounds_are_exact),
-            "determined_complete": int(fiber.determined_is_complete),
-        },
-    )
-
-
-def annotate(
-    tree: xr.DataTree,
-    model: pm.Model,
-    *,
-    seed: Any = None,
-    command: str = "",
-    told: Callable[[str, int, int], None] | None = None,
-) -> xr.DataTree:
-    """Add release, guarantee, fiber, relaxation, diagnostics and versions to the result of ``pm.sample``.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-    model : pymc.Model
-        The model that was sampled.
-    seed : object, optional
-        Seed of the sampler, for the record; the noise of a release has none here.
-    command : str, optional
-        The command line that made it.
-    told : callable, optional
-        For progress; see `diagnose`.
-
-    Returns
-    -------
-    xarray.DataTree
-        The same tree, whose posterior also has the group labels of the tables (``posterior["x"].groupby("state")``). A
-        release whose numbers `pm.set_data` has replaced, with a warning, or that a copy of the model does not know, is left
-        out. `bayesdp.set_release` keeps it.
-
-    Raises
-    ------
-    ValueError
-        If a draw of the counts does not agree with the exact answers.
-    """
-    tree.attrs.update(
-        {
-            "bayesdp_version": bayesdp.__version__,
-            "pymc_version": pm.__version__,
-            "numpy_version": np.__version__,
-            "seed": "not recorded" if seed is None else str(seed),
-            "command": command,
-            "prior": "\n".join([model.str_repr(), *(table.prior for table in continuous_tables(model).values())]),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-    )
-    compress_draws(tree)
-    fixed: dict[str, npt.NDArray[np.bool_]] = {}
-    by_name: dict[str, list[Release]] = {}
-    warn_replaced(model)
-    for name, release in releases_of(model):
-        by_name.setdefault(name, []).append(release)
-    counts = [rv for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)]
-    for i, rv in enumerate(counts):
-        name, value = rv.name, model.rvs_to_values[rv]
-        releases = by_name.get(name, [])
-        suffix = "" if i == 0 else f"_{name}"
-        _add_releases(
-            tree, releases, suffix
-        )  # before whatever takes long: an interrupt then leaves a posterior of a release
-        fiber = exact_fiber(model, value)
-        # With `var_names`, functions of the table may have been recorded in its place.
-        if name in tree["posterior"].data_vars:
-            _check_members(tree, name, fiber)
-        moves = movement(model, value)
-        fixed[name] = fiber.determined() | moves.determined.reshape(fiber.frame.shape)
-        limits = _limits(fiber, releases[0].frame if releases else fiber.frame, name)
-        limits.attrs |= {"connectivity": moves.claim, "proved": int(moves.proved)}
-        tree[f"fiber{suffix}"] = xr.DataTree(limits)
-        _add_group_labels(tree, releases[0].frame if releases else fiber.frame)
-    for name, table in continuous_tables(model).items():
-        suffix = "" if "fiber" not in tree.children else f"_{name}"
-        fixed[name] = table.fixed
-        limits = _limits(table.release.fiber, table.release.frame, name)
-        limits.attrs |= {"connectivity": "real tables: a convex set", "proved": 1}
-        tree[f"fiber{suffix}"] = xr.DataTree(limits)
-        tree[f"relaxation{suffix}"] = xr.DataTree(declaration(name))
-        _add_releases(tree, by_name.get(name, []), suffix)
-        _add_group_labels(tree, table.release.frame)
-    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed, told))
-    return tree

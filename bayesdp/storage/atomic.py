@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from bayesdp._interrupts import uninterrupted
+
 __all__ = [
     "check_output",
     "confirm",
@@ -75,9 +77,12 @@ def naming(target: Path) -> Iterator[None]:
         raise OSError(error.errno, told, str(target)) from error
 
 
+@uninterrupted
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
     """Give a temporary name to write to; move it to `path` if all went well, remove it if not.
+
+    Ctrl-C waits until that is done, and is raised then.
 
     Parameters
     ----------

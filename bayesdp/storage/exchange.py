@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from bayesdp._interrupts import uninterrupted
 from bayesdp._validate import shown
 from bayesdp.storage.atomic import check_output, confirm, naming, sibling, sync_file, sync_folder
 
@@ -55,6 +56,7 @@ def told_of_previous(target: Path) -> str:
     )
 
 
+@uninterrupted
 @contextmanager
 def replacing_folder(
     path: str | os.PathLike[str],

@@ -129,9 +129,9 @@ def test_a_run_too_short_to_tell_is_not_shouted_at(released):
 
 
 def test_draws_are_saved_though_the_prior_cannot_be_drawn_from(released, monkeypatch):
-    for error, words in (
-        (RuntimeError("no way to draw"), "for the report: no way to draw"),
-        (KeyboardInterrupt(), "interrupted: no draws of the prior"),
+    for error, words, status in (
+        (RuntimeError("no way to draw"), "for the report: no way to draw", 0),
+        (KeyboardInterrupt(), "interrupted: all draws were saved; left out: draws of the prior\n", 130),
     ):
 
         def fails(*args, _error=error, **kwargs):
@@ -139,7 +139,7 @@ def test_draws_are_saved_though_the_prior_cannot_be_drawn_from(released, monkeyp
 
         monkeypatch.setattr("bayesdp.inference.add_prior_predictive", fails)
         result = released("fit", "release.nc", *QUICK, "-o", "posterior.nc", "--force")
-        assert result.status == 0, result.err
+        assert result.status == status, result.err
         assert words in result.err
         assert posterior("posterior.nc")["posterior"]["x"].sizes["chain"] == 2
 
@@ -216,15 +216,56 @@ def test_ctrl_c_is_noted_and_raised_between_draws(ctrl_c):
     with StopOnCtrlC() as stop:
         stop()
         signal.raise_signal(signal.SIGINT)  # no exception here, in the middle of a draw
-        assert stop.interrupted
+        assert stop.pressed
+        assert not stop.interrupted
         for _ in range(2):  # in this chain, and in one that begins after it
             with pytest.raises(KeyboardInterrupt):
                 stop()
+        assert stop.interrupted
         assert not stop.given_up
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)  # the second time, at once
-        assert stop.given_up
+        signal.raise_signal(signal.SIGINT)  # the draws have been made: nothing takes them away
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_pressed_again_ends_the_draw_and_no_more(ctrl_c):
+    with StopOnCtrlC() as stop:
+        stop()
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert stop.interrupted
+        assert not stop.given_up
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_after_the_draws_breaks_off_what_can_be_left_out_only(ctrl_c):
+    done = []
+    with StopOnCtrlC() as stop:
+        stop()
+        stop.no_more_draws()
+        assert stop.optional(lambda: done.append("first"))
+        assert not stop.pressed
+
+        def pressed():
+            signal.raise_signal(signal.SIGINT)
+            done.append("not reached")
+
+        assert not stop.optional(pressed)
+        assert not stop.optional(lambda: done.append("left out too"))
+        signal.raise_signal(signal.SIGINT)
+        assert stop.pressed
+        assert not stop.interrupted
+    assert done == ["first"]
+
+
+def test_an_error_in_what_can_be_left_out_is_an_error(ctrl_c):
+    with StopOnCtrlC() as stop:
+        stop.no_more_draws()
+        with pytest.raises(ZeroDivisionError):
+            stop.optional(lambda: 1 / 0)
+        signal.raise_signal(signal.SIGINT)  # noted, as it is not in there any more
+        assert stop.pressed
 
 
 def test_ctrl_c_before_the_first_draw_is_an_interrupt_like_any_other(ctrl_c):
@@ -240,7 +281,7 @@ def test_ctrl_c_in_another_process_is_left_to_the_main_one(monkeypatch, ctrl_c):
         stop()
         monkeypatch.setattr(os, "getpid", lambda: -1)
         signal.raise_signal(signal.SIGINT)
-        assert not stop.interrupted
+        assert not stop.pressed
 
 
 def test_ctrl_c_that_means_something_of_the_users_own_is_left_alone(ctrl_c):
@@ -250,7 +291,7 @@ def test_ctrl_c_that_means_something_of_the_users_own_is_left_alone(ctrl_c):
         stop()
         signal.raise_signal(signal.SIGINT)
     assert pressed == [signal.SIGINT]
-    assert not stop.interrupted
+    assert not stop.pressed
 
 
 COMMAND = """

@@ -16,7 +16,7 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp import noise
-from bayesdp.inference import _progress, sampling
+from bayesdp.inference import _keeping, _progress, annotating
 from bayesdp.inference._progress import ProgressLines, diagnostics_lines
 from bayesdp.storage import compress_draws, write_draws
 
@@ -74,7 +74,7 @@ class TestDrawsAreKept:
         def interrupted(*args, **kwargs):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(sampling, "diagnose", interrupted)
+        monkeypatch.setattr(_keeping, "diagnose", interrupted)
         with model:
             tree = bdp.sample(**QUICK)
         assert tree.posterior.sizes == {"chain": 2, "draw": 600, "county": 3}
@@ -89,7 +89,7 @@ class TestDrawsAreKept:
         def interrupted(*args, **kwargs):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(sampling, "_limits", interrupted)
+        monkeypatch.setattr(annotating, "_limits", interrupted)
         with model:
             tree = bdp.sample(**QUICK)
         assert tree.posterior.sizes["draw"] == 600
@@ -100,7 +100,7 @@ class TestDrawsAreKept:
         def fails(*args, **kwargs):
             raise MemoryError("no room")
 
-        monkeypatch.setattr(sampling, "diagnose", fails)
+        monkeypatch.setattr(_keeping, "diagnose", fails)
         with model, pytest.raises(MemoryError, match="no room") as caught:
             bdp.sample(**QUICK)
         assert caught.value.draws.posterior["x"].shape == (2, 600, 3)
@@ -149,7 +149,7 @@ def test_ctrl_c_with_one_core_returns_what_was_drawn():
     out, err = process.communicate(timeout=60)
     assert time.monotonic() - start < 30.0  # a second or two on a machine that does nothing else
     assert process.returncode == 0, err
-    assert "interrupted: stopping after this draw; Ctrl-C again to give everything up" in err
+    assert "interrupted: stopping after this draw; Ctrl-C again to stop in the middle of it" in err
     chains, draws, interrupted, calls, *_ = out.split()
     assert (chains, interrupted) == ("1", "1")
     assert int(draws) + 50 == int(calls) < 1_000_050

@@ -1,0 +1,68 @@
+"""Processes of chains that end when they should: with the main process, and with sampling."""
+
+from __future__ import annotations
+
+import multiprocessing
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bayesdp._interrupts import received
+from bayesdp._workers import end_with_parent, leave_signals_to_the_main_process
+
+__all__ = ["chain_processes"]
+
+
+class _Context:
+    """A context of multiprocessing whose processes are ours; in all else it is the one that it is made of.
+
+    PyMC asks the context that it is given for processes and shared arrays, so it needs to know nothing of this.
+    """
+
+    def __init__(self, own: Any, ignored: tuple[int, ...]) -> None:
+        self._own, self._ignored = own, ignored
+        self.processes: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def Process(self, *, target: Callable[..., None], args: tuple[Any, ...], **more: Any) -> Any:
+        process = self._own.Process(target=_run, args=(self._ignored, target, args), **more)
+        self.processes.append(process)
+        return process
+
+
+def _run(ignored: tuple[int, ...], target: Callable[..., None], args: tuple[Any, ...]) -> None:
+    """In the process of a chain."""
+    leave_signals_to_the_main_process(*ignored)
+    end_with_parent()
+    target(*args)
+
+
+@contextmanager
+def chain_processes(given: dict[str, Any]) -> Iterator[None]:
+    """Have ``pm.sample`` use processes that leave signals to the main process, and end with it or with the context.
+
+    PyMC asks its processes to stop, and each does after the draw that it is making. One that makes a long draw
+    would keep the main process from ending; at the end of the context nobody waits for that draw, and it is killed.
+
+    Parameters
+    ----------
+    given : dict
+        Arguments of ``pm.sample``; ``mp_ctx`` is changed in place.
+    """
+    own = given.get("mp_ctx")
+    if own is None and platform.system() == "Darwin":  # as PyMC chooses
+        own = "fork" if platform.processor() == "arm" else "forkserver"
+    if own is None or isinstance(own, str):
+        own = multiprocessing.get_context(own)
+    # A scheduler may send SIGTERM to all processes; where the main one takes that as an interrupt, it wants the draws.
+    context = given["mp_ctx"] = _Context(own, received.handed_over)
+    try:
+        yield
+    finally:
+        for process in context.processes:
+            if process.is_alive():
+                process.kill()
+                process.join()

@@ -1,0 +1,191 @@
+"""What a posterior is of, and whether it can be believed, beside the draws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import xarray as xr
+
+import bayesdp
+from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
+from bayesdp.fibers import Fiber
+from bayesdp.frames import Frame
+from bayesdp.inference._relaxation import declaration
+from bayesdp.inference.continuous import ContinuousTable, continuous_tables
+from bayesdp.inference.diagnostics import diagnose
+from bayesdp.inference.registry import releases_of
+from bayesdp.inference.replacing import warn_replaced
+from bayesdp.release import Release
+from bayesdp.steps.movement import movement
+from bayesdp.steps.terms import exact_fiber
+from bayesdp.storage import compress_draws
+
+__all__ = ["Tables", "annotate"]
+
+
+def annotate(
+    tree: xr.DataTree,
+    model: pm.Model,
+    *,
+    seed: Any = None,
+    command: str = "",
+    told: Callable[[str, int, int], None] | None = None,
+) -> xr.DataTree:
+    """Add release, guarantee, fiber, relaxation, diagnostics and versions to the result of ``pm.sample``.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+    model : pymc.Model
+        The model that was sampled.
+    seed : object, optional
+        Seed of the sampler, for the record; the noise of a release has none here.
+    command : str, optional
+        The command line that made it.
+    told : callable, optional
+        For progress; see `diagnose`.
+
+    Returns
+    -------
+    xarray.DataTree
+        The same tree, whose posterior also has the group labels of the tables (``posterior["x"].groupby("state")``). A
+        release whose numbers `pm.set_data` has replaced, with a warning, or that a copy of the model does not know, is left
+        out. `bayesdp.set_release` keeps it.
+
+    Raises
+    ------
+    ValueError
+        If a draw of the counts does not agree with the exact answers.
+    """
+    tables = Tables.of(model)
+    tables.add_releases(tree, model, seed, command)
+    fixed = tables.add_limits(tree, model)
+    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed, told))
+    return tree
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of a model, by name: of whole numbers, whose random variable is held, or of real ones.
+
+    Attributes
+    ----------
+    counts : dict
+    continuous : dict
+    releases : dict
+        The releases of each.
+    """
+
+    counts: dict[str, Any]
+    continuous: dict[str, ContinuousTable]
+    releases: dict[str, list[Release]]
+
+    @classmethod
+    def of(cls, model: pm.Model) -> Tables:
+        """Those of a model, with a warning where `pm.set_data` has replaced numbers of a release."""
+        warn_replaced(model)
+        releases: dict[str, list[Release]] = {}
+        for name, release in releases_of(model):
+            releases.setdefault(name, []).append(release)
+        counts = {rv.name: rv for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)}
+        return cls(counts, dict(continuous_tables(model)), releases)
+
+    def _suffix(self, name: str) -> str:
+        """Of the groups of a table: none for the first one."""
+        first = next(iter([*self.counts, *self.continuous]))
+        return "" if name == first else f"_{name}"
+
+    def add_releases(self, tree: xr.DataTree, model: pm.Model, seed: Any, command: str) -> None:
+        """Add what takes a moment: attributes, releases and guarantees. The tree is then the posterior of a release."""
+        tree.attrs.update(
+            {
+                "bayesdp_version": bayesdp.__version__,
+                "pymc_version": pm.__version__,
+                "numpy_version": np.__version__,
+                "seed": "not recorded" if seed is None else str(seed),
+                "command": command,
+                "prior": "\n".join([model.str_repr(), *(table.prior for table in self.continuous.values())]),
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+        )
+        compress_draws(tree)
+        for name in [*self.counts, *self.continuous]:
+            _add_releases(tree, self.releases.get(name, []), self._suffix(name))
+
+    def add_limits(self, tree: xr.DataTree, model: pm.Model) -> dict[str, npt.NDArray[np.bool_]]:
+        """Check that the draws are on their fibers, and add the limits of all cells; which cells have one possible value."""
+        fixed: dict[str, npt.NDArray[np.bool_]] = {}
+        for name, rv in self.counts.items():
+            value = model.rvs_to_values[rv]
+            fiber = exact_fiber(model, value)
+            # With `var_names`, functions of the table may have been recorded in its place.
+            if name in tree["posterior"].data_vars:
+                _check_members(tree, name, fiber)
+            moves = movement(model, value)
+            fixed[name] = fiber.determined() | moves.determined.reshape(fiber.frame.shape)
+            releases = self.releases.get(name, [])
+            frame = releases[0].frame if releases else fiber.frame
+            limits = _limits(fiber, frame, name)
+            limits.attrs |= {"connectivity": moves.claim, "proved": int(moves.proved)}
+            tree[f"fiber{self._suffix(name)}"] = xr.DataTree(limits)
+            _add_group_labels(tree, frame)
+        for name, table in self.continuous.items():
+            fixed[name] = table.fixed
+            limits = _limits(table.release.fiber, table.release.frame, name)
+            limits.attrs |= {"connectivity": "real tables: a convex set", "proved": 1}
+            tree[f"fiber{self._suffix(name)}"] = xr.DataTree(limits)
+            tree[f"relaxation{self._suffix(name)}"] = xr.DataTree(declaration(name))
+            _add_group_labels(tree, table.release.frame)
+        return fixed
+
+
+def _add_releases(tree: xr.DataTree, releases: list[Release], suffix: str) -> None:
+    for j, release in enumerate(releases):
+        ending = suffix if j == 0 else f"{suffix}_{j + 1}"
+        tree[f"release{ending}"] = xr.DataTree(release.to_dataset())
+        if release.guarantee is not None:
+            attrs = {"guarantee": json.dumps(release.guarantee.to_dict()), "text": str(release.guarantee)}
+            tree[f"guarantee{ending}"] = xr.DataTree(xr.Dataset(attrs=attrs))
+
+
+def _add_group_labels(tree: xr.DataTree, frame: Frame) -> None:
+    """Group labels of a table, as coordinates of the posterior that are no dimensions."""
+    posterior = tree["posterior"].to_dataset()
+    new = {
+        name: (dim, list(labels))
+        for name, dim, labels in frame.groups
+        if name not in posterior.variables and posterior.sizes.get(dim) == len(labels)
+    }
+    if new:
+        tree["posterior"].dataset = posterior.assign_coords(new)
+
+
+def _check_members(tree: xr.DataTree, name: str, fiber: Fiber) -> None:
+    """Draws off the fiber come from a step method that was forced on the counts."""
+    draws = tree["posterior"][name].transpose("chain", "draw", ...).values
+    off = sum(int(np.sum(~fiber.members(chain))) for chain in draws)
+    if off:
+        raise ValueError(
+            f"{off} of {draws.shape[0] * draws.shape[1]} draws of {name} do not agree with the exact answers: another step "
+            "method than FiberGibbs was forced on the counts. Leave them out of `step`; FiberGibbs is assigned by itself"
+        )
+
+
+def _limits(fiber: Fiber, frame: Frame, name: str) -> xr.Dataset:
+    lower, upper = fiber.bounds()
+    arrays = {"lower": lower, "upper": upper, "determined": fiber.determined()}
+    return xr.Dataset(
+        {label: frame.data_array(array) for label, array in arrays.items()},
+        attrs={
+            "variable": name,
+            "bounds_exact": int(fiber.bounds_are_exact),
+            "determined_complete": int(fiber.determined_is_complete),
+        },
+    )

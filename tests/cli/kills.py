@@ -1,0 +1,175 @@
+"""Runs of the command line that a signal hits at a chosen place; run as a script, which reads jobs and writes what became of them.
+
+Importing PyMC and compiling takes longer than the runs: so one process does that once, and forks a process for each run.
+In it a function of the package (or of the standard library) is replaced by one that first sends a signal: to the whole
+session, as a terminal or a scheduler does; SIGKILL to the main process alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing.util
+import os
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PLACES = {
+    "tuning": ("bayesdp.inference._running", "_Callback.__call__", 5),
+    "drawing": ("bayesdp.inference._running", "_Callback.__call__", 130),
+    "building the trace": ("pymc.sampling.mcmc", "_choose_chains", 1),
+    "limits": ("bayesdp.inference.annotating", "_limits", 1),
+    "writing": ("os", "fsync", 1),
+    "written": ("bayesdp.inference._keeping", "diagnosed", 1),
+    "diagnostics": ("bayesdp.inference._keeping", "diagnose", 1),
+    "prior draws": ("bayesdp.inference", "add_prior_predictive", 1),
+    "writing again": ("os", "fsync", 2),
+    "simulating": ("bayesdp.calibration.journal", "Journal.add", 2),
+    "releasing": ("bayesdp.cli.files", "write_release", 1),
+    "saving": ("bayesdp.cli.calibrate", "_save", 1),
+    "filling the folder": ("bayesdp.storage.folder", "write_csv", 1),
+    "rendering": ("bayesdp.report.page", "page", 1),
+    "printing": ("builtins", "print", 1),
+}
+"""Where: a module, a function in it, and at which call."""
+
+WAIT = 120.0
+"""Seconds for a run to end."""
+
+ORPHANS = 15.0
+"""Seconds for its workers to end, and for standard output to be closed."""
+
+
+class Job(NamedTuple):
+    """One run: a command, a folder to run in, where to send which signal, and at how many further places to send it again."""
+
+    command: list[str]
+    folder: str
+    place: str
+    signal: str
+    hammer: bool = False
+
+
+class Ended(NamedTuple):
+    """What became of it: the status (negative for a signal), its output, and processes of its session that are left."""
+
+    status: int
+    out: str
+    err: str
+    closed: bool
+    left: list[str]
+
+
+def _replace(place: str, job: Job) -> None:
+    module_name, name, which = PLACES[place]
+    owner: Any = importlib.import_module(module_name)
+    *parents, last = name.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent)
+    real = getattr(owner, last)
+    calls = 0
+    main = os.getpid()
+
+    def signalled(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        if os.getpid() == main and (module_name != "builtins" or kwargs.get("file") is None):
+            calls += 1
+            if calls == which or (job.hammer and calls > which):
+                if job.signal == "SIGKILL":
+                    os.kill(main, signal.SIGKILL)
+                os.killpg(0, signal.Signals[job.signal])
+        return real(*args, **kwargs)
+
+    setattr(owner, last, signalled)
+
+
+def _run(job: Job) -> None:
+    """In the process of a run."""
+    from bayesdp.cli import main
+
+    os.chdir(job.folder)
+    for name in ("SIGTERM", "SIGHUP"):
+        signal.signal(signal.Signals[name], signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+    _replace(job.place, job)
+    if job.hammer:
+        for place in ("limits", "writing", "diagnostics", "prior draws"):
+            _replace(place, job)
+    status = main(job.command)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    multiprocessing.util._exit_function()
+    os._exit(status)
+
+
+def _session(leader: int) -> list[str]:
+    """Processes of a session that have not ended."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(words[3]) == leader and words[0] != "Z":
+                found.append((folder / "cmdline").read_text().replace("\0", " ").strip())
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def _follow(job: Job) -> Ended:
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        os.close(reads)
+        os.dup2(writes, 1)
+        os.close(writes)
+        told = os.open(f"{job.folder}/stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(told, 2)
+        os.close(told)
+        try:
+            _run(job)
+        finally:
+            os._exit(99)
+    os.close(writes)
+    deadline = time.monotonic() + WAIT
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > deadline:
+            os.killpg(child, signal.SIGKILL)
+            ended = os.waitpid(child, 0)
+            break
+        time.sleep(0.02)
+    out, closed, deadline = b"", False, time.monotonic() + ORPHANS
+    while not closed and select.select([reads], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        piece = os.read(reads, 65536)
+        out, closed = out + piece, not piece
+    os.close(reads)
+    while (left := _session(child)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if left:
+        os.killpg(child, signal.SIGKILL)
+    err = Path(job.folder, "stderr").read_text()
+    Path(job.folder, "stderr").unlink()
+    return Ended(os.waitstatus_to_exitcode(ended[1]), out.decode(), err, closed, left)
+
+
+def main() -> None:
+    """Warm up with the first command line, then do the jobs of the rest, and write what became of each as a line of JSON."""
+    from bayesdp.cli import main as command_line
+
+    given = json.load(sys.stdin)
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    os.chdir(given["folder"])
+    for command in given["warm_up"]:
+        command_line(command)
+    for job in given["jobs"]:
+        ended = _follow(Job(*job))
+        os.write(stdout, json.dumps(ended).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

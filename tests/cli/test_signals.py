@@ -1,0 +1,130 @@
+"""Signals of schedulers and closed terminals: taken by the command line while it runs, and by nobody else."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from bayesdp._interrupts import deferred, handled, interrupt, received
+from bayesdp.cli.files import read_posterior
+from bayesdp.cli.signals import interrupt_status, terminating_signals
+from bayesdp.storage import replacing
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+
+
+@pytest.fixture
+def defaults():
+    """Signals as a shell in the foreground has them, and as they were afterwards."""
+    numbers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, own) for number, own in numbers.items()}
+    yield
+    for number, own in before.items():
+        signal.signal(number, own)
+
+
+def test_only_the_command_line_takes_them_and_gives_them_back(defaults):
+    with terminating_signals():
+        for name, status in (("SIGTERM", 143), ("SIGHUP", 129)):
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.Signals[name])
+            assert interrupt_status() == status
+        with terminating_signals():  # a command that runs another one
+            assert received.handed_over == (signal.SIGTERM, signal.SIGHUP)
+        assert received.handed_over == (signal.SIGTERM, signal.SIGHUP)
+        assert signal.getsignal(signal.SIGTERM) is interrupt
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    assert received.handed_over == ()
+    with handled(lambda number: None) as taken:
+        assert taken
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # of a user's process: not ours
+
+
+def test_what_is_ignored_stays_ignored_and_other_threads_change_nothing(defaults):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the background of a shell
+    with terminating_signals():
+        assert received.handed_over == (signal.SIGTERM,)
+        noted = []
+        with handled(noted.append):
+            for name in ("SIGHUP", "SIGINT", "SIGTERM"):
+                signal.raise_signal(signal.Signals[name])
+        assert noted == [signal.SIGTERM]
+
+    def elsewhere():
+        with terminating_signals(), deferred():
+            found.append(signal.getsignal(signal.SIGTERM))
+
+    found: list[object] = []
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert found == [signal.SIG_DFL]
+
+
+def test_an_interrupt_waits_until_a_file_is_written(defaults, tmp_path):
+
+    def write(overwrite):
+        with replacing(tmp_path / "a.txt", overwrite=overwrite) as temporary:
+            signal.raise_signal(signal.SIGINT)
+            temporary.write_text("complete")
+            signal.raise_signal(signal.SIGINT)
+
+    for overwrite in (False, True):
+        with pytest.raises(KeyboardInterrupt):
+            write(overwrite)
+        assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+        assert (tmp_path / "a.txt").read_text() == "complete"
+
+
+def test_a_full_disk_is_told_though_there_was_an_interrupt(defaults, tmp_path):
+    def write():
+        with replacing(tmp_path / "a.txt"):
+            signal.raise_signal(signal.SIGINT)
+            raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_terminal_keeps_the_draws(run):
+    """The progress bar cannot be drawn any more, nor can anything be said."""
+    assert (
+        run("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "r.nc").status
+        == 0
+    )
+    main, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bayesdp.cli", "fit", "r.nc", "--chains", "2", "--draws", "1000000", "--tune", "10", "-o", "p.nc"],
+        stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, env=ENVIRONMENT | {"TERM": "xterm"},
+    )  # fmt: skip
+    os.close(terminal)
+    shown, deadline = b"", time.monotonic() + 240
+    while b"Progress" not in shown and b"Draws" not in shown:
+        assert time.monotonic() < deadline
+        shown += os.read(main, 65536)
+    reader = threading.Thread(target=_read_for, args=(main, 2.0))
+    reader.start()
+    reader.join()
+    os.close(main)  # whoever had the terminal is gone; without a controlling terminal the shell passes SIGHUP on
+    os.killpg(process.pid, signal.SIGHUP)
+    assert process.wait(timeout=120) == 129
+    tree, _ = read_posterior("p.nc")
+    assert tree.attrs["interrupted"] == 1
+    assert tree["posterior"].sizes["draw"] > 10
+
+
+def _read_for(terminal: int, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        os.read(terminal, 65536)
