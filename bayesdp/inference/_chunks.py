@@ -105,7 +105,7 @@ def read_chunk(content: bytes, layout: Layout) -> Chunk:
 
 
 def _names(listed: Any) -> list[list[str]]:
-    told: list[list[str]] = strict_json.expect(listed, list, f"statistics of {_WHAT}")
+    told: list[Any] = strict_json.expect(listed, list, f"statistics of {_WHAT}")
     if any(not isinstance(own, list) or any(not isinstance(name, str) for name in own) for own in told):
         raise ValueError(f"statistics of {_WHAT} are no names")
     return told

@@ -203,18 +203,19 @@ class DrawJournal:
 
         Raises
         ------
-        ValueError
-            If PyMC samples in a way that gives no states.
+        RuntimeError
+            If PyMC has not asked for the journal before it samples.
         """
         if not self._attached:
-            raise ValueError("draws of step methods that sample all chains together cannot be kept; leave out journal=")
+            raise RuntimeError(
+                "this version of PyMC samples in another way, in which draws cannot be kept; leave out journal="
+            )
         chain = draw.chain
         if self._file is None or draw.draw_idx < self._ends[chain]:
             return
+        if draw.tuning and not isinstance(draw.stats, Stats):
+            return  # thrown away in the end; the last one before a state is where the chain goes on from
         points, stats = self._points[chain], self._stats[chain]
-        if draw.tuning:
-            points.clear()
-            stats.clear()
         points.append({name: np.array(draw.point[name]) for name in self._layout})
         stats.append(draw.stats)
         if isinstance(draw.stats, Stats):
@@ -335,7 +336,7 @@ def _locked(path: Path) -> BinaryIO:
     except OSError:
         file.close()
         raise BlockingIOError(f"{str(path)!r} is being written to by another process: wait for it, or end it") from None
-    return file  # type: ignore[return-value]
+    return file
 
 
 def _read(file: BinaryIO, path: Path, most: int, limit: int | None = None) -> tuple[dict[str, Any] | None, Scanned]:

@@ -43,8 +43,9 @@ class Stats(list[dict[str, Any]]):
 class Replay(Protocol):
     """Draws of one chain that are there already."""
 
-    end: int
-    """How many draws, with those of the tuning."""
+    @property
+    def end(self) -> int:
+        """How many draws, with those of the tuning."""
 
     def rows(self) -> Iterator[tuple[Values, list[dict[str, Any]]]]:
         """Each draw, and its statistics."""
@@ -77,6 +78,7 @@ class RecordedStep:
         self.inner = step
         self.replays = dict(replays)
         self.seconds = seconds
+        self._size = 0  # of a draw, in bytes
         self._replay: Replay | None = None
         self._rows: Iterator[tuple[Values, list[dict[str, Any]]]] = iter(())
 
@@ -100,7 +102,9 @@ class RecordedStep:
             self._go_on(self._replay)
         new, stats = self.inner.step(point)
         self._done += 1
-        self._bytes += sum(own.nbytes for own in new.values())
+        if not self._size:
+            self._size = sum(own.nbytes for own in new.values())
+        self._bytes += self._size
         if not self._due():
             return new, stats
         kept = Stats(stats)
@@ -167,17 +171,25 @@ _HOOKED = "_bayesdp_journal"
 
 def hook() -> None:
     """Have PyMC's samplers ask the callback for a journal; once, and nothing changes for callbacks without one."""
-    for name in ("_sample_many", "_mp_sample"):
+    for name in ("_sample_many", "_mp_sample", _TOGETHER):
         own = getattr(mcmc, name)
         if not hasattr(own, _HOOKED):
-            setattr(mcmc, name, _asking(own))
+            setattr(mcmc, name, _asking(own, together=name == _TOGETHER))
 
 
-def _asking(sampler: Callable[..., Any]) -> Callable[..., Any]:
+_TOGETHER = "_sample_population"
+"""For step methods that look at all chains; it calls no callback."""
+
+
+def _asking(sampler: Callable[..., Any], together: bool) -> Callable[..., Any]:
     @wraps(sampler)
     def asking(**kwargs: Any) -> Any:
         journal = getattr(kwargs.get("callback"), "journal", None)
         if isinstance(journal, Attachable):
+            if together:
+                raise ValueError(
+                    "draws of step methods that sample all chains together cannot be kept; leave out journal="
+                )
             kwargs["step"] = journal.attach(kwargs["step"])
         return sampler(**kwargs)
 

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,21 @@ from bayesdp.inference import _recorded
 from bayesdp.inference._draw_journal import DrawJournal
 
 IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "release.nc")
-FIT = ("fit", "release.nc", "--chains", "2", "--draws", "400", "--tune", "100", "--seed", "1", "--cores", "1", "--quiet")
+FIT = (
+    "fit",
+    "release.nc",
+    "--chains",
+    "2",
+    "--draws",
+    "400",
+    "--tune",
+    "100",
+    "--seed",
+    "1",
+    "--cores",
+    "1",
+    "--quiet",
+)
 OUT = ("-o", "posterior.nc")
 PARTIAL = Path("posterior.nc.partial")
 
@@ -40,25 +56,21 @@ def released(run, monkeypatch):
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture
-def press(monkeypatch):
-    """Press Ctrl-C after some draws, so often."""
+@contextmanager
+def ctrl_c(after: int, times: int = 1) -> Iterator[None]:
+    """Ctrl-C is pressed after some draws, so often."""
+    whole, seen = DrawJournal.keep, []
 
-    def after(draws: int, times: int = 1) -> None:
-        whole, seen = DrawJournal.keep, []
-
-        def keep(self, draw):
-            whole(self, draw)
-            seen.append(draw)
-            if draws <= len(seen) < draws + times:
+    def keep(self, draw):
+        whole(self, draw)
+        seen.append(draw)
+        if len(seen) == after:
+            for _ in range(times):
                 signal.raise_signal(signal.SIGINT)
-                if times == 2 and len(seen) == draws:
-                    signal.raise_signal(signal.SIGINT)
 
-        monkeypatch.setattr(DrawJournal, "keep", keep)
-
-    yield after
-    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DrawJournal, "keep", keep)
+        yield
 
 
 def posterior(path: str = "posterior.nc") -> xr.DataTree:
@@ -81,16 +93,15 @@ def assert_ends_as_if_never_stopped(released) -> xr.DataTree:
     return tree
 
 
-def test_after_ctrl_c_the_same_command_with_resume_goes_on(released, press, monkeypatch):
-    press(350)
-    result = released(*FIT, *OUT)
+def test_after_ctrl_c_the_same_command_with_resume_goes_on(released):
+    with ctrl_c(350):
+        result = released(*FIT, *OUT)
     assert result.status == 130, result.err
     assert "only the draws so far were saved; with --resume the same command goes on" in result.err
     first = posterior()
     assert first.attrs["interrupted"] == 1
     assert first["posterior"].sizes["draw"] == 250
     assert PARTIAL.exists()
-    monkeypatch.undo()
     tree = assert_ends_as_if_never_stopped(released)
     assert tree.attrs["resumed"] == 1
     assert tree["posterior"].sizes["draw"] == 400
@@ -102,22 +113,20 @@ def test_after_ctrl_c_the_same_command_with_resume_goes_on(released, press, monk
     assert "The run was stopped" not in Path("whole.html").read_text()
 
 
-def test_ctrl_c_twice_saves_nothing_and_keeps_the_draws_to_go_on_from(released, press, monkeypatch):
-    press(350, times=2)
-    result = released(*FIT, *OUT)
+def test_ctrl_c_twice_saves_nothing_and_keeps_the_draws_to_go_on_from(released):
+    with ctrl_c(350, times=2):
+        result = released(*FIT, *OUT)
     assert result.status == 130
     assert "the draws so far are in posterior.nc.partial: with --resume the same command goes on" in result.err
     assert not Path("posterior.nc").exists()
-    monkeypatch.undo()
     result = released(*FIT, *OUT, "--resume")
     assert "going on from posterior.nc.partial: it has 350 of 1,000 draws (those for tuning included)" in result.err
     assert result.status == 0
 
 
-def test_draws_of_a_run_that_did_not_end_are_not_lost_without_a_word(released, press, monkeypatch):
-    press(150)
-    assert released(*FIT, *OUT).status == 130
-    monkeypatch.undo()
+def test_draws_of_a_run_that_did_not_end_are_not_lost_without_a_word(released):
+    with ctrl_c(150):
+        assert released(*FIT, *OUT).status == 130
     before = PARTIAL.read_bytes(), Path("posterior.nc").read_bytes()
 
     def refused(*arguments: str) -> str:
@@ -128,7 +137,10 @@ def test_draws_of_a_run_that_did_not_end_are_not_lost_without_a_word(released, p
         return result.err
 
     words = refused(*FIT, *OUT)
-    assert "'posterior.nc.partial' has draws of a run that did not end: --resume goes on with them, --force removes them" in words
+    assert (
+        "'posterior.nc.partial' has draws of a run that did not end: --resume goes on with them, --force removes them"
+        in words
+    )
     assert "give one of them" in refused(*FIT, *OUT, "--resume", "--force")
     words = refused(*FIT, *OUT, "--resume", "--hyper", "shape=2")
     assert "has draws of another run: its" in words
