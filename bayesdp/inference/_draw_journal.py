@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import secrets
@@ -333,9 +334,12 @@ def _locked(path: Path) -> BinaryIO:
         if fcntl is not None:
             # Of the process, and not inherited by those of the chains, which may outlive it for a moment.
             fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise BlockingIOError(f"{str(path)!r} is being written to by another process: wait for it, or end it") from None
+    except OSError as error:  # another one: a file system without locks
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            file.close()
+            raise BlockingIOError(
+                f"{str(path)!r} is being written to by another process: wait for it, or end it"
+            ) from None
     return file
 
 

@@ -42,7 +42,7 @@ import bayesdp as bdp
 
 def build_model(release):
     with pm.Model(coords=release.coords) as model:
-        bdp.ContinuousCounts("x", pm.Gamma.dist(2.0, 0.2), release)
+        bdp.observe(release, bdp.ContinuousCounts("x", pm.Gamma.dist(2.0, 0.2), release))
     return model
 """
 

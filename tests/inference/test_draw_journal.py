@@ -51,8 +51,8 @@ def release(first: int = 14) -> bdp.Release:
 def continuous() -> pm.Model:
     own = release()
     with pm.Model(coords=own.coords) as model:
-        bdp.ContinuousCounts("x", pm.Gamma.dist(2.0, 0.2), own)
-    return freeze_model(model)
+        bdp.observe(own, bdp.ContinuousCounts("x", pm.Gamma.dist(2.0, 0.2), own))
+    return model
 
 
 def with_a_rate() -> pm.Model:
