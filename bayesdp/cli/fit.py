@@ -38,6 +38,10 @@ once; before there are draws to keep, nothing is written. When the draws have be
 them, and it never breaks off the saving. SIGTERM, which batch schedulers send, and a closed terminal (SIGHUP, unless run by
 nohup) do what Ctrl-C does; the exit status is 130, 143 or 129.
 
+Draws are written to a file beside the output (.partial) as they come. Whatever ended the run, the same command with --resume
+goes on where it was, and with a --seed ends with the same draws as a run that was never stopped. The file is removed when
+the posterior is saved in full.
+
 """
 
 
@@ -71,6 +75,11 @@ def add(commands: Any) -> None:
     own.add_argument(
         "--no-memory-check", action="store_true", help="go on where the draws need more memory than there is"
     )
+    own.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the draws of a run that was stopped; begin where there are none",
+    )
     add_output(own, "the posterior, a .nc file (an ArviZ DataTree)")
 
 
@@ -78,12 +87,12 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import positive_integer
     from bayesdp.cli.files import read_releases
+    from bayesdp.cli.resuming import check_resume
     from bayesdp.inference._interrupt import StopOnCtrlC
-    from bayesdp.storage import check_output
 
     if Path(args.output).suffix.lower() != ".nc":
         raise ValueError(f"a posterior is written to a .nc file, got {args.output!r}")
-    check_output(args.output, overwrite=args.force)
+    args.overwrite = check_resume(args)
     for option in ("chains", "draws", "tune"):
         positive_integer(getattr(args, option), f"--{option}")
     if args.cores is not None:
@@ -95,15 +104,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCtrlC) -> int:
     """Draw and save; then add what is computed from the draws, and save again. In `stop` nothing but sampling is broken off."""
+    from bayesdp.cli.resuming import forget, kept
     from bayesdp.inference._keeping import diagnosed
     from bayesdp.storage import write_draws, write_draws_somewhere
 
     asked = _asked(model, args)
-    run = _drawn(model, asked, stop, args)
+    with kept(model, args) as journal:
+        run = _drawn(model, asked, stop, journal, args)
     tree = run.tree
     tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])
     tree.attrs["prior"] = f"{prior}\n\n{tree.attrs['prior']}"
-    write_draws_somewhere(tree, args.output, overwrite=args.force)
+    write_draws_somewhere(tree, args.output, overwrite=args.overwrite)
     try:
         diagnosed(run, asked, stop)
         prior_left_out = not stop.interrupted and not _add_prior_draws(tree, model, args.seed, stop)
@@ -119,8 +130,10 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
         f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{message}",
     )
     if stop.interrupted:
-        say("interrupted: only the draws so far were saved")
+        more = "; with --resume the same command goes on" if journal else ""
+        say(f"interrupted: only the draws so far were saved{more}")
         return interrupt_status()
+    forget(args)
     if stop.pressed:
         missing = {
             "limits of the cells": run.fixed is None,
@@ -133,18 +146,20 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
     return status_of(tree, "Do not report these results; run longer (--draws, --tune) or look at the model.")
 
 
-def _drawn(model: pm.Model, asked: Mapping[str, Any], stop: StopOnCtrlC, args: argparse.Namespace) -> Drawn:
+def _drawn(
+    model: pm.Model, asked: Mapping[str, Any], stop: StopOnCtrlC, journal: Mapping[str, Any], args: argparse.Namespace
+) -> Drawn:
     """Draw; if something fails afterwards, as for want of memory, save the draws, unless it is they that are wrong."""
     from bayesdp.inference._keeping import drawn
     from bayesdp.storage import write_draws_somewhere
 
     try:
-        return drawn(model, asked, stop)
+        return drawn(model, asked, stop, **journal)
     except ValueError:
         raise
     except Exception as error:
         if hasattr(error, "draws"):
-            write_draws_somewhere(error.draws, args.output, overwrite=args.force)
+            write_draws_somewhere(error.draws, args.output, overwrite=args.overwrite)
             say(f"{args.output} has the draws, and nothing that is computed from them")
         raise
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import pymc as pm
 import xarray as xr
 from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
 
+from bayesdp.inference._draw_journal import DrawJournal
 from bayesdp.inference._interrupt import StopOnCtrlC
 from bayesdp.inference._progress import diagnostics_lines
 from bayesdp.inference._running import sampled
@@ -45,7 +47,14 @@ class Drawn:
     fixed: dict[str, npt.NDArray[np.bool_]] | None
 
 
-def drawn(model: pm.Model, given: Mapping[str, Any], stop: StopOnCtrlC) -> Drawn:
+def drawn(
+    model: pm.Model,
+    given: Mapping[str, Any],
+    stop: StopOnCtrlC,
+    journal: str | os.PathLike[str] | None = None,
+    *,
+    resume: bool = False,
+) -> Drawn:
     """Sample, and say what of.
 
     Parameters
@@ -55,6 +64,8 @@ def drawn(model: pm.Model, given: Mapping[str, Any], stop: StopOnCtrlC) -> Drawn
         Arguments of ``pm.sample``.
     stop : StopOnCtrlC
         The context that this is called in.
+    journal, resume
+        See `bayesdp.sample`.
 
     Raises
     ------
@@ -63,7 +74,12 @@ def drawn(model: pm.Model, given: Mapping[str, Any], stop: StopOnCtrlC) -> Drawn
     ValueError
         If a draw of the counts does not agree with the exact answers.
     """
-    tree = sampled(model, (), given, stop)
+    with nullcontext() if journal is None else DrawJournal(journal, model, given, resume=resume) as kept:
+        if kept is not None and not given.get("quiet", False):
+            kept.say()
+        tree = sampled(model, (), given, stop, kept)
+    if kept is not None and kept.resumed:
+        tree.attrs["resumed"] = kept.resumed
     fixed: dict[str, npt.NDArray[np.bool_]] = {}
     with _carried(tree):
         if stop.interrupted:

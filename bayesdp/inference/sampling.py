@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -35,6 +36,8 @@ def sample(
     initvals: Any = None,
     nuts_sampler: str | None = None,
     memory_check: bool = True,
+    journal: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     model: pm.Model | None = None,
     **kwargs: Any,
 ) -> xr.DataTree:
@@ -65,6 +68,14 @@ def sample(
         not have is given, or a variable has a step method of its own.
     memory_check : bool
         Refuse before sampling what needs more memory than there is.
+    journal : path, optional
+        A file to which draws are written as they come, with the state of the sampler, every few seconds. Whatever ends the
+        process, the same call with ``resume=True`` goes on from there: with a seed, on the same machine, it gives the draws that it
+        would have given. The file stays until you remove it: do so when the result is saved. If the disk is full, sampling
+        goes on with a warning, and the file ends there. Not for nutpie, and not for `trace`.
+    resume : bool
+        Go on with the draws in `journal`; begin where there are none. They must be of the same model, numbers, options, seed
+        and versions; processes may be more or fewer.
     model : pymc.Model, optional
         The current model if left out.
     **kwargs
@@ -85,11 +96,18 @@ def sample(
         returned. If anything fails after sampling, the draws are in the attribute ``draws`` of the error
         (``sys.last_exc.draws`` in an interactive session).
 
+        A run that was stopped and went on has the attribute ``resumed``: how often.
+
     Raises
     ------
     MemoryError
         If the draws need more memory than there is; it says how much, and what to record instead.
+    FileExistsError
+        If `journal` has draws, and `resume` is False.
+    BlockingIOError
+        If another process is writing to `journal`.
     ValueError
+        If `journal` is of another run, which is said with both sides, or a step method's state cannot be written.
         If a step method that cannot move on a fiber is forced on the counts, or whole numbers in the model's data are none.
 
     Warns
@@ -128,21 +146,25 @@ def sample(
     kwargs |= {"draws": draws, "progressbar": progressbar, "quiet": quiet}
     kwargs |= {name: value for name, value in stated.items() if value is not None}
     model = pm.modelcontext(model)
-    asked = prepared(model, kwargs)
+    if resume and journal is None:
+        raise ValueError("resume=True needs the journal= to go on from")
+    asked = prepared(model, kwargs, kept=journal is not None)
     if memory_check:
         check_memory(model, (), asked)
     with StopOnCtrlC() as stop:
-        return diagnosed(drawn(model, asked, stop), asked, stop)
+        return diagnosed(drawn(model, asked, stop, journal, resume=resume), asked, stop)
 
 
-def prepared(model: pm.Model, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of ``pm.sample``, checked, and with what we choose otherwise than PyMC."""
+def prepared(model: pm.Model, given: Mapping[str, Any], *, kept: bool = False) -> dict[str, Any]:
+    """Arguments of ``pm.sample``, checked, and with what we choose otherwise than PyMC; `kept` says that there is a journal."""
     asked = dict(given)
     _check_steps(model, asked.get("step"))
     warn_unobserved(model)
     # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
     asked.setdefault("compute_convergence_checks", False)
-    if continuous_tables(model):
+    if kept:
+        asked.setdefault("nuts_sampler", "pymc")  # the only one that tells of each draw
+    elif continuous_tables(model):
         asked.setdefault("nuts_sampler", _nuts_sampler(model, asked))
     return asked
 
