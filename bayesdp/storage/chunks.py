@@ -9,6 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from bayesdp.storage.heaps import REFERENCE
 from bayesdp.storage.raw_bytes import RawBytes
 
 __all__ = ["check_chunks"]
@@ -34,7 +35,7 @@ def check_chunks(dataset: h5py.Dataset, raw: RawBytes, where: str, *, keep: bool
     where : str
         Its name, for messages.
     keep : bool
-        Whether to return what was in the chunks.
+        Whether it holds texts of any length, and what is in the place of the texts is to be returned.
 
     Returns
     -------
@@ -58,7 +59,8 @@ def check_chunks(dataset: h5py.Dataset, raw: RawBytes, where: str, *, keep: bool
     shuffled = h5py.h5z.FILTER_SHUFFLE in filters
     if packed and shuffled and filters.index(h5py.h5z.FILTER_SHUFFLE) > filters.index(h5py.h5z.FILTER_DEFLATE):
         raise ValueError(f"{where} is stored with shuffle after deflate; only the other order is read")
-    width = dataset.id.get_type().get_size()
+    # The library states the size in memory of a text of any length, which is that of a pointer.
+    width = REFERENCE.itemsize if keep else dataset.id.get_type().get_size()
     size = prod(dataset.chunks) * width
     kept: list[bytes] = []
 

@@ -218,7 +218,7 @@ class _Checker:
         number = prod(-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True))
         if number > dataset.id.get_num_chunks() + _BLOCK:
             raise ValueError(f"{where} declares {number} chunks, but the file holds only {dataset.id.get_num_chunks()}")
-        return number * each
+        return int(number * each)
 
     def _plain(self, dataset: h5py.Dataset, size: int) -> bytes:
         """The data of a variable that is stored in one piece, as they are in the file; empty if nothing was written."""

@@ -332,13 +332,14 @@ class _DatasetNumbers(Numbers):
         if unknown or missing:
             told = [f"{what}: {shown(own)}" for what, own in (("unknown", unknown), ("missing", missing)) if own]
             raise ValueError(f"it holds other variables than a release has ({'; '.join(told)})")
-        for name, array in variables.items():
+        for key, array in variables.items():
+            name = str(key)
             if set(array.attrs) - {"long_name"}:
                 odd = sorted(set(array.attrs) - {"long_name"})
                 raise ValueError(f"{name} has unknown attributes: {shown(odd)}")
             if name in labels:
                 continue
-            dims, shape = needed[str(name)]
+            dims, shape = needed[name]
             if array.dims != dims or array.shape != shape:
                 raise ValueError(
                     f"{name} must have dimensions {dims} of sizes {shape}, got {array.dims} of {array.shape}"

@@ -46,19 +46,12 @@ def _heaps_in_heaps(path: Path) -> None:
     ))  # fmt: skip
     with h5py.File(path, "r") as file:
         at = file["extra"].id.get_offset()
-    raw = bytearray(path.read_bytes())
-    for i in range(count):
-        struct.pack_into("<IQI", raw, at + 16 * i, 1, len(raw) + 48 * i + 16, 7)
-    tail = bytearray()
-    for i in range(count):
-        rest = 48 * (count - i) - 16
-        tail += (
-            struct.pack("<HHIQ", 7, 1, 0, 32)
-            + b"GCOL\x01\0\0\0"
-            + struct.pack("<QHHIQ", rest, 7, 1, 0, 1)[:24]
-            + bytes(8)
-        )
-    path.write_bytes(raw + tail[: 48 * count])
+    raw, tail = bytearray(path.read_bytes()), b""
+    for i in range(count):  # an object, in which a heap begins, whose first object is a text of 1 byte
+        struct.pack_into("<IQI", raw, at + 16 * i, 1, len(raw) + 56 * i + 16, 30_000 + i)
+        tail += struct.pack("<HHIQ", 1 + i, 1, 0, 40) + b"GCOL\x01\0\0\0" + struct.pack("<Q", 56 * (count - i) - 16)
+        tail += struct.pack("<HHIQQ", 30_000 + i, 1, 0, 1, 120)
+    path.write_bytes(raw + tail)
 
 
 def _unread_heaps(path: Path) -> None:
@@ -111,11 +104,11 @@ def _fixed_text(file: h5py.File) -> None:
 
 
 def _bomb(file: h5py.File) -> None:
-    """A chunk of 48 bytes that unpacks to 900 MB."""
+    """A chunk of 48 bytes of numbers that unpacks to 400 MB."""
     del file["measured_0"]
     data = file.create_dataset("measured_0", (3, 2), dtype="i8", chunks=(3, 2), compression=9)
-    packer = zlib.compressobj(9)
-    data.id.write_direct_chunk((0, 0), b"".join(packer.compress(bytes(10_000_000)) for _ in range(90)) + packer.flush())
+    packer = zlib.compressobj(6)
+    data.id.write_direct_chunk((0, 0), b"".join(packer.compress(bytes(10_000_000)) for _ in range(40)) + packer.flush())
 
 
 def _many(what: str, count: int) -> Callable[[h5py.File], object]:
@@ -137,7 +130,7 @@ def _tiny_chunks(file: h5py.File) -> None:
 
 def _wide_chunks(file: h5py.File) -> None:
     """Chunks of which nearly everything lies outside of the variable."""
-    file.create_dataset("extra", (900, 1), maxshape=(None, None), dtype="i8", chunks=(1, 900_000), compression=9)[
+    file.create_dataset("extra", (30, 1), maxshape=(None, None), dtype="i8", chunks=(1, 900_000), compression=9)[
         ...
     ] = 1
 
@@ -195,9 +188,9 @@ FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "length.nc": ("release", "a text is not where the file says, or has another length", _long_label),
     "aliases.nc": ("release", "zz0.* declare .* bytes, more than", _one_text_in_a_thousand_attributes),
     "zeros.nc": ("release", "extra.* declare", lambda path: _release(path, _zeros(1_000_000))),
-    "many_zeros.nc": ("release", "extra0 declares 7000000 values", lambda path: _release(path, _zeros(7_000_000))),
+    "many_zeros.nc": ("release", "extra0 declares 5000000 values", lambda path: _release(path, _zeros(5_000_000))),
     "unknown.nc": ("release", "unknown: 'extra0'", lambda path: _release(path, _zeros(200_000))),
-    "table_of_zeros.nc": ("table", "extra.* declare .* bytes", lambda path: _release(path, _zeros(7_000_000))),
+    "table_of_zeros.nc": ("table", "extra.* declare .* bytes", lambda path: _release(path, _zeros(5_000_000))),
     "fixed.nc": ("release", "extra and what comes before it declare", lambda path: _release(path, _fixed_text)),
     "fixed_table.nc": ("table", "extra and what comes before it declare", lambda path: _release(path, _fixed_text)),
     "bomb.nc": ("release", "chunk of /measured_0 unpacks to more", lambda path: _release(path, _bomb)),
@@ -212,7 +205,7 @@ FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "few_rows": ("release", "999999 of 1000000 cells are missing", lambda path: _folder(
         path, 6, 10, EVERY[:6], "a,b,c,d,e,f,value\n0,0,0,0,0,0,1\n")),
     "parts": ("release", "parts with .* answers, too many", lambda path: _folder(
-        path, 6, 10, [], "value\n1\n", invariants={"parts": [{"sum": EVERY[:6]}] * 400})),
+        path, 6, 10, [], "value\n1\n", invariants={"parts": [{"sum": []}] * 400})),
     "columns.csv": ("table", "69999 columns of labels", lambda path: path.write_text(
         ",".join(f"c{i}" for i in range(69_999)) + ",count\n" + "1," * 69_999 + "1\n")),
     "rows.csv": ("table", "read", lambda path: path.write_text(
@@ -244,7 +237,7 @@ def test_a_small_file_takes_little(name, measured):
 
 
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
-@pytest.mark.parametrize("count", [1, 8, 9, 40, 400])
+@pytest.mark.parametrize("count", [1, 8, 9, 40, 200])
 @pytest.mark.parametrize("ordered", [False, True])
 def test_lengths_of_attributes_are_those_that_the_library_reads(libver, count, ordered, tmp_path, make_rng):
     """Few and many attributes, in headers of both versions and in heaps of one block and of many."""
@@ -271,7 +264,7 @@ LAYOUTS = {
     "in one piece": {},
     "chunks": {"chunks": (7,)},
     "packed": {"chunks": (7,), "compression": 5},
-    "shuffled": {"chunks": (7,), "compression": 5, "shuffle": True, "fletcher32": True},
+    "shuffled": {"chunks": (7,), "compression": 5, "shuffle": True},
     "only shuffled": {"chunks": (7,), "shuffle": True},
 }
 
@@ -314,7 +307,7 @@ def test_the_limits_of_a_release_follow_from_the_size_of_its_file():
     """docs/FILES.md states these figures."""
     text = (Path(__file__).parents[2] / "docs" / "FILES.md").read_text(encoding="utf-8")
     for stated in (
-        "24 MB and 8 times its size",
+        "a release 24 MB and 8 times its size",
         "192 MB and 1,100 times what is above 1 MB",
         "a million and one for each two bytes",
     ):
