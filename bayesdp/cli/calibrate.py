@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output
-from bayesdp.cli.errors import INTERRUPTED, NOT_CALIBRATED, banner, say
+from bayesdp.cli.errors import INTERRUPTED, NOT_CALIBRATED, banner, say, tell
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -103,12 +103,12 @@ def run(args: argparse.Namespace) -> int:
     _save(result, args)
     partial.unlink()
     message = str(result["verdict"].attrs["message"])
-    print(f"{args.n} simulations written to {args.output}\n{message}")
+    tell(f"{args.n} simulations written to {args.output}\n{message}")
     if args.report is not None:
         from bayesdp.report import calibration_report
 
         calibration_report(result, args.report, title=f"Calibration of {Path(args.model).name}", overwrite=args.force)
-        print(f"report written to {args.report}")
+        tell(f"report written to {args.report}")
     if not result["verdict"].attrs["calibrated"]:
         banner("NOT CALIBRATED. Do not trust the posteriors of this model with this sampler.")
         return NOT_CALIBRATED

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, pairs
-from bayesdp.cli.errors import INTERRUPTED, say
+from bayesdp.cli.errors import INTERRUPTED, say, tell
 from bayesdp.cli.verdict import status_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     _save(tree, args)
     posterior = tree["posterior"].to_dataset()
     message = tree["diagnostics"].attrs["message"]
-    print(f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{message}")
+    tell(f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{message}")
     if interrupted:
         say("interrupted: only the draws so far were saved")
         return INTERRUPTED

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_table_options
+from bayesdp.cli.errors import tell
 from bayesdp.cli.published import FileOrLaw, published_release_parts
 
 __all__ = ["add", "run"]
@@ -106,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
         release = Release.from_published(table, measured, exact, simulated=args.simulated)
     told = signs_of_post_processing(release.measurements, release.exact)
     write_release(release, args.output, force=args.force)
-    print(f"{release!r}\nwritten to {args.output}")
+    tell(f"{release!r}\nwritten to {args.output}")
     if told is not None:
         say(f"bayesdp import: warning: {args.table}: {told}")
     return 0

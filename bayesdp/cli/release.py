@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_table_options, table_options
+from bayesdp.cli.errors import tell
 from bayesdp.cli.queries import FORMS
 
 __all__ = ["add", "run"]
@@ -113,5 +114,5 @@ def run(args: argparse.Namespace) -> int:
     rng = None if args.seed is None else np.random.default_rng(args.seed)
     release = mechanism.release(table, rng=rng)
     write_release(release, args.output, force=args.force)
-    print(f"{release!r}\n\n{release.guarantee}\n\nwritten to {args.output}")
+    tell(f"{release!r}\n\n{release.guarantee}\n\nwritten to {args.output}")
     return 0

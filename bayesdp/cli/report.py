@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_table_options, table_options
+from bayesdp.cli.errors import tell
 from bayesdp.cli.queries import FORMS
 from bayesdp.cli.verdict import status_of
 
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         headline=headline,
         overwrite=args.force,
     )
-    print(f"written to {args.output}")
+    tell(f"written to {args.output}")
     return status_of(posterior)
 
 

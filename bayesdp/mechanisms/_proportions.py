@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp._validate import Seed, boolean, choice, finite_array, integer_array, positive_integer, positive_real, shown
 from bayesdp.mechanisms._bounded_statistics import CONVENTIONS, StatisticMechanism
 from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
@@ -173,7 +174,9 @@ class ProportionMechanism(ABC):
         if table.shape != (len(self.names),):
             raise ValueError(f"counts must be one for each of {len(self.names)} categories, got shape {table.shape}")
         if np.any(table < 0):
-            raise ValueError(f"counts must be at least 0, but that of {self.names[int(table.argmin())]} is not")
+            raise ValueError(
+                f"counts must be at least 0, but that of {printable(self.names[int(table.argmin())])} is not"
+            )
         if int(table.sum()) != self.n:
             raise ValueError(f"counts must add up to the public n = {self.n}, but they do not")
         noisy = self.noise.release(self.statistics(table), rng)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.storage.not_numbers import remedy, split_thousands
 
@@ -47,7 +48,7 @@ class CsvFile:
 
     def at(self, line: int, column: str | None = None) -> str:
         """The file, a line and a column, for messages."""
-        return f"{self.path}, line {line}" + ("" if column is None else f", column {column!r}")
+        return f"{printable(self.path)}, line {line}" + ("" if column is None else f", column {column!r}")
 
 
 def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = ()) -> CsvFile:

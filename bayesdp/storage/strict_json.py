@@ -6,13 +6,14 @@ import json
 import math
 from typing import Any, Never
 
+from bayesdp._text import json_escaped
 from bayesdp._validate import shown
 
 __all__ = ["dumps", "expect", "loads"]
 
 
 def dumps(value: Any, what: str, indent: int | None = None) -> str:
-    """Write plain data as JSON.
+    """Write plain data as JSON, with escapes for what a terminal obeys or turns around.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def dumps(value: Any, what: str, indent: int | None = None) -> str:
     '{"sigma": 5.0}'
     """
     try:
-        return json.dumps(value, allow_nan=False, ensure_ascii=False, indent=indent)
+        return json_escaped(json.dumps(value, allow_nan=False, ensure_ascii=False, indent=indent))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{what} cannot be written as JSON: {error}") from None
 

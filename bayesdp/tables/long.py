@@ -8,6 +8,7 @@ from math import prod
 
 import xarray as xr
 
+from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.storage.csv_file import NUMBER, CsvFile, numbers
 
@@ -80,7 +81,7 @@ def _distinct_cells(
         for dim, label in zip(dims, labels, strict=True):
             if not label:
                 raise ValueError(f"{file.at(line)}: the label of {dim!r} is empty")
-        name = ", ".join(f"{dim}={label}" for dim, label in zip(dims, labels, strict=True))
+        name = ", ".join(f"{printable(dim)}={printable(label)}" for dim, label in zip(dims, labels, strict=True))
         if labels in cells:
             raise ValueError(f"{file.at(line)}: the cell {name} is there already, in line {cells[labels][0]}")
         cells[labels] = (line, name, fields[values])
@@ -95,7 +96,9 @@ def _check_complete(file: CsvFile, own: Mapping[str, Sequence[str]], cells: Mapp
     if size == len(cells):
         return
     first = islice((labels for labels in product(*own.values()) if labels not in cells), 3)
-    told = "; ".join(", ".join(f"{d}={v}" for d, v in zip(own, labels, strict=True)) for labels in first)
+    told = "; ".join(
+        ", ".join(f"{printable(d)}={printable(v)}" for d, v in zip(own, labels, strict=True)) for labels in first
+    )
     missing = f"{file.path}: {size - len(cells)} of the {size} cells are missing, for example {told}"
     extra = _extra_column(own, cells)
     if extra is not None:
@@ -132,7 +135,7 @@ def _group(file: CsvFile, group: str, dim: str, labels: Sequence[str]) -> list[s
         first, known = found.setdefault(label, (line, own))
         if known != own:
             raise ValueError(
-                f"{file.at(line)}: {dim}={label} has {group}={own}, but {group}={known} in line {first}; a "
+                f"{file.at(line)}: {printable(f'{dim}={label} has {group}={own}, but {group}={known}')} in line {first}; a "
                 f"group label must follow from the label of {dim!r} (if {dim!r} repeats across groups, "
                 "join the two labels)"
             )
