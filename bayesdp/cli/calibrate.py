@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output
-from bayesdp.cli.errors import INTERRUPTED, NOT_CALIBRATED, banner, say, tell
+from bayesdp.cli.caches import warn_of_open_caches
+from bayesdp.cli.errors import INTERRUPTED, NOT_CALIBRATED, banner, log_safely, say, tell
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -87,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
     if args.scheduler is not None and args.workers > 1:
         raise ValueError("give either --workers, local processes, or --scheduler, a cluster, not both")
 
+    log_safely()
+    warn_of_open_caches("calibrate")
     say(f"running the code in {args.model}")
     module = load_file(args.model)
     for name, arguments in (("simulate", "rng"), ("build_model", "release")):

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, pairs
-from bayesdp.cli.errors import INTERRUPTED, say, tell
+from bayesdp.cli.caches import warn_of_open_caches
+from bayesdp.cli.errors import INTERRUPTED, log_safely, say, tell
 from bayesdp.cli.verdict import status_of
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
         positive_integer(getattr(args, option), f"--{option}")
     if args.cores is not None:
         positive_integer(args.cores, "--cores")
+    log_safely()
+    warn_of_open_caches("fit")
     model, prior = _model(read_releases(args.release), args)
     tree = _sampled(model, args)
     interrupted = bool(tree.attrs.get("interrupted", 0))

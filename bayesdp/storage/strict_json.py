@@ -27,7 +27,7 @@ def dumps(value: Any, what: str, indent: int | None = None) -> str:
     Raises
     ------
     ValueError
-        If a number is NaN or infinite, or something is not plain data.
+        If a number is NaN or infinite, a string holds a lone surrogate, or something is not plain data.
 
     Examples
     --------
@@ -35,7 +35,9 @@ def dumps(value: Any, what: str, indent: int | None = None) -> str:
     '{"sigma": 5.0}'
     """
     try:
-        return json_escaped(json.dumps(value, allow_nan=False, ensure_ascii=False, indent=indent))
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=indent)
+        text.encode()  # half of a character, a lone surrogate, is no text: `loads` would refuse it
+        return json_escaped(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{what} cannot be written as JSON: {error}") from None
 
