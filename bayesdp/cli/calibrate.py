@@ -88,10 +88,10 @@ def run(args: argparse.Namespace) -> int:
     if args.scheduler is not None and args.workers > 1:
         raise ValueError("give either --workers, local processes, or --scheduler, a cluster, not both")
 
-    log_safely()
-    warn_of_open_caches("calibrate")
     say(f"running the code in {args.model}")
     module = load_file(args.model)
+    log_safely()
+    warn_of_open_caches("calibrate")
     for name, arguments in (("simulate", "rng"), ("build_model", "release")):
         function_of(module, args.model, name, arguments)
     partial = Path(f"{args.output}.partial.jsonl")

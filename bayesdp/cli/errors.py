@@ -56,6 +56,8 @@ class _Shown(logging.Filter):
 
 def log_safely() -> None:
     """Have what PyMC logs looked at as well."""
+    import pymc  # noqa: F401  makes its handlers
+
     for handler in logging.getLogger("pymc").handlers:
         handler.addFilter(_Shown())
 

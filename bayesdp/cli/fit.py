@@ -79,9 +79,10 @@ def run(args: argparse.Namespace) -> int:
         positive_integer(getattr(args, option), f"--{option}")
     if args.cores is not None:
         positive_integer(args.cores, "--cores")
+    release = read_releases(args.release)
     log_safely()
     warn_of_open_caches("fit")
-    model, prior = _model(read_releases(args.release), args)
+    model, prior = _model(release, args)
     tree = _sampled(model, args)
     interrupted = bool(tree.attrs.get("interrupted", 0))
     tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])

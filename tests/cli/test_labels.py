@@ -283,6 +283,23 @@ class TestWhatIsRefused:
 FRAME_SIZE = COUNTS.size
 
 
+def test_a_fit(shown):
+    # Names of dimensions are in those of variables, which PyMC logs.
+    frame = {DIMS[0]: LABELS[:2], DIMS[1]: ["=Low\x07", "\u202eHigh"]}
+    counts = np.array([[12, 30], [25, 17]])
+    bdp.Release.from_published(
+        frame,
+        [bdp.Measured(bdp.Identity(frame), counts + 1, bdp.noise.DiscreteGaussian(2.0))],
+        [bdp.Exact(bdp.Totals(frame), int(counts.sum()))],
+    ).to_netcdf("release.nc")
+    shown(
+        "fit", "release.nc", "--prior", "log-linear", "--draws", "5", "--tune", "5", "--chains", "2", "--cores", "1", "--seed", "1",
+        "-o", "fitted.nc", status=3,
+    )  # fmt: skip
+    rows = shown("summary", "fitted.nc", status=3).out.split("\n\n")[1].split("\n")
+    assert len(rows) == 5
+
+
 def test_what_pymc_logs(capsys):
     # The names of its variables hold those of dimensions.
     import logging
