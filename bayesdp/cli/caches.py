@@ -24,7 +24,7 @@ def warn_of_open_caches(command: str) -> None:
     import pytensor
 
     folders = {
-        "numba's cache, NUMBA_CACHE_DIR": numba.config.CACHE_DIR,
+        "numba's cache, NUMBA_CACHE_DIR": vars(numba.config)["CACHE_DIR"],  # set when numba is imported
         "bayesdp itself, and numba's cache": Path(bayesdp.__file__).parent,
         "PyTensor's compiledir": pytensor.config.compiledir,
     }
