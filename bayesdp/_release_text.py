@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from bayesdp._text import printable
 from bayesdp.measurements import Exact, described
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def _lines(release: Release) -> list[tuple[str, str]]:
 
 def _title(release: Release) -> str:
     sizes = " × ".join(map(str, release.frame.shape))
-    return f"Release of a table {' × '.join(release.dims)} ({sizes} cells)"
+    return f"Release of a table {printable(' × '.join(release.dims))} ({sizes} cells)"
 
 
 def as_text(release: Release) -> str:
@@ -49,7 +50,7 @@ def as_html(release: Release) -> str:
     """The same as a small HTML table; labels are escaped."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{html.escape(heading)}</th>"
-        f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+        f"<td style='text-align:left'>{html.escape(printable(text))}</td></tr>"
         for heading, text in _lines(release)
     )
     remark = f"<p><strong>{html.escape(_SIMULATED)}</strong></p>" if release.simulated else ""

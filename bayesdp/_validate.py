@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
+
 __all__ = [
     "MAX_COUNT",
     "Seed",
@@ -42,7 +44,7 @@ MAX_COUNT = 2**53
 
 def shown(items: Iterable[Any], limit: int = 5) -> str:
     """Write a few items for an error message, and say how many were left out."""
-    listed = [repr(item) for item in items]
+    listed = [printable(repr(item)) for item in items]
     more = f", ... ({len(listed) - limit} more)" if len(listed) > limit else ""
     return ", ".join(listed[:limit]) + more
 

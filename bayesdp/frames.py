@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayesdp._text import printable
 from bayesdp._validate import shown
 
 __all__ = ["Frame", "Label"]
@@ -200,13 +201,17 @@ class Frame:
         return self.labels[self.dims.index(dim)]
 
     def cell_name(self, position: int) -> str:
-        """The labels of one cell, given its position in C order."""
+        """The labels of one cell, given its position in C order, as they may be shown: see `bayesdp._text.printable`."""
+        return printable(self.exact_cell_name(position))
+
+    def exact_cell_name(self, position: int) -> str:
+        """The labels of one cell, character for character: what names it in arguments and in files."""
         index = np.unravel_index(position, self.shape)
         return ", ".join(f"{dim}={own[int(i)]}" for dim, own, i in zip(self.dims, self.labels, index, strict=True))
 
     def cell_names(self) -> list[str]:
-        """The labels of every cell, in C order."""
-        return [self.cell_name(i) for i in range(self.size)]
+        """The labels of every cell, in C order, character for character."""
+        return [self.exact_cell_name(i) for i in range(self.size)]
 
     def same_cells(self, other: Frame) -> bool:
         """Whether two frames label the same cells in the same order (groups may differ)."""

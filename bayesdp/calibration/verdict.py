@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from bayesdp import _validate
+from bayesdp._text import printable
 from bayesdp.calibration.dispersion import dispersion_power, dispersion_pvalue, dispersion_ratio
 from bayesdp.calibration.uniformity import detection_probability, uniformity_pvalue
 
@@ -171,13 +172,14 @@ class Verdict:
         worst = self.worst
         count = len(self.quantities)
         tests = f"{count} quantities" if count > 1 else "1 quantity"
+        name = printable(worst.name)
         if self.calibrated:
-            first = f"No sign of miscalibration in {tests} (smallest adjusted p-value {worst.p_adjusted:.3g}, {worst.name})."
+            first = f"No sign of miscalibration in {tests} (smallest adjusted p-value {worst.p_adjusted:.3g}, {name})."
         else:
-            rejected = [q.name for q in self.quantities if q.p_adjusted <= self.false_alarm]
+            rejected = [printable(q.name) for q in self.quantities if q.p_adjusted <= self.false_alarm]
             shown = ", ".join(rejected[:5]) + (f" and {len(rejected) - 5} more" if len(rejected) > 5 else "")
             first = (
-                f"NOT calibrated: {len(rejected)} of {tests} rejected ({shown}); worst {worst.name}, adjusted p-value "
+                f"NOT calibrated: {len(rejected)} of {tests} rejected ({shown}); worst {name}, adjusted p-value "
                 f"{worst.p_adjusted:.3g}, errors {worst.ratio:.2f} times as large as stated."
             )
         return f"{first} Chance of a false alarm over all of them: {self.false_alarm:g}. Power: {self.power}."

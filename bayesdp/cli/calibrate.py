@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from bayesdp._interrupts import deferred
 from bayesdp.cli.arguments import add_command, add_output
-from bayesdp.cli.errors import NOT_CALIBRATED, banner, say
+from bayesdp.cli.caches import warn_of_open_caches
+from bayesdp.cli.errors import NOT_CALIBRATED, banner, log_safely, say
 from bayesdp.cli.printing import announce
 from bayesdp.cli.signals import interrupt_status
 
@@ -97,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
 
     say(f"running the code in {args.model}")
     module = load_file(args.model)
+    log_safely()
+    warn_of_open_caches("calibrate")
     for name, arguments in (("simulate", "rng"), ("build_model", "release")):
         function_of(module, args.model, name, arguments)
     partial = Path(f"{args.output}.partial.jsonl")

@@ -1,13 +1,20 @@
-"""What the command line says when something is wrong: one line on standard error, and an exit status."""
+"""What the command line says, and how: what is wrong is one line on standard error, and an exit status.
+
+Labels are escaped one by one where they are put into a text (`bayesdp._text.printable`), so that none breaks a line or a row.
+What goes through `say`, and `bayesdp.cli.printing` for standard output, is looked at once more, as a whole: a path, a model's name or a message of another library may hold
+what a terminal obeys.
+"""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from collections.abc import Callable
 from typing import Never
 
 from bayesdp._interrupts import handled, tell
+from bayesdp._text import printable, printable_lines
 from bayesdp.cli.signals import interrupt_status
 
 __all__ = [
@@ -16,6 +23,7 @@ __all__ = [
     "NOT_CONVERGED",
     "OneLineParser",
     "banner",
+    "log_safely",
     "run_safely",
     "say",
 ]
@@ -27,7 +35,23 @@ NOT_CALIBRATED = 4
 
 def say(text: str) -> None:
     """Write a line to standard error, if there is one that can be written to."""
-    tell(text)
+    tell(printable_lines(text))
+
+
+class _Shown(logging.Filter):
+    """Messages of PyMC with the names of variables in them, which hold names of dimensions."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = printable_lines(record.getMessage()), ()
+        return True
+
+
+def log_safely() -> None:
+    """Have what PyMC logs looked at as well."""
+    import pymc  # noqa: F401  makes its handlers
+
+    for handler in logging.getLogger("pymc").handlers:
+        handler.addFilter(_Shown())
 
 
 def banner(text: str) -> None:
@@ -41,7 +65,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Never:
         """Say what is wrong, and leave with status 2."""
-        self.exit(BAD_INPUT, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+        self.exit(BAD_INPUT, f"{self.prog}: error: {printable(message)} (see {self.prog} --help)\n")
 
 
 def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:

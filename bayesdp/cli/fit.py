@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, pairs
-from bayesdp.cli.errors import say
+from bayesdp.cli.caches import warn_of_open_caches
+from bayesdp.cli.errors import log_safely, say
 from bayesdp.cli.printing import announce
 from bayesdp.cli.signals import interrupt_status
 from bayesdp.cli.verdict import status_of
@@ -97,7 +98,10 @@ def run(args: argparse.Namespace) -> int:
         positive_integer(getattr(args, option), f"--{option}")
     if args.cores is not None:
         positive_integer(args.cores, "--cores")
-    model, prior = _model(read_releases(args.release), args)
+    release = read_releases(args.release)
+    log_safely()
+    warn_of_open_caches("fit")
+    model, prior = _model(release, args)
     with model, StopOnCtrlC() as stop:
         return _saved(model, prior, args, stop)
 

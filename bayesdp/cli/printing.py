@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from bayesdp._text import printable_lines
 from bayesdp.cli.errors import say
 
 __all__ = ["announce", "show"]
@@ -27,7 +28,7 @@ def show(text: str) -> None:
     if sys.stdout is None:
         raise OSError("standard output is closed")
     try:
-        print(text, flush=True)
+        print(printable_lines(text), flush=True)
     except BrokenPipeError:
         _discard()
     except (OSError, ValueError) as error:

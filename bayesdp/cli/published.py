@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayesdp._text import printable
 from bayesdp.cli.arguments import ignored_columns, table_options
 
 if TYPE_CHECKING:
@@ -173,8 +174,8 @@ def _unmeasured(answers: list[tuple[str, NoiseLaw | None, Query, Any]], given: l
         if unstated:
             more = f" and {len(unstated) - 1} more" if len(unstated) > 1 else ""
             raise ValueError(
-                f"{path}: no number for {unstated[0]}{more}. If nothing was published there, say so: --unmeasured "
-                f"'{unstated[0]}' for one, --unmeasured blank for all empty fields; otherwise fill it in"
+                f"{path}: no number for {printable(unstated[0])}{more}. If nothing was published there, say so: --unmeasured "
+                f"'{printable(unstated[0])}' for one, --unmeasured blank for all empty fields; otherwise fill it in"
             )
         found.append(own)
     return found

@@ -7,6 +7,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
+from bayesdp._text import aligned, csv_label, printable, width
 from bayesdp.cli.arguments import add_command
 from bayesdp.cli.printing import show
 from bayesdp.cli.queries import FORMS
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         heading["counts"] = "continuous relaxation" if relaxed else "whole numbers"
     write = {"table": _table, "csv": _csv, "json": _json}[args.format]
     others = variable_names(tree, str(draws.name)) if args.format == "table" else []
-    more = f"\nother variables: {', '.join(others)} (--var NAME)" if others else ""
+    more = f"\nother variables: {', '.join(map(printable, others))} (--var NAME)" if others else ""
     show(write(answers, heading, message) + more)
     return status_of(tree)
 
@@ -133,14 +134,17 @@ def _percent(prob: float) -> str:
 
 
 def _csv(answers: Answers, heading: dict[str, Any], message: str) -> str:
-    """CSV; the names of the interval's columns say its kind and probability: eti95_lower."""
+    """CSV; the names of the interval's columns say its kind and probability: eti95_lower. Labels are those of `csv_label`."""
     kind = f"eti{_percent(answers.prob)}"
     names = {"lower": f"{kind}_lower", "upper": f"{kind}_upper"}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     rows = _rows(answers)
-    writer.writerow([names.get(name, name) for name in rows[0]])
-    writer.writerows(["" if value is None else value for value in row.values()] for row in rows)
+    writer.writerow([csv_label(names.get(name, name)) for name in rows[0]])
+    writer.writerows(
+        ["" if value is None else csv_label(value) if isinstance(value, str) else value for value in row.values()]
+        for row in rows
+    )
     return text.getvalue().rstrip("\n")
 
 
@@ -166,26 +170,29 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
     labels = list(answers.labels) or ["answer" if counts else "parameter"]
     further = [f"published_{k}" for k in range(2, len(answers.further) + 2)]
     noisy = ["published", *further] if counts else []
-    header = [*labels, *noisy, "mean", "sd", f"[{percent}%", f"{percent}%]", "ess", "rhat", ""]
+    header = [*map(printable, labels), *noisy, "mean", "sd", f"[{percent}%", f"{percent}%]", "ess", "rhat", ""]
     lines = []
     for i, row in enumerate(_rows(answers)):
-        own = [str(row[dim]) for dim in answers.labels] or ["total" if counts else heading["variable"]]
+        own = [printable(row[dim]) for dim in answers.labels]
+        own = own or ["total" if counts else printable(heading["variable"])]
         shown = {name: _shown(name, row[name], counts) for name in (*noisy, *_COLUMNS[1:])}
         mark = "exact" if answers.exact[i] else "determined" if answers.determined[i] else ""
         if mark:
             # One number is possible: it is not 24.00 with a standard deviation of 0.00.
             shown |= {"mean": f"{answers.value[i]:.0f}", "sd": "-", "lower": "-", "upper": "-"}
         lines.append([*own, *(value for name, value in shown.items() if name != "ess_tail"), mark])
-    widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
-    of = f"{heading['variable']} ({heading['query']})" if counts else heading["variable"]
+    widths = [max(width(line[i]) for line in [header, *lines]) for i in range(len(header))]
+    of = printable(f"{heading['variable']} ({heading['query']})" if counts else heading["variable"])
     text = [
         f"posterior of {of}, {heading['chains']} chains of "
         f"{heading['draws']} draws: mean, standard deviation, {percent}% equal-tailed interval",
         "",
     ]
     for line in [header, *lines]:
-        left = [item.ljust(w) for item, w in zip(line[: len(labels)], widths, strict=False)]
-        right = [item.rjust(w) for item, w in zip(line[len(labels) : -1], widths[len(labels) :], strict=False)]
+        left = [aligned(item, w) for item, w in zip(line[: len(labels)], widths, strict=False)]
+        right = [
+            aligned(item, w, right=True) for item, w in zip(line[len(labels) : -1], widths[len(labels) :], strict=False)
+        ]
         text.append("  ".join([*left, *right, line[-1]]).rstrip())
     text += ["", message]
     if answers.exact.any():

@@ -6,6 +6,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING, Any
 
+from bayesdp._text import printable
 from bayesdp.cli.arguments import add_command, pairs
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def _words(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> st
         )
     estimate = "infinity" if result.estimate == math.inf else format(result.estimate, ".6g")
     lines = [
-        f"odds ratio x11 x22 / (x12 x21) of {frame.dims[0]} by {frame.dims[1]}, x11 at {result.cell}",
+        f"odds ratio x11 x22 / (x12 x21) of {printable(frame.dims[0])} by {printable(frame.dims[1])}, "
+        f"x11 at {printable(result.cell)}",
         "",
         "estimate  none, the margins determine the table"
         if result.determined

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.fibers import Fiber
 from bayesdp.invariants import Invariants
@@ -104,12 +105,14 @@ class Composition:
         return self._labels(self.newly_determined)
 
     def _labels(self, which: npt.NDArray[np.bool_]) -> tuple[str, ...]:
-        return tuple(self.release.frame.cell_name(int(cell)) for cell in np.flatnonzero(which))
+        return tuple(self.release.frame.exact_cell_name(int(cell)) for cell in np.flatnonzero(which))
 
     def __str__(self) -> str:
         frame, free = self.release.frame, self.invariants.dimension
         sizes = " × ".join(map(str, frame.shape))
-        lines = [f"Composition of {len(self.releases)} releases of a table {' × '.join(frame.dims)} ({sizes} cells)"]
+        lines = [
+            f"Composition of {len(self.releases)} releases of a table {printable(' × '.join(frame.dims))} ({sizes} cells)"
+        ]
         for number, own in enumerate(self.releases, start=1):
             joint = is_nested(own.invariants, self.invariants)
             more = "; the other invariants follow from these" if joint else ""
@@ -151,4 +154,4 @@ def _named(cells: Sequence[str]) -> str:
     if not cells:
         return ""
     more = f", ... ({len(cells) - _NAMED} more)" if len(cells) > _NAMED else ""
-    return ": " + "; ".join(cells[:_NAMED]) + more
+    return ": " + "; ".join(map(printable, cells[:_NAMED])) + more

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._nested import NestedSums
+from bayesdp._text import printable
 from bayesdp.consistency._general import check_kernel, equalities, implied
 from bayesdp.consistency._sums import check_pair
 from bayesdp.consistency.post_processed import (
@@ -109,7 +110,7 @@ def check_noisy_keeps_invariants(measured: Measured, exact: Iterable[Exact]) -> 
             more = f" ({wrong.size - 1} more such rows)" if wrong.size > 1 else ""
             raise ValueError(
                 f"a table under the law {measured.law.name!r} keeps its invariants, but at "
-                f"{part.names[row]} the published exact total is {values[row]} and the noisy total is "
+                f"{printable(part.names[row])} the published exact total is {values[row]} and the noisy total is "
                 f"{noisy[row].item()!r}{more}; the noisy table was changed after the noise was added, or "
                 "another law applies"
             )

@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from bayesdp._text import printable
 from bayesdp.consistency._general import ExactPart
 from bayesdp.consistency._published import Floats, Mask, Published
 from bayesdp.consistency._sums import meet, row_map
@@ -40,7 +41,7 @@ class Sums:
     @property
     def words(self) -> str:
         """What they are by."""
-        own = "grand total" if not self.part.keep else f"answers by {' × '.join(self.part.keep)}"
+        own = "grand total" if not self.part.keep else f"answers by {printable(' × '.join(self.part.keep))}"
         return f"{'noisy' if self.noisy else 'exact'} {own}"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from flint import fmpz_mat
 
+from bayesdp._text import printable
 from bayesdp.consistency._sums import Ints, meet, summed
 from bayesdp.measurements import Exact
 from bayesdp.queries import MatrixPart, SumPart
@@ -77,7 +78,7 @@ def check_kernel(parts: Sequence[ExactPart]) -> None:
         return
     if len(values) > _MOST_NAMED:
         raise ValueError("exact values contradict one another: no table, even of negative counts, has all of them")
-    names = [name for part, _ in parts for name in part.names]
+    names = [printable(name) for part, _ in parts for name in part.names]
     broken = [y for y in left_kernel(columns) if sum(c * int(t) for c, t in zip(y, values, strict=True))]
     rows = min(broken, key=lambda y: sum(c != 0 for c in y))
     terms = [(c, names[i], int(values[i])) for i, c in enumerate(rows) if c]

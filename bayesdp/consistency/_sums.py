@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp._validate import MAX_COUNT
 from bayesdp.queries import SumPart
 
@@ -44,14 +45,14 @@ def summed(part: SumPart, values: Ints, coarse: SumPart) -> Ints:
 
 
 def _kept(part: SumPart) -> str:
-    return " × ".join(part.keep) if part.keep else "grand total"
+    return printable(" × ".join(part.keep)) if part.keep else "grand total"
 
 
 def _told(part: SumPart, common: SumPart, row: int, value: int) -> str:
     """One side of a contradiction in words: which published rows, and what they come to."""
     if part.rows == common.rows:
-        return f"the published {common.names[row]} is {value}"
-    terms = [part.names[int(i)] for i in np.flatnonzero(row_map(part, common) == row)]
+        return f"the published {printable(common.names[row])} is {value}"
+    terms = [printable(part.names[int(i)]) for i in np.flatnonzero(row_map(part, common) == row)]
     more = f" + ... ({len(terms) - 3} more)" if len(terms) > 3 else ""
     return f"by {_kept(part)}, {' + '.join(terms[:3])}{more} is {value}"
 
@@ -67,7 +68,7 @@ def check_pair(one: SumPart, own: Ints, other: SumPart, theirs: Ints) -> None:
         row = int(wrong[0])
         more = f" ({wrong.size - 1} more such rows)" if wrong.size > 1 else ""
         raise ValueError(
-            f"exact values contradict one another at {common.names[row]}: "
+            f"exact values contradict one another at {printable(common.names[row])}: "
             f"{_told(one, common, row, int(first[row]))}, but "
             f"{_told(other, common, row, int(second[row]))}{more}"
         )

@@ -13,6 +13,7 @@ its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 
 from __future__ import annotations
 
+from bayesdp.distributions._pickling import register
 from bayesdp.distributions.bounded_discrete import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
@@ -66,3 +67,5 @@ __all__ = [
     "Tulap",
     "rescaled_logp",
 ]
+
+register()  # so that `pickle` writes models and steps

@@ -238,7 +238,7 @@ class Fiber:
 
     def determined_names(self) -> tuple[str, ...]:
         """Labels of the cells in `determined`."""
-        return tuple(self.frame.cell_name(int(cell)) for cell in np.flatnonzero(self.determined()))
+        return tuple(self.frame.exact_cell_name(int(cell)) for cell in np.flatnonzero(self.determined()))
 
     def contains(self, table: npt.ArrayLike) -> bool:
         """Whether an integer table is a member."""

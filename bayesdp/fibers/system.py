@@ -77,12 +77,14 @@ class System:
                 matrix, flat = query.matrix, values.reshape(-1)
                 counts = np.diff(matrix.indptr)
                 for row in np.flatnonzero(counts <= 1):
-                    lost = _single(frame, query.names[row], matrix, int(row), int(flat[row]), sign, lower, upper)
+                    lost = _single(
+                        frame, query.answer_name(int(row)), matrix, int(row), int(flat[row]), sign, lower, upper
+                    )
                     if lost is not None:
                         raise ValueError(no_table(_about(lost, ((s, *own) for s, listed in by_sign for own in listed))))
                 several = np.flatnonzero(counts > 1)
                 if several.size:
-                    kept[sign].append((matrix[several], flat[several], [query.names[i] for i in several]))
+                    kept[sign].append((matrix[several], flat[several], [query.answer_name(int(i)) for i in several]))
 
         def stack(sign: str) -> tuple[sp.csr_array, Ints, list[str]]:
             if not kept[sign]:
@@ -167,5 +169,5 @@ def _about(cell: int, stated: Iterable[tuple[str, Query, Ints]]) -> list[str]:
         counts = np.diff(matrix.indptr)
         for row in np.flatnonzero(counts == 1):
             if matrix.indices[matrix.indptr[row]] == cell:
-                found.append(f"{query.names[row]} {sign} {flat[row]}")
+                found.append(f"{query.answer_name(int(row))} {sign} {flat[row]}")
     return list(dict.fromkeys(found))

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import f as f_distribution
 
 from bayesdp._chains import FEWEST_DRAWS, ChainStatistics
+from bayesdp._text import printable
 
 __all__ = ["ESS_PER_CHAIN", "FALSE_ALARMS", "RHAT_LIMIT", "Worst", "rhat_limit", "verdict_of"]
 
@@ -106,9 +107,9 @@ def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]
     bad = bool(stuck or missing) or rhat > limit or ess < min(wanted, chains * draws / _SLOW)
     enough = nothing or (ess >= wanted and not short)
     verdict = "not converged" if bad else "converged" if enough and chains > 1 else "not judged"
-    told = [f"{', '.join(stuck)}: a quantity that could move never did"] if stuck else []
+    told = [f"{', '.join(map(printable, stuck))}: a quantity that could move never did"] if stuck else []
     if missing:
-        told.append(f"{', '.join(missing)}: draws that are not finite")
+        told.append(f"{', '.join(map(printable, missing))}: draws that are not finite")
     if short:
         told.append(f"{draws} draws a chain, of which {FEWEST_DRAWS} are the fewest that say anything")
     told += _rhat_words(rhat, limit, chains)

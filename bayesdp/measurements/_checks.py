@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayesdp._text import printable
 from bayesdp._validate import finite_array, shown
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
@@ -204,7 +205,7 @@ def described(query: Query) -> str:
         if isinstance(part, MatrixPart):
             told.append(f"{part.rows} linear combination{'s' if part.rows > 1 else ''}")
         elif part.keep:
-            told.append(f"{part.rows} answer{'s' if part.rows > 1 else ''} by {' × '.join(part.keep)}")
+            told.append(f"{part.rows} answer{'s' if part.rows > 1 else ''} by {printable(' × '.join(part.keep))}")
         else:
             told.append("grand total")
     return " and ".join(told)

@@ -100,5 +100,5 @@ class Exact:
     def __repr__(self) -> str:
         if self.query.rows > 1:
             return f"<Exact: {described(self.query)}{_BOUND[self.sign]}>"
-        what = "grand total" if self.query.names == ["total"] else self.query.names[0]
+        what = "grand total" if self.query.names == ["total"] else self.query.answer_name(0)
         return f"<Exact: {what} {self.sign} {self.values.item()}>"

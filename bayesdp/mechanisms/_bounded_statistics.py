@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
 from bayesdp.mechanisms._sensitivities import told
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
@@ -250,7 +251,7 @@ class StatisticMechanism(ABC):
         return array
 
     def _name(self, where: int) -> str:
-        return "the statistic" if self.names is None else str(self.names[where])
+        return "the statistic" if self.names is None else printable(self.names[where])
 
     # Bounds may be arrays, which dataclasses cannot compare or hash; the description can do both.
     def __eq__(self, other: object) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, random_generator
 from bayesdp.mechanisms._bounded_statistics import ROUNDING, StatisticMechanism
 from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
@@ -167,8 +168,9 @@ class CovarianceMatrix:
             mechanism = self._element((i, j), budget[i, j], (0.0 if i == j else -edge, edge))
             location = float(truth[i, j])
             if i == j and not -ROUNDING * edge <= location <= edge * (1.0 + ROUNDING):
+                name = printable(self.names[i])
                 raise ValueError(
-                    f"covariance must have a variance of {self.names[i]} of at most {edge:.6g}, which data within the bounds can "
+                    f"covariance must have a variance of {name} of at most {edge:.6g}, which data within the bounds can "
                     f"have at n = {self.n}: the bounds are wrong, or something else was computed"
                 )
             location = min(max(location, 0.0), edge) if i == j else location  # by rounding only

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp._validate import boolean, choice, finite_array, positive_integer, positive_real
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, checked_names
 from bayesdp.noise import BoundaryInflatedLaplace as InflatedLaw
@@ -76,21 +77,23 @@ class CovarianceRelease:
         wrong = np.flatnonzero((variances < 0.0) | (variances > arrays["largest"]))
         if wrong.size:
             i = int(wrong[0])
+            name = printable(self.names[i])
             raise ValueError(
-                f"matrix must have variances within 0 and their upper bounds, but that of {self.names[i]} is {float(variances[i])!r}, "
+                f"matrix must have variances within 0 and their upper bounds, but that of {name} is {float(variances[i])!r}, "
                 f"and its bound is {float(arrays['largest'][i])!r}"
             )
         for i, j in ((a, b) for a in range(size) for b in range(a + 1, size)):
             edge = covariance_edge(variances[i], variances[j])
+            one, other = printable(self.names[i]), printable(self.names[j])
             if abs(matrix[i, j]) > edge:
                 raise ValueError(
-                    f"matrix must have correlations within -1 and 1, but the covariance of {self.names[i]} and {self.names[j]} "
+                    f"matrix must have correlations within -1 and 1, but the covariance of {one} and {other} "
                     f"is {float(matrix[i, j])!r}, beyond {edge!r}"
                 )
             if (edge > 0.0) != (arrays["scales"][i, j] > 0.0):
                 raise ValueError(
                     f"scales must be positive where both variances are, and 0 elsewhere, got {float(arrays['scales'][i, j])!r} for "
-                    f"{self.names[i]} and {self.names[j]}"
+                    f"{one} and {other}"
                 )
         if not np.all(np.diag(arrays["scales"]) > 0.0):
             raise ValueError("scales must be positive for every variance")
@@ -143,7 +146,7 @@ class CovarianceRelease:
         positive_real(threshold, "threshold")
         variances = np.diag(self.matrix)
         if np.any(variances <= 0.0):
-            name = self.names[int(np.argmin(variances))]
+            name = printable(self.names[int(np.argmin(variances))])
             raise ValueError(f"the released variance of {name} is 0, and no positive definite matrix has that variance")
         if self.is_positive_definite:
             return np.array(self.matrix)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from bayesdp._text import printable
 from bayesdp._validate import choice, positive_real
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._parameters import one_statement
@@ -83,7 +84,7 @@ class DiscreteMechanism(Mechanism):
         if not self.sensitivity:
             raise ValueError(
                 f"no two neighbouring tables ({NEIGHBOURS[neighbours]}) have different answers, so that there is nothing for "
-                f"the noise to hide: {', '.join(asked.names[:3])}"
+                f"the noise to hide: {', '.join(map(printable, asked.names[:3]))}"
             )
 
     @property

@@ -119,7 +119,7 @@ class Agent:
     @property
     def cells(self) -> tuple[str, ...]:
         """Names of the cells that this agent holds."""
-        return tuple(self.mechanism.frame.cell_name(position) for position in self._positions)
+        return tuple(self.mechanism.frame.exact_cell_name(position) for position in self._positions)
 
     def privatize(self, counts: Any, round_number: int) -> Piece:
         """Add the noise of the own cells to their counts.
@@ -289,11 +289,11 @@ def _exact_answers(query: Query, noisy: npt.NDArray[Any], grid: float) -> npt.ND
     for row, (total, answer) in enumerate(zip(totals, answers, strict=True)):
         if slack[row] >= 0.25:
             raise ValueError(
-                f"the noisy values of {query.names[row]} are too large for an exact sum; counts must be smaller"
+                f"the noisy values of {query.answer_name(row)} are too large for an exact sum; counts must be smaller"
             )
         if abs(total - answer * unit) > slack[row] * unit:
             raise ValueError(
-                f"pieces do not fit together: {query.names[row]} comes out as {total / unit!r}, no whole number; "
+                f"pieces do not fit together: {query.answer_name(row)} comes out as {total / unit!r}, no whole number; "
                 "some agent used another seed, version or round, or a value was changed"
             )
     return np.array(answers, dtype=np.int64).reshape(query.shape)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp._validate import choice
 from bayesdp.lattices import kernel_basis
 from bayesdp.mechanisms.base import Mechanism
@@ -122,11 +123,11 @@ class SemiCanonical(Mechanism):
             index = np.unravel_index(int(ones[0]), frame.shape)
             return {dim: labels[int(i)] for dim, labels, i in zip(frame.dims, frame.labels, index, strict=True)}
         if not isinstance(cell, Mapping) or set(cell) != set(frame.dims):
-            raise ValueError(f"cell must give a label for each of {', '.join(frame.dims)}, got {cell!r}")
+            raise ValueError(f"cell must give a label for each of {printable(', '.join(frame.dims))}, got {cell!r}")
         for dim, labels in zip(frame.dims, frame.labels, strict=True):
             if cell[dim] not in labels:
                 raise ValueError(
-                    f"cell has the label {cell[dim]!r} of {dim!r}, which has {', '.join(map(str, labels))}"
+                    f"cell has the label {cell[dim]!r} of {dim!r}, which has {', '.join(map(repr, labels))}"
                 )
         chosen = {dim: cell[dim] for dim in frame.dims}
         position = self._position(chosen)
@@ -148,7 +149,7 @@ class SemiCanonical(Mechanism):
         """The query whose answer gets the noise: the cell."""
         row = np.zeros((1, self.frame.size), dtype=np.int64)
         row[0, self._position(self.cell)] = 1
-        return LinearQuery(self.frame, row, [self.frame.cell_name(self._position(self.cell))])
+        return LinearQuery(self.frame, row, [self.frame.exact_cell_name(self._position(self.cell))])
 
     @property
     def law(self) -> NoiseLaw:
@@ -196,9 +197,7 @@ class SemiCanonical(Mechanism):
         kind, loss = self._loss()
         unit = "l2" if kind == "gdp" else "l1"
         size = float(np.linalg.norm(self._step.astype(np.float64), 2 if kind == "gdp" else 1))
-        relation = (
-            f"tables with the same exact statistics that are one step apart, which changes {self.asked.names[0]} by one"
-        )
+        relation = f"tables with the same exact statistics that are one step apart, which changes {self.asked.answer_name(0)} by one"
         levels = "; ".join(f"{a:g}: {float(self.tradeoff(a)):.6g}" for a in (0.01, 0.05, 0.1))
         words = (
             "Canonical noise: tables one step apart are told apart exactly as well as the trade-off function f says, and tables "

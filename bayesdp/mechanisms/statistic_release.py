@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp._text import printable
 from bayesdp._validate import boolean, finite_array, shown
 from bayesdp.noise import BoundedLaw, NoiseLaw
 from bayesdp.privacy import Guarantee, PairLoss
@@ -126,7 +127,7 @@ class StatisticRelease:
         object.__setattr__(self, "values", array)
 
     def _name(self, where: int) -> str:
-        return "the statistic" if self.names is None else str(self.names[where])
+        return "the statistic" if self.names is None else printable(self.names[where])
 
     @property
     def labelled(self) -> xr.DataArray:

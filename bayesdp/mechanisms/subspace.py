@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp._validate import choice
 from bayesdp.mechanisms._grid import grid_for, grid_words, on_grid
 from bayesdp.mechanisms._kept_lengths import AT_MOST, KeptLength, kept_lengths
@@ -79,7 +80,7 @@ class SubspaceMechanism(Mechanism):
         if not self.answer_invariants.dimension:
             raise ValueError(
                 "the invariants determine every answer of the query, so that there is nothing left to add noise to: "
-                f"{', '.join(asked.names[:3])} ..."
+                f"{', '.join(map(printable, asked.names[:3]))} ..."
             )
 
     @property

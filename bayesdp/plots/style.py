@@ -12,6 +12,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
+from bayesdp._text import printable
 from bayesdp.frames import Frame
 
 __all__ = ["COLOURS", "WIDTH", "cell_labels", "figure", "percent", "plain", "style", "together"]
@@ -84,7 +85,7 @@ def plain(text: Any, longest: int = _LONGEST_LABEL) -> str:
     >>> print(plain("5$ or more"))
     5\$ or more
     """
-    shown = "".join(character if character.isprintable() else "�" for character in str(text))
+    shown = printable(text)
     if len(shown) > longest:
         shown = shown[: longest - 1] + "…"
     return shown.replace("$", "\\$")

@@ -10,6 +10,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bayesdp._text import printable
 from bayesdp.plots.fit import Fit
 from bayesdp.plots.style import figure, plain, style
 from bayesdp.queries import Margins
@@ -48,7 +49,9 @@ def heatmaps(posterior: xr.DataTree, *, dims: tuple[str, str] | None = None, var
     fit = Fit.of(posterior, var)
     names = fit.release.dims if dims is None else tuple(dims)
     if len(names) != 2 or len(set(names)) != 2 or not set(names) <= set(fit.release.dims):
-        raise ValueError(f"dims must be two dimensions of the table ({', '.join(fit.release.dims)}), got {names!r}")
+        raise ValueError(
+            f"dims must be two dimensions of the table ({printable(', '.join(fit.release.dims))}), got {names!r}"
+        )
     query = Margins(fit.release.frame, list(names))
     turned = query.dims != names
     draws = fit.answers(query)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from bayesdp._validate import shown
 from bayesdp.priors.prior import Hyperparameter, Prior
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ def _group(release: Release, name: str | None) -> str | None:
 
     A label that all cells share is no group: differences between groups could not be learnt from it.
     """
+    from bayesdp._validate import shown
+
     names = [own for own, _, labels in release.frame.groups if len(set(labels)) > 1]
     if name is not None and name not in names:
         raise ValueError(f"group {name!r} is no group label of the table; there are {shown(names) or 'none'}")
@@ -38,6 +39,7 @@ def _group(release: Release, name: str | None) -> str | None:
 def _build(release: Release, hyper: Mapping[str, Any]) -> pm.Model:
     import pymc as pm
 
+    from bayesdp._validate import shown
     from bayesdp.inference import ConfidentialCounts, observe
     from bayesdp.priors.published import published_mean
     from bayesdp.queries import SumPart

@@ -1,12 +1,13 @@
-"""What a default prior is: a name, a formula, hyperparameters, and a function that builds the model."""
+"""What a default prior is: a name, a formula, hyperparameters, and a function that builds the model.
+
+``bayesdp --help`` reads them, so that nothing slow to import, NumPy included, is imported with these modules.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from bayesdp._validate import boolean, choice, nonnegative_real, positive_real
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -42,6 +43,8 @@ class Hyperparameter:
 
     def checked(self, value: Any) -> Any:
         """Accept a value, or raise an error that names the hyperparameter."""
+        from bayesdp._validate import boolean, choice, nonnegative_real, positive_real
+
         if value is None:
             return self.default
         if isinstance(self.kind, tuple):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bayesdp import _validate
+from bayesdp._text import printable
 from bayesdp.privacy.group import GROWTH, NO_PROTECTION, says_nothing
 from bayesdp.privacy.pairs import UNITS, PairLoss, checked_parameters
 
@@ -260,7 +261,7 @@ class Guarantee:
         return f"Not protected: the invariants determine these cells ({found}{recorded}):"
 
     def statements(self) -> list[tuple[str, list[str]]]:
-        """Give the guarantee as sentences with the items they list, for text and HTML alike."""
+        """Give the guarantee as sentences with the items they list, for text and HTML alike, as they may be shown."""
         lines: list[tuple[str, list[str]]] = [(self.person, [])] if self.person else []
         lines.append(("Only tables with the same invariants are protected against being told apart.", []))
         if self.pairs:
@@ -277,7 +278,7 @@ class Guarantee:
         if self.simulated:
             lines.append((_SIMULATED, []))
         lines.extend((sentence, []) for sentence in self.caveats)
-        return lines
+        return [(printable(sentence), [printable(item) for item in items]) for sentence, items in lines]
 
     def __str__(self) -> str:
         text = [f"Privacy guarantee: {KINDS[self.kind]}"]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import xarray as xr
 
+from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.frames import Frame, Label
 from bayesdp.queries._exact_sums import largest_size
@@ -53,7 +54,7 @@ class Query:
         return hash((self.frame, self.parts))
 
     def __repr__(self) -> str:
-        return f"<Query: {self.rows} answers, by {' × '.join(self.dims) or 'nothing: the total'}>"
+        return f"<Query: {self.rows} answers, by {printable(' × '.join(self.dims)) or 'nothing: the total'}>"
 
     @property
     def _only(self) -> Part | None:
@@ -81,7 +82,7 @@ class Query:
 
     @cached_property
     def names(self) -> list[str]:
-        """A name for each answer, in order."""
+        """A name for each answer, in order, with its labels character for character."""
         return [name for part in self.parts for name in part.names]
 
     @property
@@ -192,8 +193,8 @@ class Query:
         return frame.align(values, argument)
 
     def answer_name(self, position: int) -> str:
-        """The name of one answer, given its position."""
-        return self.names[position]
+        """The name of one answer, given its position, as it may be shown."""
+        return printable(self.names[position])
 
     def __add__(self, other: Query) -> Query:
         if not isinstance(other, Query):

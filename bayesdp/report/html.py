@@ -1,10 +1,16 @@
-"""HTML that is safe by construction: text is escaped unless this module made it."""
+"""HTML that is safe by construction: text is escaped unless this module made it.
+
+Characters of direction, which would turn around what follows, and control characters, which HTML does not allow, are shown as
+escapes. Labels have a direction of their own, that of their letters.
+"""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable
 from typing import Any
+
+from bayesdp._text import printable, printable_lines
 
 __all__ = ["Html", "element", "items", "joined", "label", "paragraph"]
 
@@ -19,7 +25,7 @@ class Html(str):
 
 def _safe(content: Any) -> str:
     """HTML as it is; anything else as escaped text."""
-    return content if isinstance(content, Html) else html.escape(str(content))
+    return content if isinstance(content, Html) else html.escape(printable_lines(str(content)))
 
 
 def joined(parts: Iterable[Any], separator: str = "") -> Html:
@@ -55,7 +61,7 @@ def element(tag: str, /, *content: Any, **attributes: Any) -> Html:
         if value is None or value is False:
             continue
         own = key.rstrip("_").replace("_", "-")
-        written.append(own if value is True else f'{own}="{html.escape(str(value))}"')
+        written.append(own if value is True else f'{own}="{html.escape(printable_lines(str(value)))}"')
     start = f"<{' '.join(written)}>"
     return Html(start if tag in _VOID else f"{start}{joined(content)}</{tag}>")
 
@@ -82,4 +88,4 @@ def label(*names: Any) -> Html:
     >>> label("a < b", 3)
     '<bdi>a &lt; b</bdi> · <bdi>3</bdi>'
     """
-    return joined([element("bdi", name) for name in names], " · ")
+    return joined([element("bdi", printable(name)) for name in names], " · ")

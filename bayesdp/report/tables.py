@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import csv_label
 from bayesdp.queries import Query, SumPart
 from bayesdp.report.html import Html, element, joined, label
 from bayesdp.report.numbers import plural
@@ -140,14 +141,14 @@ class Table:
         return element("tr", *cells, class_="fixed" if len(self.fixed) and self.fixed[i] else None)
 
     def to_csv(self) -> str:
-        """All rows, raw; nothing where a number is missing."""
+        """All rows, raw but for labels, which are those of `csv_label`; nothing where a number is missing."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\r\n")
         columns = [(heading, values) for own in self.columns for heading, values in own.csv.items()]
-        writer.writerow([heading for heading, _ in columns])
+        writer.writerow([csv_label(heading) for heading, _ in columns])
         # NaN differs from itself.
         writer.writerows(
-            ["" if value != value else value for value in row]
+            ["" if value != value else csv_label(value) if isinstance(value, str) else value for value in row]
             for row in zip(*(values for _, values in columns), strict=True)
         )
         return text.getvalue()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesdp._text import printable
 from bayesdp._validate import Seed, generator_of, shown
 from bayesdp.frames import Frame
 from bayesdp.queries import Query
@@ -170,7 +171,7 @@ def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> Noi
     totals = (int(point[row].sum()), int(point[1 - row].sum()))
     family = margins(totals, int(point[:, column].sum()))
     published = float(own.values[row, column])
-    return NoisyCorner(published, family, noise, release.frame.cell_name(2 * row + column))
+    return NoisyCorner(published, family, noise, release.frame.exact_cell_name(2 * row + column))
 
 
 def _single_cell(query: Query) -> int | None:
@@ -190,7 +191,7 @@ def _from_cell(release: Release, measured: int, cell: Mapping[str, Any] | None) 
     family = margins((int(point[row].sum()), int(point[1 - row].sum())), int(point[:, column].sum()))
     sign = _MOVE[row, column] * int(_MOVE.reshape(-1)[measured])
     published = float(point[row, column] + sign * (float(own.values.reshape(-1)[0]) - point.reshape(-1)[measured]))
-    return NoisyCorner(published, family, noise, release.frame.cell_name(2 * row + column))
+    return NoisyCorner(published, family, noise, release.frame.exact_cell_name(2 * row + column))
 
 
 def pvalue_limits(corner: NoisyCorner, alternative: str, null: float) -> tuple[float, float]:
@@ -232,7 +233,7 @@ def _check_table(release: Release) -> None:
     if release.frame.shape != (2, 2):
         sizes = " x ".join(str(length) for length in release.frame.shape)
         raise ValueError(
-            f"the test is about a 2 x 2 table, and this release is about one of {sizes} ({', '.join(release.frame.dims)}); "
+            f"the test is about a 2 x 2 table, and this release is about one of {sizes} ({printable(', '.join(release.frame.dims))}); "
             "release the 2 x 2 margin of interest, or fit a model"
         )
     bounds = [part for part in release.exact if part.sign != "="]
@@ -241,7 +242,7 @@ def _check_table(release: Release) -> None:
     if not _leaves_one_move(release.invariants):
         left = release.invariants.dimension
         raise ValueError(
-            f"the test needs both margins ({' and '.join(release.frame.dims)}) to be exact and no more: the exact part of "
+            f"the test needs both margins ({printable(' and '.join(release.frame.dims))}) to be exact and no more: the exact part of "
             f"this release leaves {left} dimensions free, and it must leave one, (+1, -1, -1, +1)"
         )
 

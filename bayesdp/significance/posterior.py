@@ -12,6 +12,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
+from bayesdp._text import printable
 from bayesdp.composition import releases_of_tables
 from bayesdp.frames import Frame
 from bayesdp.noise.base import Floats
@@ -75,7 +76,7 @@ class PosteriorOddsRatio:
 
     def __str__(self) -> str:
         percent = f"{100 * self.level:.10g}%"
-        lines = [f"odds ratio with x11 at {self.cell}"]
+        lines = [f"odds ratio with x11 at {printable(self.cell)}"]
         for name, own in (("table", self.table), ("population", self.population)):
             if own is not None:
                 lines.append(
@@ -171,7 +172,7 @@ def posterior_odds_ratio(
         [release] = releases
         test = odds_ratio_test_from_release(release, alternative, ratio, cell=cell, rng=rng)
     return PosteriorOddsRatio(
-        cell=frame.cell_name(2 * row + column),
+        cell=frame.exact_cell_name(2 * row + column),
         null=ratio,
         alternative=alternative,
         level=level,

@@ -98,11 +98,19 @@ def log_density(
     given = [pair for rest in more for pair in rest.inputs]
     function = _function(model, [*variables, *(variable for variable, _ in given)], [expression], compile_kwargs)
     function.trust_input = True  # as in `compiled`
-    names = [v.name for v in variables]
-    fixed = [number for _, number in given]
+    return _LogDensity(function, own, [v.name for v in variables], [number for _, number in given])
 
-    def rest(point: Point, counts: Ints) -> float:
+
+@dataclass(frozen=True, eq=False)
+class _LogDensity:
+    """A compiled log-density; a class rather than a function inside of another one, which `pickle` could not write."""
+
+    function: Any
+    own: str
+    names: list[str]
+    fixed: list[npt.NDArray[Any]]
+
+    def __call__(self, point: Point, counts: Ints) -> float:
         table = np.ascontiguousarray(counts)  # the state of the kernel has strides
-        return float(function(*[table if name == own else point[name] for name in names], *fixed)[0])
-
-    return rest
+        values = [table if name == self.own else point[name] for name in self.names]
+        return float(self.function(*values, *self.fixed)[0])

@@ -74,7 +74,7 @@ def canonical_reach(rv: Any, query: Query, keep: Mask, observed: Floats) -> Reac
     law, rows = rv.owner.op.noise, np.flatnonzero(keep)
     end = law.support()[1]
     names = [
-        f"{rv.name} {query.names[row]}, published {y:g} with noise of at most {end:g}"
+        f"{rv.name} {query.answer_name(int(row))}, published {y:g} with noise of at most {end:g}"
         for row, y in zip(rows, observed, strict=True)
     ]
     lower, upper = _ends(law, observed)
@@ -94,7 +94,7 @@ def _ends(law: CanonicalNoise, observed: Floats) -> tuple[Ints, Ints]:
 def _reach(name: str, query: Query, keep: Mask, observed: Floats, epsilon: Floats, delta: Floats) -> Reach | None:
     """The smallest and largest whole numbers about which the law gives each published number a positive density."""
     lower, upper = np.empty(observed.size, dtype=np.int64), np.empty(observed.size, dtype=np.int64)
-    names = [query.names[row] for row in np.flatnonzero(keep)]
+    names = [query.answer_name(int(row)) for row in np.flatnonzero(keep)]
     bounded = delta > 0.0
     for own in set(zip(epsilon[bounded].tolist(), delta[bounded].tolist(), strict=True)):
         law, which = Tulap(*own), (epsilon == own[0]) & (delta == own[1])

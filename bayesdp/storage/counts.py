@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp._text import printable
+
 __all__ = ["counts_name", "relaxation_of", "without_rounding_errors"]
 
 _ROUNDING = 1e-9
@@ -74,7 +76,7 @@ def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = No
         return asked
     real = [name for name, kind in shaped.items() if kind == "f" and name not in found]
     raise ValueError(
-        f"posterior must hold one integer variable with the dimensions {', '.join(dims)}, or one named x, or a table of "
+        f"posterior must hold one integer variable with the dimensions {printable(', '.join(dims))}, or one named x, or a table of "
         f"ContinuousCounts that bayesdp.sample declared a continuous relaxation; it has {', '.join(found) or 'none'}"
         + (f", and real numbers without such a declaration in {', '.join(real)}" if real else "")
         + (f"; there is no {asked!r} among them" if asked is not None else "")

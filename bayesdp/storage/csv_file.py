@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.storage.not_numbers import remedy, split_thousands
 
@@ -60,15 +61,15 @@ class CsvFile:
         Of a confidential file nothing with a digit is shown: a file without a header, or with a column of counts that was
         taken for labels, has counts in these places.
         """
-        return HIDDEN if self.confidential and any(character.isnumeric() for character in text) else text
+        return HIDDEN if self.confidential and any(character.isnumeric() for character in text) else printable(text)
 
     def listed(self, texts: Iterable[str], limit: int = 5) -> str:
         """Several of them."""
-        return shown((_Bare(self.told(text)) if self.told(text) != text else text for text in texts), limit)
+        return shown((_Bare(HIDDEN) if self.told(text) == HIDDEN else text for text in texts), limit)
 
     def at(self, line: int, column: str | None = None) -> str:
         """The file, a line and a column, for messages."""
-        return f"{self.path}, line {line}" + ("" if column is None else f", column {self.listed([column])}")
+        return f"{printable(self.path)}, line {line}" + ("" if column is None else f", column {self.listed([column])}")
 
 
 class _Bare(str):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesdp._text import csv_label
 from bayesdp._validate import shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import Query
 from bayesdp.storage import strict_json
 from bayesdp.storage.budget import cell_limit
-from bayesdp.storage.csv_file import numbers, read_csv, write_csv
+from bayesdp.storage.csv_file import CsvFile, numbers, read_csv, write_csv
 from bayesdp.storage.exchange import replacing_folder, told_of_previous
 from bayesdp.storage.hdf5 import damaged
 from bayesdp.storage.schema import Numbers, build, describe, upgraded
@@ -36,14 +37,18 @@ _VARIABLE = re.compile("(measured|exact)_[0-9]+")
 """What the parts of a release are called, whatever `MARKER` says."""
 
 
-def _header(query: Query) -> tuple[str, ...]:
+type _Writing = Callable[[Any], str]
+"""How a label is written: `csv_label`, or as it stands, as bayesdp did at first."""
+
+
+def _header(query: Query, written: _Writing) -> tuple[str, ...]:
     """Columns of a part's CSV file: its dimensions and the value."""
-    return (*query.dims, "value")
+    return (*map(written, query.dims), "value")
 
 
-def _cells(query: Query) -> list[tuple[str, ...]]:
+def _cells(query: Query, written: _Writing) -> list[tuple[str, ...]]:
     """Labels of each answer as text, in order."""
-    return [tuple(map(str, labels)) for labels in product(*query.coords.values())]
+    return [tuple(map(written, labels)) for labels in product(*query.coords.values())]
 
 
 def write_folder(release: Release, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -55,7 +60,7 @@ def write_folder(release: Release, folder: str | os.PathLike[str], *, overwrite:
         (temporary / MARKER).write_text(description + "\n", encoding="utf-8")
         for name, part in parts.items():
             _check_writable(name, part.query)
-            write_csv(temporary / f"{name}.csv", _header(part.query), _rows(part))
+            write_csv(temporary / f"{name}.csv", _header(part.query, csv_label), _rows(part))
 
 
 def _parts(folder: Path) -> set[str]:
@@ -85,7 +90,7 @@ def _check_writable(name: str, query: Query) -> None:
     if "value" in query.dims:
         raise ValueError(f"{name} has a dimension called 'value', the name of the column of numbers; use to_netcdf")
     for dim, labels in query.coords.items():
-        texts = [str(label) for label in labels]
+        texts = [csv_label(label) for label in labels]
         if len(set(texts)) < len(texts) or any(text != text.strip() for text in texts):
             raise ValueError(
                 f"labels of {dim!r} differ only by type or have blanks around them, which a CSV file does "
@@ -95,8 +100,23 @@ def _check_writable(name: str, query: Query) -> None:
 
 def _rows(part: Measured | Exact) -> Iterator[list[object]]:
     hidden = part.unmeasured.reshape(-1) if isinstance(part, Measured) else np.zeros(part.values.size, np.bool_)
-    for labels, value, blank in zip(_cells(part.query), part.values.reshape(-1).tolist(), hidden, strict=True):
+    for labels, value, blank in zip(
+        _cells(part.query, csv_label), part.values.reshape(-1).tolist(), hidden, strict=True
+    ):
         yield [*labels, "" if blank else value]
+
+
+def _writing(file: CsvFile, query: Query) -> _Writing:
+    """How the labels of a file are written.
+
+    Files of the first versions of bayesdp have them as they stand. The two cannot be taken for one another: a label that
+    `csv_label` changes becomes longer, so that the labels of all cells together cannot be the same ones in another order.
+    """
+    texts = [*query.dims, *(label for labels in query.coords.values() for label in labels)]
+    if all(csv_label(text) == str(text) for text in texts) or file.header != _header(query, str):
+        return csv_label
+    given = {fields[:-1] for _, fields in file.rows}
+    return str if len(given) == query.rows and given == set(_cells(query, str)) else csv_label
 
 
 class _FolderNumbers(Numbers):
@@ -113,19 +133,21 @@ class _FolderNumbers(Numbers):
 
     def values(self, variable: str, query: Query) -> tuple[Any, Any]:
         file = read_csv(self.folder / f"{variable}.csv")
-        if file.header != _header(query):
-            raise ValueError(f"{file.path.name}: the columns must be {_header(query)}, got {file.header}")
         if query.rows > len(file.rows) + _NAMED:  # before they are all written down to see which ones
             raise ValueError(f"{file.path.name}: {query.rows - len(file.rows)} of {query.rows} cells are missing")
-        position = {labels: i for i, labels in enumerate(_cells(query))}
+        written = _writing(file, query)
+        header = _header(query, written)
+        if file.header != header:
+            raise ValueError(f"{file.path.name}: the columns must be {header}, got {file.header}")
+        position = {labels: i for i, labels in enumerate(_cells(query, written))}
         found: dict[int, tuple[int, str, str]] = {}
         for line, fields in file.rows:
             where = position.get(fields[:-1])
             if where is None:
                 raise ValueError(f"{file.path.name}, line {line}: there is no cell {fields[:-1]}")
             if where in found:
-                raise ValueError(f"{file.path.name}, line {line}: the cell {query.names[where]} occurs twice")
-            found[where] = (line, query.names[where], fields[-1])
+                raise ValueError(f"{file.path.name}, line {line}: the cell {query.answer_name(where)} occurs twice")
+            found[where] = (line, query.answer_name(where), fields[-1])
         missing = [name for i, name in enumerate(query.names) if i not in found]
         if missing:
             raise ValueError(f"{file.path.name}: cells are missing: {shown(missing)}")

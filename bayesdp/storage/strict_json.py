@@ -7,13 +7,14 @@ import math
 import re
 from typing import Any, Never
 
+from bayesdp._text import json_escaped
 from bayesdp._validate import shown
 
 __all__ = ["dumps", "expect", "loads"]
 
 
 def dumps(value: Any, what: str, indent: int | None = None) -> str:
-    """Write plain data as JSON.
+    """Write plain data as JSON, with escapes for what a terminal obeys or turns around.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ def dumps(value: Any, what: str, indent: int | None = None) -> str:
     Raises
     ------
     ValueError
-        If a number is NaN, infinite or beyond all floats, or something is not plain data.
+        If a number is NaN, infinite or beyond all floats, a string holds a lone surrogate, or something is not plain data.
 
     Examples
     --------
@@ -38,7 +39,8 @@ def dumps(value: Any, what: str, indent: int | None = None) -> str:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=indent)
         if _LONG.search(text):
             loads(text, what)  # nothing is written that could not be read again
-        return text
+        text.encode()  # half of a character, a lone surrogate, is no text: `loads` would refuse it
+        return json_escaped(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{what} cannot be written as JSON: {error}") from None
 

@@ -8,6 +8,7 @@ from math import prod
 
 import xarray as xr
 
+from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.storage.csv_file import NUMBER, CsvFile, numbers
 
@@ -148,7 +149,7 @@ def _group(file: CsvFile, group: str, dim: str, labels: Sequence[str]) -> list[s
         if known != own:
             label, own, known = file.told(label), file.told(own), file.told(known)
             raise ValueError(
-                f"{file.at(line)}: {dim}={label} has {group}={own}, but {group}={known} in line {first}; a "
+                f"{file.at(line)}: {printable(f'{dim}={label} has {group}={own}, but {group}={known}')} in line {first}; a "
                 f"group label must follow from the label of {dim!r} (if {dim!r} repeats across groups, "
                 "join the two labels)"
             )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
@@ -170,9 +171,8 @@ def _without_groups(
             continue
         kept.remove(name)
         if own.get(row[dim], row[name]) != row[name]:
-            raise ValueError(
-                f"{file.at(line, name)}: {dim}={row[dim]} has {name}={own[row[dim]]} in the table, but {row[name]!r} here"
-            )
+            told = printable(f"{dim}={row[dim]} has {name}={own[row[dim]]}")
+            raise ValueError(f"{file.at(line, name)}: {told} in the table, but {row[name]!r} here")
     return tuple(kept)
 
 
@@ -199,7 +199,10 @@ def _margin(file: CsvFile, frame: Frame, keep: tuple[str, ...], rows: list[Row])
             if label not in place:
                 raise ValueError(f"{file.at(line, name)}: {label!r} is no label of {name!r}; labels are {shown(place)}")
         at = tuple(place[label] for place, label in zip(places, sorted_labels, strict=True))
-        title = ", ".join(f"{n}={v}" for n, v in zip(part.keep, sorted_labels, strict=True)) or "the grand total"
+        title = (
+            ", ".join(f"{printable(n)}={printable(v)}" for n, v in zip(part.keep, sorted_labels, strict=True))
+            or "the grand total"
+        )
         if at in found:
             raise ValueError(f"{file.at(line)}: {title} is there already, in line {found[at][0]}")
         found[at] = (line, title, text)

@@ -1,0 +1,184 @@
+r"""Text that others wrote, as it may be shown: labels, names and paths hold whatever somebody put into a file.
+
+A terminal obeys control characters: a label could clear the screen, change what was printed before, or write to the
+clipboard. Characters of direction turn around what stands beside them, and invisible ones make two labels look alike. Wherever
+bayesdp prints a label or writes it into a page or a picture, such characters are written as Python writes them in a string,
+``\x1b`` or ``\u202e``; everything else, letters that run from right to left among it, stays as it is. Values are never changed:
+this is about showing them. Nothing slow to import is imported here: ``bayesdp --help`` uses it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+__all__ = ["aligned", "csv_label", "json_escaped", "label_of_csv", "printable", "printable_lines", "width"]
+
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+"""Unicode's categories of control, format (direction, zero width, tags), surrogate, unassigned, line and paragraph separator."""
+
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
+"""Letters and marks by their category, which are drawn as nothing."""
+
+_SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+
+
+def _unsafe(character: str) -> bool:
+    return character in _BLANK or unicodedata.category(character) in _HIDDEN
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return _SHORT.get(character) or (
+        f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    )
+
+
+def printable(value: Any) -> str:
+    r"""A label, or another value, as it may be shown on one line.
+
+    Parameters
+    ----------
+    value : object
+        Shown as ``str`` has it.
+
+    Examples
+    --------
+    >>> print(printable("two\nlines, \x1b[31mred\x1b[0m, \u202eturned"))
+    two\nlines, \x1b[31mred\x1b[0m, \u202eturned
+    >>> printable("القاهرة · ירושלים · 東京")
+    'القاهرة · ירושלים · 東京'
+    """
+    text = str(value)
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(own) if _unsafe(own) else own for own in text)
+
+
+def printable_lines(text: str) -> str:
+    r"""Several lines as they may be shown: ends of lines and tabs stay, whatever else is unsafe does not.
+
+    Examples
+    --------
+    >>> print(printable_lines("one\n  two\x07"))
+    one
+      two\x07
+    """
+    return "".join(own if own in "\n\t" else printable(own) for own in re.split(r"([\n\t])", text))
+
+
+def json_escaped(text: str) -> str:
+    r"""A JSON text that says the same, with escapes in its strings for what `printable` would not show.
+
+    Examples
+    --------
+    >>> print(json_escaped('["\u202eβ\U000e0041"]'))
+    ["\u202eβ\udb40\udc41"]
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        own = found.group()
+        if not _unsafe(own):
+            return own
+        code = ord(own)
+        units = [code] if code < 0x10000 else [0xD800 + ((code - 0x10000) >> 10), 0xDC00 + ((code - 0x10000) & 0x3FF)]
+        return "".join(f"\\u{unit:04x}" for unit in units)
+
+    return re.sub(
+        r"[^\x00-\x7e]", escaped, text
+    )  # below, JSON has escapes itself; ends of lines are between its strings
+
+
+def width(text: str) -> int:
+    """Columns of a terminal that a line takes: wide letters two, combining marks none.
+
+    Examples
+    --------
+    >>> width("東京"), width("e\u0301"), width("Beta")
+    (4, 1, 4)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.category(own) in ("Mn", "Me") else 2 if unicodedata.east_asian_width(own) in "WF" else 1
+        for own in text
+    )
+
+
+def aligned(text: str, columns: int, *, right: bool = False) -> str:
+    """A text with blanks that fill it up to a number of columns of a terminal.
+
+    Examples
+    --------
+    >>> aligned("東京", 6), aligned("Beta", 6, right=True)
+    ('東京  ', '  Beta')
+    """
+    blanks = " " * max(columns - width(text), 0)
+    return blanks + text if right else text + blanks
+
+
+_FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
+"""How a cell begins that a spreadsheet may take for a formula (some take wide signs too), and what says that it is none."""
+
+
+def csv_label(value: Any) -> str:
+    r"""A label as bayesdp writes it into a CSV file: nothing that a spreadsheet computes or a terminal obeys.
+
+    Numbers are written as they are, and so are most labels. A text that begins with ``=``, ``+``, ``-``, ``@`` or an apostrophe
+    (after blanks, too), or that holds a character that `printable` would not show, gets an apostrophe in front; in what
+    follows, backslashes are doubled and such characters are escaped. Different labels stay different.
+
+    Parameters
+    ----------
+    value : str, int or float
+
+    See Also
+    --------
+    label_of_csv : the label again.
+
+    Examples
+    --------
+    >>> print(*map(csv_label, ["Alpha", "=1+1", "'quoted'", "-5", -5, "two\nlines", "a\\b"]))
+    Alpha '=1+1 ''quoted' '-5 -5 'two\nlines a\b
+    """
+    if not isinstance(value, str):
+        return str(value)
+    if value.lstrip()[:1] not in _FORMULA and printable(value) == value:
+        return value
+    return "'" + printable(value.replace("\\", "\\\\"))
+
+
+_ESCAPES = re.compile(r"\\(?:([\\tnr])|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
+
+
+def label_of_csv(text: str) -> str:
+    r"""The label that `csv_label` has written.
+
+    Parameters
+    ----------
+    text : str
+        A cell of a CSV file that bayesdp has written, as a CSV reader gives it.
+
+    Raises
+    ------
+    ValueError
+        If a backslash after an apostrophe begins no escape.
+
+    Examples
+    --------
+    >>> label_of_csv("'=1+1"), label_of_csv("Alpha"), label_of_csv(r"'two\nlines")
+    ('=1+1', 'Alpha', 'two\nlines')
+    """
+    if not text.startswith("'"):
+        return text
+    if "\\" in _ESCAPES.sub("", text):
+        raise ValueError(f"a cell holds a backslash that begins no escape: {text!r}")
+
+    def meant(found: re.Match[str]) -> str:
+        plain, *codes = found.groups()
+        if plain:
+            return {"\\": "\\", "t": "\t", "n": "\n", "r": "\r"}[plain]
+        return chr(int(next(code for code in codes if code), 16))
+
+    return _ESCAPES.sub(meant, text[1:])
