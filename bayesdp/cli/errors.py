@@ -1,8 +1,8 @@
 """What the command line says, and how: what is wrong is one line on standard error, and an exit status.
 
 Labels are escaped one by one where they are put into a text (`bayesdp._text.printable`), so that none breaks a line or a row.
-What goes through `say`, and `bayesdp.cli.printing` for standard output, is looked at once more, as a whole: a path, a model's name or a message of another library may hold
-what a terminal obeys.
+What goes through `say`, and `bayesdp.cli.printing` for standard output, is looked at once more, as a whole: a path, a
+model's name or a message of another library may hold what a terminal obeys.
 """
 
 from __future__ import annotations
