@@ -101,8 +101,8 @@ def _judged(number: int, target: Target, how: str, size: int, path: Path, home: 
     before = listing(home / "input")
     ended = in_child(lambda tell, start: _read(target, path, home, tell, start))
     found = _outcome(number, target, how, size, ended)
-    if found.sort == "time":
-        # Once more: a function may have been compiled, which is cached; and a journal may have been gone on with.
+    if found.sort in ("time", "hung"):
+        # Once more: a function may have been compiled, which is cached, or the machine may have been busy.
         shutil.rmtree(home / "output")
         (home / "output").mkdir()
         ended = in_child(lambda tell, start: _read(target, path, home, tell, start))
