@@ -13,10 +13,12 @@ INSTALLED := $(VENV)/.installed
 LINTS := lint-rules lint-layout lint-types lint-imports
 LOCK_OPTIONS ?=
 PYTEST_OPTIONS ?=
+CASES ?= 5000
+SEED ?= 1
 
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
-.PHONY: help install lock demo test test-full lint $(LINTS) bench calibration notebooks notebooks-quick clean
+.PHONY: help install lock demo test test-full lint $(LINTS) bench calibration notebooks notebooks-quick fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -61,6 +63,9 @@ test: $(INSTALLED) ## the tests without the slow ones, with coverage and the slo
 
 test-full: $(INSTALLED) ## all the tests, the slow ones included
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term $(PYTEST_OPTIONS)
+
+fuzz: $(INSTALLED) ## mutated files of every kind that is read; CASES=20000 SEED=7; fails at a defect, and keeps its file
+	$(BIN)/python -m tests.storage.fuzz.run --cases $(CASES) --seed $(SEED)
 
 lint: $(LINTS) ## all four checks of the source; -k goes on after a failure
 

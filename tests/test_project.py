@@ -32,7 +32,9 @@ def test_the_licence_of_the_shipped_data_is_shipped():
     assert holder in notice
 
 
-@pytest.mark.parametrize("target", ["install", "demo", "test", "test-full", "lint", "bench", "notebooks", "lock"])
+@pytest.mark.parametrize(
+    "target", ["install", "demo", "test", "test-full", "fuzz", "lint", "bench", "notebooks", "lock"]
+)
 def test_contributors_are_told_about_targets_that_exist(target):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

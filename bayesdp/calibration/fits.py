@@ -17,15 +17,21 @@ from bayesdp.calibration.refit import Build, Refit, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.inference.sampling import annotate
-from bayesdp.storage import write_draws
+from bayesdp.storage import check_hdf5, write_draws
+from bayesdp.storage.hdf5 import damaged
 
 __all__ = ["Fits", "fit_many"]
+
+_MOST_DRAWS = 2_000_000_000
+"""Values of one variable of a posterior, as on the command line."""
 
 _SAMPLER = SAMPLER | {"draws": 1000, "tune": 1000, "chains": 4}
 
 
 class Fits(Mapping[str, xr.DataTree]):
     """Posteriors by name; those that failed are in `failures`.
+
+    Where they are in files, each is checked and read when it is asked for: ValueError, with its name, if it is damaged.
 
     Attributes
     ----------
@@ -39,7 +45,7 @@ class Fits(Mapping[str, xr.DataTree]):
         if name not in self._found and name in self.failures:
             raise KeyError(f"the fit of {name!r} failed: {self.failures[name]}")
         value = self._found[name]
-        return xr.open_datatree(value, engine="h5netcdf").load() if isinstance(value, Path) else value
+        return _opened(value) if isinstance(value, Path) else value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._found)
@@ -49,6 +55,13 @@ class Fits(Mapping[str, xr.DataTree]):
 
     def __repr__(self) -> str:
         return f"<Fits: {len(self)} posteriors, {len(self.failures)} failed>"
+
+
+def _opened(path: Path) -> xr.DataTree:
+    """A posterior from its file, which may be damaged, or not ours."""
+    check_hdf5(path, groups=True, max_cells=_MOST_DRAWS)
+    with damaged(path), xr.open_datatree(path, engine="h5netcdf") as tree:
+        return tree.load()
 
 
 @dataclass

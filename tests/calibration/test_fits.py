@@ -9,15 +9,18 @@ import signal
 from functools import partial
 from pathlib import Path
 
+import h5py
 import nbformat
 import numpy as np
 import pytest
+import xarray as xr
 from nbclient import NotebookClient
 from rich.console import Console
 
 import bayesdp as bdp
 from bayesdp.calibration import fit_many
 from bayesdp.calibration import progress as progress_module
+from bayesdp.calibration.fits import Fits
 from bayesdp.calibration.progress import followed
 from bayesdp.calibration.runners import DIED
 from tests.calibration import models
@@ -48,6 +51,27 @@ def test_posteriors_by_name_are_those_of_their_releases(fits):
         assert "converged" in tree["diagnostics"].attrs
     with pytest.raises(KeyError):
         fits["State 9"]
+
+
+def test_a_damaged_posterior_is_refused_by_name(tmp_path):
+    """It was a KeyError of the HDF5 library, which in a mapping means that there is no such fit."""
+    path = tmp_path / "000000.nc"
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 500)))})})
+    tree.to_netcdf(path, engine="h5netcdf")
+    found = Fits({"one": path}, {})
+    assert found["one"].identical(tree)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"000000\.nc: the file is truncated"):
+        found["one"]
+    path.write_bytes(whole)
+    with h5py.File(path, "r+") as file:
+        file["posterior/y"] = h5py.ExternalLink("/etc/passwd", "/")
+    with pytest.raises(ValueError, match=r"000000\.nc: /posterior/y is a link to somewhere else"):
+        found["one"]
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"there is no file.*000000\.nc"):
+        found["one"]
 
 
 def test_files_and_going_on_after_a_stop(fits, tmp_path):

@@ -1,0 +1,194 @@
+"""One case: its file, made from the seed and its number alone; its reader, in a process of its own; the verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.storage.fuzz.child import Ended, Tell, in_child, peak_megabytes
+from tests.storage.fuzz.known import KNOWN
+from tests.storage.fuzz.mutate import mutate
+from tests.storage.fuzz.outcome import CPU_SECONDS, MEGABYTES, Defect, Outcome, check_refusal, place_of
+from tests.storage.fuzz.targets import TARGETS, Target
+from tests.storage.fuzz.watch import Watch, listing
+
+__all__ = ["run_case", "target_of"]
+
+_LARGEST = 2**20
+"""The promise is about files below a megabyte; larger ones are not tried."""
+
+
+def run_case(number: int, seed: int, shelf: Path, home: Path) -> Outcome:
+    """Make the file of a case, have it read, and judge.
+
+    Parameters
+    ----------
+    number, seed : int
+        Of the case, and of all cases.
+    shelf : Path
+        The valid files.
+    home : Path
+        A folder for this case, which is made. It is removed again unless the case is a defect.
+    """
+    rng = np.random.default_rng([seed, number])
+    known = KNOWN[number] if number < len(KNOWN) else None
+    target = target_of(number, rng)
+    chosen = target.specimens[int(rng.integers(0, len(target.specimens)))]
+    specimen = shelf / (chosen if known is None else known.specimen)
+    for own in ("input", "elsewhere", "output", "cwd"):
+        (home / own).mkdir(parents=True)
+    path = home / "input" / specimen.name
+    shutil.copytree(specimen, path) if specimen.is_dir() else shutil.copyfile(specimen, path)
+    (home / "elsewhere" / "canary.csv").write_text("county,value\nAlpha,1\n")
+    if known is None:
+        how = _mutated(rng, path, shelf)
+    else:
+        known.change(path)
+        how = f"known: {known.name}"
+    size = sum(own.stat().st_size for own in ([path, *path.rglob("*")]) if own.is_file() and not own.is_symlink())
+    if how and size <= _LARGEST:
+        outcome = _judged(number, target, how, size, path, home)
+    else:
+        outcome = Outcome(number, target.name, how, "unmade", size=size)
+    if known is not None and known.expected not in ("", outcome.verdict) and outcome.verdict != "defect":
+        outcome = _defect(outcome, f"{outcome.verdict}: {known.name}", outcome.message)
+    if outcome.verdict == "defect":
+        (home / "outcome.json").write_text(json.dumps(outcome.__dict__, indent=1), encoding="utf-8")
+    else:
+        shutil.rmtree(home)
+    return outcome
+
+
+def target_of(number: int, rng: np.random.Generator) -> Target:
+    """The target of a case: of a known one its own, of the next ones each in turn, then at random."""
+    if number < len(KNOWN):
+        return next(own for own in TARGETS if own.name == KNOWN[number].target)
+    if number < len(KNOWN) + len(TARGETS):
+        return TARGETS[number - len(KNOWN)]
+    weights = np.array([own.weight for own in TARGETS], dtype=np.float64)
+    return TARGETS[int(rng.choice(len(TARGETS), p=weights / weights.sum()))]
+
+
+def _mutated(rng: np.random.Generator, path: Path, shelf: Path) -> str:
+    """Change the file; what was done, or nothing where that failed.
+
+    In a process of its own where the HDF5 library is needed, which may not survive its own wrong files.
+    """
+    if path.suffix == ".nc" or (path.is_dir() and any(path.glob("*.nc"))):
+        made = in_child(lambda tell, _: tell({"how": mutate(rng, path, shelf)}))
+        return str(made.told[0]["how"]) if made.told else ""
+    try:
+        return mutate(rng, path, shelf)
+    except (
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ):  # a second change, of what the first one has left
+        return ""
+
+
+def _judged(number: int, target: Target, how: str, size: int, path: Path, home: Path) -> Outcome:
+    before = listing(home / "input")
+    ended = in_child(lambda tell, start: _read(target, path, home, tell, start))
+    found = _outcome(number, target, how, size, ended)
+    if found.sort in ("time", "hung"):
+        # Once more: a function may have been compiled, which is cached, or the machine may have been busy.
+        shutil.rmtree(home / "output")
+        (home / "output").mkdir()
+        ended = in_child(lambda tell, start: _read(target, path, home, tell, start))
+        found = _outcome(number, target, how, size, ended)
+    if found.verdict == "defect":
+        return found
+    after = listing(home / "input")
+    written = [name for own in ("elsewhere", "cwd") for name in listing(home / own) if name != "canary.csv"]
+    if written:
+        return _defect(found, "wrote elsewhere", f"{written}")
+    if not target.goes_on and after != before:
+        return _defect(found, "changed its file", f"{[name for name in before if before[name] != after.get(name)]}")
+    if target.goes_on and found.verdict == "refused" and any(before[name] != after.get(name) for name in before):
+        return _defect(found, "changed a journal that it refused", found.message)
+    return found
+
+
+def _defect(found: Outcome, sort: str, message: str) -> Outcome:
+    return Outcome(**{**found.__dict__, "verdict": "defect", "sort": sort, "message": message})
+
+
+def _outcome(number: int, target: Target, how: str, size: int, ended: Ended) -> Outcome:
+    """The verdict on what a child has sent, and on how it ended."""
+    last: dict[str, Any] = {
+        "verdict": "defect",
+        "sort": "ended without a word",
+        "message": "",
+        "seconds": ended.seconds,
+        "megabytes": ended.megabytes,
+    }
+    for own in ended.told:
+        last |= own
+    found = Outcome(number, target.name, how, size=size, **last)
+    most = target.cpu_seconds or CPU_SECONDS
+    if ended.hung:
+        return _defect(found, "hung", "it waited for something for ever")
+    if found.seconds > most:
+        return _defect(found, "time", f"{found.seconds:.1f} s of processor time; {found.message:.200}")
+    if ended.signal:
+        return _defect(found, f"signal {ended.signal}", f"after {ended.seconds:.1f} s and {ended.megabytes:.0f} MB")
+    if found.megabytes > MEGABYTES and target.cpu_seconds is None:
+        return _defect(found, "memory", f"{found.megabytes:.0f} MB; {found.message:.200}")
+    return found
+
+
+def _read(target: Target, path: Path, home: Path, tell: Tell, start: int) -> None:
+    """What the child does: read, say how that went, and look at what was accepted."""
+    os.chdir(home / "cwd")
+    writable = [home / "output", *([path] if target.goes_on else [])]
+    watch = Watch(*writable)
+    before = _seconds()
+    value: Any = None
+    verdict, sort, message = "accepted", "", ""
+    try:
+        value = target.read(path)
+    except (ValueError, OSError) as error:
+        verdict, message = "refused", str(error)
+        sort, message = _caught(partial(check_refusal, error, path), message)
+    except BaseException as error:  # whatever it is, it is told
+        sort, message = _sorted(error)
+    seconds, megabytes = _seconds() - before, peak_megabytes(start)
+    tell({"verdict": verdict, "sort": sort, "message": message[:1000], "seconds": seconds, "megabytes": megabytes})
+    if value is not None and not sort:
+        sort, message = _caught(lambda: target.check(value, lambda: target.read(path), home / "output"), "")
+    if not sort and watch.seen:
+        sort, message = "did more than reading", "; ".join(watch.seen)
+    if not sort and watch.odd_modules():
+        sort, message = "imported an odd module", ", ".join(watch.odd_modules())
+    tell({"verdict": "defect" if sort else verdict, "sort": sort, "message": message[:1000]})
+
+
+def _seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _caught(check: Callable[[], None], message: str) -> tuple[str, str]:
+    """The class of what a check raises, and its words; no class and the message as it was where it raises nothing."""
+    try:
+        check()
+    except BaseException as error:  # whatever it is, it is told
+        return _sorted(error)
+    return "", message
+
+
+def _sorted(error: BaseException) -> tuple[str, str]:
+    if isinstance(error, Defect):
+        return error.sort, str(error)
+    return f"traceback: {type(error).__name__} in {place_of(error)}", str(error)

@@ -1,0 +1,128 @@
+"""Running a function in a forked process, with limits on processor time, memory and wall time."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Ended", "Tell", "in_child", "peak_megabytes"]
+
+type Tell = Callable[[dict[str, Any]], None]
+
+_HARD_CPU = 12
+"""Seconds of processor time after which the kernel ends a child; verdicts have limits of their own."""
+
+_WALL = 90.0
+"""Seconds after which it is ended whatever it does: a machine may be busy, but a child that waits waits for ever."""
+
+_SPACE = 1536 * 2**20
+"""Address space above what the parent has."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child ended.
+
+    Attributes
+    ----------
+    told : tuple of dict
+        What it has sent.
+    signal : int
+        The signal that ended it; 0 if it ended by itself.
+    seconds, megabytes : float
+        Processor time, and the largest memory above that at its start.
+    hung : bool
+        Whether it had to be ended because it took too long by the clock.
+    """
+
+    told: tuple[dict[str, Any], ...]
+    signal: int
+    seconds: float
+    megabytes: float
+    hung: bool
+
+
+def _status(*names: str) -> list[int]:
+    """Numbers in kilobytes from the kernel's account of this process."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        found = dict(line.split(":", 1) for line in file)
+    return [int(found[name].split()[0]) for name in names]
+
+
+def peak_megabytes(start: int) -> float:
+    """The largest memory of this process so far, above a start in kilobytes."""
+    return max(0, _status("VmHWM")[0] - start) / 1024
+
+
+def in_child(task: Callable[[Tell, int], None]) -> Ended:
+    """Run a task in a fork of this process, and wait for it.
+
+    Parameters
+    ----------
+    task : callable
+        Gets a function that sends a dictionary to the parent, and the memory at its start in kilobytes. What it raises
+        ends the child, and nothing else.
+    """
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(ours)
+        _run(task, theirs)
+    os.close(theirs)
+    raw, hung = _listen(ours, pid)
+    os.close(ours)
+    _, status, used = os.wait4(pid, 0)
+    told = [json.loads(line) for line in raw.split(b"\n")[:-1]]
+    start = told.pop(0)["start"] if told else used.ru_maxrss
+    return Ended(
+        tuple(told),
+        os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
+        used.ru_utime + used.ru_stime,
+        max(0, used.ru_maxrss - start) / 1024,
+        hung,
+    )
+
+
+def _run(task: Callable[[Tell, int], None], pipe: int) -> None:
+    """What the child does; it never returns."""
+
+    def tell(message: dict[str, Any]) -> None:
+        left = json.dumps(message).encode() + b"\n"
+        while left:
+            left = left[os.write(pipe, left) :]
+
+    try:
+        start, space = _status("VmRSS", "VmSize")
+        tell({"start": start})
+        quiet = os.open(os.devnull, os.O_RDWR)  # libraries in C write to the descriptors themselves
+        for standard in (0, 1, 2):
+            os.dup2(quiet, standard)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (_HARD_CPU, _HARD_CPU + 1))
+        resource.setrlimit(resource.RLIMIT_AS, (space * 1024 + _SPACE, space * 1024 + _SPACE))
+        task(tell, start)
+    finally:
+        os._exit(0)
+
+
+def _listen(pipe: int, pid: int) -> tuple[bytes, bool]:
+    """All that a child sends until it ends; it is ended where it takes too long."""
+    parts: list[bytes] = []
+    end, hung = time.monotonic() + _WALL, False
+    while True:
+        ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            os.kill(pid, signal.SIGKILL)
+            end, hung = time.monotonic() + _WALL, True
+            continue
+        block = os.read(pipe, 1 << 16)
+        if not block:
+            return b"".join(parts), hung
+        parts.append(block)

@@ -1,0 +1,149 @@
+"""Small HDF5 files that would take much memory or time if somebody believed them."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+__all__ = ["BOMBS", "add_zeros", "append_heaps", "share_one_text"]
+
+
+def _groups(file: h5py.File) -> list[h5py.Group]:
+    found: list[h5py.Group] = [file]
+    file.visititems(lambda _, own: found.append(own) if isinstance(own, h5py.Group) else None)
+    return found
+
+
+def add_zeros(group: h5py.Group, name: str, chunks: int, cells: int, kind: str) -> None:
+    """A variable of zeros whose chunks are all the same few compressed bytes; nothing large is made here."""
+    length = chunks * cells
+    data = group.create_dataset(name, (length,), dtype=kind, chunks=(cells,), compression="gzip", shuffle=False)
+    packed = zlib.compress(bytes(cells * data.dtype.itemsize), 9)
+    for i in range(chunks):
+        data.id.write_direct_chunk((i * cells,), packed)
+    dimension = group.create_dataset(f"{name}_dim", (length,), dtype=">f4", chunks=(cells,))  # nothing is written
+    dimension.make_scale(f"This is a netCDF dimension but not a netCDF variable{length:10d}")
+    data.dims[0].attach_scale(dimension)
+
+
+def zeros(rng: np.random.Generator, path: Path) -> None:
+    """Variables that nobody knows, of millions of zeros."""
+    with h5py.File(path, "r+") as file:
+        groups = _groups(file)
+        group = groups[int(rng.integers(0, len(groups)))]
+        for i in range(int(rng.integers(1, 4))):
+            add_zeros(group, f"extra_{i}", int(rng.integers(8, 70)), 500_000, str(rng.choice(["i8", "f8", "i1"])))
+
+
+def wide_texts(rng: np.random.Generator, path: Path) -> None:
+    """Text of a fixed length, most of it blank: much larger in memory than in the file."""
+    with h5py.File(path, "r+") as file:
+        groups = _groups(file)
+        add_zeros(
+            groups[int(rng.integers(0, len(groups)))],
+            "extra",
+            int(rng.integers(8, 257)),
+            100,
+            f"S{int(rng.choice([1000, 20_000]))}",
+        )
+
+
+def declared(rng: np.random.Generator, path: Path) -> None:
+    """Far more numbers than there are, not written, with or without chunks."""
+    sizes = [10**6, 10**7, 49 * 10**6, 10**9, 10**12, 2**62]
+    size = int(sizes[int(rng.integers(0, len(sizes)))])
+    chunks = (min(size, int(rng.choice([1, 1000, 10**6])) if size < 10**9 else 10**6),)
+    with h5py.File(path, "r+") as file:
+        kind = [h5py.string_dtype(), "i8", "S100", "i1"][int(rng.integers(0, 4))]
+        file.create_dataset(
+            "extra", (size,), dtype=kind, chunks=chunks, compression="gzip" if rng.random() < 0.5 else None
+        )
+
+
+def share_one_text(path: Path, length: int, many: int, labels: bool) -> None:
+    """Many labels, or many attributes, that are all one and the same text of the file."""
+    odd = 37  # a length that no other text has
+    with h5py.File(path, "r+") as file:
+        file.attrs.create("long", b"x" * length, dtype=h5py.string_dtype())
+        own = file.create_dataset("extra", (many if labels else 1,), dtype=h5py.string_dtype())
+        if labels:
+            own[...] = np.array([b"z" * odd] * many, dtype=object)
+        for i in range(0 if labels else many):
+            own.attrs.create(f"a{i}", b"z" * odd, dtype=h5py.string_dtype())
+    raw = path.read_bytes()
+    heaps = [struct.pack("<Q", match.start()) for match in re.finditer(b"GCOL\x01", raw)]
+    known = re.compile(
+        b"(?:" + b"|".join(re.escape(own) for own in heaps) + b")....", re.DOTALL
+    )  # heap and index in it
+    long = next(
+        raw[at - 4 : at + 12]
+        for at in (own.start() for own in known.finditer(raw))
+        if raw[at - 4 : at] == struct.pack("<I", length)
+    )
+    short = struct.pack("<I", odd)
+    path.write_bytes(re.sub(re.escape(short) + known.pattern, lambda _: long, raw, flags=re.DOTALL))
+
+
+def one_text_many_times(rng: np.random.Generator, path: Path) -> None:
+    """Many attributes, or many labels, that are all one and the same long text of the file."""
+    share_one_text(path, int(2 ** rng.uniform(16, 19)), int(2 ** rng.uniform(7, 11.5)), bool(rng.random() < 0.5))
+
+
+def _chain(count: int, odd: int = 16) -> bytes:
+    """What looks like a chain of heaps of text, each of which reaches to the end: the quadratic walk through it."""
+    entry = struct.Struct("<4sB3xQHHIQ")
+    sizes = [16 if i % 97 < 96 else odd for i in range(count - 1)] + [0]
+    return b"".join(entry.pack(b"GCOL", 1, 32 * (count - i), 1, 0, 0, size) for i, size in enumerate(sizes))
+
+
+def append_heaps(path: Path, count: int) -> None:
+    """The chain behind the end of the file."""
+    path.write_bytes(path.read_bytes() + _chain(count))
+
+
+def heaps(rng: np.random.Generator, path: Path) -> None:
+    """The chain behind the end of the file, or in a variable; perhaps with wrong sizes in it."""
+    count, odd = int(2 ** rng.uniform(3, 14.5)), int(rng.choice([16, 16, 8, 0]))
+    if rng.random() < 0.5:
+        path.write_bytes(path.read_bytes() + _chain(count, odd))
+        return
+    with h5py.File(path, "r+") as file:
+        file.create_dataset("extra", data=np.frombuffer(_chain(count, odd), dtype="u1"))
+
+
+def heap_lengths(rng: np.random.Generator, path: Path) -> None:
+    """The length of a text, where a variable refers to it, becomes another one."""
+    raw = bytearray(path.read_bytes())
+    starts = [match.start() for match in re.finditer(b"GCOL\x01", bytes(raw))]
+    if not starts:
+        return
+    address = struct.pack("<Q", starts[int(rng.integers(0, len(starts)))])
+    places = [match.start() - 4 for match in re.finditer(re.escape(address), bytes(raw)) if match.start() >= 4]
+    for at in (
+        places if rng.random() < 0.2 else places[:1] if not places else [places[int(rng.integers(0, len(places)))]]
+    ):
+        raw[at : at + 4] = struct.pack("<I", int(rng.choice([0, 2**16, 2**24, 2**28, 2**30, 2**31 - 1, 2**32 - 1])))
+    path.write_bytes(raw)
+
+
+def many_attributes(rng: np.random.Generator, path: Path) -> None:
+    """Thousands of attributes, or of variables, of little each."""
+    many = int(2 ** rng.uniform(6, 11))
+    with h5py.File(path, "r+") as file:
+        for i in range(many):
+            if rng.random() < 0.5:
+                file.attrs[f"a{i}"] = i
+            else:
+                file.create_dataset(f"a{i}", data=i)
+
+
+BOMBS: tuple[Callable[[np.random.Generator, Path], None], ...] = (
+    zeros, wide_texts, declared, one_text_many_times, one_text_many_times, heaps, heap_lengths, heap_lengths,
+    heap_lengths, many_attributes,
+)  # fmt: skip

@@ -1,0 +1,99 @@
+"""What became of one case, and when it is a defect."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["CPU_SECONDS", "MEGABYTES", "Defect", "Outcome", "Refused", "check_refusal", "place_of"]
+
+CPU_SECONDS = 2.0
+"""Reading a file below a megabyte may take this much processor time, ..."""
+
+MEGABYTES = 300.0
+"""... and this much memory above what the imports take."""
+
+_OUT_OF_MEMORY = (
+    "Unable to allocate",
+    "MemoryError",
+    "Cannot allocate memory",
+    "memory allocation failed",
+    "out of memory",
+)
+"""How a request that no limit of ours has stopped, but that of the process, shows in a message."""
+
+
+class Defect(Exception):
+    """Something that must not happen, with the class of defects that it belongs to."""
+
+    def __init__(self, sort: str, message: str) -> None:
+        super().__init__(message)
+        self.sort = sort
+
+
+class Refused(ValueError):
+    """The command line has refused a file with one line and status 2."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One case: a mutated file, and what its reader did.
+
+    Attributes
+    ----------
+    case : int
+        Its number; with the seed it is all that is needed to have it again.
+    target : str
+        The kind of file, and what read it.
+    how : str
+        What was done to the file.
+    verdict : str
+        ``"refused"``, ``"accepted"``, ``"defect"``, or ``"unmade"`` where the mutation itself failed.
+    sort : str
+        The class of a defect.
+    message : str
+        What was said.
+    seconds, megabytes : float
+        Processor time and memory of reading, above the imports.
+    size : int
+        Bytes of the file, or of all files of a folder.
+    """
+
+    case: int
+    target: str
+    how: str
+    verdict: str
+    sort: str = ""
+    message: str = ""
+    seconds: float = 0.0
+    megabytes: float = 0.0
+    size: int = 0
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost function of the package in a traceback: what tells two tracebacks apart."""
+    frames = [own for own in traceback.extract_tb(error.__traceback__) if f"{Path('/bayesdp/')}" in own.filename]
+    if not frames:
+        return "outside bayesdp"
+    own = frames[-1]
+    return f"{own.filename.rpartition('/bayesdp/')[2]}:{own.name}"
+
+
+def check_refusal(error: BaseException, path: Path) -> None:
+    """A refusal is one printable line that names the file, and no failed attempt to get memory.
+
+    Raises
+    ------
+    Defect
+        If it is something else.
+    """
+    told = str(error)
+    if any(sign in told for sign in _OUT_OF_MEMORY):
+        raise Defect("asked for too much memory", told)
+    if "\n" in told or "\r" in told:
+        raise Defect("refusal of several lines", told)
+    if not told.isprintable():
+        raise Defect("refusal with control characters", told)
+    if not isinstance(error, Refused) and path.name not in told:
+        raise Defect(f"refusal without the file's name, {place_of(error)}", told)

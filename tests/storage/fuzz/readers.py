@@ -1,0 +1,182 @@
+"""How each kind of file is read, and what must hold of what was accepted."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayesdp.cli import main
+from bayesdp.cli.files import read_posterior
+from bayesdp.composition import tables_of_posterior
+from bayesdp.datasets import read_county_populations
+from bayesdp.mechanisms.statistic_release import StatisticRelease
+from bayesdp.release import Release
+from bayesdp.storage import write_draws
+from bayesdp.tables import read_margins, read_noisy_margins, read_table
+from tests.storage.examples import TABLE
+from tests.storage.fuzz.outcome import Defect, Refused
+
+__all__ = [
+    "check_folder",
+    "check_netcdf",
+    "check_output",
+    "check_posterior",
+    "check_same",
+    "check_statistics",
+    "command",
+    "read_exact_margins",
+    "read_populations",
+    "read_saved_posterior",
+    "read_sums",
+    "read_wide",
+]
+
+_CONTROLS = {
+    chr(own) for own in (*range(32), 127, *range(128, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+} - {"\n"}
+
+
+def require(holds: bool, sort: str, message: str) -> None:
+    """Raise a defect where something does not hold."""
+    if not holds:
+        raise Defect(sort, message)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two things that were read are equal, labels and all."""
+    if isinstance(one, (xr.DataArray, xr.DataTree)):
+        return bool(one.identical(other))
+    if isinstance(one, np.ndarray):
+        return bool(np.array_equal(one, other, equal_nan=True)) and one.dtype == other.dtype
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
+    return bool(one == other)
+
+
+def check_same(value: Any, again: Callable[[], Any], output: Path) -> None:
+    """Reading once more gives the same."""
+    require(same(value, again()), "reading is not repeatable", "a second reading gave something else")
+
+
+def _check_release(release: Release) -> None:
+    """A table that agrees with all exact answers exists, and the release agrees with itself."""
+    point = release.fiber.find_point()
+    require(bool(release.fiber.members(point)), "broken invariant", "the fiber has no member")
+    for part in release.exact:
+        difference = part.query.apply(point) - part.values
+        fits = {"=": difference == 0, ">=": difference >= 0, "<=": difference <= 0}[part.sign]
+        require(bool(np.all(fits)), "broken invariant", f"{part!r} does not hold for a member of the fiber")
+    if release.guarantee is not None:
+        require(
+            release.guarantee.simulated == release.simulated,
+            "contradiction: simulated",
+            f"the release says simulated={release.simulated}, its guarantee says {release.guarantee.simulated}",
+        )
+    for text in (repr(release), release._repr_html_()):
+        require(isinstance(text, str), "no text", "a release does not show itself")
+
+
+def check_netcdf(release: Release, again: Callable[[], Any], output: Path) -> None:
+    """A release from a netCDF file: the same again, through a file as well."""
+    check_same(release, again, output)
+    _check_release(release)
+    release.to_netcdf(output / "again.nc")
+    require(Release.from_netcdf(output / "again.nc") == release, "written and read is another", "netCDF")
+
+
+def check_folder(release: Release, again: Callable[[], Any], output: Path) -> None:
+    """A release from a folder."""
+    check_netcdf(release, again, output)
+    release.to_csv(output / "folder")
+    require(Release.from_csv(output / "folder") == release, "written and read is another", "folder")
+
+
+def check_statistics(release: StatisticRelease, again: Callable[[], Any], output: Path) -> None:
+    """A release of statistics."""
+    check_same(release, again, output)
+    require(bool(np.isfinite(release.values).all()), "broken invariant", "values are not finite")
+    release.to_netcdf(output / "again.nc")
+    require(StatisticRelease.from_netcdf(output / "again.nc") == release, "written and read is another", "statistics")
+
+
+def read_saved_posterior(path: Path) -> tuple[xr.DataTree, Release]:
+    """A posterior with its release."""
+    return read_posterior(str(path))
+
+
+def check_posterior(value: tuple[xr.DataTree, Release], again: Callable[[], Any], output: Path) -> None:
+    """A posterior: counts are tables of their own releases, and the file can be written again."""
+    tree, release = value
+    check_same(value, again, output)
+    _check_release(release)
+    try:
+        tables = tables_of_posterior(tree)
+    except ValueError:  # no counts were recorded, or too many: `summary` asks for --var
+        tables = {}
+    for name, releases in tables.items():
+        draws = tree["posterior"][name]
+        if draws.dtype.kind not in "iu":
+            continue  # a continuous relaxation
+        counts = draws.transpose("chain", "draw", *releases[0].dims).values
+        for own in releases:
+            require(bool(own.fiber.members(counts).all()), "counts off their fiber", f"draws of {name}")
+    write_draws(tree.copy(), output / "again.nc")
+    back, _ = read_posterior(str(output / "again.nc"))
+    require(same(tree, back), "written and read is another", "posterior")
+
+
+def read_wide(path: Path) -> xr.DataArray:
+    """A wide table."""
+    return read_table(path, dims=["county", "education"])
+
+
+def read_exact_margins(path: Path) -> Any:
+    """A file of exact margins."""
+    return read_margins(path, TABLE)
+
+
+def read_sums(path: Path) -> Any:
+    """A file of noisy margins."""
+    return read_noisy_margins(path, TABLE)
+
+
+def read_populations(path: Path) -> xr.DataArray:
+    """Populations of counties."""
+    return read_county_populations(path)
+
+
+def command(*arguments: str) -> Callable[[Path], str]:
+    """The command line with these arguments, where FILE stands for the file; gives what it prints.
+
+    Status 2 with one line is a refusal; everything else that does not end well is a defect.
+    """
+
+    def run(path: Path) -> str:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                status = main([own.replace("FILE", str(path)) for own in arguments])
+            except SystemExit as stop:
+                raise Defect("the command line left by itself", f"{stop.code}: {err.getvalue()}") from None
+        told = err.getvalue()
+        if status == 2:
+            require(told.startswith(f"bayesdp {arguments[0]}: error: "), "refusal in another form", told)
+            require(told.count("\n") == 1, "refusal of several lines", told)
+            raise Refused(told.rstrip("\n"))
+        require(status in (0, 3), f"status {status}", told)
+        return out.getvalue()
+
+    return run
+
+
+def check_output(text: str, again: Callable[[], Any], output: Path) -> None:
+    """What goes to a terminal has no control characters but ends of lines."""
+    require(text == again(), "reading is not repeatable", "a second run printed something else")
+    found = sorted(_CONTROLS & set(text))
+    require(not found, "control characters on the terminal", f"{found!r}")

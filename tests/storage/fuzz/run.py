@@ -1,0 +1,139 @@
+"""The fuzzer: ``python -m tests.storage.fuzz.run --cases 20000 --seed 1``, or ``make fuzz CASES=20000 SEED=1``.
+
+A process imports everything and reads every valid file once. From then on each case is read in a fork of it, so
+that imports cost nothing and no case can harm another one. The file of a case depends on the seed and the number
+of the case only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import conftest  # noqa: F401  # at the root: where compiled functions are cached
+from tests.storage.fuzz.case import run_case
+from tests.storage.fuzz.journals import prepare_journals
+from tests.storage.fuzz.outcome import Defect, Outcome, Refused
+from tests.storage.fuzz.specimens import write_specimens
+from tests.storage.fuzz.table import table
+from tests.storage.fuzz.targets import TARGETS
+
+__all__ = ["fuzz", "main"]
+
+
+def fuzz(cases: Sequence[int], seed: int, folder: Path, jobs: int = 2) -> list[Outcome]:
+    """Run cases.
+
+    Parameters
+    ----------
+    cases : sequence of int
+        Their numbers.
+    seed : int
+        Of all of them.
+    folder : Path
+        For the valid files (``shelf``) and those of defects (``case-NUMBER``).
+    jobs : int
+        Processes that run at the same time.
+
+    Returns
+    -------
+    list of Outcome
+        In the order of their numbers.
+
+    Raises
+    ------
+    RuntimeError
+        If a valid file is refused, or a process of the fuzzer itself ends badly.
+    """
+    shelf = folder / "shelf"
+    shelf.mkdir(parents=True)
+    write_specimens(shelf)
+    prepare_journals(shelf)
+    _warm_up(shelf, folder / "warm")
+    # The one other thread is of a library's allocator, and holds no lock of Python.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+    gc.freeze()  # so that collecting garbage in a fork does not copy the memory of all modules
+    children = {}
+    for job in range(jobs):
+        pid = os.fork()
+        if pid == 0:
+            _work(cases[job::jobs], seed, shelf, folder, folder / f"outcomes-{job}.jsonl")
+        children[pid] = job
+    failed = [pid for pid in children if os.waitpid(pid, 0)[1]]
+    if failed:
+        raise RuntimeError(f"{len(failed)} of {jobs} processes of the fuzzer ended badly")
+    lines = [line for job in range(jobs) for line in (folder / f"outcomes-{job}.jsonl").read_text("utf-8").splitlines()]
+    return sorted((Outcome(**json.loads(line)) for line in lines), key=lambda own: own.case)
+
+
+def _work(cases: Sequence[int], seed: int, shelf: Path, folder: Path, path: Path) -> None:
+    """What a process of the fuzzer does; it never returns."""
+    status = 1
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            for number in cases:
+                outcome = run_case(number, seed, shelf, folder / f"case-{number}")
+                file.write(json.dumps(asdict(outcome)) + "\n")
+                file.flush()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _warm_up(shelf: Path, folder: Path) -> None:
+    """Read every valid file here: modules are imported and functions compiled, and all of them are accepted."""
+    back = Path.cwd()
+    for target in TARGETS:
+        for i, specimen in enumerate(target.specimens):
+            home = folder / f"{target.name}-{i}"
+            for own in ("cwd", "output"):
+                (home / own).mkdir(parents=True)
+            os.chdir(home / "cwd")  # where the command line writes
+            try:
+                path = shelf / specimen
+                target.check(target.read(path), partial(target.read, path), home / "output")
+            except Refused as refusal:
+                if "unknown" not in str(refusal):  # the hyperparameter by which `bayesdp fit` ends
+                    raise RuntimeError(f"{target.name} refuses the valid {specimen}: {refusal}") from None
+            except (ValueError, OSError, Defect) as error:
+                raise RuntimeError(f"{target.name} does not accept the valid {specimen}: {error}") from error
+            finally:
+                os.chdir(back)
+    shutil.rmtree(folder)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the fuzzer from the command line; the status is 1 if there was a defect."""
+    own = argparse.ArgumentParser(
+        description="Mutated files of every kind that bayesdp reads, each read in a process of its own."
+    )
+    own.add_argument("--cases", type=int, default=300, help="how many (default: 300)")
+    own.add_argument("--seed", type=int, default=0, help="of all of them (default: 0)")
+    own.add_argument("--case", type=int, action="append", help="only the case of this number; may be repeated")
+    own.add_argument("--jobs", type=int, default=2, help="processes at the same time (default: 2)")
+    own.add_argument("--folder", type=Path, help="a new folder for the files of defects (default: a temporary one)")
+    own.add_argument("--json", type=Path, help="also write all outcomes to this file, one a line")
+    args = own.parse_args(argv)
+    folder = Path(tempfile.mkdtemp(prefix="bayesdp-fuzz-")) if args.folder is None else args.folder.resolve()
+    outcomes = fuzz(args.case or range(args.cases), args.seed, folder, args.jobs)
+    if args.json is not None:
+        args.json.write_text("".join(json.dumps(asdict(own)) + "\n" for own in outcomes), encoding="utf-8")
+    print(table(outcomes, str(folder)))
+    found = any(own.verdict == "defect" for own in outcomes)
+    if not found:
+        shutil.rmtree(folder)
+    return int(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

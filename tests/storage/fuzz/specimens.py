@@ -1,0 +1,92 @@
+"""One valid file, or a few, of every kind that the package reads: what the mutations start from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from bayesdp.inference import diagnose
+from bayesdp.mechanisms.statistic_release import StatisticRelease
+from bayesdp.noise import TruncatedLaplace
+from bayesdp.release import Release
+from bayesdp.storage import write_draws
+from tests.storage.examples import EXAMPLES, TABLE, lattice
+
+__all__ = ["JOURNAL_NUMBERS", "posterior", "write_specimens"]
+
+JOURNAL_NUMBERS = 12
+"""Simulations that the journal of a calibration has."""
+
+_LONG = "county,education,count\nAlpha,Low,14\nAlpha,High,2\nBeta,Low,23\nBeta,High,9\nGamma,Low,2\nGamma,High,6\n"
+_WIDE = "county,Low,High\nAlpha,14,2\nBeta,23,9\n017,2,6\n"
+_MARGINS = "county,education,total\nAlpha,,20\nBeta,,30\nGamma,,10\n*,Low,38\n*,High,22\n,,60\n"
+_POPULATIONS = (
+    "state_fips,county_fips,state,county,pop2010\n17,001,Illinois,Adams County,67103\n17,003,Illinois,Alexander County,8238\n"
+    '18,001,Indiana,"Adams County",34387\n'
+)
+
+
+def posterior() -> xr.DataTree:
+    """A posterior as `bayesdp.sample` leaves it, of draws that were made up: along the one move that both margins leave free."""
+    release = lattice()
+    rng = np.random.default_rng(1)
+    fiber = release.fiber
+    lower, upper = fiber.bounds()
+    point = fiber.find_point()
+    moves = rng.integers(-3, 4, (2, 40, 3))
+    moves[..., 2] = -moves[..., 0] - moves[..., 1]
+    tables = point + np.stack([moves, -moves], axis=-1)
+    tables = np.where(fiber.members(tables)[..., None, None], tables, point)
+    x = xr.DataArray(tables, dims=("chain", "draw", "county", "education"), coords=TABLE.coords)
+    rate = xr.DataArray(rng.gamma(3.0, size=(2, 40)), dims=("chain", "draw"))
+    draws = xr.Dataset({"x": x, "rate": rate}).assign_coords(chain=[0, 1], draw=np.arange(40))
+    guarantee = release.guarantee
+    assert guarantee is not None
+    limits = {"lower": lower, "upper": upper, "determined": fiber.determined()}
+    tree = xr.DataTree.from_dict({
+        "posterior": draws,
+        "release": release.to_dataset(),
+        "guarantee": xr.Dataset(attrs={"guarantee": json.dumps(guarantee.to_dict()), "text": str(guarantee)}),
+        "fiber": xr.Dataset(
+            {name: release.frame.data_array(own) for name, own in limits.items()},
+            attrs={"variable": "x", "bounds_exact": 1, "determined_complete": 1, "connectivity": "proved by hand", "proved": 1},
+        ),
+        "sample_stats": xr.Dataset({"moved": (("chain", "draw"), rng.random((2, 40)))}),
+        "diagnostics": diagnose(draws, {"x": fiber.determined()}),
+    })  # fmt: skip
+    tree.attrs.update({"bayesdp_version": "0", "pymc_version": "0", "seed": "1", "command": "", "prior": "x ~ made up"})
+    return tree
+
+
+def journal_lines(head: dict[str, object]) -> str:
+    """A journal as `bayesdp.calibration.sbc` writes it, with a failure and a dead process; `head` is what the run is."""
+    rng = np.random.default_rng(2)
+    records: list[dict[str, object]] = []
+    for number in range(JOURNAL_NUMBERS):
+        ranks = {"x": float(rng.random())}
+        good = {"seconds": 0.1, "ranks": ranks, "dispersion": {"x": 0.5}, "ess": 40.0, "divergences": 0, "longer": 1}
+        records.append({"number": number, **(good if number != 5 else {"error": "ValueError: no"})})
+    records.insert(3, {"number": 2, "error": "its process died", "again": True})
+    return "".join(json.dumps(own) + "\n" for own in [head, *records])
+
+
+def write_specimens(folder: Path) -> None:
+    """Write all of them; the names are those that the targets ask for."""
+    for name, make in EXAMPLES.items():
+        release: Release = make()
+        plain = name.replace(" ", "_")
+        release.to_netcdf(folder / f"{plain}.nc")
+        if name != "exact only":
+            release.to_csv(folder / plain)
+    write_draws(posterior(), folder / "posterior.nc")
+    StatisticRelease([0.37, 0.9], TruncatedLaplace(0.04, (0.0, 1.0)), ("share", "other")).to_netcdf(
+        folder / "statistics.nc"
+    )
+    TABLE.assign_coords(state=("county", ["IL", "IL", "IN"])).to_dataset(name="count").to_netcdf(
+        folder / "table.nc", engine="h5netcdf"
+    )
+    for name, text in {"long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS}.items():
+        (folder / f"{name}.csv").write_text(text, encoding="utf-8")

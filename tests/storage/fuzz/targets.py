@@ -1,0 +1,91 @@
+"""What is attacked: a kind of file, how it is changed, how it is read, and what must hold of what was accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bayesdp.mechanisms.statistic_release import StatisticRelease
+from bayesdp.release import Release
+from bayesdp.tables import read_table
+from tests.storage.fuzz import journals, readers
+
+__all__ = ["TARGETS", "Target"]
+
+type Check = Callable[[Any, Callable[[], Any], Path], None]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader and its valid files.
+
+    Attributes
+    ----------
+    name : str
+        For the table.
+    specimens : tuple of str
+        Names of valid files or folders, as `write_specimens` and `prepare_journals` make them.
+    form : str
+        How the file is changed besides its bytes: ``"hdf5"``, ``"csv"``, ``"journal"`` or ``"folder"``.
+    read : callable
+        From a path to whatever is in the file; ValueError or OSError where it is refused.
+    check : callable
+        Given what was read, a function that reads once more, and a folder to write in: raises `Defect`.
+    weight : int
+        How often it is taken, relative to the others.
+    goes_on : bool
+        Whether the reader may write on in the file: a journal.
+    cpu_seconds : float, optional
+        The limit where reading is not all that is done.
+    """
+
+    name: str
+    specimens: tuple[str, ...]
+    form: str
+    read: Callable[[Path], Any]
+    check: Check
+    weight: int
+    goes_on: bool = False
+    cpu_seconds: float | None = None
+
+
+_RELEASES = ("lattice", "several", "projected", "scalar")
+_FILES = (*(f"{own}.nc" for own in _RELEASES), "exact_only.nc")
+
+TARGETS = (
+    Target("release, netCDF", _FILES, "hdf5", Release.from_netcdf, readers.check_netcdf, 30),
+    Target("release, folder", _RELEASES, "folder", Release.from_csv, readers.check_folder, 14),
+    Target("release of statistics", ("statistics.nc",), "hdf5", StatisticRelease.from_netcdf,
+    readers.check_statistics, 4),
+    Target("posterior", ("posterior.nc",), "hdf5", readers.read_saved_posterior, readers.check_posterior, 14),
+    Target("table, netCDF", ("table.nc",), "hdf5", read_table, readers.check_same, 4),
+    Target("table, long", ("long.csv",), "csv", read_table, readers.check_same, 4),
+    Target("table, wide", ("wide.csv",), "csv", readers.read_wide, readers.check_same, 4),
+    Target("margins", ("margins.csv",), "csv", readers.read_exact_margins, readers.check_same, 3),
+    Target("noisy margins", ("margins.csv",), "csv", readers.read_sums, readers.check_same, 2),
+    Target("county populations", ("populations.csv",), "csv", readers.read_populations, readers.check_same, 2),
+    Target("journal of sbc", ("journal.jsonl",), "journal", journals.go_on, journals.check_journal, 8, goes_on=True),
+    Target("folder of fits", ("fits",), "folder", journals.go_on_with_fits, journals.check_journal, 3, goes_on=True),
+    Target("bayesdp summary", ("posterior.nc",), "hdf5", readers.command("summary", "FILE"), readers.check_output, 6),
+    # An unknown hyperparameter ends the command after the release was read: nothing is drawn.
+    Target(
+        "bayesdp fit, files", ("several.nc", "lattice.nc"), "hdf5",
+        readers.command("fit", "FILE", "--hyper", "unknown=1", "-o", "fitted.nc"), readers.check_output, 4,
+    ),
+    Target(
+        "bayesdp fit, folders", _RELEASES, "folder",
+        readers.command("fit", "FILE", "--hyper", "unknown=1", "-o", "fitted.nc"), readers.check_output, 2,
+    ),
+    Target(
+        "bayesdp import", ("long.csv",), "csv",
+        readers.command("import", "FILE", "--law", "discrete-gaussian sigma=5", "-o", "../output/imported.nc",
+        "--force"), readers.check_output, 2,
+    ),
+    Target(
+        "bayesdp report", ("posterior.nc",), "hdf5",
+        readers.command("report", "FILE", "-o", "../output/report.html", "--force"), readers.check_output, 1,
+        cpu_seconds=11.0,
+    ),
+)  # fmt: skip

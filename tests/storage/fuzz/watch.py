@@ -1,0 +1,107 @@
+"""What Python code does besides reading: files opened for writing, processes, sockets, pickles, odd modules."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Watch", "allowed_folders", "listing"]
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_ALWAYS = (
+    "subprocess.",
+    "socket.",
+    "os.exec",
+    "os.fork",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.system",
+    "pickle.",
+    "ctypes.dlopen",
+)
+_CHANGES = (
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.mkdir",
+    "os.link",
+    "os.symlink",
+    "os.truncate",
+    "os.chmod",
+    "shutil.",
+)
+_COMPILERS = ("/site-packages/numba/", "/site-packages/pytensor/")
+
+
+def allowed_folders() -> tuple[str, ...]:
+    """Folders in which compiled functions and fonts are cached; whoever imports the package may write there."""
+    named = [os.environ.get(name) for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR")]
+    home = Path.home()
+    return (*[own for own in named if own], str(home / ".cache"), str(home / ".pytensor"), "/dev/null", "/dev/shm")
+
+
+class Watch:
+    """An audit hook, from now to the end of the process.
+
+    Parameters
+    ----------
+    may_write : sequence of path
+        Files or folders in which the task may write.
+    """
+
+    def __init__(self, *may_write: Path) -> None:
+        self.may_write = (*map(str, may_write), *allowed_folders())
+        self.seen: list[str] = []
+        self.modules = set(sys.modules)
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        found = self._found(event, arguments)
+        if found and not _compiling():
+            self.seen.append(found)
+
+    def _found(self, event: str, arguments: tuple[Any, ...]) -> str:
+        """What an event is about, if it is one of those that must not happen."""
+        if event == "open":
+            path, _, flags = arguments
+            if isinstance(path, (str, bytes)) and flags & _WRITES and not self._allowed(path):
+                return f"opened {os.fsdecode(path)} for writing"
+        elif event.startswith(_ALWAYS):
+            return f"{event}{arguments!r:.200}"
+        elif event.startswith(_CHANGES):
+            paths = [own for own in arguments if isinstance(own, (str, bytes, os.PathLike))]
+            if not all(self._allowed(own) for own in paths):
+                return f"{event}{arguments!r:.200}"
+        return ""
+
+    def _allowed(self, path: Any) -> bool:
+        full = os.path.abspath(os.fsdecode(path))
+        return any(full == own or full.startswith(f"{own}/") for own in self.may_write)
+
+    def odd_modules(self) -> list[str]:
+        """Modules that were imported from elsewhere than the installation and this repository."""
+        homes: tuple[str, ...] = (sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[3]))
+        homes += tuple(os.path.realpath(own) for own in homes)
+        new = {name: getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - self.modules}
+        return sorted(name for name, file in new.items() if file and not file.startswith(homes))
+
+
+def _compiling() -> bool:
+    """Whether a compiler of the model's own functions is at work: it writes sources, and reads and writes its caches."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if any(own in frame.f_code.co_filename for own in _COMPILERS):
+            return True
+    return False
+
+
+def listing(folder: Path) -> dict[str, bytes | None]:
+    """Every file below a folder with its content, every other thing with None."""
+    found: dict[str, bytes | None] = {}
+    for entry in sorted(folder.rglob("*")):
+        plain = entry.is_file() and not entry.is_symlink()
+        found[str(entry.relative_to(folder))] = entry.read_bytes() if plain else None
+    return found

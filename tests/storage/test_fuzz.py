@@ -1,0 +1,264 @@
+"""Mutated files of every kind that is read: a few hundred here, thousands with ``make fuzz``; and the fuzzer itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from bayesdp.release import Release
+from bayesdp.storage import netcdf
+from tests.storage.examples import lattice
+from tests.storage.fuzz import case, child
+from tests.storage.fuzz.hdf5_bombs import BOMBS, add_zeros
+from tests.storage.fuzz.known import KNOWN
+from tests.storage.fuzz.mutate import mutate
+from tests.storage.fuzz.outcome import Outcome
+from tests.storage.fuzz.readers import check_netcdf, check_same, command
+from tests.storage.fuzz.table import table
+from tests.storage.fuzz.targets import TARGETS, Target
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = 320
+
+# The process of pytest may have a thread that waits for messages; a fork that only reads a file does not need it.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+def test_no_file_does_harm(tmp_path):
+    """Refused with one line that names the file, or accepted and the same again: within 2 s and 300 MB, and nothing else."""
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "tests.storage.fuzz.run", "--cases", str(CASES)),
+            *("--folder", tmp_path / "fuzz", "--json", tmp_path / "all"),
+        ],
+        cwd=ROOT, capture_output=True, text=True, timeout=900, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
+    outcomes = [Outcome(**json.loads(line)) for line in (tmp_path / "all").read_text().splitlines()]
+    assert len(outcomes) >= CASES
+    assert {own.target for own in outcomes} == {own.name for own in TARGETS}
+    done = [sum(own.verdict == verdict for own in outcomes) for verdict in ("refused", "accepted", "unmade")]
+    assert done[0] > 0.4 * len(outcomes)
+    assert done[1] > 0.02 * len(outcomes)
+    assert done[2] < 0.1 * len(outcomes)  # mutations of what an earlier mutation has made unreadable
+    assert not (tmp_path / "fuzz").exists()
+
+
+@pytest.fixture
+def judged(tmp_path) -> Callable[..., Outcome]:
+    """The verdict on a reader of our own, given a valid file."""
+    homes = count()
+
+    def judge(read: Callable[[Path], Any], check: Any = check_same, spoil: Any = None) -> Outcome:
+        home = tmp_path / f"case-{next(homes)}"
+        for own in ("input", "elsewhere", "output", "cwd"):
+            (home / own).mkdir(parents=True)
+        path = home / "input" / "release.nc"
+        lattice().to_netcdf(path)
+        if spoil is not None:
+            with h5py.File(path, "r+") as file:
+                spoil(file)
+        return case._judged(0, Target("ours", (), "hdf5", read, check, 1), "nothing", 1, path, home)
+
+    return judge
+
+
+def hang(path: Path) -> None:
+    time.sleep(1000)
+
+
+def burn(path: Path) -> None:
+    while True:
+        pass
+
+
+def eat(path: Path) -> None:
+    _ = bytearray(b"1") * (330 * 2**20)
+
+
+def ask(path: Path) -> None:
+    try:
+        np.ones(2**38)
+    except MemoryError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def crash(path: Path) -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def leave(path: Path) -> None:
+    os._exit(0)
+
+
+def start(path: Path) -> None:
+    subprocess.run(["true"], check=True)
+
+
+def call(path: Path) -> None:
+    socket.socket()
+
+
+def unpickle(path: Path) -> None:
+    import pickle
+
+    pickle.loads(b"cos\ngetcwd\n.")
+
+
+def write(path: Path) -> None:
+    Path("found.txt").write_text("x")
+
+
+def write_below(path: Path) -> None:
+    """As a library in C does: no event of Python."""
+    h5py.File(path.parent.parent / "elsewhere" / "new.h5", "w").close()
+
+
+def change(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        file.attrs["x"] = 1
+
+
+def import_odd(path: Path) -> None:
+    source = path.parent.parent / "output" / "odd_module.py"
+    source.write_text("")
+    sys.path.insert(0, str(source.parent))
+    __import__("odd_module")
+
+
+def fall(path: Path) -> None:
+    raise KeyError("number")
+
+
+def refuse(told: str) -> Callable[[Path], None]:
+    def read(path: Path) -> None:
+        raise ValueError(told.replace("FILE", str(path)))
+
+    return read
+
+
+HARM = {
+    "hangs": (hang, "hung"),
+    "takes long": (burn, "time"),
+    "takes memory": (eat, "memory"),
+    "asks for memory": (ask, "asked for too much memory"),
+    "crashes": (crash, f"signal {int(signal.SIGSEGV)}"),
+    "leaves": (leave, "ended without a word"),
+    "starts a process": (start, "did more than reading"),
+    "opens a socket": (call, "did more than reading"),
+    "unpickles": (unpickle, "did more than reading"),
+    "writes": (write, "did more than reading"),
+    "writes without Python": (write_below, "wrote elsewhere"),
+    "changes its file": (change, "changed its file"),
+    "imports": (import_odd, "imported an odd module"),
+    "falls": (fall, "traceback: KeyError in outside bayesdp"),
+    "names no file": (refuse("it is wrong"), "refusal without the file's name, outside bayesdp"),
+    "says several lines": (refuse("FILE:\nwrong"), "refusal of several lines"),
+    "says controls": (refuse("FILE: \x1b[2J"), "refusal with control characters"),
+}
+
+
+@pytest.mark.parametrize("kind", HARM)
+def test_the_fuzzer_sees(kind, judged, monkeypatch):
+    read, sort = HARM[kind]
+    if kind == "hangs":
+        monkeypatch.setattr(child, "_WALL", 0.5)
+    if kind == "takes long":
+        monkeypatch.setattr(case, "CPU_SECONDS", 0.5)
+        monkeypatch.setattr(child, "_HARD_CPU", 1)
+    outcome = judged(read)
+    assert outcome.verdict == "defect", outcome
+    assert outcome.sort == sort
+
+
+def test_a_reader_that_forgets_itself_is_seen(judged):
+    """Another answer each time, another object after writing, an invariant that does not hold."""
+    assert judged(lambda path: np.random.default_rng().random()).sort == "reading is not repeatable"
+
+
+def test_a_release_that_contradicts_itself_is_seen(judged):
+    outcome = judged(lambda path: replace(Release.from_netcdf(path), simulated=False), check_netcdf)
+    assert outcome.verdict == "defect"
+
+
+def test_good_readers_are_left_in_peace(judged):
+    outcome = judged(Release.from_netcdf, check_netcdf)
+    assert (outcome.verdict, outcome.sort) == ("accepted", "")
+    assert outcome.seconds < 2
+
+
+def test_a_refusal_is_no_defect(judged):
+    assert judged(refuse("FILE: it is wrong")).verdict == "refused"
+    assert judged(command("summary", "FILE")).verdict == "refused"  # a release is no posterior
+
+
+def test_a_reader_without_its_check_is_seen(judged, monkeypatch):
+    """The check of what a file declares, taken out: a variable of zeros takes its memory."""
+    monkeypatch.setattr(netcdf, "check_hdf5", lambda path, **_: None)
+
+    monkeypatch.setattr(case, "MEGABYTES", 50.0)
+    spoil = partial(add_zeros, name="extra", chunks=20, cells=500_000, kind="i8")
+    assert judged(Release.from_netcdf, check_netcdf, spoil).sort == "memory"
+
+
+def test_a_case_is_made_again_by_its_number(tmp_path):
+    """The bytes depend on the seed and the number only."""
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    lattice().to_netcdf(shelf / "a.nc")
+    lattice().to_csv(shelf / "folder")
+    made: dict[str, list[Any]] = {"first": [], "second": []}
+    for name, contents in made.items():
+        for number in range(30):
+            path = tmp_path / f"{name}-{number}.nc"
+            path.write_bytes((shelf / "a.nc").read_bytes())
+            mutation = child.in_child(
+                lambda tell, _, n=number, p=path: tell({"how": mutate(np.random.default_rng([7, n]), p, shelf)})
+            )
+            contents.append((mutation.told, path.read_bytes()))
+    assert made["first"] == made["second"]
+    assert len({how for told, _ in made["first"] for how in str(told)}) > 10
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=lambda own: own.__name__)
+def test_bombs_are_small_files(bomb, tmp_path, make_rng):
+    for seed in range(3):
+        path = tmp_path / f"{seed}.nc"
+        lattice().to_netcdf(path)
+        bomb(make_rng(seed), path)
+        assert path.stat().st_size < 2**20
+
+
+def test_every_target_has_its_turn():
+    """Whatever the seed: the known cases come first, then one of each target."""
+    names = [case.target_of(number, np.random.default_rng(3)).name for number in range(len(KNOWN) + len(TARGETS))]
+    assert names[: len(KNOWN)] == [own.target for own in KNOWN]
+    assert set(names[len(KNOWN) :]) == {own.name for own in TARGETS}
+    assert len(KNOWN) + 200 < CASES
+
+
+def test_the_table_names_one_case_of_each_class():
+    outcomes = [
+        Outcome(1, "a", "x", "refused", seconds=0.5, megabytes=3.0),
+        Outcome(2, "a", "flip", "defect", "time", "9 s", seconds=9.0, megabytes=5.0),
+        Outcome(3, "b", "y", "accepted"),
+    ]
+    told = table(outcomes, "/somewhere")
+    assert "time: 1 (cases 2)" in told
+    assert "9.00" in told
+    assert told.splitlines()[3].split()[:5] == ["all", "3", "1", "1", "1"]
