@@ -29,6 +29,10 @@ independent. Their labels must agree. A build_model of your own gets them as one
 
 Ctrl-C stops sampling, and what was drawn is saved. Afterwards it skips what is computed from the draws.
 
+Draws are written to a file beside the output (.partial) as they come. Whatever ended the run, the same command with --resume
+goes on where it was, and with a --seed ends with the same draws as a run that was never stopped. The file is removed when
+the posterior is saved in full.
+
 """
 
 
@@ -62,6 +66,11 @@ def add(commands: Any) -> None:
     own.add_argument(
         "--no-memory-check", action="store_true", help="go on where the draws need more memory than there is"
     )
+    own.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the draws of a run that was stopped; begin where there are none",
+    )
     add_output(own, "the posterior, a .nc file (an ArviZ DataTree)")
 
 
@@ -69,11 +78,11 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import positive_integer
     from bayesdp.cli.files import read_releases
-    from bayesdp.storage import check_output
+    from bayesdp.cli.resuming import check_resume, forget
 
     if Path(args.output).suffix.lower() != ".nc":
         raise ValueError(f"a posterior is written to a .nc file, got {args.output!r}")
-    check_output(args.output, overwrite=args.force)
+    args.overwrite = check_resume(args)
     for option in ("chains", "draws", "tune"):
         positive_integer(getattr(args, option), f"--{option}")
     if args.cores is not None:
@@ -90,8 +99,9 @@ def run(args: argparse.Namespace) -> int:
     message = tree["diagnostics"].attrs["message"]
     print(f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{message}")
     if interrupted:
-        say("interrupted: only the draws so far were saved")
+        say("interrupted: only the draws so far were saved; with --resume the same command goes on")
         return INTERRUPTED
+    forget(args)
     return status_of(tree, "Do not report these results; run longer (--draws, --tune) or look at the model.")
 
 
@@ -124,6 +134,7 @@ def _own_model(path: str, release: Release) -> pm.Model:
 
 def _sampled(model: pm.Model, args: argparse.Namespace) -> xr.DataTree:
     """Draw; Ctrl-C ends it early, and the attribute ``interrupted`` of the result says so."""
+    from bayesdp.cli.resuming import kept
     from bayesdp.inference import sample
     from bayesdp.inference.memory import check_memory
 
@@ -133,8 +144,8 @@ def _sampled(model: pm.Model, args: argparse.Namespace) -> xr.DataTree:
     if not args.no_memory_check:
         remedy = "Ask for fewer with --draws, --tune (which are held as well) and --chains; --no-memory-check goes on regardless"
         check_memory(model, (), asked, remedy)
-    with model:
-        return sample(**asked, random_seed=args.seed, progressbar=not args.quiet, memory_check=False)
+    with model, kept(model, args) as journal:
+        return sample(**asked, **journal, random_seed=args.seed, progressbar=not args.quiet, memory_check=False)
 
 
 def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None) -> None:
@@ -157,4 +168,4 @@ def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None) -> No
 def _save(tree: xr.DataTree, args: argparse.Namespace) -> None:
     from bayesdp.storage import write_draws
 
-    write_draws(tree, args.output, overwrite=args.force)
+    write_draws(tree, args.output, overwrite=args.overwrite)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bayesdp.distributions.confidential_counts import ConfidentialCounts, FlatCounts
+from bayesdp.inference._draw_journal import holds_draws, remove_journal
+from bayesdp.inference._running import tells_of_draws
 from bayesdp.inference.continuous import ContinuousCounts
 from bayesdp.inference.covariances import observe_covariance, sample_covariance
 from bayesdp.inference.diagnostics import diagnose
@@ -27,11 +29,14 @@ __all__ = [
     "annotate",
     "diagnose",
     "feasible_point",
+    "holds_draws",
     "observe",
     "observe_covariance",
     "posterior_of_proportions",
     "releases_of",
+    "remove_journal",
     "sample",
     "sample_covariance",
     "set_release",
+    "tells_of_draws",
 ]

@@ -11,14 +11,18 @@ import pymc as pm
 import xarray as xr
 
 from bayesdp.distributions.row_noise import RowSpaceNoiseRV
+from bayesdp.inference._draw_journal import DrawJournal
 from bayesdp.inference._interrupt import StopOnCtrlC
 from bayesdp.inference._plan import planned
 from bayesdp.inference._progress import ProgressLines, lines_wanted
+from bayesdp.inference._recorded import hook
 
-__all__ = ["sampled"]
+__all__ = ["sampled", "tells_of_draws"]
 
 
-def sampled(model: pm.Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[xr.DataTree, bool]:
+def sampled(
+    model: pm.Model, args: Sequence[Any], kwargs: Mapping[str, Any], journal: DrawJournal | None = None
+) -> tuple[xr.DataTree, bool]:
     """The result of ``pm.sample``, and whether Ctrl-C ended it early.
 
     Parameters
@@ -26,6 +30,8 @@ def sampled(model: pm.Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     model : pymc.Model
     args, kwargs
         As for ``pm.sample``.
+    journal : DrawJournal, optional
+        Where draws are written as they come; the sampler must be PyMC's own.
 
     Raises
     ------
@@ -40,7 +46,10 @@ def sampled(model: pm.Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
             # nutpie calls nobody, and keeps what it has at Ctrl-C by itself.
             return pm.sample(*args, **given), False
         with StopOnCtrlC() as stop:
-            given["callback"] = _Callback(stop, model, args, given)
+            given["callback"] = _Callback(stop, model, args, given, journal)
+            if journal is not None:
+                hook()
+                given["random_seed"] = journal.seed
             if lines_wanted(given):
                 given["progressbar"] = False
             try:
@@ -56,18 +65,28 @@ def sampled(model: pm.Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 
 class _Callback:
-    """After each draw: the user's own callback, a line of progress, and the end if Ctrl-C was pressed."""
+    """After each draw: the journal, the user's own callback, a line of progress, and the end if Ctrl-C was pressed."""
 
-    def __init__(self, stop: StopOnCtrlC, model: pm.Model, args: Sequence[Any], given: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        stop: StopOnCtrlC,
+        model: pm.Model,
+        args: Sequence[Any],
+        given: Mapping[str, Any],
+        journal: DrawJournal | None = None,
+    ) -> None:
         chains, draws, tune = planned(args, given)
         self._total = chains * (draws + tune)
         self._done = 0
         self._own = given.get("callback")
         self._lines = ProgressLines("sampling", "draws") if lines_wanted(given) else None
         self._stop = stop
+        self.journal = journal
 
     def __call__(self, trace: Any = None, draw: Any = None) -> None:
         self._done += 1
+        if self.journal is not None:
+            self.journal.keep(draw)
         if self._own is not None:
             self._own(trace=trace, draw=draw)
         if self._lines is not None:
@@ -83,3 +102,19 @@ def _has_callback(model: pm.Model, given: Mapping[str, Any]) -> bool:
     stepped = any(isinstance(rv.owner.op, RowSpaceNoiseRV) for rv in model.free_RVs)  # with a step method of its own
     asked = given.get("callback") is not None or given.get("step") is not None
     return stepped or asked or bool(model.discrete_value_vars) or find_spec("nutpie") is None
+
+
+def tells_of_draws(model: pm.Model) -> bool:
+    """Whether the sampler that a model gets tells of each draw, so that draws can be written as they come.
+
+    Parameters
+    ----------
+    model : pymc.Model
+
+    Returns
+    -------
+    bool
+        False where nutpie is installed and every variable is continuous. `bayesdp.sample` with ``journal=`` takes PyMC's own
+        sampler there.
+    """
+    return _has_callback(model, {})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Any
@@ -20,6 +22,7 @@ from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.row_noise import RowSpaceNoiseRV
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
+from bayesdp.inference._draw_journal import DrawJournal
 from bayesdp.inference._progress import diagnostics_lines
 from bayesdp.inference._relaxation import declaration
 from bayesdp.inference._running import sampled
@@ -52,6 +55,8 @@ def sample(
     initvals: Any = None,
     nuts_sampler: str | None = None,
     memory_check: bool = True,
+    journal: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     model: pm.Model | None = None,
     **kwargs: Any,
 ) -> xr.DataTree:
@@ -82,6 +87,14 @@ def sample(
         not have is given, or a variable has a step method of its own.
     memory_check : bool
         Refuse before sampling what needs more memory than there is.
+    journal : path, optional
+        A file to which draws are written as they come, with the state of the sampler, every few seconds. Whatever ends the
+        process, the same call with ``resume=True`` goes on from there: with a seed, on the same machine, it gives the draws that it
+        would have given. The file stays until you remove it: do so when the result is saved. If the disk is full, sampling
+        goes on with a warning, and the file ends there. Not for nutpie, and not for `trace`.
+    resume : bool
+        Go on with the draws in `journal`; begin where there are none. They must be of the same model, numbers, options, seed
+        and versions; processes may be more or fewer.
     model : pymc.Model, optional
         The current model if left out.
     **kwargs
@@ -100,11 +113,18 @@ def sample(
         any other.) Ctrl-C while diagnostics are computed leaves them out: the draws are returned. If anything fails after
         sampling, the draws are in the attribute ``draws`` of the error (``sys.last_exc.draws`` in an interactive session).
 
+        A run that was stopped and went on has the attribute ``resumed``: how often.
+
     Raises
     ------
     MemoryError
         If the draws need more memory than there is; it says how much, and what to record instead.
+    FileExistsError
+        If `journal` has draws, and `resume` is False.
+    BlockingIOError
+        If another process is writing to `journal`.
     ValueError
+        If `journal` is of another run, which is said with both sides, or a step method's state cannot be written.
         If a step method that cannot move on a fiber is forced on the counts, or whole numbers in the model's data are none.
 
     Warns
@@ -147,14 +167,23 @@ def sample(
     warn_unobserved(model)
     # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
     kwargs.setdefault("compute_convergence_checks", False)
-    if continuous_tables(model):
+    if resume and journal is None:
+        raise ValueError("resume=True needs the journal= to go on from")
+    if journal is not None:
+        kwargs.setdefault("nuts_sampler", "pymc")  # the only one that tells of each draw
+    elif continuous_tables(model):
         kwargs.setdefault("nuts_sampler", _nuts_sampler(model, kwargs))
     if memory_check:
         check_memory(model, (), kwargs)
-    tree, interrupted = sampled(model, (), kwargs)
+    with nullcontext() if journal is None else DrawJournal(journal, model, kwargs, resume=resume) as kept:
+        if kept is not None and not quiet:
+            kept.say()
+        tree, interrupted = sampled(model, (), kwargs, kept)
     annotated = _annotated(tree, model, kwargs)
     if interrupted:
         annotated.attrs["interrupted"] = 1
+    if kept is not None and kept.resumed:
+        annotated.attrs["resumed"] = kept.resumed
     if not kwargs.get("quiet", False):
         log_warnings([*warn_divergences(annotated), *warn_treedepth(annotated)])
         if not annotated["diagnostics"].attrs["converged"]:

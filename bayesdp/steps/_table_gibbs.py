@@ -17,6 +17,7 @@ from bayesdp.steps._stop import stop_request
 
 __all__ = ["KernelTable", "TableGibbs", "TableGibbsState"]
 
+type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 
@@ -33,6 +34,14 @@ class KernelTable(Protocol):
     def value(self) -> Ints:
         """The table as it stands, a copy."""
 
+    @property
+    def sums(self) -> Floats:
+        """What the kernel keeps up to date by differences, and would find otherwise in the last digits if it added anew."""
+
+    @sums.setter
+    def sums(self, kept: Floats) -> None:
+        """To be taken up at the next step, if the table and its noise are those of then."""
+
     def begin(self, point: PointType, rng: np.random.Generator) -> None:
         """Start a chain where the model allows."""
 
@@ -42,10 +51,11 @@ class KernelTable(Protocol):
 
 @dataclass_state
 class TableGibbsState(StepMethodState):
-    """What changes while sampling: whether the chain has begun, and the generators of the kernels."""
+    """What changes while sampling: whether the chain has begun, the generators of the kernels, and their running sums."""
 
     fresh: bool
     generators: list[npt.NDArray[np.uint64]]
+    sums: list[Floats]
     sweeps: int = field(metadata={"frozen": True})
 
 
@@ -79,6 +89,16 @@ class TableGibbs(BlockedStep):
     def generators(self, states: list[npt.NDArray[np.uint64]]) -> None:
         for table, state in zip(self._kernels, states, strict=True):
             table.generator[:] = state
+
+    @property
+    def sums(self) -> list[Floats]:
+        """Running sums of the kernels."""
+        return [table.sums for table in self._kernels]
+
+    @sums.setter
+    def sums(self, kept: list[Floats]) -> None:
+        for table, own in zip(self._kernels, kept, strict=True):
+            table.sums = own
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Take the generator of a chain; its first step will see to a feasible start.

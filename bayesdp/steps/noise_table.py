@@ -110,6 +110,15 @@ class NoiseTable:
         """State of the kernel's generator, in place."""
         return self.state.generator
 
+    @property
+    def sums(self) -> npt.NDArray[np.float64]:
+        """Nothing: every step begins by adding up."""
+        return np.empty(0)
+
+    @sums.setter
+    def sums(self, kept: npt.NDArray[np.float64]) -> None:
+        pass
+
     def reseed(self, rng: np.random.Generator) -> None:
         """Start a fresh stream of random numbers."""
         self.state.generator[:] = seed_state(rng)

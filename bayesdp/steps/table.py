@@ -12,7 +12,7 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.fibers import Chain
-from bayesdp.lattices.state import UPPER
+from bayesdp.lattices.state import SQUARED, UPPER, VALUE
 from bayesdp.steps._compiled import Point, compiled, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
 from bayesdp.steps.movement import kernel_target, said_of
@@ -77,6 +77,7 @@ class CountTable:
         self._noise: list[npt.NDArray[np.float64]] | None = None
         self._write(parameters)
         self._start: Ints | None = None
+        self._kept_sums: npt.NDArray[np.float64] | None = None
         self._first_table()
         self._rest = log_density(model, reading.unknown, self.name, compile_kwargs, reading.rests)
         self.dimension = max(reading.fiber.invariants.dimension, 1)
@@ -140,11 +141,38 @@ class CountTable:
         """State of the kernel's generator, in place."""
         return self.chain.state.generator
 
+    @property
+    def sums(self) -> npt.NDArray[np.float64]:
+        """The table, the noise, and the sums over the table that moves keep up to date by differences."""
+        state, noise = self.chain.state, self._noise or []
+        return np.concatenate(
+            [self.chain.counts, *map(np.ravel, noise), state.rows[:, VALUE], state.groups[:, SQUARED]]
+        )
+
+    @sums.setter
+    def sums(self, kept: npt.NDArray[np.float64]) -> None:
+        self._kept_sums = kept
+
+    def _take_sums(self) -> None:
+        """Take up the sums of then, where table and noise are those of then: a chain that goes on differs in no digit."""
+        kept, self._kept_sums = self._kept_sums, None
+        now = self.sums
+        state = self.chain.state
+        added = len(state.rows) + len(state.groups)
+        if (
+            kept is not None
+            and kept.shape == now.shape
+            and np.array_equal(kept[: len(kept) - added], now[: len(now) - added])
+        ):
+            state.rows[:, VALUE] = kept[len(kept) - added : len(kept) - len(state.groups)]
+            state.groups[:, SQUARED] = kept[len(kept) - len(state.groups) :]
+
     def begin(self, point: Point, rng: np.random.Generator) -> None:
         """Start a chain: keep a start that is on the fiber, otherwise move onto it and scatter.
 
         Without exact equalities every start is feasible; it is then scattered too, so that chains begin apart.
         """
+        self._kept_sums = None
         self.chain.reseed(rng)
         self.refresh(point)
         given = np.asarray(point[self.name], dtype=np.int64)
@@ -190,6 +218,8 @@ class CountTable:
         current = point[self.name]
         if not np.array_equal(current.reshape(-1), self.chain.counts):
             self.chain.load(np.asarray(current, dtype=np.int64).reshape(-1))
+        if self._kept_sums is not None:
+            self._take_sums()
         moves = sweeps * self.dimension
         if self._rest is None:
             moves = max(moves, LEAST_MOVES)

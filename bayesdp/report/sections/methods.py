@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import xarray as xr
 
 from bayesdp.measurements import SIGNS, described
@@ -54,6 +57,7 @@ def _sentences(whole: Whole) -> list[str]:
         _joint(whole),
         f"It was sampled with {by}{pymc}: {chains} after tuning.",
         _sampler(whole),
+        _resumed(attrs),
         *(_relaxation(own, own.fit.relaxation) for own in whole.tables if own.fit.relaxation is not None),
         whole.message,
         _prior(whole),
@@ -140,6 +144,15 @@ def _joint(whole: Whole) -> str:
     return (
         f"The joint posterior of {what}{tables} is {left} ∝ {' '.join(factors)}{f', with {listed}' if listed else ''}."
     )
+
+
+def _resumed(attrs: Mapping[Any, Any]) -> str:
+    """How often the run was stopped, where it was: its chains are the same as those of a run that was not."""
+    times = int(attrs.get("resumed", 0))
+    if not times:
+        return ""
+    often = "once" if times == 1 else f"{times} times"
+    return f"The run was stopped and went on {often} from draws and sampler states on disk; each chain is one chain."
 
 
 def _sampler(whole: Whole) -> str:

@@ -1,0 +1,127 @@
+"""The draws of a fit that has not ended: beside the output, until it is saved in full."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesdp.cli.errors import say
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+__all__ = ["check_resume", "forget", "kept", "partial"]
+
+
+def partial(args: argparse.Namespace) -> Path:
+    """Where the draws are written as they come."""
+    return Path(f"{args.output}.partial")
+
+
+def check_resume(args: argparse.Namespace) -> bool:
+    """Check, before any work, that the output may be written, and that no draws of an earlier run get lost.
+
+    Returns
+    -------
+    bool
+        Whether a file that is there is to be replaced: by --force, or as what an interrupted run has saved.
+
+    Raises
+    ------
+    FileExistsError
+        If there is a posterior, or draws of a run that did not end, and nobody said what becomes of them.
+    ValueError
+        If the file of draws is of another kind.
+    """
+    from bayesdp.inference import holds_draws
+    from bayesdp.storage import check_output
+
+    if args.resume and args.force:
+        raise ValueError(
+            "--resume goes on with the draws of a run that was stopped, --force begins anew: give one of them"
+        )
+    own = partial(args)
+    held = holds_draws(own)
+    if held and not (args.resume or args.force):
+        raise FileExistsError(
+            f"{str(own)!r} has draws of a run that did not end: --resume goes on with them, --force removes them and begins anew"
+        )
+    replaced = bool(args.force)
+    if args.resume and os.path.lexists(args.output):
+        _check_interrupted(args, held)
+        replaced = True
+    check_output(args.output, overwrite=replaced)
+    return replaced
+
+
+def _check_interrupted(args: argparse.Namespace, held: bool) -> None:
+    """What --resume replaces was saved by a run that was interrupted, and whose draws are all still there."""
+    from bayesdp.cli.files import read_posterior
+
+    if not held:
+        raise FileExistsError(
+            f"{args.output!r} exists already, and there are no draws to go on from ({str(partial(args))!r} is missing or empty): "
+            "nothing is left to do, or --force begins anew"
+        )
+    tree, _ = read_posterior(args.output)
+    if not int(tree.attrs.get("interrupted", 0)):
+        raise FileExistsError(
+            f"{args.output!r} exists already and is not of a run that was interrupted: name another output. If it is what was "
+            f"asked for, remove {str(partial(args))!r}, which is left over"
+        )
+
+
+@contextmanager
+def kept(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Arguments of `bayesdp.sample` that have draws written as they come; what is lost at a second Ctrl-C is said.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to go on from, as the model is sampled by nutpie.
+    """
+    from bayesdp.inference import remove_journal, tells_of_draws
+
+    own = partial(args)
+    if args.force and remove_journal(own):
+        say(f"--force: draws of a run that did not end were removed ({own})")
+    if not tells_of_draws(model):
+        if args.resume:
+            raise ValueError(
+                "this model is sampled by nutpie, which does not tell of its draws before it ends: there is nothing that "
+                "--resume could go on from; leave it out"
+            )
+        if not args.quiet:
+            say("this model is sampled by nutpie: draws are saved at the end only, and --resume cannot go on with them")
+        yield {}
+        return
+    try:
+        yield {"journal": own, "resume": args.resume}
+    except KeyboardInterrupt:
+        if holds_some(own):
+            say(f"the draws so far are in {own}: with --resume the same command goes on")
+        raise
+
+
+def holds_some(path: Path) -> bool:
+    """Whether there are draws to go on from."""
+    from bayesdp.inference import holds_draws
+
+    try:
+        return holds_draws(path)
+    except (OSError, ValueError):
+        return False
+
+
+def forget(args: argparse.Namespace) -> None:
+    """Remove the draws, now that the posterior is saved in full."""
+    from bayesdp.inference import remove_journal
+
+    try:
+        remove_journal(partial(args))
+    except (OSError, ValueError) as error:
+        say(f"the posterior is saved; {partial(args)} is not needed any more, and could not be removed: {error}")

@@ -1,0 +1,217 @@
+"""``bayesdp fit --resume``: what was stopped goes on, and no draws are lost without a word."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+from bayesdp.inference import _recorded
+from bayesdp.inference._draw_journal import DrawJournal
+
+IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "release.nc")
+FIT = ("fit", "release.nc", "--chains", "2", "--draws", "400", "--tune", "100", "--seed", "1", "--cores", "1", "--quiet")
+OUT = ("-o", "posterior.nc")
+PARTIAL = Path("posterior.nc.partial")
+
+CONTINUOUS = """
+import pymc as pm
+import bayesdp as bdp
+
+def build_model(release):
+    with pm.Model(coords=release.coords) as model:
+        bdp.ContinuousCounts("x", pm.Gamma.dist(2.0, 0.2), release)
+    return model
+"""
+
+
+@pytest.fixture
+def released(run, monkeypatch):
+    assert run(*IMPORT).status == 0
+    monkeypatch.setattr(_recorded, "SECONDS", 0.0)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield run
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def press(monkeypatch):
+    """Press Ctrl-C after some draws, so often."""
+
+    def after(draws: int, times: int = 1) -> None:
+        whole, seen = DrawJournal.keep, []
+
+        def keep(self, draw):
+            whole(self, draw)
+            seen.append(draw)
+            if draws <= len(seen) < draws + times:
+                signal.raise_signal(signal.SIGINT)
+                if times == 2 and len(seen) == draws:
+                    signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(DrawJournal, "keep", keep)
+
+    yield after
+    monkeypatch.undo()
+
+
+def posterior(path: str = "posterior.nc") -> xr.DataTree:
+    with xr.open_datatree(path, engine="h5netcdf") as tree:
+        return tree.load()
+
+
+def assert_ends_as_if_never_stopped(released) -> xr.DataTree:
+    """Go on to the end: the draws of a run that was not stopped, and nothing is left beside them."""
+    result = released(*FIT, *OUT, "--resume")
+    assert result.status == 0, result.err
+    assert not PARTIAL.exists()
+    assert released(*FIT, "-o", "whole.nc").status == 0
+    assert not Path("whole.nc.partial").exists()
+    tree, whole = posterior(), posterior("whole.nc")
+    for group in ("posterior", "prior", "prior_predictive"):
+        xr.testing.assert_equal(tree[group].to_dataset(), whole[group].to_dataset())
+    assert "interrupted" not in tree.attrs
+    assert "resumed" not in whole.attrs
+    return tree
+
+
+def test_after_ctrl_c_the_same_command_with_resume_goes_on(released, press, monkeypatch):
+    press(350)
+    result = released(*FIT, *OUT)
+    assert result.status == 130, result.err
+    assert "only the draws so far were saved; with --resume the same command goes on" in result.err
+    first = posterior()
+    assert first.attrs["interrupted"] == 1
+    assert first["posterior"].sizes["draw"] == 250
+    assert PARTIAL.exists()
+    monkeypatch.undo()
+    tree = assert_ends_as_if_never_stopped(released)
+    assert tree.attrs["resumed"] == 1
+    assert tree["posterior"].sizes["draw"] == 400
+    xr.testing.assert_equal(tree["posterior"]["x"][:1, :250], first["posterior"]["x"])
+    assert released("report", "posterior.nc", "-o", "report.html").status == 0
+    page = Path("report.html").read_text()
+    assert "The run was stopped and went on once from draws and sampler states on disk" in page
+    assert released("report", "whole.nc", "-o", "whole.html").status == 0
+    assert "The run was stopped" not in Path("whole.html").read_text()
+
+
+def test_ctrl_c_twice_saves_nothing_and_keeps_the_draws_to_go_on_from(released, press, monkeypatch):
+    press(350, times=2)
+    result = released(*FIT, *OUT)
+    assert result.status == 130
+    assert "the draws so far are in posterior.nc.partial: with --resume the same command goes on" in result.err
+    assert not Path("posterior.nc").exists()
+    monkeypatch.undo()
+    result = released(*FIT, *OUT, "--resume")
+    assert "going on from posterior.nc.partial: it has 350 of 1,000 draws (those for tuning included)" in result.err
+    assert result.status == 0
+
+
+def test_draws_of_a_run_that_did_not_end_are_not_lost_without_a_word(released, press, monkeypatch):
+    press(150)
+    assert released(*FIT, *OUT).status == 130
+    monkeypatch.undo()
+    before = PARTIAL.read_bytes(), Path("posterior.nc").read_bytes()
+
+    def refused(*arguments: str) -> str:
+        result = released(*arguments)
+        assert result.status == 2
+        assert len(result.err.splitlines()) == 1, result.err
+        assert (PARTIAL.read_bytes(), Path("posterior.nc").read_bytes()) == before
+        return result.err
+
+    words = refused(*FIT, *OUT)
+    assert "'posterior.nc.partial' has draws of a run that did not end: --resume goes on with them, --force removes them" in words
+    assert "give one of them" in refused(*FIT, *OUT, "--resume", "--force")
+    words = refused(*FIT, *OUT, "--resume", "--hyper", "shape=2")
+    assert "has draws of another run: its" in words
+    assert "here it is" in words
+    words = refused("fit", "release.nc", "--chains", "2", "--draws", "401", *FIT[6:], *OUT, "--resume")
+    assert "its draws is 400, here it is 401" in words
+    result = released(*FIT, *OUT, "--force")
+    assert result.status == 0
+    assert "--force: draws of a run that did not end were removed (posterior.nc.partial)" in result.err
+    assert not PARTIAL.exists()
+    assert "resumed" not in posterior().attrs
+
+
+def test_resume_begins_where_there_is_nothing_and_never_replaces_what_is_complete(released):
+    result = released(*FIT, *OUT, "--resume")
+    assert result.status == 0
+    assert "going on" not in result.err
+    assert "resumed" not in posterior().attrs
+    before = Path("posterior.nc").read_bytes()
+    result = released(*FIT, *OUT, "--resume")
+    assert result.status == 2
+    assert "exists already, and there are no draws to go on from" in result.err
+    # Draws beside a complete posterior: it was killed between the two, or they are of another run.
+    with_draws = released(*FIT, "-o", "other.nc")
+    assert with_draws.status == 0
+    PARTIAL.write_text("my notes")
+    result = released(*FIT, *OUT, "--force")
+    assert result.status == 2
+    assert "is not a file of draws: name another one, or move it away" in result.err
+    assert PARTIAL.read_text() == "my notes"
+    assert Path("posterior.nc").read_bytes() == before
+
+
+def test_draws_beside_a_complete_posterior_are_not_put_in_its_place(released, monkeypatch):
+    monkeypatch.setattr("bayesdp.cli.resuming.forget", lambda args: None)
+    assert released(*FIT, *OUT).status == 0
+    before = Path("posterior.nc").read_bytes()
+    result = released(*FIT, *OUT, "--resume")
+    assert result.status == 2
+    assert "is not of a run that was interrupted" in result.err
+    assert "remove 'posterior.nc.partial', which is left over" in result.err
+    assert Path("posterior.nc").read_bytes() == before
+
+
+def test_a_model_for_nutpie_has_no_draws_to_go_on_from(released):
+    pytest.importorskip("nutpie")
+    Path("own.py").write_text(CONTINUOUS)
+    own = (*FIT[:-1], "--model", "own.py", *OUT)
+    result = released(*own, "--resume")
+    assert result.status == 2
+    assert "sampled by nutpie" in result.err
+    result = released(*own)
+    assert result.status in (0, 3), result.err
+    assert "draws are saved at the end only, and --resume cannot go on with them" in result.err
+    assert not PARTIAL.exists()
+
+
+COMMAND = """
+import sys
+import bayesdp.inference._recorded as recorded
+recorded.SECONDS = 0.0
+from bayesdp.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("cores", ["1", "2"])
+def test_a_run_that_is_killed_loses_nothing(released, cores):
+    """SIGKILL, to the main process alone, at two moments; what runs on in its chains does not write."""
+    at = FIT.index("--cores") + 1
+    command = [sys.executable, "-c", COMMAND, *FIT[:at], cores, *FIT[at + 1 :], *OUT, "--resume"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    size = 0
+    for _ in range(2):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+        try:
+            end = time.monotonic() + 120
+            while (PARTIAL.stat().st_size if PARTIAL.exists() else 0) <= size + 30_000:
+                assert process.poll() is None, "it ended before it was killed"
+                assert time.monotonic() < end
+        finally:
+            process.kill()
+            process.wait()
+        size = PARTIAL.stat().st_size
+        assert not Path("posterior.nc").exists()
+    assert assert_ends_as_if_never_stopped(released).attrs["resumed"] == 2
