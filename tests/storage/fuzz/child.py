@@ -114,7 +114,8 @@ def _run(task: Callable[[Tell, int], None], pipe: int) -> None:
 
 def _listen(pipe: int, pid: int) -> tuple[bytes, bool]:
     """All that a child sends until it ends; it is ended where it takes too long."""
-    parts, end, hung = [], time.monotonic() + _WALL, False
+    parts: list[bytes] = []
+    end, hung = time.monotonic() + _WALL, False
     while True:
         ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
         if not ready:

@@ -82,7 +82,7 @@ class Watch:
 
     def odd_modules(self) -> list[str]:
         """Modules that were imported from elsewhere than the installation and this repository."""
-        homes = (sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[3]))
+        homes: tuple[str, ...] = (sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[3]))
         homes += tuple(os.path.realpath(own) for own in homes)
         new = {name: getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - self.modules}
         return sorted(name for name, file in new.items() if file and not file.startswith(homes))
