@@ -14,6 +14,7 @@ from bayesdp.noise import TruncatedLaplace
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
 from tests.storage.examples import EXAMPLES, TABLE, lattice
+from tests.storage.fuzz.draw_journals import write_draw_journal
 
 __all__ = ["JOURNAL_NUMBERS", "posterior", "write_specimens"]
 
@@ -88,5 +89,6 @@ def write_specimens(folder: Path) -> None:
     TABLE.assign_coords(state=("county", ["IL", "IL", "IN"])).to_dataset(name="count").to_netcdf(
         folder / "table.nc", engine="h5netcdf"
     )
+    write_draw_journal(folder / "draws.partial")
     for name, text in {"long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS}.items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 from bayesdp.mechanisms.statistic_release import StatisticRelease
 from bayesdp.release import Release
 from bayesdp.tables import read_table
-from tests.storage.fuzz import journals, readers
+from tests.storage.fuzz import draw_journals, journals, readers
 
 __all__ = ["TARGETS", "Target"]
 
@@ -67,6 +67,7 @@ TARGETS = (
     Target("noisy margins", ("margins.csv",), "csv", readers.read_sums, readers.check_same, 2),
     Target("county populations", ("populations.csv",), "csv", readers.read_populations, readers.check_same, 2),
     Target("journal of sbc", ("journal.jsonl",), "journal", journals.go_on, journals.check_journal, 8, goes_on=True),
+    Target("journal of draws", ("draws.partial",), "bytes", draw_journals.read_draws, readers.check_same, 6, goes_on=True),
     Target("folder of fits", ("fits",), "folder", journals.go_on_with_fits, journals.check_journal, 3, goes_on=True),
     Target("bayesdp summary", ("posterior.nc",), "hdf5", readers.command("summary", "FILE"), readers.check_output, 6),
     # An unknown hyperparameter ends the command after the release was read: nothing is drawn.
