@@ -134,11 +134,8 @@ def converged_of(tree: xr.DataTree) -> bool | None:
     if said != (verdict == "converged"):
         raise ValueError(f"diagnostics say converged = {int(said)}, but the verdict {verdict!r}")
     # Comparisons with NaN, where there is no such number, are False.
-    for worst, limit, contradicts in (
-        ("worst_rhat", "rhat_limit", lambda a, b: a > b),
-        ("worst_ess", "ess_limit", lambda a, b: a < b),
-    ):
-        if said and worst in attrs and limit in attrs and contradicts(attrs[worst], attrs[limit]):
+    for worst, limit, sign in (("worst_rhat", "rhat_limit", 1), ("worst_ess", "ess_limit", -1)):
+        if said and worst in attrs and limit in attrs and sign * (float(attrs[worst]) - float(attrs[limit])) > 0:
             raise ValueError(
                 f"diagnostics say converged = 1, but {worst} = {attrs[worst]:.6g} is beyond {limit} = {attrs[limit]:.6g}"
             )
@@ -262,7 +259,7 @@ def _check_tables(tables: npt.NDArray[Any], name: str, fiber: Fiber, *, real: bo
 def _room(query: Query, slack: npt.NDArray[np.float64], dimensions: int) -> npt.NDArray[np.float64]:
     """How far answers of real tables may be off: the rounding of a cell, times the weights of a row."""
     weight = float(abs(query.matrix).sum(axis=1).max()) if query.rows else 0.0
-    return slack.reshape(-1, *(1,) * (dimensions - 1)) * max(1.0, weight**0.5)
+    return np.asarray(slack.reshape(-1, *(1,) * (dimensions - 1)) * max(1.0, weight**0.5))
 
 
 def _check_limits(
@@ -295,13 +292,12 @@ def _check_limits(
                 f"{key} of the group {group!r} must hold {'0 and 1' if key == 'determined' else 'numbers'}"
             )
     room = slack * np.maximum(1.0, np.abs(highest))
-    wrong = {
-        "lower": lambda lower: lowest < lower - room,
-        "upper": lambda upper: highest > upper + room,
-        "determined": lambda fixed: fixed.astype(np.bool_) & (highest - lowest > 2 * room),
-    }
     for key, values in found.items():
-        bad = np.argwhere(wrong[key](values))
+        if key == "determined":
+            wrong = values.astype(np.bool_) & (highest - lowest > 2 * room)
+        else:
+            wrong = lowest < values - room if key == "lower" else highest > values + room
+        bad = np.argwhere(wrong)
         if len(bad):
             cell = tuple(bad[0].tolist())
             said = "is determined" if key == "determined" else f"has the {key} limit {values[cell]}"

@@ -1,0 +1,215 @@
+"""Every field of a stored release, changed one at a time: refused, or the release means what the changed description says."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from bayesdp import mechanisms
+from bayesdp.calibration.matrix_cases import INDEPENDENT, INVARIANTS, KEEPING, TABLE
+from bayesdp.composition import as_one
+from bayesdp.privacy import approximate_dp
+from bayesdp.queries import Margins
+from bayesdp.release import Release
+from bayesdp.storage.schema import describe
+from tests.storage.examples import EXAMPLES
+
+COUNTS = np.array([[4, 7, 2], [5, 0, 9]])
+SQUARE = {"sex": ["men", "women"], "admission": ["yes", "no"]}
+MADE = {
+    **{name: lambda make=make: make(INVARIANTS["both margins"]).release(COUNTS, rng=1) for name, make in KEEPING.items()},
+    **{name: lambda make=make: make(INVARIANTS["total"]).release(COUNTS, rng=1) for name, make in INDEPENDENT.items()},
+    "lattice Laplace, a total": lambda: KEEPING["lattice Laplace, l1"](INVARIANTS["total"]).release(COUNTS),
+    "Semi-DP canonical": lambda: mechanisms.SemiCanonical(
+        Margins(SQUARE, ["sex"], ["admission"]), approximate_dp(1.0)
+    ).release([[12, 30], [25, 17]], rng=1),
+    "two releases": lambda: as_one(
+        [mechanisms.DiscreteLaplace(TABLE, epsilon=0.6).release(COUNTS, rng=seed) for seed in (1, 2)]
+    ),
+    **EXAMPLES,
+}  # fmt: skip
+
+FREE = ("writer", "name", "names", "relation", "caveats", "labels", "groups", "coordinates", "cell")
+"""Words and labels: another one is another release, and a true one."""
+
+DEFAULTS = {"neighbours", "norm", "sensitivity", "sweeps", "convention", "calibration", "delta", "person", "determined_complete",
+            "invariants", "total_loss", "query", "cell", "groups", "size"}  # fmt: skip
+"""What may be left out of a description: then it has its usual value, which must fit the rest."""
+
+
+def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, below in items:
+        yield from places(below, (*path, key))
+
+
+def mutations(value: Any) -> Iterator[tuple[str, Any]]:
+    """Values of another kind, with another sign, beyond all numbers, and another valid-looking one."""
+    yield "object", {"a": 1}
+    yield "long", 10**400
+    if isinstance(value, bool):
+        yield from (("other", not value), ("text", str(value)), ("number", int(value)))
+    elif isinstance(value, int | float):
+        yield from (
+            ("text", str(value)),
+            ("truth", True),
+            ("negative", -value - 1),
+            ("larger", value * 1.5 + 1),
+            ("null", None),
+        )
+    elif isinstance(value, str):
+        yield from (("other", value + "x"), ("number", 7), ("null", None))
+    elif isinstance(value, dict):
+        yield from (("unknown", {**value, "extra": 1}), ("list", [1]))
+    elif isinstance(value, list):
+        yield from (("text", "x"), ("longer", [*value, "extra"]), ("number", 3))
+    else:
+        yield from (("text", "x"), ("number", 3))
+
+
+def at(description: Any, path: tuple) -> Any:
+    for key in path:
+        description = description[key]
+    return description
+
+
+def mutants(description: dict[str, Any]) -> Iterator[tuple[tuple, str, dict[str, Any]]]:
+    for path in places(description):
+        parent, key = path[:-1], path[-1]
+        for kind, value in mutations(at(description, path)):
+            changed = copy.deepcopy(description)
+            at(changed, parent)[key] = value
+            yield path, kind, changed
+        changed = copy.deepcopy(description)
+        del at(changed, parent)[key]
+        yield path, "removed", changed
+
+
+def written(release: Release, folder: Path) -> dict[str, Any]:
+    release.to_csv(folder)
+    return json.loads((folder / "release.json").read_text())
+
+
+def legitimate(path: tuple, kind: str, release: Release, description: dict[str, Any]) -> bool:
+    """Whether a reader may accept it: it is a word, or the release says again just what the description says."""
+    if kind == "removed" and (path[-1] in DEFAULTS or isinstance(path[-1], int) or "caveats" in path):
+        return True
+    if any(part in FREE for part in path if isinstance(part, str)):
+        return True
+    again = json.loads(json.dumps(describe(release)))
+    again["writer"] = description["writer"]
+    return bool(again == description)
+
+
+QUICK = {"lattice", "several", "lattice Laplace, l1"}
+"""The other kinds take some seconds each."""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in MADE if name != "exact only"],
+)
+def test_every_field_of_a_folder(kind, tmp_path):
+    release = MADE[kind]()
+    description = written(release, tmp_path / "stored")
+    tried = refused = 0
+    for path, how, changed in mutants(description):
+        tried += 1
+        (tmp_path / "stored" / "release.json").write_text(json.dumps(changed))
+        try:
+            found = Release.from_csv(tmp_path / "stored")
+        except ValueError:
+            refused += 1
+            continue
+        assert legitimate(path, how, found, changed), (path, how, at(description, path))
+    assert refused > 0.6 * tried
+
+
+CLAIMS = {
+    "epsilon of the guarantee": (
+        ("guarantee", "parameters", "epsilon"),
+        0.01,
+        "states epsilon = 0.01.*has epsilon = 0.4",
+    ),
+    "a row": (
+        ("guarantee", "pairs", 0, "loss", "epsilon"),
+        0.5,
+        "states epsilon = 0.5 at l1 distance 4.*has epsilon = 1.6",
+    ),
+    "kind": (("guarantee", "kind"), "gdp", "must include mu"),
+    "unit": (("guarantee", "unit"), "l2", "unit is 'l2', but that of the mechanism 'lattice-laplace' is 'l1'"),
+    "simulated": (("simulated",), False, "simulated of the release is False, but simulated of its guarantee is True"),
+    "its guarantee": (("guarantee", "simulated"), False, "simulated of the release is True, but .* guarantee is False"),
+    "law": (
+        ("measurements", 0, "law", "epsilon"),
+        4.0,
+        "has noise of the law lattice-laplace, epsilon = 0.4.*epsilon = 4.0",
+    ),
+    "mechanism": (("mechanism", "epsilon"), 0.1, "epsilon = 0.1.*but the measurement says .*epsilon = 0.4"),
+    "name": (("mechanism", "mechanism"), "magic", "unknown mechanism 'magic'; known mechanisms are"),
+    "unknown key": (("mechanism", "extra"), 1, "mechanism 'lattice-laplace' has no parameter 'extra'"),
+    "sampler": (
+        ("guarantee", "sampler"),
+        "approximate: 7 sweeps of Gibbs, convergence not certified",
+        "sampler is .* 7 sweeps",
+    ),
+    "determined": (("guarantee", "determined_cells"), ["row=a, column=u"], "which the exact values do not determine"),
+    "no cell": (("guarantee", "determined_cells"), ["row=z"], "'row=z', which the table does not have"),
+    "invariants": (("mechanism", "invariants"), {"parts": [{"sum": ["row", "column"]}]}, "determine every cell"),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("file", ["folder", "netCDF"])
+def test_a_claim_that_contradicts_the_law_is_refused_with_both_sides(claim, file, tmp_path):
+    path, value, message = CLAIMS[claim]
+    release = MADE["lattice Laplace, l1"]()
+    if file == "folder":
+        changed = written(release, tmp_path / "stored")
+        at(changed, path[:-1])[path[-1]] = value
+        (tmp_path / "stored" / "release.json").write_text(json.dumps(changed))
+        with pytest.raises(ValueError, match=message):
+            Release.from_csv(tmp_path / "stored")
+        return
+    release.to_netcdf(tmp_path / "r.nc")
+    with h5py.File(tmp_path / "r.nc", "r+") as stored:
+        if len(path) == 1:
+            stored.attrs[path[0]] = int(value)
+        else:
+            own = json.loads(stored.attrs[path[0]])
+            at(own, path[1:-1])[path[-1]] = value
+            stored.attrs[path[0]] = json.dumps(own)
+    with pytest.raises(ValueError, match=message):
+        Release.from_netcdf(tmp_path / "r.nc")
+
+
+def test_a_person_is_told_no_other_loss(tmp_path):
+    release = MADE["lattice Laplace, a total"]()
+    changed = written(release, tmp_path / "stored")
+    changed["guarantee"]["person"] = changed["guarantee"]["person"].replace("epsilon = 0.8", "epsilon = 0.08")
+    (tmp_path / "stored" / "release.json").write_text(json.dumps(changed))
+    with pytest.raises(ValueError, match=r"person says epsilon = 0.08, but .* states epsilon = 0.8"):
+        Release.from_csv(tmp_path / "stored")
+
+
+def test_what_could_not_be_read_is_not_made_nor_written(tmp_path):
+    release = MADE["lattice Laplace, l1"]()
+    with pytest.raises(ValueError, match="unknown mechanism 'mine'"):
+        Release.from_published(release.frame, release.measurements, release.exact, mechanism={"mechanism": "mine"})
+    bad = Release(release.frame, release.measurements, release.exact, {"mechanism": "mine"})
+    for write in (bad.to_netcdf, bad.to_csv):
+        with pytest.raises(ValueError, match="unknown mechanism 'mine'"):
+            write(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    foreign = Release.from_published(release.frame, release.measurements, release.exact)
+    foreign.to_csv(tmp_path / "out")
+    assert Release.from_csv(tmp_path / "out") == foreign
