@@ -275,7 +275,8 @@ class Release:
         path : path
             File written by `to_netcdf`.
         max_cells : int, optional
-            Largest number of values that one variable of the file may have, 50 million by default.
+            Largest number of cells of the table, and of values of one variable. By default a million and one for each two
+            bytes of the file, and never more than 50 million; ``docs/FILES.md`` says what else is limited.
 
         Raises
         ------

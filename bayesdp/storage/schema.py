@@ -298,7 +298,7 @@ def to_dataset(release: Release) -> xr.Dataset:
 
 
 class _DatasetNumbers(Numbers):
-    """Numbers of a Dataset; notes which variables were asked for."""
+    """Numbers of a Dataset, which may be lazy."""
 
     def __init__(self, dataset: xr.Dataset) -> None:
         self.dataset = dataset
