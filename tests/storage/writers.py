@@ -1,6 +1,6 @@
 """What `test_atomic` runs in a process of its own: writers that race, and writers that are killed at each call of the system.
 
-``python -m tests.storage.writers races KIND RACES WRITERS`` and ``... kills KIND 0|1`` (whether there is an old one) print JSON.
+``python -m tests.storage.writers RACES 0|1`` (whether to kill as well) prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -150,8 +150,10 @@ def killed(kind: str, *, there: bool) -> dict[str, Any]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # that something is kept, and that threads of linear algebra do not survive a fork
-    what, kind, *numbers = sys.argv[1:]
-    if what == "races":
-        print(json.dumps(race(kind, int(numbers[0]), int(numbers[1]))))
-    else:
-        print(json.dumps(killed(kind, there=bool(int(numbers[0])))))
+    races, kills = int(sys.argv[1]), int(sys.argv[2])
+    found = {f"races {kind}": race(kind, races, 4) for kind in WRITERS}
+    for kind, (_, overwrite, _) in WRITERS.items() if kills else ():
+        found[f"kills {kind} 0"] = killed(kind, there=False)
+        if overwrite:
+            found[f"kills {kind} 1"] = killed(kind, there=True)
+    print(json.dumps(found))
