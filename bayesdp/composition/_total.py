@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayesdp.composition._lengths import known_losses
+from bayesdp.composition._lengths import Known, known_losses
 from bayesdp.composition._losses import adjacent_row, common_kind, loss_of, neighbour_loss, total
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.invariants import Invariants
@@ -70,30 +70,30 @@ def total_guarantee(
     if None not in neighbours and len(relations) == 1:
         relation = relations.pop()
         words, apart = _RELATIONS[relation]
-        losses = [(g.kind, found[1]) for g, found in zip(stated, neighbours, strict=True) if found is not None]
+        losses = [found[1] for found in neighbours if found is not None]
         told = f"{NEIGHBOURING}, in what the joint invariants leave free, at most: {words}"
-        rows.append(PairLoss(told, apart.size(unit), unit, total(losses, kind, delta)))
+        rows.append(PairLoss(told, apart.size(unit), unit, total(losses, kind, delta).parameters))
     adjacent, reach = [adjacent_row(own) for own in noisy], None
     if None not in adjacent:
         apart_by = [found for found in adjacent if found is not None]
         nearest, row = min(apart_by, key=lambda found: found[0])
         reach = nearest
         told = f"tables that agree on all invariants, at most {nearest} substituted records apart (Semi-DP, A_{nearest}), at most"
-        worst = [(g.kind, found[1].loss) for g, found in zip(stated, apart_by, strict=True)]
+        worst = [Known.of_row(g.kind, found[1].loss) for g, found in zip(stated, apart_by, strict=True)]
         # One norm, or the number of records, of which each is at most 2 in l1.
         one = len({found[1].norm for found in apart_by}) == 1
         size, norm = (row.size, row.norm) if one else (2.0 * nearest, "l1")
-        rows.append(PairLoss(told, size, norm, total(worst, kind, delta)))
+        rows.append(PairLoss(told, size, norm, total(worst, kind, delta).parameters))
     sums = is_nested(joint.invariants, Invariants(Totals(joint.frame)))
     by_law = [known_losses(own, joint.invariants) for own in noisy]
     for difference in differences:
         found = [loss_of(own, difference, law, total_is_exact=sums) for own, law in zip(noisy, by_law, strict=True)]
         known = [own for own in found if own is not None]
         if len(known) == len(found):
-            normal = all(own.kind == "approximate" and "mu" in own.loss for own in known)
+            normal = all(own.normal is not None for own in known)
             exact = all(own.exact for own in known) and (kind != "approximate" or normal or len(known) == 1)
             told = difference.relation + ("" if exact else AT_MOST)
-            lost = total([(own.kind, own.loss) for own in known], kind, delta)
+            lost = total(known, kind, delta).parameters
             rows.append(PairLoss(told, difference.size(unit), unit, lost))
     if not rows:
         return None, "unknown, because the losses of the releases refer to differences that cannot be compared"
