@@ -104,7 +104,7 @@ def known_losses(release: Release, joint: Invariants) -> dict[Difference, Known]
     found = {}
     for own in kept_lengths(ruler):
         if math.isfinite(own.size):
-            alike = not own.words and scale.tight
+            alike = not own.bound and scale.tight
             found[own.difference] = Known.of_row(stated.kind, scale.loss(own.size, delta), exact=alike)
     return found
 

@@ -8,8 +8,6 @@ from functools import reduce
 
 from bayesdp._validate import probability
 from bayesdp.composition._lengths import Known
-from bayesdp.mechanisms._kept_lengths import AT_MOST, LARGEST
-from bayesdp.mechanisms._semi import semi_pair_words
 from bayesdp.noise import CorrelatedGaussian, ProjectedGaussian
 from bayesdp.privacy import (
     DIFFERENCES,
@@ -18,9 +16,9 @@ from bayesdp.privacy import (
     PairLoss,
     gaussian_sigma,
 )
-from bayesdp.privacy.guarantee import NEIGHBOURING
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, PureDP, loss_from
 from bayesdp.privacy.pairs import NORMS
+from bayesdp.privacy.relations import Apart, Kept, Neighbours
 from bayesdp.release import Release
 
 __all__ = ["adjacent_row", "common_kind", "loss_of", "neighbour_loss", "total"]
@@ -96,7 +94,7 @@ def neighbour_loss(release: Release) -> tuple[str, Known] | None:
     relation = (release.mechanism or {}).get("neighbours")
     if release.guarantee is None or not isinstance(relation, str):
         return None
-    row = next((own.loss for own in release.guarantee.pairs if own.relation.startswith(NEIGHBOURING)), None)
+    row = next((own.loss for own in release.guarantee.pairs if isinstance(own.about, Neighbours)), None)
     stated = release.guarantee.parameters if row is None else row
     return relation, _with_mu(release, stated)
 
@@ -141,10 +139,10 @@ def _size(known: Known) -> tuple[float, ...]:
 
 def _own_row(stated: Guarantee, difference: Difference) -> Mapping[str, float] | None:
     """The loss that the release states for all differences of the kind."""
-    relations = [difference.relation + words for words in ("", LARGEST, AT_MOST)]
-    if "smallest change found" in difference.relation:
+    if difference.found:
         return None  # another change may be the smallest of other invariants
-    return next((row.loss for row in stated.pairs if row.relation in relations), None)
+    kept = ((own.about, own.loss) for own in stated.pairs)
+    return next((loss for about, loss in kept if isinstance(about, Kept) and about.difference == difference), None)
 
 
 def _by_steps(release: Release, difference: Difference, stated: Guarantee, *, total_is_exact: bool) -> Known | None:
@@ -190,8 +188,8 @@ def adjacent_row(release: Release) -> tuple[int, PairLoss] | None:
     adjacency = (release.mechanism or {}).get("adjacency")
     if release.guarantee is None or not isinstance(adjacency, int):
         return None
-    words = semi_pair_words(adjacency)
-    return next(((adjacency, row) for row in release.guarantee.pairs if row.relation == words), None)
+    about = Apart(adjacency)
+    return next(((adjacency, row) for row in release.guarantee.pairs if row.about == about), None)
 
 
 def _within_adjacency(release: Release, difference: Difference) -> Known | None:

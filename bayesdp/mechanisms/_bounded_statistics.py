@@ -14,10 +14,10 @@ import numpy.typing as npt
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
 from bayesdp.mechanisms._sensitivities import told
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
-from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded import checked_bounds, plain_bounds
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss
+from bayesdp.privacy.relations import NEIGHBOURS, Neighbours
 
 __all__ = ["CONVENTIONS", "ROUNDING", "StatisticMechanism"]
 
@@ -163,7 +163,7 @@ class StatisticMechanism(ABC):
             "pure",
             {"epsilon": true, "sensitivity": self.sensitivity},
             "l1",
-            (PairLoss(f"neighbours: {NEIGHBOURS[self.neighbours]}", self.sensitivity, "l1", {"epsilon": true}),),
+            (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, "l1", {"epsilon": true}),),
             simulated=simulated,
             caveats=(*caveats, *self._reservations, FLOATING_POINT_CAVEAT, *more, grid, _PUBLIC),
         )

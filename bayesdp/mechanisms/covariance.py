@@ -174,7 +174,7 @@ class CovarianceMatrix:
             raise RuntimeError("there is a variance")
         # The same for all data and all noise: a loss that varies with what was released would tell something itself.
         whole = self.true_epsilon
-        neighbours = stated.pairs[0].relation
+        neighbours = stated.pairs[0].about
         l1 = math.fsum(own.l1 for own in self._sensitivities.values())
         guarantee = replace(
             stated,

@@ -15,6 +15,7 @@ from bayesdp._validate import boolean, finite_array, shown
 from bayesdp.noise import BoundedLaw, NoiseLaw
 from bayesdp.privacy import Guarantee, PairLoss
 from bayesdp.privacy.group import GROWTH
+from bayesdp.privacy.relations import Neighbours
 from bayesdp.storage import replacing, strict_json
 from bayesdp.storage.hdf5 import damaged
 from bayesdp.storage.netcdf import load_dataset
@@ -48,15 +49,15 @@ class StatisticGuarantee(Guarantee):
 
 def _one_person(pairs: tuple[PairLoss, ...], shown: str) -> str:
     """What the guarantee means for one person, by the relation of neighbours that the first row names; "" if it is another."""
-    relation = pairs[0].relation if pairs else ""
-    if "add-remove" in relation:
+    about = pairs[0].about if pairs else None
+    if not isinstance(about, Neighbours):
+        return ""
+    if about.change == "add-remove":
         return f"Adding or removing one person's record costs at most {shown}."
-    if "substitution" in relation:
-        return (
-            f"Changing one person's record costs at most {shown}. Nothing is stated about adding or removing one: the number of "
-            "records is public."
-        )
-    return ""
+    return (
+        f"Changing one person's record costs at most {shown}. Nothing is stated about adding or removing one: the number of "
+        "records is public."
+    )
 
 
 @dataclass(frozen=True, eq=False)
