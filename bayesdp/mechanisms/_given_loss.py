@@ -21,17 +21,16 @@ _KINDS = {("epsilon",): "pure", ("epsilon", "delta"): "approximate", ("rho",): "
 _RECORDS = {"substitution": 2.0, "add-remove": 1.0}
 """The l1 distance of neighbouring tables."""
 
-_OWN_SAMPLER = "Noise: drawn by the function that was handed in; that it has the stated loss is not checked here"
+_OWN_SAMPLER = "drawn by the function that was handed in; that it has the stated loss is not checked here"
 
 
 @dataclass(frozen=True)
 class GivenGuarantee(Guarantee):
     """A guarantee whose loss and sampler are the word of whoever wrote the mechanism."""
 
-    def statements(self) -> list[tuple[str, list[str]]]:
-        """As for any guarantee, but nothing is said about a law: none is known."""
-        stated = super().statements()
-        return [(_OWN_SAMPLER if sentence.startswith("Noise: ") else sentence, items) for sentence, items in stated]
+    def _noise(self) -> str:
+        """Nothing is said about a law: none is known."""
+        return _OWN_SAMPLER
 
 
 def checked_loss(loss: Any) -> Mapping[str, float]:

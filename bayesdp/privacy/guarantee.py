@@ -6,7 +6,7 @@ import html
 import math
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -258,19 +258,29 @@ class Guarantee:
 
     def statements(self) -> list[tuple[str, list[str]]]:
         """Give the guarantee as sentences with the items they list, for text and HTML alike."""
+        return [*self._protected(), *self._reservations()]
+
+    def _protected(self) -> list[tuple[str, list[str]]]:
+        """For whom, and how much."""
         lines: list[tuple[str, list[str]]] = [(self.person, [])] if self.person else []
         lines.append(("Only tables with the same invariants are protected against being told apart.", []))
         if self.pairs:
             # First what is protected: neighbouring tables may be told apart by the invariants.
             ordered = sorted(self.pairs, key=lambda row: isinstance(row.about, Neighbours))
-            rows = [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self.shown_loss(p.loss)}" for p in ordered]
-            lines.append(("Loss for particular pairs:", rows))
-        lines.extend((sentence, []) for sentence in self._headline())
+            lines.append(("Loss for particular pairs:", self._rows(ordered)))
+        return [*lines, *((sentence, []) for sentence in self._headline())]
+
+    def _rows(self, pairs: Iterable[PairLoss]) -> list[str]:
+        return [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self.shown_loss(p.loss)}" for p in pairs]
+
+    def _noise(self) -> str:
+        return "drawn exactly from its law" if self.certified else self.sampler
+
+    def _reservations(self) -> list[tuple[str, list[str]]]:
+        """What is not protected, how the noise was drawn, and the caveats."""
         heading = self._determined()
-        if heading:
-            lines.append((heading, list(self.determined_cells)))
-        noise = "drawn exactly from its law" if self.certified else self.sampler
-        lines.append((f"Noise: {noise}", []))
+        lines: list[tuple[str, list[str]]] = [(heading, list(self.determined_cells))] if heading else []
+        lines.append((f"Noise: {self._noise()}", []))
         if self.simulated:
             lines.append((_SIMULATED, []))
         lines.extend((sentence, []) for sentence in self.caveats)
