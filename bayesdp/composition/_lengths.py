@@ -27,6 +27,7 @@ from bayesdp.noise import (
     ProjectedLaplace,
 )
 from bayesdp.privacy import Difference, gaussian_pairs
+from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, loss_from
 from bayesdp.release import Measured, Release
 
 __all__ = ["Known", "known_losses"]
@@ -40,16 +41,31 @@ class Known:
 
     Attributes
     ----------
-    kind : str
-        The definition of privacy, as a guarantee names it.
-    loss : mapping
+    loss : Loss
+        In the definition of privacy that its guarantee states.
+    normal : GaussianDP, optional
+        Beside epsilon and delta, of normal noise: its mu, by which several such losses add up exactly.
     exact : bool
         Whether every pair of the kind has this loss, and no less.
     """
 
-    kind: str
-    loss: Mapping[str, float]
+    loss: Loss
+    normal: GaussianDP | None = None
     exact: bool = False
+
+    @classmethod
+    def of_row(cls, kind: str, row: Mapping[str, float], *, exact: bool = False) -> Known:
+        """The loss of a kind out of a row of a guarantee, which may state others beside it."""
+        loss = loss_from(kind, row)
+        normal = GaussianDP(row["mu"]) if kind == "approximate" and "mu" in row else None
+        return cls(loss, normal, exact)
+
+    def group(self, k: int) -> Known:
+        """The loss k steps away; for normal noise by its mu, at the delta of one step."""
+        if self.normal is None or not isinstance(self.loss, ApproximateDP):
+            return Known(self.loss.group(k))
+        farther = self.normal.group(k)
+        return Known(farther.at(self.loss.delta) if self.loss.delta < 1.0 else self.loss, farther)
 
 
 @dataclass(frozen=True)
@@ -88,8 +104,8 @@ def known_losses(release: Release, joint: Invariants) -> dict[Difference, Known]
     found = {}
     for own in kept_lengths(ruler):
         if math.isfinite(own.size):
-            alike = not own.words and scale.tight
-            found[own.difference] = Known(stated.kind, scale.loss(own.size, delta), alike)
+            alike = not own.bound and scale.tight
+            found[own.difference] = Known.of_row(stated.kind, scale.loss(own.size, delta), exact=alike)
     return found
 
 

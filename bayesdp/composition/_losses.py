@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from bayesdp._validate import probability
 from bayesdp.composition._lengths import Known
-from bayesdp.mechanisms._kept_lengths import AT_MOST, LARGEST
-from bayesdp.mechanisms._semi import semi_pair_words
 from bayesdp.noise import CorrelatedGaussian, ProjectedGaussian
 from bayesdp.privacy import (
     DIFFERENCES,
     Difference,
     Guarantee,
     PairLoss,
-    gaussian_epsilon,
     gaussian_sigma,
-    group_loss,
 )
-from bayesdp.privacy.guarantee import NEIGHBOURING
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, PureDP, loss_from
 from bayesdp.privacy.pairs import NORMS
+from bayesdp.privacy.relations import Apart, Kept, Neighbours
 from bayesdp.release import Release
 
-__all__ = ["Loss", "adjacent_row", "common_kind", "loss_of", "neighbour_loss", "total"]
-
-type Loss = Mapping[str, float]
+__all__ = ["adjacent_row", "common_kind", "loss_of", "neighbour_loss", "total"]
 
 _LONGER = 1.0 + 1e-12
 """Roundings in a comparison of lengths."""
@@ -64,43 +60,43 @@ def common_kind(guarantees: Sequence[Guarantee], delta: float | None) -> str:
     return "approximate"
 
 
-def total(losses: Sequence[tuple[str, Loss]], kind: str, delta: float | None) -> dict[str, float]:
-    """Add losses, each with its kind: epsilon and delta by sums, rho by its sum, mu by the root of its squares.
+def total(known: Sequence[Known], kind: str, delta: float | None) -> Loss:
+    """The loss of all releases together, in the definition that `common_kind` has found.
 
-    Epsilon and delta of Gaussian noise come with its mu: these are first put together exactly.
+    Normal noise adds up exactly by its mu: that of releases which state epsilon and delta first, at the sum of their deltas;
+    then that of releases which state mu, at the delta that was given to put mu and epsilon together.
     """
-    mu = math.sqrt(sum(own["mu"] ** 2 for name, own in losses if name == "gdp"))
-    if kind == "gdp":
-        return {"mu": mu}
-    if kind == "zcdp":
-        return {"rho": sum(own["rho"] for _, own in losses)}
-    epsilon = sum(own["epsilon"] for name, own in losses if name != "gdp")
-    if kind == "pure":
-        return {"epsilon": epsilon}
-    spent = sum(own["delta"] for name, own in losses if name == "approximate")
-    gaussian = [own for name, own in losses if name == "approximate" and "mu" in own]
-    if len(gaussian) > 1:
-        joint = _epsilon(math.sqrt(sum(own["mu"] ** 2 for own in gaussian)), sum(own["delta"] for own in gaussian))
-        epsilon = epsilon - sum(own["epsilon"] for own in gaussian) + joint
-    if mu:
+    losses = [own.loss for own in known]
+    if kind != "approximate":
+        return _sum(losses)
+    normal = [own for own in known if own.normal is not None]
+    parts = [own.loss for own in known if own.normal is None and own.loss.kind != "gdp"]
+    if len(normal) > 1:
+        spent = math.fsum(own.loss.parameters["delta"] for own in normal)
+        mu = _sum([own.normal for own in normal if own.normal is not None])
+        parts.append(mu.at(spent) if spent < 1.0 else ApproximateDP(0.0, 1.0))
+    else:
+        parts += [own.loss for own in normal]
+    by_mu = [own for own in losses if own.kind == "gdp"]
+    if by_mu:
         assert delta is not None  # `common_kind` has seen to it
-        epsilon, spent = epsilon + gaussian_epsilon(delta, 1.0, mu), spent + delta
-    return {"epsilon": epsilon, "delta": min(spent, 1.0)}  # a delta of 1 is true of everything
+        parts.append(_sum(by_mu).at(delta))
+    together = _sum(parts)
+    return ApproximateDP(together.epsilon, 0.0) if isinstance(together, PureDP) else together
 
 
-def _epsilon(mu: float, delta: float) -> float:
-    """The epsilon of Gaussian noise at a delta."""
-    return gaussian_epsilon(delta, 1.0, mu) if mu > 0.0 and delta < 1.0 else 0.0
+def _sum(losses: Sequence[Loss]) -> Loss:
+    return reduce(lambda one, other: one.compose(other), losses)
 
 
-def neighbour_loss(release: Release) -> tuple[str, Loss] | None:
+def neighbour_loss(release: Release) -> tuple[str, Known] | None:
     """The relation of neighbouring tables that a release's mechanism protects, and the loss; None where not stated."""
     relation = (release.mechanism or {}).get("neighbours")
     if release.guarantee is None or not isinstance(relation, str):
         return None
-    row = next((own.loss for own in release.guarantee.pairs if own.relation.startswith(NEIGHBOURING)), None)
+    row = next((own.loss for own in release.guarantee.pairs if isinstance(own.about, Neighbours)), None)
     stated = release.guarantee.parameters if row is None else row
-    return relation, _with_mu(release, {name: v for name, v in stated.items() if name != "sensitivity"})
+    return relation, _with_mu(release, stated)
 
 
 def loss_of(
@@ -127,33 +123,29 @@ def loss_of(
     found = [by_law[difference]] if difference in by_law else []
     row = _own_row(stated, difference)
     if row is not None:
-        found.append(Known(stated.kind, _with_mu(release, row)))
+        found.append(_with_mu(release, row))
     if not found or not found[0].exact:
         steps = _by_steps(release, difference, stated, total_is_exact=total_is_exact)
         if steps is not None:
-            found.append(Known(stated.kind, steps))
+            found.append(steps)
     return min(found, key=_size, default=None)
 
 
 def _size(known: Known) -> tuple[float, ...]:
-    """Order losses of one kind: by mu where it is known, and a smaller delta goes before a smaller epsilon."""
+    """Order losses of one kind: a smaller delta goes before a smaller epsilon."""
     loss = known.loss
-    if known.kind == "approximate":
-        return (loss["delta"], loss["epsilon"])
-    return (loss[{"pure": "epsilon", "zcdp": "rho", "gdp": "mu"}[known.kind]],)
+    return (loss.delta, loss.epsilon) if isinstance(loss, ApproximateDP) else tuple(loss.parameters.values())
 
 
-def _own_row(stated: Guarantee, difference: Difference) -> Loss | None:
+def _own_row(stated: Guarantee, difference: Difference) -> Mapping[str, float] | None:
     """The loss that the release states for all differences of the kind."""
-    relations = [difference.relation + words for words in ("", LARGEST, AT_MOST)]
-    if "smallest change found" in difference.relation:
+    if difference.found:
         return None  # another change may be the smallest of other invariants
-    return next((row.loss for row in stated.pairs if row.relation in relations), None)
+    kept = ((own.about, own.loss) for own in stated.pairs)
+    return next((loss for about, loss in kept if isinstance(about, Kept) and about.difference == difference), None)
 
 
-def _by_steps(
-    release: Release, difference: Difference, stated: Guarantee, *, total_is_exact: bool
-) -> Mapping[str, float] | None:
+def _by_steps(release: Release, difference: Difference, stated: Guarantee, *, total_is_exact: bool) -> Known | None:
     neighbours = neighbour_loss(release)
     if neighbours is not None:
         relation, loss = neighbours
@@ -161,32 +153,34 @@ def _by_steps(
         same_total = total_is_exact or difference in DIFFERENCES.values()
         if relation == "substitution" and not (same_total and steps == int(steps)):
             return None  # one of the two tables may have more records
-        return _grouped(loss, int(steps))
+        return loss.group(int(steps))
     if len(release.measurements) != 1:
         return None  # the parameters of a composition are those of its first row, and of no other pair
     if stated.unit not in NORMS:
         return _within_adjacency(release, difference)
     size = difference.size(stated.unit) / stated.parameters.get("sensitivity", 1.0)
-    loss = {name: v for name, v in stated.parameters.items() if name != "sensitivity"}
-    if stated.kind == "approximate":
-        return loss if size <= _LONGER else None
-    return {name: value * (size**2 if name == "rho" else size) for name, value in loss.items()}
+    whole = loss_from(stated.kind, stated.parameters)
+    if isinstance(whole, ApproximateDP):
+        return Known.of_row(stated.kind, stated.parameters) if size <= _LONGER else None
+    # Noise of one norm: the loss follows the distance in it, also between whole numbers of steps.
+    return Known(ZCDP(whole.rho * size**2) if isinstance(whole, ZCDP) else _times(whole, size))
 
 
-def _grouped(loss: Loss, steps: int) -> Mapping[str, float]:
-    """Group privacy; for Gaussian noise by its mu, at the delta of one step."""
-    if "mu" in loss and "delta" in loss:
-        mu = steps * loss["mu"]
-        return {"epsilon": _epsilon(mu, loss["delta"]), "delta": loss["delta"], "mu": mu}
-    return group_loss(loss, steps)
+def _times(loss: Loss, size: float) -> Loss:
+    return loss_from(loss.kind, {name: value * size for name, value in loss.parameters.items()})
 
 
-def _with_mu(release: Release, loss: Loss) -> Loss:
-    """Epsilon and delta of normal noise with the mu that has them: the mu of the noise is no larger."""
+def _with_mu(release: Release, row: Mapping[str, float]) -> Known:
+    """A loss that a release states; for normal noise with epsilon and delta, the mu that has these: its own is no larger."""
+    assert release.guarantee is not None  # the row is one of its rows
+    known = Known.of_row(release.guarantee.kind, row)
     normal = all(isinstance(own.law, (ProjectedGaussian, CorrelatedGaussian)) for own in release.measurements)
-    if "mu" in loss or not normal or len(release.measurements) != 1 or not 0.0 < loss.get("delta", 0.0) < 1.0:
-        return loss
-    return {**loss, "mu": 1.0 / gaussian_sigma(loss["epsilon"], loss["delta"], 1.0)}
+    loss = known.loss
+    if known.normal is not None or not normal or len(release.measurements) != 1 or not isinstance(loss, ApproximateDP):
+        return known
+    if not 0.0 < loss.delta < 1.0:
+        return known
+    return Known(loss, GaussianDP(1.0 / gaussian_sigma(loss.epsilon, loss.delta, 1.0)))
 
 
 def adjacent_row(release: Release) -> tuple[int, PairLoss] | None:
@@ -194,13 +188,14 @@ def adjacent_row(release: Release) -> tuple[int, PairLoss] | None:
     adjacency = (release.mechanism or {}).get("adjacency")
     if release.guarantee is None or not isinstance(adjacency, int):
         return None
-    words = semi_pair_words(adjacency)
-    return next(((adjacency, row) for row in release.guarantee.pairs if row.relation == words), None)
+    about = Apart(adjacency)
+    return next(((adjacency, row) for row in release.guarantee.pairs if row.about == about), None)
 
 
-def _within_adjacency(release: Release, difference: Difference) -> Mapping[str, float] | None:
+def _within_adjacency(release: Release, difference: Difference) -> Known | None:
     """Semi-DP in a norm that a difference is not measured in: its worst loss, up to the number of records that it is for."""
     found = adjacent_row(release)
     if found is None or difference.l1 > 2.0 * found[0]:
         return None
-    return found[1].loss
+    assert release.guarantee is not None  # `adjacent_row` found a row of it
+    return Known.of_row(release.guarantee.kind, found[1].loss)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayesdp.composition._lengths import known_losses
+from bayesdp.composition._lengths import Known, known_losses
 from bayesdp.composition._losses import adjacent_row, common_kind, loss_of, neighbour_loss, total
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._kept_lengths import AT_MOST
 from bayesdp.mechanisms._one_person import with_person
 from bayesdp.mechanisms.base import GENERATOR_CAVEAT
-from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
-from bayesdp.privacy.guarantee import NEIGHBOURING
+from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
 from bayesdp.privacy.pairs import NORMS
+from bayesdp.privacy.relations import Apart, Kept, Neighbours
 from bayesdp.queries import Totals
 from bayesdp.release import Release
 
@@ -26,10 +25,7 @@ _JOINT = (
 )
 _OF_ALL = frozenset({FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT})
 """Sentences that are true of all noise together if they are true of each."""
-_RELATIONS = {
-    "substitution": ("one record changes its cell (substitution)", Difference("substitution", 2.0, 2.0**0.5)),
-    "add-remove": ("one record is added or removed (add-remove)", Difference("add-remove", 1.0, 1.0)),
-}
+_APART = {"substitution": DIFFERENCES["substitution"], "add-remove": Difference("one record", 1.0, 1.0)}
 
 
 def total_guarantee(
@@ -69,32 +65,31 @@ def total_guarantee(
     relations = {found[0] for found in neighbours if found is not None}
     if None not in neighbours and len(relations) == 1:
         relation = relations.pop()
-        words, apart = _RELATIONS[relation]
-        losses = [(g.kind, found[1]) for g, found in zip(stated, neighbours, strict=True) if found is not None]
-        told = f"{NEIGHBOURING}, in what the joint invariants leave free, at most: {words}"
-        rows.append(PairLoss(told, apart.size(unit), unit, total(losses, kind, delta)))
+        apart = _APART[relation]
+        losses = [found[1] for found in neighbours if found is not None]
+        rows.append(
+            PairLoss(Neighbours(relation, "joint"), apart.size(unit), unit, total(losses, kind, delta).parameters)
+        )
     adjacent, reach = [adjacent_row(own) for own in noisy], None
     if None not in adjacent:
         apart_by = [found for found in adjacent if found is not None]
         nearest, row = min(apart_by, key=lambda found: found[0])
         reach = nearest
-        told = f"tables that agree on all invariants, at most {nearest} substituted records apart (Semi-DP, A_{nearest}), at most"
-        worst = [(g.kind, found[1].loss) for g, found in zip(stated, apart_by, strict=True)]
+        worst = [Known.of_row(g.kind, found[1].loss) for g, found in zip(stated, apart_by, strict=True)]
         # One norm, or the number of records, of which each is at most 2 in l1.
         one = len({found[1].norm for found in apart_by}) == 1
         size, norm = (row.size, row.norm) if one else (2.0 * nearest, "l1")
-        rows.append(PairLoss(told, size, norm, total(worst, kind, delta)))
+        rows.append(PairLoss(Apart(nearest, joint=True), size, norm, total(worst, kind, delta).parameters))
     sums = is_nested(joint.invariants, Invariants(Totals(joint.frame)))
     by_law = [known_losses(own, joint.invariants) for own in noisy]
     for difference in differences:
         found = [loss_of(own, difference, law, total_is_exact=sums) for own, law in zip(noisy, by_law, strict=True)]
         known = [own for own in found if own is not None]
         if len(known) == len(found):
-            normal = all(own.kind == "approximate" and "mu" in own.loss for own in known)
+            normal = all(own.normal is not None for own in known)
             exact = all(own.exact for own in known) and (kind != "approximate" or normal or len(known) == 1)
-            told = difference.relation + ("" if exact else AT_MOST)
-            lost = total([(own.kind, own.loss) for own in known], kind, delta)
-            rows.append(PairLoss(told, difference.size(unit), unit, lost))
+            lost = total(known, kind, delta).parameters
+            rows.append(PairLoss(Kept(difference, "" if exact else "upper"), difference.size(unit), unit, lost))
     if not rows:
         return None, "unknown, because the losses of the releases refer to differences that cannot be compared"
     samplers = list(dict.fromkeys(own.sampler for own in stated if own.sampler != EXACT_SAMPLER))

@@ -15,10 +15,10 @@ from bayesdp._text import printable
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
 from bayesdp.mechanisms._sensitivities import told
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
-from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded import checked_bounds, plain_bounds
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss
+from bayesdp.privacy.relations import NEIGHBOURS, Neighbours
 
 __all__ = ["CONVENTIONS", "ROUNDING", "StatisticMechanism"]
 
@@ -152,21 +152,32 @@ class StatisticMechanism(ABC):
         return self._guarantee(())
 
     def _guarantee(self, more: tuple[str, ...], simulated: bool = False) -> StatisticGuarantee:
-        true = self.true_epsilon
-        caveats: tuple[str, ...] = ()
-        if self.convention == "paper":
-            caveats = (
-                f"Paper convention: the noise has scale {self._paper_scale:.6g}, which Liu (2019) states as epsilon = "
-                f"{self.epsilon:.6g}. The true epsilon is {true:.6g}. See docs/CORRECTIONS.md.",
-            )
         grid = f"Released values are rounded to multiples of 2**{round(math.log2(self.grid))} within the bounds."
+        return self._stated((*self._convention_words, *self._reservations), (*more, grid, _PUBLIC), simulated)
+
+    def _element_guarantee(self, *, simulated: bool) -> StatisticGuarantee:
+        """As one element of several: the convention and the grid are those of all of them, and are stated there."""
+        return self._stated(self._reservations, (_PUBLIC,), simulated)
+
+    def _stated(self, before: tuple[str, ...], after: tuple[str, ...], simulated: bool) -> StatisticGuarantee:
+        """The guarantee with caveats before and after that on floating point."""
+        true = self.true_epsilon
         return StatisticGuarantee(
             "pure",
             {"epsilon": true, "sensitivity": self.sensitivity},
             "l1",
-            (PairLoss(f"neighbours: {NEIGHBOURS[self.neighbours]}", self.sensitivity, "l1", {"epsilon": true}),),
+            (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, "l1", {"epsilon": true}),),
             simulated=simulated,
-            caveats=(*caveats, *self._reservations, FLOATING_POINT_CAVEAT, *more, grid, _PUBLIC),
+            caveats=(*before, FLOATING_POINT_CAVEAT, *after),
+        )
+
+    @property
+    def _convention_words(self) -> tuple[str, ...]:
+        if self.convention != "paper":
+            return ()
+        return (
+            f"Paper convention: the noise has scale {self._paper_scale:.6g}, which Liu (2019) states as epsilon = "
+            f"{self.epsilon:.6g}. The true epsilon is {self.true_epsilon:.6g}. See docs/CORRECTIONS.md.",
         )
 
     @property

@@ -90,6 +90,7 @@ def _shortest(invariants: Invariants) -> tuple[Difference, ...]:
             "the smallest change found that keeps every invariant (there may be smaller ones)",
             float(np.abs(shortest).sum()),
             float(np.linalg.norm(shortest)),
+            found=True,
         ),
     )
 

@@ -20,9 +20,9 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices.rounding import round_to_lattice
 from bayesdp.mechanisms._given_loss import checked_loss, given_guarantee
 from bayesdp.mechanisms._limits import add_noise, answers_of, confidential_counts
-from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee
+from bayesdp.privacy.relations import NEIGHBOURS
 from bayesdp.queries import Query
 from bayesdp.release import Exact
 

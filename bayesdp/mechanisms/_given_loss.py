@@ -10,11 +10,9 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._differences import kept_differences
 from bayesdp.mechanisms._one_person import with_person
 from bayesdp.mechanisms._parameters import one_statement
-from bayesdp.mechanisms._semi import semi_pair_words
-from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss, group_loss
-from bayesdp.privacy.guarantee import NEIGHBOURING
 from bayesdp.privacy.pairs import checked_parameters
+from bayesdp.privacy.relations import Apart, Kept, Neighbours
 
 __all__ = ["GivenGuarantee", "checked_loss", "given_guarantee", "semi_given_guarantee"]
 
@@ -23,17 +21,16 @@ _KINDS = {("epsilon",): "pure", ("epsilon", "delta"): "approximate", ("rho",): "
 _RECORDS = {"substitution": 2.0, "add-remove": 1.0}
 """The l1 distance of neighbouring tables."""
 
-_OWN_SAMPLER = "Noise: drawn by the function that was handed in; that it has the stated loss is not checked here"
+_OWN_SAMPLER = "drawn by the function that was handed in; that it has the stated loss is not checked here"
 
 
 @dataclass(frozen=True)
 class GivenGuarantee(Guarantee):
     """A guarantee whose loss and sampler are the word of whoever wrote the mechanism."""
 
-    def statements(self) -> list[tuple[str, list[str]]]:
-        """As for any guarantee, but nothing is said about a law: none is known."""
-        stated = super().statements()
-        return [(_OWN_SAMPLER if sentence.startswith("Noise: ") else sentence, items) for sentence, items in stated]
+    def _noise(self) -> str:
+        """Nothing is said about a law: none is known."""
+        return _OWN_SAMPLER
 
 
 def checked_loss(loss: Any) -> Mapping[str, float]:
@@ -75,15 +72,14 @@ def given_guarantee(
         Whether the noise is drawn by this package from a law of its own.
     """
     size = _RECORDS[neighbours]
-    told = f"{NEIGHBOURING}, whether or not the invariants tell them apart: {NEIGHBOURS[neighbours]}"
-    rows = [PairLoss(told, size, "l1", loss)]
+    rows = [PairLoss(Neighbours(neighbours, "all"), size, "l1", loss)]
     for difference in kept_differences(invariants):
         # Substitution leads from one table to the other only if as many records are added as are removed.
         if neighbours == "substitution" and invariants.nested is None and difference not in DIFFERENCES.values():
             continue
         steps = round(difference.l1 / size)
         if steps > 1:
-            rows.append(PairLoss(difference.relation, difference.l1, "l1", group_loss(loss, steps)))
+            rows.append(PairLoss(Kept(difference), difference.l1, "l1", group_loss(loss, steps)))
     kind = GivenGuarantee if not trusted_sampler else Guarantee
     stated = kind(
         _KINDS[tuple(loss)],
@@ -126,7 +122,7 @@ def semi_given_guarantee(
         _KINDS[tuple(loss)],
         {**loss, "sensitivity": size},
         "l1",
-        (PairLoss(semi_pair_words(adjacency), size, "l1", loss),),
+        (PairLoss(Apart(adjacency), size, "l1", loss),),
         determined_cells=determined_cells,
         simulated=simulated,
         caveats=caveats,

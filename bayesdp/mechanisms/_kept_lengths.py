@@ -30,13 +30,10 @@ from bayesdp.privacy._farthest import distinct_columns, largest_distance
 from bayesdp.privacy._helmert_lengths import move_l1
 from bayesdp.queries import SumPart
 
-__all__ = ["AT_MOST", "LARGEST", "KeptLength", "kept_lengths"]
+__all__ = ["KeptLength", "kept_lengths"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
-
-LARGEST = " (the largest loss of all such pairs)"
-AT_MOST = " (an upper bound of the loss of all such pairs)"
 
 _CELLS = 3000
 """Cells whose answers are written out."""
@@ -60,13 +57,13 @@ class KeptLength:
     difference : Difference
     size : float
         The largest length of all differences of the kind, or an upper bound of it.
-    words : str
-        What to add to the relation: `LARGEST`, `AT_MOST`, or nothing where all differences of the kind are equally long.
+    bound : {"", "largest", "upper"}
+        Whether all differences of the kind are equally long, or the size is the largest of them, or an upper bound of it.
     """
 
     difference: Difference
     size: float
-    words: str
+    bound: str
 
 
 def kept_lengths(ruler: Ruler) -> tuple[KeptLength, ...]:
@@ -92,13 +89,13 @@ def kept_lengths(ruler: Ruler) -> tuple[KeptLength, ...]:
     for difference in kept_differences(ruler.invariants):
         size = _exact(ruler, nested, difference)
         if size is not None:
-            found[difference] = KeptLength(difference, size, "" if alike else LARGEST)
+            found[difference] = KeptLength(difference, size, "" if alike else "largest")
             continue
         bound = _steps(ruler, difference.l1)
         move = found.get(DIFFERENCES["2x2 move"])
         if difference == DIFFERENCES["3-cycle"] and move is not None and _is_two_moves(nested):
             bound = min(bound, 2.0 * move.size)
-        found[difference] = KeptLength(difference, bound, AT_MOST)
+        found[difference] = KeptLength(difference, bound, "upper")
     return tuple(found.values())
 
 
@@ -237,13 +234,13 @@ def _general(ruler: Ruler) -> tuple[KeptLength, ...]:
             size = _substituted(ruler)
             bound = _steps(ruler, difference.l1)
             found.append(
-                KeptLength(difference, bound, AT_MOST) if size is None else KeptLength(difference, size, LARGEST)
+                KeptLength(difference, bound, "upper") if size is None else KeptLength(difference, size, "largest")
             )
         elif difference.l1 == 1.0:
             size = _added(ruler)
             bound = _steps(ruler, difference.l1)
             found.append(
-                KeptLength(difference, bound, AT_MOST) if size is None else KeptLength(difference, size, LARGEST)
+                KeptLength(difference, bound, "upper") if size is None else KeptLength(difference, size, "largest")
             )
         else:
             found.append(_smallest(ruler, difference))
@@ -318,5 +315,6 @@ def _smallest_that_shows(ruler: Ruler) -> list[KeptLength]:
         "the smallest change found that keeps every invariant and changes an answer (there may be smaller ones)",
         float(sizes.min()),
         float(np.linalg.norm(changes[0])),
+        found=True,
     )
     return [_smallest(ruler, difference)]

@@ -6,7 +6,7 @@ columns), and comes or goes unnoticed just when no invariant counts its cell (a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,16 +15,14 @@ import scipy.sparse as sp
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._differences import ADDED, kept_differences
-from bayesdp.privacy import DIFFERENCES, Guarantee, group_loss
-from bayesdp.privacy.guarantee import NEIGHBOURING
+from bayesdp.privacy import DIFFERENCES, Difference, Guarantee, group_loss
+from bayesdp.privacy.group import says_nothing
+from bayesdp.privacy.relations import Apart, Kept, Neighbours, Relation
 from bayesdp.queries import SumPart
 
-__all__ = ["SEMI", "Alone", "alone", "column_groups", "with_person"]
+__all__ = ["Alone", "alone", "column_groups", "with_person"]
 
 type Ints = npt.NDArray[np.int64]
-
-SEMI = "(Semi-DP, A_"
-"""What is in the row about all tables that Semi-DP protects."""
 
 _UNPROTECTED = "changes an exact value and is not protected at all"
 
@@ -150,26 +148,29 @@ def _cost(stated: Guarantee, loss: Mapping[str, float] | None) -> str:
     if loss is None:
         return "is protected, but at what loss is not known"
     # In the definition that the guarantee is stated in; a row may give others too.
-    told = stated.shown_loss({name: value for name, value in loss.items() if name in stated.parameters})
-    return f"has {told}" if told.startswith("no protection") else f"costs at most {told}"
+    own = {name: value for name, value in loss.items() if name in stated.parameters}
+    return f"{'has' if says_nothing(own) else 'costs at most'} {stated.shown_loss(own)}"
 
 
-def _row(stated: Guarantee, start: str) -> Mapping[str, float] | None:
-    return next((row.loss for row in stated.pairs if row.relation.startswith(start)), None)
+def _row(stated: Guarantee, wanted: Callable[[Relation], bool]) -> Mapping[str, float] | None:
+    return next((row.loss for row in stated.pairs if wanted(row.about)), None)
+
+
+def _kept(difference: Difference) -> Callable[[Relation], bool]:
+    return lambda about: isinstance(about, Kept) and about.difference == difference
 
 
 def _of_neighbours(stated: Guarantee) -> Mapping[str, float]:
-    found = _row(stated, NEIGHBOURING)
+    found = _row(stated, lambda about: isinstance(about, Neighbours))
     return found if found is not None else {k: v for k, v in stated.parameters.items() if k != "sensitivity"}
 
 
 def _of_move(stated: Guarantee, neighbours: str | None) -> Mapping[str, float] | None:
-    row = _row(stated, DIFFERENCES["substitution"].relation)
+    row = _row(stated, _kept(DIFFERENCES["substitution"]))
+    if row is None:
+        row = _row(stated, lambda about: isinstance(about, Apart))
     if row is not None:
         return row
-    semi = next((own.loss for own in stated.pairs if SEMI in own.relation), None)
-    if semi is not None:
-        return semi
     if neighbours is None:
         return None
     # A record that moves is one that is removed and one that is added.
@@ -177,7 +178,7 @@ def _of_move(stated: Guarantee, neighbours: str | None) -> Mapping[str, float] |
 
 
 def _of_addition(stated: Guarantee, neighbours: str | None) -> Mapping[str, float] | None:
-    row = _row(stated, ADDED.relation)
+    row = _row(stated, _kept(ADDED))
     return _of_neighbours(stated) if row is None and neighbours == "add-remove" else row
 
 

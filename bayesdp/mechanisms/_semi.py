@@ -25,9 +25,10 @@ from bayesdp.privacy import (
     SensitivitySpace,
     TradeOff,
 )
+from bayesdp.privacy.relations import Apart, Kept
 from bayesdp.privacy.sensitivity_space import CONVENTIONS
 
-__all__ = ["SemiMechanism", "SemiRealMechanism", "safe_adjacency", "semi_pair_words"]
+__all__ = ["SemiMechanism", "SemiRealMechanism", "safe_adjacency"]
 
 _ASK = (
     "adjacency must be given for these invariants: how many records change along with one depends on the published totals, "
@@ -84,15 +85,6 @@ def safe_adjacency(invariants: Invariants) -> int | None:
         int(np.prod([nested.axes[axis].classes[level] for axis, level in enumerate(own)])) for own in nested.generators
     ]
     return 1 + sum(count > 1 for count in labels)
-
-
-def semi_pair_words(adjacency: int) -> str:
-    """The pairs of tables that Semi-DP protects, in words."""
-    if adjacency == 1:
-        return (
-            "any two tables with the same invariants that one substituted record tells apart (Semi-DP, A_1), at worst"
-        )
-    return f"any two tables with the same invariants, at most {adjacency} substituted records apart (Semi-DP, A_{adjacency}), at worst"
 
 
 @dataclass(frozen=True)
@@ -193,14 +185,12 @@ class SemiMechanism(Mechanism):
         sampler, sentences = self._how(method)
         stated = self._loss_at(self.sensitivity)
         rows = [
-            PairLoss(
-                semi_pair_words(self.adjacency), self.true_sensitivity, self._unit, self._loss_at(self.true_sensitivity)
-            )
+            PairLoss(Apart(self.adjacency), self.true_sensitivity, self._unit, self._loss_at(self.true_sensitivity))
         ]
         for difference in self.differences:
             size = self._size_of(difference)
             if size is not None:
-                rows.append(PairLoss(difference.relation, size, self._unit, self._loss_at(size)))
+                rows.append(PairLoss(Kept(difference), size, self._unit, self._loss_at(size)))
         return Guarantee(
             self._kind,
             {**stated, "sensitivity": self.sensitivity},

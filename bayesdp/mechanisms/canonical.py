@@ -16,7 +16,6 @@ from bayesdp._validate import choice, positive_real
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._parameters import one_statement
 from bayesdp.mechanisms.discrete import DiscreteMechanism
-from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.noise import DiscreteLaplace, NoiseLaw, ProjectedGaussian, Tulap
 from bayesdp.noise._arrays import positive_number
 from bayesdp.noise.secure import draw_independent, statement
@@ -29,7 +28,7 @@ from bayesdp.privacy import (
     gaussian_dp,
     query_sensitivity,
 )
-from bayesdp.privacy.guarantee import NEIGHBOURING
+from bayesdp.privacy.relations import Neighbours
 from bayesdp.queries import SumPart
 
 __all__ = ["CanonicalNoise", "canonical_step", "draw_canonical", "tulap_statement"]
@@ -193,7 +192,7 @@ class CanonicalNoise(DiscreteMechanism):
             kind,
             {**loss, "sensitivity": self.sensitivity},
             unit,
-            (PairLoss(f"{NEIGHBOURING}: {NEIGHBOURS[self.neighbours]}", self.sensitivity, unit, loss),),
+            (PairLoss(Neighbours(self.neighbours), self.sensitivity, unit, loss),),
             caveats=(f"Canonical noise: {words}.", FLOATING_POINT_CAVEAT),
         )
 

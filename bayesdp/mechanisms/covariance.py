@@ -178,19 +178,19 @@ class CovarianceMatrix:
             drawn = mechanism._rounded(np.asarray(mechanism.law.draw(rng, (), location=location), dtype=np.float64))
             matrix[i, j] = matrix[j, i] = float(drawn)
             scales[i, j] = scales[j, i] = mechanism.scale
-            stated = stated or mechanism._guarantee((), rng is not None)
+            stated = stated or mechanism._element_guarantee(simulated=rng is not None)
         if stated is None:
             raise RuntimeError("there is a variance")
         # The same for all data and all noise: a loss that varies with what was released would tell something itself.
         whole = self.true_epsilon
-        neighbours = stated.pairs[0].relation
+        neighbours = stated.pairs[0].about
         l1 = math.fsum(own.l1 for own in self._sensitivities.values())
         guarantee = replace(
             stated,
             parameters={"epsilon": whole, "sensitivity": l1},
             pairs=(PairLoss(neighbours, l1, "l1", {"epsilon": whole}),),
             caveats=(
-                *(c for c in stated.caveats if not c.startswith(("Paper convention", "Released values"))),
+                *stated.caveats,
                 *((_PAPER.format(whole),) if self.convention == "paper" else ()),
                 "Bounds of covariances come from released variances. The losses of all elements are added up, each with the bounds "
                 "at which it is largest: at most this, where neighbours cannot attain all of these at once.",

@@ -17,7 +17,6 @@ from bayesdp._validate import choice, positive_real
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._parameters import one_statement
 from bayesdp.mechanisms.base import Mechanism
-from bayesdp.mechanisms.subspace import NEIGHBOURS
 from bayesdp.noise import DiscreteGaussian as GaussianLaw
 from bayesdp.noise import DiscreteLaplace as LaplaceLaw
 from bayesdp.noise._arrays import positive_number
@@ -33,7 +32,7 @@ from bayesdp.privacy import (
     rho_to_epsilon,
     rho_within,
 )
-from bayesdp.privacy.guarantee import NEIGHBOURING
+from bayesdp.privacy.relations import NEIGHBOURS, Neighbours
 from bayesdp.queries import Identity, Query, SumPart
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace", "DiscreteMechanism"]
@@ -114,7 +113,7 @@ class DiscreteMechanism(Mechanism):
         return self.law.draw(rng, shape, size)
 
     def _neighbouring(self, norm: str, loss: dict[str, float]) -> tuple[PairLoss, ...]:
-        return (PairLoss(f"{NEIGHBOURING}: {NEIGHBOURS[self.neighbours]}", self.sensitivity, norm, loss),)
+        return (PairLoss(Neighbours(self.neighbours), self.sensitivity, norm, loss),)
 
 
 @dataclass(frozen=True, init=False)

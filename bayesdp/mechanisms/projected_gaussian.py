@@ -83,5 +83,5 @@ class ProjectedGaussian(IsotropicGaussian):
         try:
             free = projected_sensitivity(self.asked, self.invariants, "l2", self.neighbours)
         except NotImplementedError:  # too many pairs of cells to compare
-            return self.sensitivity, " (at most)"
+            return self.sensitivity, "at most"
         return (self.sensitivity if free >= self.sensitivity * (1.0 - 1e-12) else free), ""

@@ -26,6 +26,7 @@ from bayesdp.privacy import (
     tradeoff_epsilon,
     tradeoff_from_description,
 )
+from bayesdp.privacy.relations import Sentence
 from bayesdp.queries import LinearQuery
 
 __all__ = ["SemiCanonical"]
@@ -204,7 +205,7 @@ class SemiCanonical(Mechanism):
             "k steps apart as well as f for groups of k. Least type II error of a test, by its type I error, one step: "
             f"{levels}."
         )
-        row = PairLoss(relation, size, unit, loss)
+        row = PairLoss(Sentence(relation), size, unit, loss)
         return Guarantee(kind, {**loss, "sensitivity": size}, unit, (row,), caveats=(words, FLOATING_POINT_CAVEAT))
 
     def describe(self) -> dict[str, Any]:

@@ -172,7 +172,7 @@ def _check_guarantee(mechanism: Mechanism, stated: Guarantee) -> None:
 
 def _check_row(row: PairLoss, own: Guarantee, mechanism: Mechanism) -> None:
     """A row of the guarantee is one of the mechanism's; relations are words, so that one of the same length will do."""
-    same = [mine for mine in own.pairs if mine.relation == row.relation]
+    same = [mine for mine in own.pairs if mine.about == row.about]
     near = same or [mine for mine in own.pairs if mine.norm == row.norm and _alike(mine.size, row.size)]
     if any(_row_agrees(row, mine) for mine in near):
         return

@@ -15,7 +15,7 @@ from bayesdp._text import printable
 from bayesdp._validate import boolean, finite_array, shown
 from bayesdp.noise import BoundedLaw, NoiseLaw
 from bayesdp.privacy import Guarantee, PairLoss
-from bayesdp.privacy.group import GROWTH
+from bayesdp.privacy.relations import Neighbours
 from bayesdp.storage import strict_json
 from bayesdp.storage.hdf5 import damaged
 from bayesdp.storage.netcdf import load_dataset, write_dataset
@@ -30,34 +30,29 @@ _KEYS = {"version", "law", "mechanism", "guarantee", "simulated"}
 class StatisticGuarantee(Guarantee):
     """A `Guarantee` about neighbouring data sets; its first pair says what neighbours are."""
 
-    def statements(self) -> list[tuple[str, list[str]]]:
-        """Give the guarantee as sentences with the items they list, for text and HTML alike."""
-        told = super().statements()
-        rest = told[[sentence for sentence, _ in told].index(GROWTH[self.kind]) + 1 :]
+    def _protected(self) -> list[tuple[str, list[str]]]:
         loss = {name: value for name, value in self.parameters.items() if name != "sensitivity"}
         size = self.parameters.get("sensitivity", 1.0)
         shown = self.shown_loss(loss)
-        rows = [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self.shown_loss(p.loss)}" for p in self.pairs]
         return [
             *((sentence, []) for sentence in (_one_person(self.pairs, shown),) if sentence),
             ("Neighbouring data sets are protected against being told apart.", []),
             (f"Loss for neighbours, whose statistics are up to {size:.6g} apart in {self.unit} norm: {shown}", []),
-            *((("Loss for particular pairs:", rows),) if rows else ()),
-            *rest,
+            *((("Loss for particular pairs:", self._rows(self.pairs)),) if self.pairs else ()),
         ]
 
 
 def _one_person(pairs: tuple[PairLoss, ...], shown: str) -> str:
     """What the guarantee means for one person, by the relation of neighbours that the first row names; "" if it is another."""
-    relation = pairs[0].relation if pairs else ""
-    if "add-remove" in relation:
+    about = pairs[0].about if pairs else None
+    if not isinstance(about, Neighbours):
+        return ""
+    if about.change == "add-remove":
         return f"Adding or removing one person's record costs at most {shown}."
-    if "substitution" in relation:
-        return (
-            f"Changing one person's record costs at most {shown}. Nothing is stated about adding or removing one: the number of "
-            "records is public."
-        )
-    return ""
+    return (
+        f"Changing one person's record costs at most {shown}. Nothing is stated about adding or removing one: the number of "
+        "records is public."
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,22 +14,14 @@ import numpy.typing as npt
 from bayesdp._text import printable
 from bayesdp._validate import choice
 from bayesdp.mechanisms._grid import grid_for, grid_words, on_grid
-from bayesdp.mechanisms._kept_lengths import AT_MOST, KeptLength, kept_lengths
+from bayesdp.mechanisms._kept_lengths import KeptLength, kept_lengths
 from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
-from bayesdp.privacy.guarantee import NEIGHBOURING
+from bayesdp.privacy.relations import NEIGHBOURS, Kept, Neighbours
 from bayesdp.queries import Identity, Query
 
-__all__ = ["NEIGHBOURS", "SubspaceMechanism"]
-
-NEIGHBOURS = MappingProxyType(
-    {
-        "substitution": "one record changes its cell (substitution; the number of records is public)",
-        "add-remove": "one record is added or removed (add-remove)",
-    }
-)
-"""Neighbouring tables, in words."""
+__all__ = ["SubspaceMechanism"]
 
 _NOT_RESTATED = (
     "For tables that conform to the invariants nothing less than the loss of neighbouring tables is stated: the invariants "
@@ -110,7 +101,7 @@ class SubspaceMechanism(Mechanism):
 
     @property
     def _neighbours_apart(self) -> tuple[float, str]:
-        """The largest distance of neighbouring tables in the norm of the noise, and what to add to their relation."""
+        """The largest distance of neighbouring tables in the norm of the noise, and whether all have it: a key of `BOUNDS`."""
         return self._own_guarantee.parameters["sensitivity"], ""
 
     @cached_property
@@ -138,18 +129,18 @@ class SubspaceMechanism(Mechanism):
         stated = self._own_guarantee
         sensitivity = stated.parameters["sensitivity"]
         loss = {name: value for name, value in stated.parameters.items() if name != "sensitivity"}
-        size, words = self._neighbours_apart
+        size, bound = self._neighbours_apart
         neighbours = PairLoss(
-            f"{NEIGHBOURING}, whether or not the invariants tell them apart{words}: {NEIGHBOURS[self.neighbours]}",
+            Neighbours(self.neighbours, "all", bound),
             size,
             stated.unit,
             loss if size == sensitivity else {name: v for name, v in self._loss_at(size).items() if name in loss},
         )
         conforming = tuple(
-            PairLoss(own.difference.relation + own.words, own.size, stated.unit, self._loss_at(own.size))
+            PairLoss(Kept(own.difference, own.bound), own.size, stated.unit, self._loss_at(own.size))
             for own in self._kept
         )
-        bounded = (_BOUNDED,) if any(own.words == AT_MOST for own in self._kept) else ()
+        bounded = (_BOUNDED,) if any(own.bound == "upper" for own in self._kept) else ()
         missing = () if self._kept else (_NOT_RESTATED,)
         return Guarantee(
             stated.kind,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from bayesdp import _validate
+from bayesdp.privacy.losses import NO_PROTECTION, ZCDP, ApproximateDP, GaussianDP, PureDP
 
 __all__ = ["GROWTH", "NO_PROTECTION", "group_loss", "says_nothing"]
 
@@ -26,9 +26,6 @@ GROWTH: Mapping[str, str] = {
     ),
 }
 """How the loss grows with the distance of two tables, for each kind of guarantee: `group_loss` in words."""
-
-NO_PROTECTION = "no protection by this bound, because its delta is 1 or more"
-"""A loss of which `says_nothing` is true, in words."""
 
 
 def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
@@ -64,24 +61,25 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
     {'epsilon': 1200.0, 'delta': 1.0}
     """
     k = _validate.positive_integer(steps, "steps")
-    found = {}
+    unknown = [name for name in loss if name not in _ALONE and name != "delta"]
+    if unknown or ("delta" in loss and "epsilon" not in loss):
+        raise ValueError(
+            f"loss must have names among epsilon, delta, rho, mu, and delta only with epsilon; got {', '.join(loss)}"
+        )
+    found: dict[str, float] = {}
     for name, value in loss.items():
-        if name == "delta":
-            found[name] = _delta(loss["epsilon"], value, k)
+        if name == "epsilon":
+            found[name] = PureDP(value).group(k).epsilon
+        elif name == "delta":
+            found[name] = ApproximateDP(loss["epsilon"], value).group(k).delta
+        elif name == "rho":
+            found[name] = ZCDP(value).group(k).rho
         else:
-            found[name] = value * k**2 if name == "rho" else value * k
+            found[name] = GaussianDP(value).group(k).mu
     return found
 
 
-def _delta(epsilon: float, delta: float, k: int) -> float:
-    if delta <= 0.0 or k == 1:
-        return min(delta, 1.0)
-    if epsilon == 0.0:
-        return min(k * delta, 1.0)
-    # log((e^(k epsilon) - 1) / (e^epsilon - 1)) without overflow.
-    log_sum = (k - 1) * epsilon + math.log(-math.expm1(-k * epsilon)) - math.log(-math.expm1(-epsilon))
-    log_delta = math.log(delta) + log_sum
-    return 1.0 if log_delta >= 0.0 else math.exp(log_delta)
+_ALONE = ("epsilon", "rho", "mu")
 
 
 def says_nothing(loss: Mapping[str, float]) -> bool:

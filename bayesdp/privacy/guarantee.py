@@ -6,20 +6,21 @@ import html
 import math
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bayesdp import _validate
 from bayesdp._text import printable
 from bayesdp.privacy.group import GROWTH, NO_PROTECTION, says_nothing
+from bayesdp.privacy.old_words import relation_of_words
 from bayesdp.privacy.pairs import UNITS, PairLoss, checked_parameters
+from bayesdp.privacy.relations import Neighbours, relation_from
 
 __all__ = [
     "EXACT_SAMPLER",
     "FLOATING_POINT_CAVEAT",
     "KINDS",
-    "NEIGHBOURING",
     "Guarantee",
     "gibbs_sampler",
     "hit_and_run_sampler",
@@ -43,9 +44,6 @@ FLOATING_POINT_CAVEAT = (
     "and rounding errors are not accounted for."
 )
 """A caveat for noise that no vetted integer-only sampler has drawn."""
-
-NEIGHBOURING = "neighbouring tables"
-"""How the row about neighbouring tables begins."""
 
 _SIMULATED = (
     "SIMULATED: the noise came from a generator whose seed may be known. Whoever knows the seed can subtract "
@@ -221,8 +219,7 @@ class Guarantee:
         rows = entries["pairs"]
         if not isinstance(rows, (list, tuple)):
             raise TypeError(f"pairs of a guarantee must be a list, got {rows!r}")
-        names = [item.name for item in fields(PairLoss)]
-        entries["pairs"] = tuple(PairLoss(**_exactly(row, names, "row of a guarantee")) for row in rows)
+        entries["pairs"] = tuple(_row_from(row) for row in rows)
         return cls(**entries)
 
     def shown_loss(self, loss: Mapping[str, float]) -> str:
@@ -262,23 +259,34 @@ class Guarantee:
 
     def statements(self) -> list[tuple[str, list[str]]]:
         """Give the guarantee as sentences with the items they list, for text and HTML alike, as they may be shown."""
+        lines = [*self._protected(), *self._reservations()]
+        return [(printable(sentence), [printable(item) for item in items]) for sentence, items in lines]
+
+    def _protected(self) -> list[tuple[str, list[str]]]:
+        """For whom, and how much."""
         lines: list[tuple[str, list[str]]] = [(self.person, [])] if self.person else []
         lines.append(("Only tables with the same invariants are protected against being told apart.", []))
         if self.pairs:
             # First what is protected: neighbouring tables may be told apart by the invariants.
-            ordered = sorted(self.pairs, key=lambda row: row.relation.startswith(NEIGHBOURING))
-            rows = [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self.shown_loss(p.loss)}" for p in ordered]
-            lines.append(("Loss for particular pairs:", rows))
-        lines.extend((sentence, []) for sentence in self._headline())
+            ordered = sorted(self.pairs, key=lambda row: isinstance(row.about, Neighbours))
+            lines.append(("Loss for particular pairs:", self._rows(ordered)))
+        return [*lines, *((sentence, []) for sentence in self._headline())]
+
+    def _rows(self, pairs: Iterable[PairLoss]) -> list[str]:
+        return [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self.shown_loss(p.loss)}" for p in pairs]
+
+    def _noise(self) -> str:
+        return "drawn exactly from its law" if self.certified else self.sampler
+
+    def _reservations(self) -> list[tuple[str, list[str]]]:
+        """What is not protected, how the noise was drawn, and the caveats."""
         heading = self._determined()
-        if heading:
-            lines.append((heading, list(self.determined_cells)))
-        noise = "drawn exactly from its law" if self.certified else self.sampler
-        lines.append((f"Noise: {noise}", []))
+        lines: list[tuple[str, list[str]]] = [(heading, list(self.determined_cells))] if heading else []
+        lines.append((f"Noise: {self._noise()}", []))
         if self.simulated:
             lines.append((_SIMULATED, []))
         lines.extend((sentence, []) for sentence in self.caveats)
-        return [(printable(sentence), [printable(item) for item in items]) for sentence, items in lines]
+        return lines
 
     def __str__(self) -> str:
         text = [f"Privacy guarantee: {KINDS[self.kind]}"]
@@ -296,6 +304,18 @@ class Guarantee:
             listed = "".join(f"<li>{html.escape(item)}</li>" for item in items)
             parts.append(f"<li>{html.escape(sentence)}{f'<ul>{listed}</ul>' if listed else ''}</li>")
         return "".join(parts) + "</ul>"
+
+
+def _row_from(description: Any) -> PairLoss:
+    """Read a row. What it is about counts, and not its words; files of earlier versions have the words only."""
+    row = _exactly(
+        {"about": None, **description} if isinstance(description, Mapping) else description, _ROW, "row of a guarantee"
+    )
+    about, words = row.pop("about"), row.pop("relation")
+    return PairLoss(relation_of_words(words) if about is None else relation_from(about), **row)
+
+
+_ROW = ["relation", "size", "norm", "loss", "about"]
 
 
 def _exactly(description: Any, names: list[str], what: str) -> dict[str, Any]:

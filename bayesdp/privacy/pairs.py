@@ -15,12 +15,10 @@ from typing import Any
 from bayesdp import _validate
 from bayesdp.privacy._frozen import FrozenMapping
 from bayesdp.privacy.gaussian import gaussian_epsilon
+from bayesdp.privacy.relations import DIFFERENCES, NORMS, Difference, Kept, Relation, Sentence
 from bayesdp.privacy.zcdp import gaussian_rho, rho_to_epsilon
 
 __all__ = ["DIFFERENCES", "NORMS", "UNITS", "Difference", "PairLoss", "gaussian_pairs", "pure_pairs"]
-
-NORMS = ("l1", "l2")
-"""Norms in which the difference of two tables is measured."""
 
 UNITS = (*NORMS, "linf", "K", "Mahalanobis")
 """The same, the largest change of a cell, and the norms of mechanisms that fit the noise to the differences of neighbours:
@@ -29,50 +27,13 @@ largest of them has length 1."""
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A difference between two tables that share their invariants.
-
-    Attributes
-    ----------
-    relation : str
-        What sets the two tables apart, in words.
-    l1, l2 : float
-        The size of the difference in counts.
-    """
-
-    relation: str
-    l1: float
-    l2: float
-
-    def size(self, norm: str) -> float:
-        """Give the size in ``"l1"`` or ``"l2"``."""
-        return self.l1 if _validate.choice(norm, NORMS, "norm") == "l1" else self.l2
-
-
-DIFFERENCES: Mapping[str, Difference] = {
-    "substitution": Difference(
-        "one record moved between two cells that keep every invariant (substitution)", 2.0, math.sqrt(2.0)
-    ),
-    "2x2 move": Difference(
-        "two records exchange a category within a 2x2 subtable, all its margins kept (2x2 move)", 4.0, 2.0
-    ),
-    "3-cycle": Difference(
-        "three records exchange categories within a 3x3 subtable, all its margins kept (3-cycle)",
-        6.0,
-        math.sqrt(6.0),
-    ),
-}
-"""The named differences: one record substituted; +1 and -1 on a 2x2 subtable, on a cycle of a 3x3 one."""
-
-
-@dataclass(frozen=True)
 class PairLoss:
     """One row of a guarantee.
 
     Attributes
     ----------
-    relation : str
-        What sets the two tables apart, in words.
+    about : Relation
+        What sets the two tables apart; a sentence is taken as a `Sentence`.
     size : float
         Norm of the difference, in counts.
     norm : str
@@ -81,22 +42,27 @@ class PairLoss:
         The privacy parameters for that pair: names among ``epsilon``, ``delta``, ``rho``, ``mu``.
     """
 
-    relation: str
+    about: Relation
     size: float
     norm: str
     loss: Mapping[str, float]
 
     def __post_init__(self) -> None:
-        relation: Any = self.relation
-        if not isinstance(relation, str) or not relation:
-            raise TypeError(f"relation must be a sentence, got {self.relation!r}")
+        about: Any = self.about
+        object.__setattr__(self, "about", about if isinstance(about, Relation) else Sentence(about))
         object.__setattr__(self, "size", _validate.nonnegative_real(self.size, "size"))
         _validate.choice(self.norm, UNITS, "norm")
         object.__setattr__(self, "loss", checked_parameters(self.loss, "loss"))
 
+    @property
+    def relation(self) -> str:
+        """What sets the two tables apart, in words."""
+        return self.about.words
+
     def to_dict(self) -> dict[str, Any]:
-        """Describe the row by plain strings and numbers."""
-        return {"relation": self.relation, "size": self.size, "norm": self.norm, "loss": dict(self.loss)}
+        """Describe the row by plain strings and numbers; the words are there for whoever reads the file."""
+        row = {"relation": self.relation, "size": self.size, "norm": self.norm, "loss": dict(self.loss)}
+        return row if isinstance(self.about, Sentence) else {**row, "about": self.about.describe()}
 
 
 def checked_parameters(parameters: Any, argument: str) -> FrozenMapping:
@@ -141,8 +107,7 @@ def pure_pairs(epsilon: float, norm: str, differences: Sequence[str | Difference
     found = [_difference(item) for item in differences]
     sizes = [item.size(norm) for item in found]
     return tuple(
-        PairLoss(item.relation, size, norm, {"epsilon": epsilon * size})
-        for item, size in zip(found, sizes, strict=True)
+        PairLoss(Kept(item), size, norm, {"epsilon": epsilon * size}) for item, size in zip(found, sizes, strict=True)
     )
 
 
@@ -191,7 +156,7 @@ def gaussian_pairs(
             exact = continuous and item.l2 > 0.0
             loss["epsilon"] = gaussian_epsilon(delta, sigma, item.l2) if exact else rho_to_epsilon(rho, delta)
             loss["delta"] = delta
-        rows.append(PairLoss(item.relation, item.l2, "l2", loss))
+        rows.append(PairLoss(Kept(item), item.l2, "l2", loss))
     return tuple(rows)
 
 

@@ -13,10 +13,11 @@ from scipy.optimize import linprog
 import bayesdp as bdp
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import _kept_lengths, _label_kinds, k_norm
-from bayesdp.mechanisms._kept_lengths import AT_MOST, LARGEST, kept_lengths
+from bayesdp.mechanisms._kept_lengths import kept_lengths
 from bayesdp.mechanisms._label_kinds import agreements
 from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.privacy import DIFFERENCES, gaussian_delta
+from bayesdp.privacy.relations import BOUNDS
 from tests.lattices.oracles import labels
 
 MOVE, CYCLE = DIFFERENCES["2x2 move"], DIFFERENCES["3-cycle"]
@@ -149,7 +150,7 @@ def test_the_largest_loss_of_all_conforming_pairs(kind, invariants, query):
         vectors = kept(mechanism, difference)
         assert len(vectors)
         longest = lengths(mechanism, vectors).max()
-        assert not row.relation.endswith(AT_MOST)  # all of them are small enough to be compared
+        assert not row.relation.endswith(BOUNDS["upper"])  # all of them are small enough to be compared
         assert row.size == pytest.approx(longest, rel=1e-7, abs=1e-12)
         if kind in PURE:
             step = 1.0 if kind is bdp.KNorm else mechanism.b * 0.8
@@ -176,7 +177,7 @@ def test_what_is_not_compared_is_bounded_and_said_to_be(kind, invariants, moves_
     for neighbours in ("substitution", "add-remove"):
         mechanism = kind(invariants, query=query, neighbours=neighbours, **loss)
         guarantee = mechanism.guarantee
-        bounded = [own for own in guarantee.pairs if own.relation.endswith(AT_MOST)]
+        bounded = [own for own in guarantee.pairs if own.relation.endswith(BOUNDS["upper"])]
         assert len(bounded) == (
             sum(d == CYCLE for d in mechanism.differences) if moves_are_listed else len(mechanism.differences)
         )
@@ -193,7 +194,8 @@ def test_a_cycle_is_bounded_by_two_moves_only_where_it_is_two_moves(monkeypatch)
     for invariants in (both, grouped):
         mechanism = bdp.ProjectedGaussian(invariants, mu=1.0, query=at_random(invariants.frame, 3))
         sizes = {
-            row.relation.removesuffix(AT_MOST).removesuffix(LARGEST): row.size for row in mechanism.guarantee.pairs
+            row.relation.removesuffix(BOUNDS["upper"]).removesuffix(BOUNDS["largest"]): row.size
+            for row in mechanism.guarantee.pairs
         }
         steps = 3.0 * mechanism.sensitivity
         two = 2.0 * sizes[MOVE.relation]
@@ -235,9 +237,9 @@ def test_a_million_cells():
     laplace = bdp.ExtendedLaplace(both, epsilon=1.0)
     _, move, cycle = laplace.guarantee.pairs
     assert move.size == pytest.approx(apart**2)
-    assert move.relation.endswith(LARGEST)
+    assert move.relation.endswith(BOUNDS["largest"])
     assert cycle.size == pytest.approx(2 * apart**2)
-    assert cycle.relation.endswith(AT_MOST)
+    assert cycle.relation.endswith(BOUNDS["upper"])
     nothing = bdp.ProjectedLaplace(Invariants(None, table), epsilon=1.0, neighbours="add-remove").guarantee
     assert [row.loss["epsilon"] for row in nothing.pairs] == [1.0, 1.0, 2.0]
 
@@ -286,7 +288,7 @@ def test_general_invariants(kind, invariants, query):
         if rows:
             found += 1
             assert rows[0].size == pytest.approx(lengths(mechanism, vectors).max())
-            assert rows[0].relation.endswith(LARGEST)
+            assert rows[0].relation.endswith(BOUNDS["largest"])
     assert found
 
 
@@ -333,6 +335,6 @@ def test_groups_that_cross_are_compared_or_bounded():
         if size < 2000:
             first, second = (np.array(groups[name][1]) for name in ("g1", "g2"))
             apart = [int(first[i] != first[j]) + int(second[i] != second[j]) for i in range(size) for j in range(size)]
-            assert (move.size, move.words) == (4.0 * max(apart), LARGEST)
+            assert (move.size, move.bound) == (4.0 * max(apart), "largest")
         else:
-            assert (move.size, move.words) == (12.0, AT_MOST)
+            assert (move.size, move.bound) == (12.0, "upper")

@@ -22,10 +22,10 @@ from bayesdp.mechanisms import (
     SemiProjectedLaplace,
     semi_project,
 )
-from bayesdp.mechanisms._kept_lengths import AT_MOST
 from bayesdp.mechanisms._semi import SemiMechanism, safe_adjacency
 from bayesdp.noise import DiscreteLaplace, KNorm, ProjectedLaplace
 from bayesdp.privacy import SemiGuarantee, compare, gaussian_dp, semi_adjacency
+from bayesdp.privacy.relations import BOUNDS
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 
 TABLE = {"row": ["p", "q", "r"], "column": ["low", "mid", "high"]}
@@ -324,7 +324,8 @@ def test_releases_of_one_table_compose() -> None:
     composed = compose(*(own.release(COUNTS, rng) for own in norms))
     assert composed.guarantee is not None
     losses = {
-        row.relation.removesuffix(AT_MOST).split("(")[-1]: row.loss["epsilon"] for row in composed.guarantee.pairs
+        row.relation.removesuffix(BOUNDS["upper"]).split("(")[-1]: row.loss["epsilon"]
+        for row in composed.guarantee.pairs
     }
     # The l1 noise has a rate of 0.2: 0.8 for the four cells of a move, 1.2 for the six of a 3-cycle.
     assert losses == {

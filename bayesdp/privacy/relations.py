@@ -1,0 +1,279 @@
+"""Which two tables a row of a guarantee is about, as a value; the words that are printed are made from it here and nowhere else.
+
+A row says how much a mechanism reveals about the difference of two tables. They can be neighbouring tables (`Neighbours`), tables that
+agree on all invariants and differ in a named way (`Kept`), any tables that agree on all invariants and are so many records
+apart (`Apart`), or something that only its author can say (`Sentence`).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+from bayesdp import _validate
+
+__all__ = [
+    "BOUNDS",
+    "DIFFERENCES",
+    "NEIGHBOURS",
+    "NORMS",
+    "Apart",
+    "Difference",
+    "Kept",
+    "Neighbours",
+    "Relation",
+    "Sentence",
+    "relation_from",
+]
+
+NORMS = ("l1", "l2")
+"""Norms in which the difference of two tables is measured."""
+
+NEIGHBOURS: Mapping[str, str] = {
+    "substitution": "one record changes its cell (substitution)",
+    "add-remove": "one record is added or removed (add-remove)",
+}
+"""How neighbouring tables differ, in words."""
+
+BOUNDS: Mapping[str, str] = {
+    "": "",
+    "largest": " (the largest loss of all such pairs)",
+    "upper": " (an upper bound of the loss of all such pairs)",
+    "at most": " (at most)",
+}
+"""What is added to the words where not all pairs of a kind have the loss that is printed."""
+
+_AMONG: Mapping[str, str] = {
+    "": "neighbouring tables",
+    "all": "neighbouring tables, whether or not the invariants tell them apart",
+    "joint": "neighbouring tables, in what the joint invariants leave free, at most",
+    "data": "neighbours",
+}
+_PUBLIC = "one record changes its cell (substitution; the number of records is public)"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A kind of difference between two tables that share their invariants.
+
+    Attributes
+    ----------
+    relation : str
+        What sets the two tables apart, in words.
+    l1, l2 : float
+        The size of the difference in counts.
+    found : bool
+        Whether it is the smallest that a search has found for some invariants: for others another one may be the smallest, so that
+        it is no kind that two releases have in common.
+    """
+
+    relation: str
+    l1: float
+    l2: float
+    found: bool = False
+
+    def size(self, norm: str) -> float:
+        """Give the size in ``"l1"`` or ``"l2"``."""
+        return self.l1 if _validate.choice(norm, NORMS, "norm") == "l1" else self.l2
+
+
+DIFFERENCES: Mapping[str, Difference] = {
+    "substitution": Difference(
+        "one record moved between two cells that keep every invariant (substitution)", 2.0, math.sqrt(2.0)
+    ),
+    "2x2 move": Difference(
+        "two records exchange a category within a 2x2 subtable, all its margins kept (2x2 move)", 4.0, 2.0
+    ),
+    "3-cycle": Difference(
+        "three records exchange categories within a 3x3 subtable, all its margins kept (3-cycle)",
+        6.0,
+        math.sqrt(6.0),
+    ),
+}
+"""The named differences: one record substituted; +1 and -1 on a 2x2 subtable, on a cycle of a 3x3 one."""
+
+
+class Relation(ABC):
+    """What sets the two tables of a row apart."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The relation as it is printed."""
+
+    def describe(self) -> dict[str, Any]:
+        """Describe it by plain strings and numbers; `relation_from` reads them."""
+        return {"is": self.name, **asdict(self)}  # type: ignore[call-overload]  # every relation is a dataclass
+
+
+@dataclass(frozen=True)
+class Neighbours(Relation):
+    """Tables, or data sets, in which one record is another.
+
+    Parameters
+    ----------
+    change : {"substitution", "add-remove"}
+        One record changes its cell, or comes or goes.
+    among : {"", "all", "joint", "data"}
+        Tables; tables, whether or not the invariants tell them apart; what the joint invariants of several releases leave free;
+        data sets.
+    bound : str
+        A key of `BOUNDS`.
+
+    Examples
+    --------
+    >>> Neighbours("add-remove").words
+    'neighbouring tables: one record is added or removed (add-remove)'
+    """
+
+    change: str
+    among: str = ""
+    bound: str = ""
+    name: ClassVar[str] = "neighbours"
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.change, tuple(NEIGHBOURS), "change")
+        _validate.choice(self.among, tuple(_AMONG), "among")
+        _validate.choice(self.bound, tuple(BOUNDS), "bound")
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        public = self.change == "substitution" and self.among != "joint"
+        change = _PUBLIC if public else NEIGHBOURS[self.change]
+        return f"{_AMONG[self.among]}{BOUNDS[self.bound]}: {change}"
+
+
+@dataclass(frozen=True)
+class Kept(Relation):
+    """Tables that agree on all invariants and differ in a kind of way.
+
+    Parameters
+    ----------
+    difference : Difference
+    bound : str
+        A key of `BOUNDS`: whether all such tables have the loss, or it is the largest of them, or an upper bound.
+
+    Examples
+    --------
+    >>> Kept(DIFFERENCES["3-cycle"], "upper").words.removeprefix(DIFFERENCES["3-cycle"].relation)
+    ' (an upper bound of the loss of all such pairs)'
+    """
+
+    difference: Difference
+    bound: str = ""
+    name: ClassVar[str] = "kept"
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.bound, tuple(BOUNDS), "bound")
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        return self.difference.relation + BOUNDS[self.bound]
+
+
+@dataclass(frozen=True)
+class Apart(Relation):
+    """Any tables that agree on all invariants and are at most so many substituted records apart (Semi-DP).
+
+    Parameters
+    ----------
+    adjacency : int
+        a, of the adjacency A_a.
+    joint : bool
+        Whether the invariants are those of several releases, and the loss the sum of theirs.
+
+    Examples
+    --------
+    >>> Apart(1).words
+    'any two tables with the same invariants that one substituted record tells apart (Semi-DP, A_1), at worst'
+    """
+
+    adjacency: int
+    joint: bool = False
+    name: ClassVar[str] = "apart"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", _validate.positive_integer(self.adjacency, "adjacency"))
+        _validate.boolean(self.joint, "joint")
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        a = self.adjacency
+        if self.joint:
+            return (
+                f"tables that agree on all invariants, at most {a} substituted records apart (Semi-DP, A_{a}), at most"
+            )
+        if a == 1:
+            return "any two tables with the same invariants that one substituted record tells apart (Semi-DP, A_1), at worst"
+        return (
+            f"any two tables with the same invariants, at most {a} substituted records apart (Semi-DP, A_{a}), at worst"
+        )
+
+
+@dataclass(frozen=True)
+class Sentence(Relation):
+    """A relation that only its author can say; nothing follows from it."""
+
+    text: str
+    name: ClassVar[str] = "sentence"
+
+    def __post_init__(self) -> None:
+        text: Any = self.text
+        if not isinstance(text, str) or not text:
+            raise TypeError(f"relation must be a sentence, got {self.text!r}")
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        return self.text
+
+
+def relation_from(description: Any) -> Relation:
+    """Read what `Relation.describe` wrote.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no such description; the key is named.
+
+    Examples
+    --------
+    >>> relation_from(Apart(3).describe())
+    Apart(adjacency=3, joint=False)
+    """
+    known: dict[str, type[Relation]] = {own.name: own for own in (Neighbours, Kept, Apart, Sentence)}
+    if not isinstance(description, Mapping):
+        raise TypeError(f"the relation of a row must be a mapping, got {description!r}")
+    own = known[_validate.choice(description.get("is"), tuple(known), "the key 'is' of a relation")]
+    entries = _exactly(own, description, {"is"})
+    if own is Kept:
+        entries["difference"] = _difference(entries["difference"])
+    return own(**entries)
+
+
+def _difference(description: Any) -> Difference:
+    if not isinstance(description, Mapping):
+        raise TypeError(f"the difference of a relation must be a mapping, got {description!r}")
+    entries = _exactly(Difference, description, set())
+    entries["relation"] = Sentence(entries["relation"]).text
+    for norm in NORMS:
+        entries[norm] = _validate.nonnegative_real(entries[norm], norm)
+    _validate.boolean(entries["found"], "found")
+    return Difference(**entries)
+
+
+def _exactly(cls: Any, description: Mapping[str, Any], besides: set[str]) -> dict[str, Any]:
+    names = {item.name for item in fields(cls)}
+    if set(description) != names | besides:
+        raise ValueError(
+            f"a relation must have the keys {', '.join(sorted(names | besides))}, got {', '.join(description)}"
+        )
+    return {name: description[name] for name in names}

@@ -1,0 +1,85 @@
+"""What a row of a guarantee is about: a value that is written, read and printed, and nothing that reads sentences."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms._differences import ADDED, kept_differences
+from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
+from bayesdp.privacy.old_words import relation_of_words
+from bayesdp.privacy.relations import Apart, Difference, Kept, Neighbours, Relation, Sentence, relation_from
+from bayesdp.queries import Margins
+
+RELATIONS: list[Relation] = [
+    *(Neighbours(change, among) for change in ("substitution", "add-remove") for among in ("", "all", "joint", "data")),
+    Neighbours("substitution", "all", "at most"),
+    *(Kept(difference, bound) for difference in (*DIFFERENCES.values(), ADDED) for bound in ("", "largest", "upper")),
+    *(Apart(a, joint) for a in (1, 2, 3, 40) for joint in (False, True)),
+    Sentence("some pair"),
+    Kept(Difference("the smallest change found", 5.0, 3.0, found=True)),
+]
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda own: own.words[:60])
+def test_a_relation_is_read_as_it_was_written(relation: Relation) -> None:
+    assert relation_from(json.loads(json.dumps(relation.describe()))) == relation
+    stated = Guarantee("pure", {"epsilon": 1.0}, "l1", (PairLoss(relation, 4.0, "l1", {"epsilon": 4.0}),))
+    written = json.loads(json.dumps(stated.to_dict()))
+    assert Guarantee.from_dict(written) == stated
+    assert written["pairs"][0]["relation"] == relation.words
+    assert relation.words in " ".join(str(stated).split())
+
+
+def test_different_relations_have_different_words() -> None:
+    assert len({own.words for own in RELATIONS}) == len(RELATIONS)
+
+
+@pytest.mark.parametrize("relation", RELATIONS[:-2], ids=lambda own: own.words[:60])
+def test_rows_of_older_files_say_it_in_words(relation: Relation) -> None:
+    assert relation_of_words(relation.words) == relation
+    old = {"relation": relation.words, "size": 4.0, "norm": "l1", "loss": {"epsilon": 4.0}}
+    description = Guarantee("pure", {"epsilon": 1.0}, "l1").to_dict()
+    assert Guarantee.from_dict({**description, "pairs": [old]}).pairs[0].about == relation
+
+
+def test_older_rows_of_larger_moves_and_unknown_words() -> None:
+    axes = {name: ["1", "2"] for name in "abc"}
+    [move] = kept_differences(Invariants(Margins(axes, ["a", "b"], ["a", "c"], ["b", "c"])))
+    assert relation_of_words(move.relation) == Kept(move)
+    assert relation_of_words("tables that only I know") == Sentence("tables that only I know")
+    with pytest.raises(TypeError, match="relation must be a sentence"):
+        relation_of_words(3)
+
+
+def test_what_a_row_is_about_counts_and_not_its_words() -> None:
+    row = PairLoss(Apart(3), 6.0, "l1", {"epsilon": 1.0}).to_dict()
+    description = {**Guarantee("pure", {"epsilon": 1.0}, "l1").to_dict(), "pairs": [{**row, "relation": "all is well"}]}
+    assert Guarantee.from_dict(description).pairs[0].relation == Apart(3).words
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ("neighbours", "must be a mapping"),
+        ({}, "'is' of a relation"),
+        ({"is": "kin"}, "'is' of a relation"),
+        ({"is": "apart", "adjacency": 3}, "must have the keys adjacency, is, joint"),
+        ({"is": "apart", "adjacency": 0, "joint": False}, "adjacency"),
+        ({"is": "apart", "adjacency": 3, "joint": 1}, "joint"),
+        ({"is": "neighbours", "change": "swap", "among": "", "bound": ""}, "change"),
+        ({"is": "neighbours", "change": "add-remove", "among": "some", "bound": ""}, "among"),
+        ({"is": "neighbours", "change": "add-remove", "among": "", "bound": "never"}, "bound"),
+        ({"is": "kept", "difference": "2x2 move", "bound": ""}, "difference of a relation must be a mapping"),
+        ({"is": "kept", "difference": {"relation": "x", "l1": -1, "l2": 1, "found": False}, "bound": ""}, "l1"),
+        ({"is": "kept", "difference": {"relation": "", "l1": 1, "l2": 1, "found": False}, "bound": ""}, "sentence"),
+        ({"is": "kept", "difference": {"relation": "x", "l1": 1, "l2": 1, "found": 0}, "bound": ""}, "found"),
+        ({"is": "sentence", "text": 7}, "sentence"),
+    ],
+)
+def test_bad_descriptions_are_named(about: object, message: str) -> None:
+    row = {**PairLoss(Apart(3), 6.0, "l1", {"epsilon": 1.0}).to_dict(), "about": about}
+    with pytest.raises((TypeError, ValueError), match=message):
+        Guarantee.from_dict({**Guarantee("pure", {"epsilon": 1.0}, "l1").to_dict(), "pairs": [row]})
