@@ -44,7 +44,7 @@ def announce(path: str, text: str) -> None:
     try:
         show(text)
     except (OSError, KeyboardInterrupt) as error:
-        say(f"written to {path}; no more could be said of it ({'interrupted' if isinstance(error, KeyboardInterrupt) else error})")
+        say(f"written to {path}; no more could be said of it ({str(error) or 'interrupted'})")
 
 
 def _discard() -> None:

@@ -1,0 +1,56 @@
+"""A disk that is short, for every output: an error that names the file, nothing left behind, the old output as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = (
+    "import netcdf", "import folder", "release netcdf", "release folder", "fit", "test", "calibrate", "calibrate journal",
+    "calibrate report", "statistics", "matrix table", "demo files", "report", "draws",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, dict]:
+    folder = tmp_path_factory.mktemp("short")
+    command = [sys.executable, "-m", "tests.cli.short_disk", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def test_all_outputs_are_tried(runs):
+    assert sorted(runs) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_disk_that_is_short(runs, name):
+    """Before, a netCDF file ended in a segmentation fault; a negative status is a signal."""
+    run = runs[name]
+    assert run["first"] == 0, run["first_err"]
+    assert run["status"] == 2, run
+    assert "File too large" in run["err"]
+    assert run["file"] in run["err"]
+    assert "Traceback" not in run["err"]
+    assert len([line for line in run["err"].splitlines() if "running the code" not in line]) == 1
+    assert run["unchanged"]
+    assert run["new"] == (["sbc.nc.partial.jsonl"] if name.startswith("calibrate") else [])
+
+
+@pytest.mark.parametrize("name", ["calibrate", "calibrate journal", "calibrate report"])
+def test_what_was_calibrated_is_kept_and_the_same_command_goes_on(runs, name):
+    assert "goes on from there" in runs[name]["err"] or "writes the report from" in runs[name]["err"]
+    assert runs[name]["again"] == 0
+    assert not runs[name]["partial_left"]
+
+
+def test_draws_that_find_no_room_anywhere(runs):
+    assert "could not be kept elsewhere" in runs["fit"]["err"]
