@@ -94,6 +94,8 @@ class Journal:
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"the folder {str(self.path.parent)!r} does not exist; create it first")
         head = {"format": _FORMAT, **self.about}
+        if self.path.exists() and not self.path.is_file():
+            raise ValueError(f"{str(self.path)!r} is no file that could be read and added to: name another one")
         if not self.path.exists() or self._restarted(head):
             self._append(head)
         else:

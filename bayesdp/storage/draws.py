@@ -9,6 +9,7 @@ from pathlib import Path
 import xarray as xr
 
 from bayesdp.storage.atomic import check_output, write_bytes
+from bayesdp.storage.budget import Budget
 from bayesdp.storage.image import netcdf_image
 
 __all__ = ["compress_draws", "write_draws", "write_draws_somewhere"]
@@ -70,7 +71,23 @@ def write_draws(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: b
         If there is not enough memory for the bytes of the file.
     """
     check_output(path, overwrite=overwrite)
-    write_bytes(path, netcdf_image(compress_draws(tree)), overwrite=overwrite)
+    write_bytes(path, _readable_image(tree), overwrite=overwrite)
+
+
+def _readable_image(tree: xr.DataTree) -> list[memoryview]:
+    """The bytes of the file: compressed, unless it would be so small that a reader could not believe what it declares."""
+    image = netcdf_image(compress_draws(tree))
+    declared = sum(own.nbytes for node in tree.subtree for own in node.to_dataset().variables.values())
+    if declared <= _BELIEVED * Budget.of_draws(sum(map(len, image))).allowed:
+        return image
+    for node in tree.subtree:
+        for own in node.data_vars.values():
+            own.encoding.pop("zlib", None)
+    return netcdf_image(tree)
+
+
+_BELIEVED = 0.75
+"""Labels and the rest of a file take memory too."""
 
 
 def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -86,7 +103,7 @@ def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, ov
     MemoryError
         If there is not enough memory for the bytes of the file.
     """
-    image = netcdf_image(compress_draws(tree))
+    image = _readable_image(tree)
     try:
         write_bytes(path, image, overwrite=overwrite)
     except OSError as error:

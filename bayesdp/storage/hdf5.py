@@ -27,6 +27,7 @@ from typing import Any, Never
 import h5py
 import numpy as np
 
+from bayesdp._text import printable
 from bayesdp.storage.budget import ATTRIBUTES, GROUPS, MAX_CELLS, VARIABLES, Budget, cell_limit
 from bayesdp.storage.chunks import check_chunks
 from bayesdp.storage.heaps import REFERENCE, Heaps
@@ -69,7 +70,7 @@ def damaged(path: str | os.PathLike[str]) -> Iterator[None]:
         MemoryError,
     ) as error:
         told = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{os.fspath(path)}: {told}") from None
+        raise ValueError(printable(f"{os.fspath(path)}: {told}")) from None
 
 
 def check_hdf5(

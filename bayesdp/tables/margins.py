@@ -144,8 +144,8 @@ def _margins(
     if unknown:
         raise ValueError(
             f"{file.path}: the columns {shown(unknown)} are neither dimensions nor group labels of the "
-            f"table; those are {shown(known)}. Leave out what is neither: ignore={unknown!r} "
-            f"({' '.join(f'--ignore {name}' for name in unknown)})"
+            f"table; those are {shown(known)}. Leave out what is neither: ignore=[{shown(unknown)}] "
+            f"({' '.join(f'--ignore {printable(name)}' for name in unknown)})"
         )
     margins: dict[tuple[str, ...], list[Row]] = {}
     follows = {
