@@ -82,7 +82,8 @@ def _readable_image(tree: xr.DataTree) -> list[memoryview]:
         return image
     for node in tree.subtree:
         for own in node.data_vars.values():
-            own.encoding.pop("zlib", None)
+            for option in ("zlib", "complevel", "shuffle"):
+                own.encoding.pop(option, None)
     return netcdf_image(tree)
 
 
