@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from bayesdp.consistency import _of_table
+from bayesdp.invariants import Invariants
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 
 SIZES = (3, 4, 5)
@@ -156,3 +158,24 @@ def test_the_transposed_map_is_that_of_python_or_refused() -> None:
         else:
             assert found.reshape(-1).tolist() == [sum(own) for own in terms], seed
     assert 5 < refused < 95
+
+
+def test_relations_whose_weights_no_int64_holds_are_refused() -> None:
+    # Three answers of a plane: their one relation has the 2x2 minors as weights, some 2**104.
+    frame = {"cell": ["a", "b", "c"]}
+    weights = np.random.default_rng(1).integers(2**51, 2**52, size=(3, 3))
+    query = LinearQuery(frame, weights, ["p", "q", "r"])
+    with pytest.raises(ValueError, match=r"whole-number weights are 2\*\*53 or more"):
+        Invariants(Totals(frame)).through(query)
+    small = LinearQuery(frame, weights % 1000, ["p", "q", "r"])
+    [relation] = Invariants(Totals(frame)).through(small).matrix.toarray()
+    moves = np.array([[1, -1, 0], [0, 1, -1]])
+    assert not (relation @ (weights % 1000) @ moves.T).any()
+
+
+def test_exact_values_of_a_query_whose_weights_multiply_beyond_int64_are_refused() -> None:
+    frame = {"cell": ["a", "b"]}
+    query = LinearQuery(frame, [[2**40, 1], [1, 2**40]], ["p", "q"])
+    part = LinearQuery(query.answer_frame or {"answer": ["p", "q"]}, [[2**40, 2**40]], ["both"]).parts[0]
+    with pytest.raises(ValueError, match=r"both.* are 2\*\*53 or more"):
+        _of_table(part, query)

@@ -14,7 +14,7 @@ from typing import Any, Never
 from bayesdp._validate import shown
 from bayesdp.storage import strict_json
 
-__all__ = ["Check", "Journal", "by_name", "count", "number", "numbers", "text", "unit"]
+__all__ = ["Check", "Journal", "by_name", "count", "number", "numbers", "rank", "text", "unit"]
 
 _FORMAT = "bayesdp-calibration-1"
 
@@ -37,8 +37,13 @@ def number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def rank(value: Any) -> bool:
+    """A rank between 0 and 1."""
+    return number(value) and 0.0 <= value <= 1.0
+
+
 def unit(value: Any) -> bool:
-    """A rank between 0 and 1, or NaN where there is none."""
+    """A share between 0 and 1, or NaN where there is none."""
     return number(value) and (math.isnan(value) or 0.0 <= value <= 1.0)
 
 

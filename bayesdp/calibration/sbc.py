@@ -14,7 +14,7 @@ import xarray as xr
 
 import bayesdp
 from bayesdp import _validate
-from bayesdp.calibration.journal import Check, Journal, by_name, number, unit
+from bayesdp.calibration.journal import Check, Journal, by_name, number, rank, unit
 from bayesdp.calibration.journal import count as whole_number
 from bayesdp.calibration.progress import followed
 from bayesdp.calibration.quantities import Quantities, Quantity, checked_functions
@@ -144,7 +144,7 @@ def sbc(
 
 _RECORD: dict[str, Check] = {
     "seconds": number,
-    "ranks": by_name(unit),
+    "ranks": by_name(rank),
     "dispersion": by_name(unit),
     "ess": number,
     "divergences": whole_number,

@@ -106,14 +106,14 @@ def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
 
     check_hdf5(path, groups=True, max_cells=_MOST_DRAWS, release=False)
     with damaged(path):
-        with xr.open_datatree(path, engine="h5netcdf", create_default_indexes=False) as tree:
+        with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort", create_default_indexes=False) as tree:
             for group in ("posterior", "release"):
                 if group not in tree.children:
                     raise ValueError(f"it is no posterior of bayesdp: the group {group!r} is missing")
             for group, own in tree.children.items():
                 if group.startswith("release"):
                     check_dataset(own.to_dataset(), cell_limit(Path(path).stat().st_size))
-        with xr.open_datatree(path, engine="h5netcdf") as tree:
+        with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as tree:
             loaded = tree.load()
         check_posterior(loaded)
         return loaded, posterior_release(loaded)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bayesdp._nested import NestedSums
 from bayesdp._text import printable
+from bayesdp._validate import shown
 from bayesdp.consistency._general import check_kernel, equalities, implied
 from bayesdp.consistency._sums import check_pair
 from bayesdp.consistency.post_processed import (
@@ -122,6 +123,12 @@ def _of_table(part: SumPart | MatrixPart, query: Query) -> SumPart | MatrixPart:
         return part
     if isinstance(part, SumPart):
         return SumPart(query.frame, part.keep)
+    largest = (abs(part.matrix).astype(np.float64) @ abs(query.matrix).astype(np.float64)).max()
+    if largest >= 2.0**53:
+        raise ValueError(
+            f"the weights of the exact values ({shown(part.names, 3)}) times those of the query that they are about are 2**53 or "
+            "more, which are not held exactly: state the exact values with smaller weights"
+        )
     [own] = LinearQuery(query.frame, part.matrix @ query.matrix, part.names).parts
     return own
 

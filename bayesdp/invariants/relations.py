@@ -104,7 +104,13 @@ def _distinct_columns(matrix: sp.csc_array) -> Ints:
 def _entries(relations: fmpz_mat) -> Ints:
     """A matrix of arbitrary integers as int64, each row without a common factor."""
     rows = [[int(v) for v in row] for row in relations.tolist()]
-    return np.array([[v // (math.gcd(*row) or 1) for v in row] for row in rows], dtype=np.int64)
+    whole = [[v // (math.gcd(*row) or 1) for v in row] for row in rows]
+    if any(abs(v) >= 2**53 for row in whole for v in row):
+        raise ValueError(
+            "the invariants have relations among one another whose whole-number weights are 2**53 or more, which are not held "
+            "exactly: state invariants with smaller weights"
+        )
+    return np.array(whole, dtype=np.int64)
 
 
 def _relation_names(relations: fmpz_mat, frame: Frame) -> list[str]:

@@ -43,7 +43,7 @@ def load_dataset(path: str | os.PathLike[str]) -> xr.Dataset:
     """
     check_hdf5(path, release=False)
     with damaged(path):
-        return xr.load_dataset(path, engine="h5netcdf", mask_and_scale=False, decode_times=False)
+        return xr.load_dataset(path, engine="h5netcdf", phony_dims="sort", mask_and_scale=False, decode_times=False)
 
 
 def read_netcdf(path: str | os.PathLike[str], *, max_cells: int | None = None) -> Release:
@@ -52,5 +52,6 @@ def read_netcdf(path: str | os.PathLike[str], *, max_cells: int | None = None) -
     limit = cell_limit(Path(path).stat().st_size, max_cells)
     # Without indexes nothing is read here: `from_dataset` refuses by name and size before it reads a number.
     options: dict[str, Any] = {"mask_and_scale": False, "decode_times": False, "create_default_indexes": False}
+    options["phony_dims"] = "sort"
     with damaged(path), xr.open_dataset(path, engine="h5netcdf", **options) as dataset:
         return from_dataset(dataset, limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import resource
@@ -98,6 +99,7 @@ def _run(task: Callable[[Tell, int], None], pipe: int) -> None:
         while left:
             left = left[os.write(pipe, left) :]
 
+    faulthandler.disable()  # pytest's: a crash that is judged here is no crash of the tests
     try:
         start, space = _status("VmRSS", "VmSize")
         tell({"start": start})
