@@ -59,7 +59,7 @@ class Fits(Mapping[str, xr.DataTree]):
 
 def _opened(path: Path) -> xr.DataTree:
     """A posterior from its file, which may be damaged, or not ours."""
-    check_hdf5(path, groups=True, max_cells=_MOST_DRAWS)
+    check_hdf5(path, groups=True, max_cells=_MOST_DRAWS, release=False)
     with damaged(path), xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as tree:
         return tree.load()
 
