@@ -133,5 +133,7 @@ def uninterrupted[**P, T](manager: Callable[P, AbstractContextManager[T]]) -> Ca
 
 def tell(text: str) -> None:
     """Write a line to standard error; where that cannot be written to, nobody is there who could be told."""
+    if sys.stderr is None:  # closed; print would take standard output instead
+        return
     with suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)

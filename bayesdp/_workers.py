@@ -6,9 +6,10 @@ import multiprocessing
 import os
 import signal
 import threading
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 
-__all__ = ["SHARED_SIGNALS", "end_with_parent", "leave_signals_to_the_main_process"]
+__all__ = ["SHARED_SIGNALS", "end_with_parent", "helpers_outlive_hangup", "leave_signals_to_the_main_process"]
 
 SHARED_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name))
 """Signals that a terminal sends to all processes at once; Windows has no SIGHUP."""
@@ -21,6 +22,22 @@ def leave_signals_to_the_main_process(*more: int) -> None:
     """In a worker: ignore Ctrl-C and a closed terminal, which reach all processes at once; the main one decides."""
     for number in (*SHARED_SIGNALS, *more):
         signal.signal(number, signal.SIG_IGN)
+
+
+def helpers_outlive_hangup() -> None:
+    """Start multiprocessing's tracker of shared things so that a closed terminal does not end it.
+
+    It ignores Ctrl-C and SIGTERM by itself, but SIGHUP ends it, and the next one then complains, with a traceback, of things that it
+    has never heard of. A signal that is ignored stays ignored in a process that is started.
+    """
+    number = getattr(signal, "SIGHUP", None)  # Windows has neither
+    if number is None or threading.current_thread() is not threading.main_thread():
+        return
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        signal.signal(number, before)
 
 
 def end_with_parent() -> None:

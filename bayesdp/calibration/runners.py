@@ -16,7 +16,7 @@ from typing import Any
 import cloudpickle
 
 from bayesdp import _validate
-from bayesdp._workers import end_with_parent, leave_signals_to_the_main_process
+from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 
 __all__ = ["DIED", "Runner", "in_processes", "on_dask", "serially"]
 
@@ -81,6 +81,7 @@ def in_processes(workers: int) -> Runner:
 
     def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
         packed = cloudpickle.dumps(task)
+        helpers_outlive_hangup()
         # Not forked from here: this process may have threads (a notebook has), and compiled functions.
         context = multiprocessing.get_context("forkserver")
         pools = {slot: _pool(context) for slot in range(count)}

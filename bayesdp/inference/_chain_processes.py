@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bayesdp._interrupts import received
-from bayesdp._workers import end_with_parent, leave_signals_to_the_main_process
+from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 
 __all__ = ["chain_processes"]
 
@@ -57,6 +57,8 @@ def chain_processes(given: dict[str, Any]) -> Iterator[None]:
         own = "fork" if platform.processor() == "arm" else "forkserver"
     if own is None or isinstance(own, str):
         own = multiprocessing.get_context(own)
+    if given.get("cores") != 1:
+        helpers_outlive_hangup()
     # A scheduler may send SIGTERM to all processes; where the main one takes that as an interrupt, it wants the draws.
     context = given["mp_ctx"] = _Context(own, received.handed_over)
     try:

@@ -104,7 +104,7 @@ def test_ctrl_c_that_comes_too_late(run, monkeypatch, late):
         assert "interrupted, but out.nc had been written" in result.err
     else:
         assert result.status == 130
-        assert "nothing was saved" in result.err
+        assert "nothing was written" in result.err
     assert Path("out.nc").exists() == late
 
 

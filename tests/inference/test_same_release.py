@@ -264,7 +264,7 @@ class TestResult:
 
 def test_the_signature_of_sample_is_that_of_pymc():
     own, theirs = (inspect.signature(function).parameters for function in (bdp.sample, pm.sample))
-    ours = {"memory_check"}  # what PyMC does not have
+    ours = {"memory_check", "journal", "resume"}  # what PyMC does not have
     stated = [name for name, kind in own.items() if kind.kind is not kind.VAR_KEYWORD and name not in ours]
     assert {"draws", "tune", "chains", "cores", "random_seed", "progressbar"} <= set(stated)
     assert all(own[name].default == theirs[name].default and own[name].kind == theirs[name].kind for name in stated)
