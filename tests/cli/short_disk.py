@@ -13,6 +13,7 @@ import resource
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,9 @@ def without_sampling() -> None:
     """Let `fit` and `calibrate` write results that are made up: what they sample is tested elsewhere, and takes minutes."""
     import bayesdp as bdp
     from bayesdp.calibration.journal import Journal
-    from bayesdp.cli import calibrate, fit
+    from bayesdp.cli import calibrate, fit, resuming
+    from bayesdp.inference import _keeping
+    from bayesdp.inference._keeping import Drawn
     from bayesdp.report import calibration
 
     release = bdp.Release.from_netcdf("release.nc")
@@ -147,10 +150,10 @@ def without_sampling() -> None:
     x = xr.DataArray(np.random.default_rng(1).integers(0, 2**40, (2, 60, 3, 2)), dims=("chain", "draw", *release.dims))
     parts = {"posterior": xr.Dataset({"x": x}), "release": release.to_dataset(), "diagnostics": xr.Dataset(attrs=told)}
 
-    def sampled(model: Any, args: Any) -> xr.DataTree:
+    def drawn(*_: Any) -> Any:
         tree = xr.DataTree.from_dict(parts)
         tree.attrs["prior"] = "made up"
-        return tree
+        return Drawn(tree, {})
 
     def calibrated(args: Any, module: Any, partial: Path) -> xr.DataTree:
         journal = Journal(partial, {"seed": 1})
@@ -159,8 +162,11 @@ def without_sampling() -> None:
         verdict = xr.Dataset(attrs={"message": "made up", "calibrated": 1})
         return xr.DataTree.from_dict({"prior_sbc": xr.Dataset({"x": x}), "verdict": verdict})
 
-    fit._sampled, fit._add_prior_draws = sampled, lambda tree, model, seed: None
-    fit._model = lambda release, args: (None, "made up")
+    fit._drawn, fit._asked = drawn, lambda model, args: {}
+    fit._add_prior_draws = lambda tree, model, seed, stop: True
+    fit._model = lambda release, args: (nullcontext(), "made up")
+    resuming.kept = lambda model, args: nullcontext({})
+    _keeping.diagnosed = lambda run, given, stop: run.tree
     calibrate._calibrated = calibrated
     calibration.calibration_page = lambda result, title: "page " * 20_000
 

@@ -113,15 +113,23 @@ def test_after_ctrl_c_the_same_command_with_resume_goes_on(released):
     assert "The run was stopped" not in Path("whole.html").read_text()
 
 
-def test_ctrl_c_twice_saves_nothing_and_keeps_the_draws_to_go_on_from(released):
+def test_ctrl_c_twice_stops_at_once_and_goes_on_as_well(released):
     with ctrl_c(350, times=2):
         result = released(*FIT, *OUT)
     assert result.status == 130
-    assert "the draws so far are in posterior.nc.partial: with --resume the same command goes on" in result.err
-    assert not Path("posterior.nc").exists()
+    assert "only the draws so far were saved; with --resume the same command goes on" in result.err
+    assert posterior().attrs["interrupted"] == 1
     result = released(*FIT, *OUT, "--resume")
     assert "going on from posterior.nc.partial: it has 350 of 1,000 draws (those for tuning included)" in result.err
     assert result.status == 0
+
+
+def test_ctrl_c_before_there_are_draws_to_save_keeps_those_that_are_written(released):
+    with ctrl_c(60):
+        result = released(*FIT, *OUT)
+    assert result.status == 130
+    assert not Path("posterior.nc").exists()
+    assert_ends_as_if_never_stopped(released)
 
 
 def test_draws_of_a_run_that_did_not_end_are_not_lost_without_a_word(released):

@@ -169,7 +169,7 @@ def test_what_has_no_such_noise_is_refused() -> None:
         SemiCanonical(BOTH, tradeoff([0.6, 0.4], [0.1, 0.9]))
     with pytest.raises(NotImplementedError, match="continuous laws that a file cannot name"):
         SemiCanonical(BOTH, tradeoff(norm(0, 1), norm(1, 1)))
-    with pytest.raises(ValueError, match="label 'girls' of 'sex', which has men, women"):
+    with pytest.raises(ValueError, match="label 'girls' of 'sex', which has 'men', 'women'"):
         SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "girls", "admission": "no"})
     with pytest.raises(ValueError, match="a label for each of sex, admission"):
         SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "men"})
