@@ -186,7 +186,7 @@ class Release:
         >>> import bayesdp as bdp
         >>> county = {"county": ["Alpha", "Beta"]}
         >>> release = bdp.LatticeLaplace(bdp.Totals(county), epsilon=0.5).release([30, 80], rng=1)
-        >>> stated = bdp.Guarantee("pure", {"epsilon": 0.1}, "l1", simulated=True)
+        >>> stated = bdp.privacy.Guarantee("pure", {"epsilon": 0.1}, "l1", simulated=True)
         >>> Release(release.frame, release.measurements, release.exact, release.mechanism, stated, True).check_stated()
         Traceback (most recent call last):
             ...

@@ -22,6 +22,7 @@ from bayesdp.mechanisms.k_norm import KNorm
 from bayesdp.mechanisms.semi_k_norm import SemiKNorm, SemiLatticeKNorm
 from bayesdp.mechanisms.semi_norm import SemiNorm
 from bayesdp.privacy import Guarantee, PairLoss
+from bayesdp.privacy.relations import Sentence
 from bayesdp.queries import Query
 from bayesdp.release import Measured, Release
 
@@ -171,9 +172,10 @@ def _check_guarantee(mechanism: Mechanism, stated: Guarantee) -> None:
 
 
 def _check_row(row: PairLoss, own: Guarantee, mechanism: Mechanism) -> None:
-    """A row of the guarantee is one of the mechanism's; relations are words, so that one of the same length will do."""
+    """A row of the guarantee is one of the mechanism's; of one that says in words only what it is about, the length has to do."""
     same = [mine for mine in own.pairs if mine.about == row.about]
-    near = same or [mine for mine in own.pairs if mine.norm == row.norm and _alike(mine.size, row.size)]
+    long = [mine for mine in own.pairs if mine.norm == row.norm and _alike(mine.size, row.size)]
+    near = same or (long if isinstance(row.about, Sentence) else [])
     if any(_row_agrees(row, mine) for mine in near):
         return
     told = f"{_words(row.loss)} at {row.norm} distance {row.size:.10g} ({row.relation})"

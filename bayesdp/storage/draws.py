@@ -87,7 +87,7 @@ def _readable_image(tree: xr.DataTree) -> list[memoryview]:
     return netcdf_image(tree)
 
 
-_BELIEVED = 0.75
+_BELIEVED = 0.95
 """Labels and the rest of a file take memory too."""
 
 

@@ -118,7 +118,7 @@ def test_a_closed_terminal_keeps_the_draws(run):
     reader.join()
     os.close(main)  # whoever had the terminal is gone; without a controlling terminal the shell passes SIGHUP on
     os.killpg(process.pid, signal.SIGHUP)
-    assert process.wait(timeout=120) == 129
+    assert process.wait(timeout=400) == 129
     tree, _ = read_posterior("p.nc")
     assert tree.attrs["interrupted"] == 1
     assert tree["posterior"].sizes["draw"] > 10

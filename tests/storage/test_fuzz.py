@@ -213,7 +213,7 @@ def test_a_reader_without_its_check_is_seen(judged, monkeypatch):
 
     monkeypatch.setattr(case, "MEGABYTES", 50.0)
     spoil = partial(add_zeros, name="extra", chunks=20, cells=500_000, kind="i8")
-    assert judged(Release.from_netcdf, check_netcdf, spoil).sort == "memory"
+    assert judged(netcdf.load_dataset, check_netcdf, spoil).sort == "memory"
 
 
 def test_a_case_is_made_again_by_its_number(tmp_path):
