@@ -153,7 +153,7 @@ def _posterior(path: Path) -> None:
     """As many constant draws as a small file may hold."""
     county = {"county": ["a", "b"]}
     release = Release.from_published(county, [Measured(Totals(county), 3, DiscreteGaussian(5.0))])
-    draws = xr.Dataset({"x": (("chain", "draw", "k"), np.zeros((4, 1000, 5500), "i8"))})
+    draws = xr.Dataset({"x": (("chain", "draw", "county"), np.zeros((4, 2_750_000, 2), "i8"))}, county)
     write_draws(xr.DataTree.from_dict({"posterior": draws, "release": release.to_dataset()}), path)
 
 
