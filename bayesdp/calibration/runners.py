@@ -26,7 +26,7 @@ type Runner = Callable[[Task, Iterable[int]], Iterator[dict[str, Any]]]
 DIED = "its process died"
 """Error of a simulation that took its process down (memory, a crash, a kill)."""
 
-_NEW_WORKER = 60
+_NEW_WORKER = 300
 """Seconds that a cluster has to bring up a worker, after all have died."""
 
 _TASKS: dict[str, Task] = {}  # in a worker: what has been unpacked, with the models that it has compiled

@@ -107,6 +107,7 @@ def test_a_closed_terminal_keeps_the_draws(run):
     process = subprocess.Popen(
         [sys.executable, "-m", "bayesdp.cli", "fit", "r.nc", "--chains", "2", "--draws", "1000000", "--tune", "10", "-o", "p.nc"],
         stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, env=ENVIRONMENT | {"TERM": "xterm"},
+        preexec_fn=_as_from_a_shell,
     )  # fmt: skip
     os.close(terminal)
     shown, deadline = b"", time.monotonic() + 240
@@ -122,6 +123,11 @@ def test_a_closed_terminal_keeps_the_draws(run):
     tree, _ = read_posterior("p.nc")
     assert tree.attrs["interrupted"] == 1
     assert tree["posterior"].sizes["draw"] > 10
+
+
+def _as_from_a_shell() -> None:
+    """The tests may run under nohup, where SIGHUP is ignored, and stays ignored in every process that they start."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _read_for(terminal: int, seconds: float) -> None:
