@@ -29,7 +29,12 @@ _APART = {"substitution": DIFFERENCES["substitution"], "add-remove": Difference(
 
 
 def total_guarantee(
-    releases: Sequence[Release], joint: Release, differences: Sequence[Difference], delta: float | None
+    releases: Sequence[Release],
+    joint: Release,
+    differences: Sequence[Difference],
+    delta: float | None,
+    *,
+    cells: bool = True,
 ) -> tuple[Guarantee | None, str | None]:
     """The total guarantee, or why there is none.
 
@@ -42,6 +47,8 @@ def total_guarantee(
         The smallest that keep all invariants.
     delta : float, optional
         Only to put mu and epsilon together.
+    cells : bool
+        Whether to work out which cells are determined.
 
     Returns
     -------
@@ -101,8 +108,8 @@ def total_guarantee(
         {**rows[0].loss, "sensitivity": rows[0].size},
         rows[0].norm,
         tuple(rows),
-        determined_cells=joint.fiber.determined_names(),
-        determined_complete=joint.fiber.determined_is_complete,
+        determined_cells=joint.fiber.determined_names() if cells else (),
+        determined_complete=joint.fiber.determined_is_complete if cells else None,
         sampler=samplers[0] if samplers else EXACT_SAMPLER,
         simulated=joint.simulated,
         caveats=tuple(dict.fromkeys(caveats)),

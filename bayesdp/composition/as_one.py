@@ -7,14 +7,11 @@ from dataclasses import replace
 
 import xarray as xr
 
-from bayesdp.composition.composing import compose
+from bayesdp.composition.composing import LOSS_UNKNOWN, compose, together
 from bayesdp.composition.joint import joint_release, releases_of_posterior
 from bayesdp.release import Release
 
 __all__ = ["LOSS_UNKNOWN", "as_one", "posterior_release"]
-
-LOSS_UNKNOWN = "total_loss"
-"""Key of the mechanism of a joint release under which it says why no total loss is stated."""
 
 
 def as_one(releases: Sequence[Release], names: Sequence[str] | None = None) -> Release:
@@ -41,15 +38,9 @@ def as_one(releases: Sequence[Release], names: Sequence[str] | None = None) -> R
     if len(releases) == 1:
         return joint
     try:
-        together = compose(*releases)
-        guarantee, unknown = together.guarantee, together.loss_unknown
+        return compose(*releases).release
     except ValueError as error:  # the releases fit together, so it is about losses of different kinds
-        guarantee, unknown = None, str(error)
-    parts = [None if own.mechanism is None else dict(own.mechanism) for own in releases]
-    mechanism = {"mechanism": f"composition of {len(releases)} releases", "releases": parts}
-    if unknown is not None:
-        mechanism[LOSS_UNKNOWN] = unknown
-    return replace(joint, guarantee=guarantee, mechanism=mechanism)
+        return replace(joint, mechanism={**together(releases), LOSS_UNKNOWN: str(error)})
 
 
 def posterior_release(tree: xr.DataTree) -> Release:

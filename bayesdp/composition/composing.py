@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from bayesdp.composition._total import total_guarantee
 from bayesdp.composition.composed import Composition
@@ -10,7 +12,10 @@ from bayesdp.composition.joint import joint_release
 from bayesdp.mechanisms._differences import kept_differences
 from bayesdp.release import Release
 
-__all__ = ["compose"]
+__all__ = ["LOSS_UNKNOWN", "compose", "together"]
+
+LOSS_UNKNOWN = "total_loss"
+"""Key of the mechanism of a joint release under which it says why no total loss is stated."""
 
 
 def compose(*releases: Release, delta: float | None = None) -> Composition:
@@ -72,6 +77,15 @@ def compose(*releases: Release, delta: float | None = None) -> Composition:
     joint = joint_release(releases)
     differences = kept_differences(joint.invariants) if joint.invariants.dimension else ()
     guarantee, unknown = total_guarantee(releases, joint, differences, delta)
-    if guarantee is not None:
-        joint = replace(joint, guarantee=guarantee)
+    mechanism = together(releases, delta)
+    if guarantee is None:
+        mechanism[LOSS_UNKNOWN] = unknown
+    joint = replace(joint, guarantee=guarantee, mechanism=mechanism)
     return Composition(releases, joint, differences, unknown)
+
+
+def together(releases: Sequence[Release], delta: float | None = None) -> dict[str, Any]:
+    """Describe a composition by the mechanisms of its releases, from which its total can be worked out again."""
+    parts = [None if own.mechanism is None else dict(own.mechanism) for own in releases]
+    found: dict[str, Any] = {"mechanism": f"composition of {len(releases)} releases", "releases": parts}
+    return found if delta is None else {**found, "delta": float(delta)}

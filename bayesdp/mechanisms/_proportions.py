@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,7 +54,8 @@ class ProportionRelease:
     Raises
     ------
     ValueError
-        If shares do not add up to 1 (to 1e-9), or there are not as many names.
+        If shares do not add up to 1 (to 1e-9), or there are not as many names; if they are not those of the noisy values, or the
+        mechanism is unknown, or what it or the guarantee says contradicts the law. The message names both sides.
     """
 
     shares: Floats
@@ -73,6 +75,8 @@ class ProportionRelease:
         object.__setattr__(self, "shares", array)
         object.__setattr__(self, "names", checked_names(self.names, array.shape))
         boolean(self.simulated, "simulated")
+        # Mechanisms make releases, and so stand above them.
+        import_module("bayesdp.mechanisms.stated_statistics").check_proportions(self)
 
     def __eq__(self, other: object) -> bool:
         return (

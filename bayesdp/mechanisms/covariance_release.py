@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from importlib import import_module
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,8 @@ class CovarianceRelease:
     Raises
     ------
     ValueError
-        If the matrix is not symmetric, or an element is outside its bounds.
+        If the matrix is not symmetric, or an element is outside its bounds; if the guarantee states another loss than the noise
+        of these scales has. The message names both sides.
     """
 
     matrix: Floats
@@ -100,6 +102,9 @@ class CovarianceRelease:
         for key, array in arrays.items():
             array.flags.writeable = False
             put(self, key, array)
+        if self.guarantee is not None:
+            # Mechanisms make releases, and so stand above them.
+            import_module("bayesdp.mechanisms.stated_covariance").check_covariance(self)
 
     @property
     def correlation(self) -> Floats:

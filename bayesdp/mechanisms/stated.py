@@ -8,28 +8,23 @@ raise the version of the schema, and to say in `bayesdp.storage.schema` what bec
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from bayesdp._validate import shown
+from bayesdp.mechanisms._agreement import LOSS, alike, check_loss, said, words
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.correlated_gaussian import CorrelatedGaussian
 from bayesdp.mechanisms.k_norm import KNorm
 from bayesdp.mechanisms.semi_k_norm import SemiKNorm, SemiLatticeKNorm
 from bayesdp.mechanisms.semi_norm import SemiNorm
-from bayesdp.privacy import Guarantee, PairLoss
-from bayesdp.privacy.relations import Sentence
+from bayesdp.privacy import Guarantee
 from bayesdp.queries import Query
 from bayesdp.release import Measured, Release
 
-__all__ = ["check_stated"]
-
-_ROUNDING = 1e-6
-"""Relative difference up to which two numbers are one: laws come from root finding, and another machine rounds otherwise."""
+__all__ = ["check_stated", "number_of_releases", "possible_guarantees", "rebuilt"]
 
 _COSTLY = (KNorm, CorrelatedGaussian, SemiKNorm, SemiLatticeKNorm, SemiNorm)
 """Their noise has the shape of a polytope or an ellipsoid that takes seconds, or minutes, to be found again."""
@@ -44,8 +39,6 @@ _DETERMINED_AT_ONCE = 64
 """Up to so many cells, those that any invariants determine are worked out; of nested sums and two-way margins for every table."""
 
 _COMPOSITION = re.compile(r"composition of ([1-9][0-9]*) releases", re.ASCII)
-_LOSS = ("epsilon", "delta", "rho", "mu")
-_SAID = re.compile(rf"\b({'|'.join(_LOSS)}) = ([-+.0-9e]*[0-9])")
 
 
 def check_stated(release: Release) -> None:
@@ -68,16 +61,16 @@ def check_stated(release: Release) -> None:
     if release.mechanism is None:
         return
     name = release.mechanism.get("mechanism")
-    composed = _COMPOSITION.fullmatch(name) if isinstance(name, str) else None
-    if composed is not None:
-        _check_composition(release, int(composed[1]))
+    if number_of_releases(name):
+        # What several releases lose together stands above the mechanisms, and is looked up only where a release speaks of it.
+        import_module("bayesdp.composition.stated").check_total(release)
         return
     if len(release.measurements) != 1:
         raise ValueError(
             f"mechanism {name!r} publishes one measurement, but the release has {len(release.measurements)}; leave mechanism out "
             "(null in a file)"
         )
-    mechanism = _rebuilt(release.mechanism, release)
+    mechanism = rebuilt(release.mechanism, release)
     if isinstance(mechanism, Mechanism):
         _check_measured(mechanism, release.measurements[0])
         _check_exact(mechanism, release)
@@ -87,7 +80,13 @@ def check_stated(release: Release) -> None:
         _check_plain(release.mechanism, mechanism, release)
 
 
-def _rebuilt(description: Mapping[str, Any], release: Release) -> Mechanism | type[Mechanism]:
+def number_of_releases(name: Any) -> int:
+    """Of how many releases a mechanism of this name is the composition; 0 if it is none."""
+    composed = _COMPOSITION.fullmatch(name) if isinstance(name, str) else None
+    return 0 if composed is None else int(composed[1])
+
+
+def rebuilt(description: Mapping[str, Any], release: Release) -> Mechanism | type[Mechanism]:
     """The mechanism of a description; only its class, where making it again would take long."""
     # Published by somebody else, the description may leave out what the exact parts of the release say.
     whole = {"invariants": release.invariants.describe(), **description}
@@ -102,9 +101,9 @@ def _rebuilt(description: Mapping[str, Any], release: Release) -> Mechanism | ty
 def _check_measured(mechanism: Mechanism, measured: Measured) -> None:
     """The law, the query and the invariants of the noise are those of the mechanism."""
     mine, theirs = mechanism.law.describe(), measured.law.describe()
-    if not _alike(mine, theirs):
+    if not alike(mine, theirs):
         raise ValueError(
-            f"the mechanism {mechanism.name!r} has noise of the law {_words(mine)}, but the measurement says {_words(theirs)}"
+            f"the mechanism {mechanism.name!r} has noise of the law {words(mine)}, but the measurement says {words(theirs)}"
         )
     if measured.query != mechanism.asked:
         raise ValueError(
@@ -133,8 +132,8 @@ def _check_exact(mechanism: Mechanism, release: Release) -> None:
             )
 
 
-def _check_guarantee(mechanism: Mechanism, stated: Guarantee) -> None:
-    """Kind, parameters, rows and the statement about the sampler follow from the mechanism."""
+def possible_guarantees(mechanism: Mechanism) -> list[Guarantee]:
+    """What the mechanism states, for each way of drawing its noise; the first by its usual way."""
     ways = []
     for method in ("auto", "exact", "mcmc"):
         try:
@@ -142,50 +141,26 @@ def _check_guarantee(mechanism: Mechanism, stated: Guarantee) -> None:
             ways += [mechanism._published(method)]
         except (ValueError, NotImplementedError):  # this mechanism has no such way of drawing
             continue
-    own = ways[0]
-    for key in ("kind", "unit"):
-        mine, theirs = getattr(own, key), getattr(stated, key)
-        if mine != theirs:
-            raise ValueError(
-                f"the guarantee's {key} is {theirs!r}, but that of the mechanism {mechanism.name!r} is {mine!r}"
-            )
-    if not _alike(dict(own.parameters), dict(stated.parameters)):
-        raise ValueError(
-            f"the guarantee states {_words(stated.parameters)}, but noise of the mechanism {mechanism.name!r} as described has "
-            f"{_words(own.parameters)}"
-        )
-    for row in stated.pairs:
-        _check_row(row, own, mechanism)
+    return ways
+
+
+def _check_guarantee(mechanism: Mechanism, stated: Guarantee) -> None:
+    """Kind, parameters, rows and the statement about the sampler follow from the mechanism."""
+    ways = possible_guarantees(mechanism)
+    check_loss(ways[0], stated, f"the mechanism {mechanism.name!r}")
     samplers = list(dict.fromkeys(way.sampler for way in ways))
     if stated.sampler not in samplers:
         raise ValueError(
             f"the guarantee's sampler is {stated.sampler!r}, but noise of the mechanism {mechanism.name!r} is drawn by "
             f"{' or '.join(map(repr, samplers))}"
         )
-    known = {said for way in ways for said in _said(mechanism._for_one_person(way).person)}
-    false = [f"{name} = {value}" for name, value in _said(stated.person) if (name, value) not in known]
+    known = {loss for way in ways for loss in said(mechanism._for_one_person(way).person)}
+    false = [f"{name} = {value}" for name, value in said(stated.person) if (name, value) not in known]
     if false:
         true = ", ".join(f"{name} = {value}" for name, value in sorted(known)) or "no loss"
         raise ValueError(
             f"person says {', '.join(false)}, but the mechanism {mechanism.name!r} states {true} for one person's record"
         )
-
-
-def _check_row(row: PairLoss, own: Guarantee, mechanism: Mechanism) -> None:
-    """A row of the guarantee is one of the mechanism's; of one that says in words only what it is about, the length has to do."""
-    same = [mine for mine in own.pairs if mine.about == row.about]
-    long = [mine for mine in own.pairs if mine.norm == row.norm and _alike(mine.size, row.size)]
-    near = same or (long if isinstance(row.about, Sentence) else [])
-    if any(_row_agrees(row, mine) for mine in near):
-        return
-    told = f"{_words(row.loss)} at {row.norm} distance {row.size:.10g} ({row.relation})"
-    mine = "; ".join(f"{_words(own.loss)} at {own.norm} distance {own.size:.10g} ({own.relation})" for own in own.pairs)
-    raise ValueError(f"the guarantee states {told}, but the mechanism {mechanism.name!r} has {mine or 'no such row'}")
-
-
-def _row_agrees(row: PairLoss, mine: PairLoss) -> bool:
-    alike = row.norm == mine.norm and _alike(row.size, mine.size) and set(row.loss) <= set(mine.loss)
-    return alike and all(_alike(value, mine.loss[name]) for name, value in row.loss.items())
 
 
 def _check_plain(description: Mapping[str, Any], kind: type[Mechanism], release: Release) -> None:
@@ -196,44 +171,11 @@ def _check_plain(description: Mapping[str, Any], kind: type[Mechanism], release:
     sides = [("the guarantee states", stated)] if not printed else []
     if issubclass(kind, KNorm | SemiKNorm | SemiLatticeKNorm):
         sides.append(("the law has", {name: law[name] for name in ("epsilon", "adjacency") if name in law}))
-    for words, other in sides:
-        for name in (*_LOSS, "adjacency"):
-            if name in description and name in other and not _alike(description[name], other[name]):
+    for claim, other in sides:
+        for name in (*LOSS, "adjacency"):
+            if name in description and name in other and not alike(description[name], other[name]):
                 raise ValueError(
-                    f"{words} {name} = {other[name]!r}, but the mechanism {kind.name!r} has {description[name]!r}"
-                )
-
-
-def _check_composition(release: Release, count: int) -> None:
-    """Several releases as one: their mechanisms are known, and their noise is there."""
-    own = dict(release.mechanism or {})
-    unknown = sorted(set(own) - {"mechanism", "releases", "total_loss"})
-    if unknown:
-        raise ValueError(f"mechanism {own['mechanism']!r} has no key {shown(unknown)}")
-    parts = own.get("releases")
-    if not isinstance(parts, list) or len(parts) != count or count < 2:
-        number = len(parts) if isinstance(parts, list) else "none"
-        raise ValueError(f"mechanism {own['mechanism']!r} must list the mechanisms of all releases, got {number}")
-    reason = own.get("total_loss", "")
-    if not isinstance(reason, str) or (reason and release.guarantee is not None):
-        raise ValueError(
-            f"total_loss says why no guarantee is stated, {reason!r}, "
-            + ("but there is one" if release.guarantee is not None else "and must be text")
-        )
-    for k, part in enumerate(parts, start=1):
-        if part is None:
-            continue
-        if not isinstance(part, Mapping):
-            raise ValueError(f"the mechanism of release {k} must be a mapping or null, got {part!r}")
-        if isinstance(part.get("mechanism"), str) and _COMPOSITION.fullmatch(part["mechanism"]):
-            continue
-        mechanism = _rebuilt(part, release)
-        if isinstance(mechanism, Mechanism):
-            law = mechanism.law.describe()
-            if not any(_alike(law, measured.law.describe()) for measured in release.measurements):
-                raise ValueError(
-                    f"release {k} has the mechanism {mechanism.name!r} with noise of the law {_words(law)}, but no measurement "
-                    f"has it; laws are {'; '.join(_words(measured.law.describe()) for measured in release.measurements)}"
+                    f"{claim} {name} = {other[name]!r}, but the mechanism {kind.name!r} has {description[name]!r}"
                 )
 
 
@@ -267,30 +209,3 @@ def _check_determined(release: Release, stated: Guarantee) -> None:
 def _same_rows(one: Query, other: Query) -> bool:
     """Whether two queries ask for the same, in any order and however stacked."""
     return all(part in other.parts for part in one.parts) and all(part in one.parts for part in other.parts)
-
-
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two descriptions say the same, up to rounding of real numbers."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return set(one) == set(other) and all(_alike(one[key], other[key]) for key in one)
-    if isinstance(one, str | bool | None) or isinstance(other, str | bool | None):
-        return bool(one == other)
-    mine, theirs = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    return mine.shape == theirs.shape and bool(np.allclose(mine, theirs, rtol=_ROUNDING, atol=0.0, equal_nan=True))
-
-
-def _said(sentence: str) -> list[tuple[str, float]]:
-    """The losses in a sentence."""
-    return [(name, float(value)) for name, value in _SAID.findall(sentence) if math.isfinite(float(value))]
-
-
-def _words(description: Mapping[str, Any]) -> str:
-    """A law or a loss in a few words, with all digits."""
-    told = []
-    for key, value in description.items():
-        if isinstance(value, list) and len(value) > 2:
-            value = f"<{' × '.join(map(str, np.shape(value)))} numbers>"
-        told.append(
-            f"{value}" if key == "law" else f"{key} = {value!r}" if not isinstance(value, str) else f"{key} = {value}"
-        )
-    return ", ".join(told)

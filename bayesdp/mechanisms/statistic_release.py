@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,8 @@ class StatisticRelease:
     Raises
     ------
     TypeError, ValueError
-        If a value is outside its bounds (it is named), or a field is not valid.
+        If a value is outside its bounds (it is named), or a field is not valid; if the mechanism is unknown, or what it or the
+        guarantee says contradicts the law. The message names both sides.
 
     Examples
     --------
@@ -120,6 +122,11 @@ class StatisticRelease:
             )
         array.flags.writeable = False
         object.__setattr__(self, "values", array)
+        if self.guarantee is not None and not isinstance(self.guarantee, StatisticGuarantee):
+            raise TypeError(f"guarantee must be a StatisticGuarantee, got {type(self.guarantee).__name__}")
+        if self.mechanism is not None or self.guarantee is not None:
+            # Mechanisms make releases, and so stand above them.
+            import_module("bayesdp.mechanisms.stated_statistics").check_statistics(self)
 
     def _name(self, where: int) -> str:
         return "the statistic" if self.names is None else printable(self.names[where])

@@ -1,0 +1,100 @@
+"""Whether two descriptions say the same, and whether a guarantee states the losses that follow from a mechanism."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayesdp.privacy import Guarantee, PairLoss
+from bayesdp.privacy.relations import Sentence
+
+__all__ = ["LOSS", "alike", "check_loss", "said", "words"]
+
+_ROUNDING = 1e-6
+"""Relative difference up to which two numbers are one: laws come from root finding, and another machine rounds otherwise."""
+
+LOSS = ("epsilon", "delta", "rho", "mu")
+"""Names of privacy parameters."""
+
+_SAID = re.compile(rf"\b({'|'.join(LOSS)}) = ([-+.0-9e]*[0-9])")
+
+
+def check_loss(own: Guarantee, stated: Guarantee, who: str) -> None:
+    """Check kind, unit, parameters and rows of a guarantee against those that follow from a mechanism.
+
+    Parameters
+    ----------
+    own : Guarantee
+        What follows.
+    stated : Guarantee
+        It may leave rows out.
+    who : str
+        Whose loss it is, for the message: "the mechanism 'k-norm'".
+
+    Raises
+    ------
+    ValueError
+        If a number differs; the message names both sides.
+    """
+    for key in ("kind", "unit"):
+        mine, theirs = getattr(own, key), getattr(stated, key)
+        if mine != theirs:
+            raise ValueError(f"the guarantee's {key} is {theirs!r}, but that of {who} is {mine!r}")
+    if not alike(dict(own.parameters), dict(stated.parameters)):
+        raise ValueError(
+            f"the guarantee states {words(stated.parameters)}, but noise of {who} as described has {words(own.parameters)}"
+        )
+    for row in stated.pairs:
+        _check_row(row, own, who)
+
+
+def _check_row(row: PairLoss, own: Guarantee, who: str) -> None:
+    """A row of the guarantee is one of the mechanism's; of one that says in words only what it is about, the length has to do."""
+    same = [mine for mine in own.pairs if mine.about == row.about]
+    long = [mine for mine in own.pairs if mine.norm == row.norm and alike(mine.size, row.size)]
+    near = same or (long if isinstance(row.about, Sentence) else [])
+    if any(_row_agrees(row, mine) for mine in near):
+        return
+    told = f"{words(row.loss)} at {row.norm} distance {row.size:.10g} ({row.relation})"
+    mine = "; ".join(f"{words(own.loss)} at {own.norm} distance {own.size:.10g} ({own.relation})" for own in own.pairs)
+    raise ValueError(f"the guarantee states {told}, but {who} has {mine or 'no such row'}")
+
+
+def _row_agrees(row: PairLoss, mine: PairLoss) -> bool:
+    same = row.norm == mine.norm and alike(row.size, mine.size) and set(row.loss) <= set(mine.loss)
+    return same and all(alike(value, mine.loss[name]) for name, value in row.loss.items())
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two descriptions say the same, up to rounding of real numbers."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return set(one) == set(other) and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, str | bool | None) or isinstance(other, str | bool | None):
+        return bool(one == other)
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other) == 2:
+        return all(map(alike, one, other))  # bounds: one side may be a number, and the other a list
+    mine, theirs = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    return mine.shape == theirs.shape and bool(np.allclose(mine, theirs, rtol=_ROUNDING, atol=0.0, equal_nan=True))
+
+
+def said(sentence: str) -> list[tuple[str, float]]:
+    """The losses in a sentence."""
+    return [(name, float(value)) for name, value in _SAID.findall(sentence) if math.isfinite(float(value))]
+
+
+def words(description: Mapping[str, Any]) -> str:
+    """A law or a loss in a few words, with all digits."""
+    told = []
+    for key, value in description.items():
+        if isinstance(value, list) and (len(value) > 2 or any(isinstance(own, list) and len(own) > 2 for own in value)):
+            sizes = {np.shape(own) for own in value}
+            shape = (len(value), *sizes.pop()) if len(sizes) == 1 else (sum(map(np.size, value)),)
+            value = f"<{' × '.join(map(str, shape))} numbers>"
+        told.append(
+            f"{value}" if key == "law" else f"{key} = {value!r}" if not isinstance(value, str) else f"{key} = {value}"
+        )
+    return ", ".join(told)

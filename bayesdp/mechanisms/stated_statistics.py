@@ -1,0 +1,182 @@
+"""Whether what a release of statistics says of its mechanism and its guarantee is true of its law.
+
+What `bayesdp.mechanisms.stated` is for tables: the mechanism is made again from its description, and law and guarantee have to be
+its own. Of a mechanism that is not described the law alone is known. It loses a certain amount at least, whatever the statistics
+are, and no guarantee may state less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayesdp._validate import shown
+from bayesdp.mechanisms._agreement import alike, check_loss, said, words
+from bayesdp.mechanisms._bounded_statistics import StatisticMechanism
+from bayesdp.mechanisms._proportions import ProportionMechanism, ProportionRelease
+from bayesdp.mechanisms.proportions import AllButOne, RescaledProportions, UniversalHistogram
+from bayesdp.mechanisms.statistic_release import StatisticRelease
+from bayesdp.noise import BoundaryInflatedLaplace, BoundedLaw, TruncatedLaplace
+from bayesdp.privacy import EXACT_SAMPLER, Guarantee
+
+__all__ = ["check_guarantee", "check_proportions", "check_statistics"]
+
+_PROPORTIONS: Mapping[str, type[ProportionMechanism]] = {
+    own.name: own for own in (RescaledProportions, AllButOne, UniversalHistogram)
+}
+
+
+def check_statistics(release: StatisticRelease) -> None:
+    """Check a release of statistics.
+
+    Raises
+    ------
+    ValueError
+        If the mechanism is unknown or its description not valid, or it has another law or other names; if the guarantee states
+        another loss than the mechanism has, or a smaller one than the law. The message names both sides.
+    """
+    if release.mechanism is not None:
+        mechanism = _for_statistics(release.mechanism)
+        _same_names(mechanism, release.names)
+        _same_law(mechanism, release.law)
+    if release.guarantee is not None:
+        own = mechanism.guarantee if release.mechanism is not None else None
+        check_guarantee(own, release.guarantee, release.simulated, "the statistics", release.mechanism)
+        if own is None:
+            _check_by_law(release.law, release.values.shape, release.guarantee)
+
+
+def check_proportions(release: ProportionRelease) -> None:
+    """Check a release of proportions, and that its shares are those of its noisy values.
+
+    Raises
+    ------
+    ValueError
+        As for `check_statistics`.
+    """
+    noisy, own = release.noisy, None
+    if noisy is not None and noisy.simulated != release.simulated:
+        raise ValueError(
+            f"simulated of the release is {release.simulated}, but simulated of its noisy values is {noisy.simulated}"
+        )
+    if release.mechanism is not None:
+        mechanism = _for_proportions(release.mechanism)
+        _same_names(mechanism, release.names)
+        own = mechanism.guarantee
+        if noisy is not None:
+            _same_names(mechanism.noise, noisy.names)
+            _same_law(mechanism.noise, noisy.law)
+            if not np.allclose(mechanism.shares(noisy.values), release.shares, rtol=0.0, atol=1e-9):
+                raise ValueError(
+                    f"shares are {release.shares.tolist()!r}, but the mechanism {mechanism.name!r} makes "
+                    f"{mechanism.shares(noisy.values).tolist()!r} of the noisy values"
+                )
+    if release.guarantee is not None:
+        check_guarantee(own, release.guarantee, release.simulated, "the shares", release.mechanism)
+        if own is None and noisy is not None:
+            _check_by_law(noisy.law, noisy.values.shape, release.guarantee)
+
+
+def check_guarantee(
+    own: Guarantee | None, stated: Guarantee, simulated: bool, what: str, mechanism: Mapping[str, Any] | None = None
+) -> None:
+    """Check a guarantee of statistics against the one that follows from the mechanism, where that is known.
+
+    Parameters
+    ----------
+    own : Guarantee or None
+    stated : Guarantee
+    simulated : bool
+        Of the release.
+    what : str
+        What is released.
+    mechanism : mapping, optional
+        Its description.
+
+    Raises
+    ------
+    ValueError
+        If they differ.
+    """
+    if stated.simulated != simulated:
+        raise ValueError(
+            f"simulated of the release is {simulated}, but simulated of its guarantee is {stated.simulated}: either the noise came "
+            "from a generator whose seed somebody may know, or it did not"
+        )
+    if stated.determined_cells or stated.determined_complete is not None:
+        named = shown(list(stated.determined_cells)) or f"determined_complete = {stated.determined_complete}"
+        raise ValueError(f"the guarantee speaks of determined cells, {named}, but {what} have no cells")
+    if own is None:
+        return
+    who = f"the mechanism {mechanism['mechanism']!r}" if mechanism else f"the noise of {what}"
+    check_loss(own, stated, who)
+    if stated.sampler != EXACT_SAMPLER:
+        raise ValueError(
+            f"the guarantee's sampler is {stated.sampler!r}, but noise of {who} is drawn {EXACT_SAMPLER!r}ly"
+        )
+    false = [f"{name} = {value}" for name, value in said(stated.person) if not alike(value, own.parameters.get(name))]
+    if false:
+        raise ValueError(f"person says {', '.join(false)}, but {who} has {words(own.parameters)}")
+
+
+def _for_statistics(description: Any) -> StatisticMechanism:
+    try:
+        return StatisticMechanism.from_description(description)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise ValueError(f"mechanism: {error}") from None
+
+
+def _for_proportions(description: Any) -> ProportionMechanism:
+    given = dict(description) if isinstance(description, Mapping) else {}
+    name = given.pop("mechanism", None)
+    if not isinstance(name, str) or name not in _PROPORTIONS:
+        raise ValueError(
+            f"mechanism: a mechanism for proportions is described by a mapping with 'mechanism', one of {', '.join(_PROPORTIONS)}, "
+            f"got {description!r}"
+        )
+    try:
+        return _PROPORTIONS[name](**given)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise ValueError(f"mechanism: {error}") from None
+
+
+def _same_names(mechanism: StatisticMechanism | ProportionMechanism, names: tuple[str, ...] | None) -> None:
+    if mechanism.names != names:
+        mine, theirs = (shown(own) if own else "a single one without a name" for own in (mechanism.names, names))
+        raise ValueError(
+            f"the mechanism {mechanism.name!r} publishes statistics of names {mine}, but released are {theirs}"
+        )
+
+
+def _same_law(mechanism: StatisticMechanism, law: BoundedLaw) -> None:
+    mine, theirs = mechanism.law.describe(), law.describe()
+    if not alike(mine, theirs):
+        raise ValueError(
+            f"the mechanism {mechanism.name!r} has noise of the law {words(mine)}, but the release says {words(theirs)}"
+        )
+
+
+def _check_by_law(law: BoundedLaw, shape: tuple[int, ...], stated: Guarantee) -> None:
+    """Whether a guarantee states less than the law loses at any rate, for want of a mechanism that would say it exactly.
+
+    Statistics at one bound are told apart from others by values there. Clipped, the mass or density at the other bound differs by
+    exactly exp(distance / b); truncated, that at the bound itself by this and the ratio of the normalisers, which is above 1.
+    Of several scales the largest is taken.
+    """
+    if stated.kind != "pure" or not isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace)):
+        return
+    if stated.unit != "l1" and shape:
+        return
+    low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), shape) for side in law.bounds)
+    room, scale = float(np.sum(high - low)), float(np.max(law.b))
+    claims = [(stated.parameters.get("sensitivity", 1.0), stated.parameters["epsilon"])]
+    claims += [(row.size, row.loss["epsilon"]) for row in stated.pairs if row.norm == "l1" and "epsilon" in row.loss]
+    for size, epsilon in claims:
+        least = min(size, room) / scale
+        if epsilon < least and not alike(epsilon, least):
+            raise ValueError(
+                f"the guarantee states epsilon = {epsilon!r} for statistics that are {size!r} apart, but noise of the law "
+                f"{words(law.describe())} loses at least epsilon = {least!r} there"
+            )

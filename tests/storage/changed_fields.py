@@ -1,0 +1,57 @@
+"""Descriptions with one field changed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+
+def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, below in items:
+        yield from places(below, (*path, key))
+
+
+def mutations(value: Any) -> Iterator[tuple[str, Any]]:
+    """Values of another kind, with another sign, beyond all numbers, and another valid-looking one."""
+    yield "object", {"a": 1}
+    yield "long", 10**400
+    if isinstance(value, bool):
+        yield from (("other", not value), ("text", str(value)), ("number", int(value)))
+    elif isinstance(value, int | float):
+        yield from (
+            ("text", str(value)),
+            ("truth", True),
+            ("negative", -value - 1),
+            ("larger", value * 1.5 + 1),
+            ("null", None),
+        )
+    elif isinstance(value, str):
+        yield from (("other", value + "x"), ("number", 7), ("null", None))
+    elif isinstance(value, dict):
+        yield from (("unknown", {**value, "extra": 1}), ("list", [1]))
+    elif isinstance(value, list):
+        yield from (("text", "x"), ("longer", [*value, "extra"]), ("number", 3))
+    else:
+        yield from (("text", "x"), ("number", 3))
+
+
+def at(description: Any, path: tuple) -> Any:
+    for key in path:
+        description = description[key]
+    return description
+
+
+def mutants(description: dict[str, Any]) -> Iterator[tuple[tuple, str, dict[str, Any]]]:
+    for path in places(description):
+        parent, key = path[:-1], path[-1]
+        for kind, value in mutations(at(description, path)):
+            changed = copy.deepcopy(description)
+            at(changed, parent)[key] = value
+            yield path, kind, changed
+        changed = copy.deepcopy(description)
+        del at(changed, parent)[key]
+        yield path, "removed", changed
