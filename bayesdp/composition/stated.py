@@ -196,7 +196,7 @@ def _check_loss(
         )
     head = {key: value for key, value in stated.parameters.items() if key != "sensitivity"}
     distance = stated.parameters.get("sensitivity", 1.0)
-    rows = stated.pairs or (PairLoss("tables at that distance", distance, stated.unit, head),)
+    rows = stated.pairs or (PairLoss(Sentence("tables at that distance"), distance, stated.unit, head),)
     for row in rows:
         _check_row(row, least, most, complete=complete, flat=flat)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +33,10 @@ def check_covariance(release: CovarianceRelease) -> None:
     if stated is None:
         return
     one, both = variance_sensitivity(release.n, (0.0, 1.0)), covariance_sensitivity(release.n, (0.0, 1.0), (0.0, 1.0))
+    of_one: Any = one.bounds  # both sides are numbers, as they are of every moment
+    of_both: Any = both.bounds
     # Bounds of a variance are in proportion to the square of the range of the data.
-    ranges = np.sqrt(release.largest / one.bounds[1])
+    ranges = np.sqrt(release.largest / of_one[1])
     size = len(ranges)
     l1s, here, widest, unspent = [], [], [], False
     for i, j in zip(*np.triu_indices(size), strict=True):
@@ -44,7 +47,7 @@ def check_covariance(release: CovarianceRelease) -> None:
             unspent = True
             continue
         low, high = release.bounds(int(i), int(j))
-        far = float(release.largest[i] if i == j else ranges[i] * ranges[j] * (both.bounds[1] - both.bounds[0]))
+        far = float(release.largest[i] if i == j else ranges[i] * ranges[j] * (of_both[1] - of_both[0]))
         here.append(_lost(release.rule, scale, high - low, l1))
         widest.append(_lost(release.rule, scale, far, l1))
     # In the paper's convention the loss is stated at the bounds at which it is largest, and else it is the same at all bounds.
