@@ -68,6 +68,9 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
             raise TypeError(f"releases must be Release objects, but {name} is a {type(given).__name__}")
     if len(releases) == 1:
         return releases[0]
+    for own, name in zip(releases, called, strict=True):
+        if own.about != "counts":
+            raise ValueError(f"releases must be about one table of counts, but {name} is about statistics")
     for (one, first), (other, second) in combinations(zip(releases, called, strict=True), 2):
         _check_same_table(one, first, other, second)
         _check_not_twice(one, first, other, second)

@@ -63,6 +63,8 @@ def check_stated(release: Release) -> None:
         release; if the guarantee states another loss than the mechanism has, or other determined cells than the exact
         values determine. The message names both sides.
     """
+    if release.about == "statistics":
+        return  # MERGE: the checks of statistics
     if release.guarantee is not None:
         _check_determined(release, release.guarantee)
     if release.mechanism is None:
