@@ -75,7 +75,9 @@ def observe(release: Release, x: Any) -> None:
         return
     model = pm.modelcontext(None)
     _check_new(release, x, model)
-    earlier = [own for name, own in releases_of(model) if name == getattr(x, "name", None)]
+    earlier = [
+        own for name, own in releases_of(model) if name == getattr(x, "name", None) and own.about == release.about
+    ]
     joint = joint_release([*earlier, release])  # that they fit together, and no noise is counted twice
     if is_continuous(x, model):
         observe_continuous(release, x)
