@@ -26,7 +26,9 @@ def _lines(release: Release) -> list[tuple[str, str]]:
     for part in release.measurements:
         hidden = int(part.unmeasured.sum())
         missing = f", {hidden} unmeasured" if hidden else ""
-        lines.append(("measured", f"{described(part.query)}{missing}, law {part.law}"))
+        what = described(part.query) if release.about == "counts" else printable(", ".join(part.query.names[:3]))
+        more = f" and {part.query.rows - 3} more" if release.about != "counts" and part.query.rows > 3 else ""
+        lines.append(("measured", f"{what}{more}{missing}, law {part.law}"))
     lines += [("exact", _exact(part)) for part in release.exact]
     if release.guarantee is not None:
         title = str(release.guarantee).splitlines()[0]
@@ -35,6 +37,8 @@ def _lines(release: Release) -> list[tuple[str, str]]:
 
 
 def _title(release: Release) -> str:
+    if release.about == "statistics":
+        return "Release of 1 statistic" if release.frame.size == 1 else f"Release of {release.frame.size} statistics"
     sizes = " × ".join(map(str, release.frame.shape))
     return f"Release of a table {printable(' × '.join(release.dims))} ({sizes} cells)"
 

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from bayesdp import _release_text
-from bayesdp._validate import boolean, shown
+from bayesdp._validate import boolean, choice, shown
 from bayesdp.consistency import check_consistent, check_noisy_keeps_invariants, warn_if_post_processed
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact, Measured
-from bayesdp.privacy import Guarantee
+from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.storage import strict_json
 from bayesdp.storage.schema import from_dataset, to_dataset
 
 if TYPE_CHECKING:
     from bayesdp.fibers import Fiber
 
-__all__ = ["Exact", "Measured", "Release"]
+__all__ = ["ABOUT", "Exact", "Measured", "Release"]
+
+ABOUT = ("counts", "statistics")
+"""What a release may be about: a table of counts, or statistics that are real numbers (means, shares, covariances)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,9 @@ class Release:
         What the mechanism protects, where it is known.
     simulated : bool
         Whether the noise came from a generator whose seed somebody may know.
+    about : {"counts", "statistics"}
+        What the cells of the frame are: counts of records, or statistics, which are any real numbers. Statistics have no fiber
+        and no exact parts, and their noise is independent.
 
     Raises
     ------
@@ -56,7 +62,7 @@ class Release:
     ValueError
         If nothing is published, the parts are not about one table, exact values contradict one another (the
         rows are named), or a noisy table breaks the invariants that its law keeps (the row and both totals
-        are named).
+        are named). For statistics, if something is exact or a law needs invariants.
 
     Examples
     --------
@@ -82,11 +88,14 @@ class Release:
     mechanism: Mapping[str, Any] | None = None
     guarantee: Guarantee | None = None
     simulated: bool = False
+    about: str = "counts"
 
     def __post_init__(self) -> None:
         frame = Frame.of(self.frame)
         measurements = _listed(self.measurements, Measured, "measured")
         exact = _listed(self.exact, Exact, "exact")
+        if choice(self.about, ABOUT, "about") == "statistics":
+            _check_statistics(measurements, exact)
         if not measurements and not exact:
             raise ValueError("a release needs at least one measured or exact part")
         parts: list[Measured | Exact] = [*measurements, *exact]
@@ -106,8 +115,9 @@ class Release:
             # Through JSON and back: a private copy, and a proof that it is plain data.
             plain = strict_json.loads(strict_json.dumps(dict(self.mechanism), "mechanism"), "mechanism")
             object.__setattr__(self, "mechanism", plain)
-        if self.guarantee is not None and not isinstance(self.guarantee, Guarantee):
-            raise TypeError(f"guarantee must be a Guarantee, got {type(self.guarantee).__name__}")
+        kind = StatisticGuarantee if self.about == "statistics" else Guarantee
+        if self.guarantee is not None and not isinstance(self.guarantee, kind):
+            raise TypeError(f"guarantee must be a {kind.__name__}, got {type(self.guarantee).__name__}")
         boolean(self.simulated, "simulated")
         if self.guarantee is not None and self.guarantee.simulated != self.simulated:
             raise ValueError(
@@ -128,6 +138,7 @@ class Release:
         mechanism: Mapping[str, Any] | None = None,
         guarantee: Guarantee | None = None,
         simulated: bool = False,
+        about: str = "counts",
     ) -> Release:
         """Build a release from published numbers.
 
@@ -139,7 +150,7 @@ class Release:
             Noisy parts.
         exact : iterable of Exact
             Exact parts.
-        mechanism, guarantee, simulated
+        mechanism, guarantee, simulated, about
             See `Release`. A mechanism that is none of this package's has no description here: leave it out.
 
         Returns
@@ -158,10 +169,11 @@ class Release:
             added, see `bayesdp.consistency.signs_of_post_processing`. Below one false alarm in a million; but numbers that
             were changed may show no sign of it: ``Measured(..., postprocessing="clipped")`` says what is known, and refuses.
         """
-        release = cls(Frame.of(frame), tuple(measured), tuple(exact), mechanism, guarantee, simulated)
+        release = Release(Frame.of(frame), tuple(measured), tuple(exact), mechanism, guarantee, simulated, about)
         release.check_feasible()
         release.check_stated()
-        warn_if_post_processed(release.measurements, release.exact)
+        if about == "counts":  # statistics may be anywhere between their bounds, and whole numbers by their nature
+            warn_if_post_processed(release.measurements, release.exact)
         return release
 
     def check_feasible(self) -> None:
@@ -234,8 +246,19 @@ class Release:
 
     @cached_property
     def fiber(self) -> Fiber:
-        """All tables of counts that agree with the exact part."""
+        """All tables of counts that agree with the exact part.
+
+        Raises
+        ------
+        ValueError
+            If the release is about statistics: these are real numbers, of which no list can be made.
+        """
         from bayesdp.fibers import Fiber
+
+        if self.about != "counts":
+            raise ValueError(
+                "a release of statistics has no fiber: a fiber holds the tables of counts that agree with it"
+            )
 
         return Fiber.of(self.exact, self.frame)
 
@@ -334,6 +357,18 @@ def _listed[T](items: Any, kind: type[T], argument: str) -> tuple[T, ...]:
         if not isinstance(item, kind):
             raise TypeError(f"{argument} must hold {kind.__name__} only, got {type(item).__name__}")
     return listed
+
+
+def _check_statistics(measurements: tuple[Measured, ...], exact: tuple[Exact, ...]) -> None:
+    """Statistics are any real numbers: nothing is exact about them, and no law keeps their totals."""
+    if exact:
+        raise ValueError(f"a release of statistics has no exact parts, got {shown([repr(own) for own in exact], 2)}")
+    for own in measurements:
+        if not own.law.independent:
+            raise ValueError(
+                f"a release of statistics needs laws of independent noise, or laws within bounds, got {own.law.name!r}, which keeps "
+                "invariants of a table of counts"
+            )
 
 
 def _check_same_table(theirs: Frame, frame: Frame, part: Measured | Exact) -> None:

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
     from bayesdp.release import Release
 
-__all__ = ["check_release_path", "convergence", "read_posterior", "read_release", "read_releases", "write_release"]
+__all__ = [
+    "check_release_path",
+    "convergence",
+    "need_counts",
+    "read_posterior",
+    "read_release",
+    "read_releases",
+    "write_release",
+]
 
 
 def check_release_path(path: str, *, force: bool) -> None:
@@ -70,6 +78,18 @@ def read_release(path: str) -> Release:
     if moved:
         raise FileNotFoundError(f"there is no release {path!r}{moved}")
     return Release.from_csv(path) if Path(path).is_dir() else Release.from_netcdf(path)
+
+
+def need_counts(release: Release, remedy: str) -> None:
+    """Refuse a release of statistics.
+
+    Raises
+    ------
+    ValueError
+        If it is not about a table of counts; `remedy` says what to do then.
+    """
+    if release.about != "counts":
+        raise ValueError(f"this is a release of statistics, and a table of counts is needed here; {remedy}")
 
 
 def read_releases(paths: Sequence[str]) -> Release:

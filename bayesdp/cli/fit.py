@@ -175,8 +175,13 @@ def _model(release: Release, args: argparse.Namespace) -> tuple[pm.Model, str]:
             raise ValueError("--hyper is for the default priors; a model of your own has its numbers in its file")
         model = _own_model(args.model, release)
         return model, f"A model of the user's own, {Path(args.model).name}:\n\n{Path(args.model).read_text('utf-8')}"
+    from bayesdp.cli.files import need_counts
     from bayesdp.priors import PRIORS, build_model, describe_prior
 
+    need_counts(
+        release,
+        "give a model of your own with --model, in which bayesdp.observe(release, statistic) takes the statistic",
+    )
     prior = args.prior or "independent"
     hyper = PRIORS[prior].parsed(pairs(args.hyper, "--hyper"))
     return build_model(release, prior, **hyper), describe_prior(release, prior, **hyper)

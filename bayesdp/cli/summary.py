@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         "converged": converged,
         "simulated": release.simulated,
     }
-    if counts:
+    if counts and release.about == "counts":
         heading["counts"] = "continuous relaxation" if relaxed else "whole numbers"
     write = {"table": _table, "csv": _csv, "json": _json}[args.format]
     others = variable_names(tree, str(draws.name)) if args.format == "table" else []
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 def _variable(tree: xr.DataTree, release: Release, asked: str | None) -> tuple[xr.DataArray, Release, bool]:
     """The draws that are summarised, the release of their table, and whether they are counts of one."""
     from bayesdp._validate import shown
-    from bayesdp.composition import as_one, tables_of_posterior
+    from bayesdp.composition import as_one, draws_of, tables_of_posterior
 
     posterior, tables = tree["posterior"].to_dataset(), tables_of_posterior(tree)
     if asked is None and not tables:
@@ -103,7 +103,8 @@ def _variable(tree: xr.DataTree, release: Release, asked: str | None) -> tuple[x
         raise ValueError(f"--var: there is no variable {name!r} in the posterior; there are {shown(posterior, 30)}")
     if name not in tables:
         return posterior[name], release, False
-    return posterior[name], as_one(tables[name]), True
+    whole = as_one(tables[name])
+    return draws_of(tree, name, whole), whole, True
 
 
 _COLUMNS = ("published", "mean", "sd", "lower", "upper", "ess_bulk", "ess_tail", "rhat")
@@ -159,8 +160,8 @@ def _shown(name: str, value: float | None, counts: bool) -> str:
     return format(value, own if counts or name not in _OF_PARAMETERS else ".4g")
 
 
-_OF_PARAMETERS = ("mean", "sd", "lower", "upper")
-"""Parameters may be small: four digits of these."""
+_OF_PARAMETERS = ("published", "mean", "sd", "lower", "upper")
+"""Parameters and statistics may be small: four digits of these."""
 
 
 def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
@@ -169,7 +170,8 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
     counts = "counts" in heading
     labels = list(answers.labels) or ["answer" if counts else "parameter"]
     further = [f"published_{k}" for k in range(2, len(answers.further) + 2)]
-    noisy = ["published", *further] if counts else []
+    published = counts or any(value == value for value in answers.published)  # NaN differs from itself
+    noisy = ["published", *further] if published else []
     header = [*map(printable, labels), *noisy, "mean", "sd", f"[{percent}%", f"{percent}%]", "ess", "rhat", ""]
     lines = []
     for i, row in enumerate(_rows(answers)):

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
 
     from bayesdp._validate import nonnegative_integer, probability
-    from bayesdp.cli.files import read_release
+    from bayesdp.cli.files import need_counts, read_release
     from bayesdp.cli.printing import announce, show
     from bayesdp.significance import odds_ratio_test_from_release
     from bayesdp.storage import check_output, strict_json, write_text
@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         check_output(args.output, overwrite=args.force)
     release = read_release(args.release)
+    need_counts(release, "the tests are about tables of two rows and columns")
     result = odds_ratio_test_from_release(
         release,
         args.alternative,

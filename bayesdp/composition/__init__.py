@@ -16,7 +16,7 @@ from bayesdp.composition.composed import Composition
 from bayesdp.composition.composing import compose
 from bayesdp.composition.joint import joint_release, releases_of_posterior
 from bayesdp.composition.nestedness import is_nested
-from bayesdp.composition.of_posterior import determined_of, releases_of_tables, tables_of_posterior
+from bayesdp.composition.of_posterior import determined_of, draws_of, releases_of_tables, tables_of_posterior
 
 __all__ = [
     "LOSS_UNKNOWN",
@@ -26,6 +26,7 @@ __all__ = [
     "compose",
     "converged_of",
     "determined_of",
+    "draws_of",
     "is_nested",
     "joint_release",
     "posterior_release",

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._validate import shown
-from bayesdp.composition.of_posterior import tables_of_posterior
+from bayesdp.composition.of_posterior import draws_of, tables_of_posterior
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
-from bayesdp.privacy import Guarantee
+from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import strict_json
@@ -62,6 +62,7 @@ _ATTRIBUTES: dict[str, _Kinds] = {
         "connectivity": _TEXT,
         "proved": _FLAG,
     },
+    "statistics": {"variable": _TEXT},
     "relaxation": {"variable": _TEXT, "kind": _TEXT, "text": _TEXT, "case": _TEXT},
     "guarantee": {"guarantee": _TEXT, "text": _TEXT},
 }
@@ -169,11 +170,12 @@ def _check_guarantees(tree: xr.DataTree) -> None:
         if beside not in tree.children:
             raise ValueError(f"the group {name!r} is about a release, but there is no group {beside!r}")
         description = strict_json.loads(own.attrs["guarantee"], f"guarantee of the group {name!r}")
+        release = Release.from_dataset(tree[beside].to_dataset())
+        about, inside = release.about, release.guarantee
         try:
-            stated = Guarantee.from_dict(description)
+            stated = (StatisticGuarantee if about == "statistics" else Guarantee).from_dict(description)
         except TypeError as error:
             raise ValueError(f"the group {name!r}: {error}") from None
-        inside = Release.from_dataset(tree[beside].to_dataset()).guarantee
         if stated != inside:
             raise ValueError(
                 f"the group {name!r} states {_short(stated)}, but the group {beside!r} holds "
@@ -189,7 +191,12 @@ def _short(guarantee: Guarantee) -> str:
 def _check_table(tree: xr.DataTree, name: str, releases: tuple[Release, ...]) -> None:
     """All draws of one table."""
     frame = releases[0].frame
-    draws = tree["posterior"].to_dataset()[name].transpose("chain", "draw", *frame.dims)
+    draws = draws_of(tree, name, releases[0])
+    if releases[0].about == "statistics":
+        if not np.isfinite(draws.values).all():
+            chain, draw, *cell = np.argwhere(~np.isfinite(draws.values))[0].tolist()
+            raise ValueError(f"{name} in chain {chain}, draw {draw}: {_cell(frame, cell)} is no finite number")
+        return
     _check_labels(draws, name, frame)
     real = relaxation_of(tree, name) is not None
     if real and draws.dtype.kind != "f":

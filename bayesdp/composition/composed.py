@@ -108,6 +108,9 @@ class Composition:
         return tuple(self.release.frame.exact_cell_name(int(cell)) for cell in np.flatnonzero(which))
 
     def __str__(self) -> str:
+        last = str(self.guarantee) if self.guarantee is not None else f"Total loss: {self.loss_unknown}"
+        if self.release.about == "statistics":
+            return f"Composition of {len(self.releases)} releases of {self.release.frame.size} statistics\n{last}"
         frame, free = self.release.frame, self.invariants.dimension
         sizes = " × ".join(map(str, frame.shape))
         lines = [
@@ -137,7 +140,6 @@ class Composition:
         lines.append(f"  of these, determined only by the combination: {len(new)}{_named(new)}")
         lines.append(f"Cells whose range the combination makes smaller: {int(self.narrowed.sum())}")
         text = [textwrap.fill(line, _WIDTH, subsequent_indent="      ") for line in lines]
-        last = str(self.guarantee) if self.guarantee is not None else f"Total loss: {self.loss_unknown}"
         return "\n  ".join(text) + "\n" + textwrap.indent(last, "  ")
 
     def __repr__(self) -> str:

@@ -9,7 +9,9 @@ from typing import Any
 from bayesdp.composition._total import total_guarantee
 from bayesdp.composition.composed import Composition
 from bayesdp.composition.joint import joint_release
+from bayesdp.composition.of_statistics import total_of_statistics
 from bayesdp.mechanisms._differences import kept_differences
+from bayesdp.privacy import Difference, Guarantee
 from bayesdp.release import Release
 
 __all__ = ["LOSS_UNKNOWN", "compose", "together"]
@@ -30,7 +32,8 @@ def compose(*releases: Release, delta: float | None = None) -> Composition:
     epsilon becomes epsilon at `delta`, by the exact profile of the Gaussian mechanism. Others are not mixed. The loss of
     each release for a particular difference between two tables is the least of: what follows from the law of its noise; the
     row of its own guarantee; as many steps of one record as the difference takes (`bayesdp.privacy.group_loss`). Rows that
-    are not exact say that they are upper bounds, and so does a delta that has reached 1: no protection by this bound.
+    are not exact say that they are upper bounds, and so does a delta that has reached 1: no protection by this bound. Of
+    statistics, releases of the same ones are composed, and epsilon for neighbouring data sets adds up.
 
     Parameters
     ----------
@@ -75,8 +78,13 @@ def compose(*releases: Release, delta: float | None = None) -> Composition:
     if len(releases) < 2:
         raise ValueError(f"compose needs at least two releases, got {len(releases)}")
     joint = joint_release(releases)
-    differences = kept_differences(joint.invariants) if joint.invariants.dimension else ()
-    guarantee, unknown = total_guarantee(releases, joint, differences, delta)
+    if joint.about == "statistics":
+        differences: tuple[Difference, ...] = ()
+        guarantee: Guarantee | None
+        guarantee, unknown = total_of_statistics(releases)
+    else:
+        differences = kept_differences(joint.invariants) if joint.invariants.dimension else ()
+        guarantee, unknown = total_guarantee(releases, joint, differences, delta)
     mechanism = together(releases, delta)
     if guarantee is None:
         mechanism[LOSS_UNKNOWN] = unknown

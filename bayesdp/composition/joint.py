@@ -68,6 +68,11 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
             raise TypeError(f"releases must be Release objects, but {name} is a {type(given).__name__}")
     if len(releases) == 1:
         return releases[0]
+    for own, name in zip(releases, called, strict=True):
+        if own.about != releases[0].about:
+            raise ValueError(
+                f"all releases must be about one table, but {called[0]} is about {releases[0].about} and {name} about {own.about}"
+            )
     for (one, first), (other, second) in combinations(zip(releases, called, strict=True), 2):
         _check_same_table(one, first, other, second)
         _check_not_twice(one, first, other, second)
@@ -78,7 +83,8 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
     exact = tuple(dict.fromkeys(part for own in releases for part in own.exact))
     measurements = _renamed([part for own in releases for part in own.measurements])
     try:
-        joint = Release(releases[0].frame, measurements, exact, simulated=any(own.simulated for own in releases))
+        simulated = any(own.simulated for own in releases)
+        joint = Release(releases[0].frame, measurements, exact, simulated=simulated, about=releases[0].about)
         joint.check_feasible()
     except ValueError as error:
         raise ValueError(f"the releases do not fit together: {error}") from error

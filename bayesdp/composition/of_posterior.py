@@ -9,7 +9,20 @@ import xarray as xr
 from bayesdp.release import Release
 from bayesdp.storage.counts import counts_name
 
-__all__ = ["determined_of", "releases_of_tables", "tables_of_posterior"]
+__all__ = ["determined_of", "draws_of", "releases_of_tables", "tables_of_posterior"]
+
+_STATING = ("fiber", "statistics")
+"""Groups that say which variable a release is about: a table of counts, or statistics."""
+
+
+def _stated(tree: xr.DataTree) -> list[tuple[str, str]]:
+    """The ending of the groups of each table, and the variable that they state."""
+    return [
+        (group.removeprefix(kind), str(own.attrs.get("variable", "")))
+        for group, own in tree.children.items()
+        for kind in _STATING
+        if group == kind or group.startswith(f"{kind}_")
+    ]
 
 
 def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Release, ...]]]:
@@ -24,14 +37,9 @@ def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Releas
     Returns
     -------
     list of tuple
-        The name is None where the tree has no group ``fiber`` that states it. Tables without a release are left out.
+        The name is None where the tree has no group ``fiber`` or ``statistics`` that states it. Tables without a release are left out.
     """
-    stated = [
-        (group.removeprefix("fiber"), str(own.attrs.get("variable", "")))
-        for group, own in tree.children.items()
-        if group == "fiber" or group.startswith("fiber_")
-    ]
-    tables: list[tuple[str, str | None]] = [(ending, name or None) for ending, name in stated] or [("", None)]
+    tables: list[tuple[str, str | None]] = [(ending, name or None) for ending, name in _stated(tree)] or [("", None)]
     endings = {ending for ending, _ in tables}
     found = []
     for ending, name in tables:
@@ -48,7 +56,7 @@ def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Releas
 
 
 def tables_of_posterior(tree: xr.DataTree) -> dict[str, tuple[Release, ...]]:
-    """The variables of a posterior that hold counts of which something was published, with the releases of each.
+    """The variables of a posterior that hold counts or statistics of which something was published, with the releases of each.
 
     Parameters
     ----------
@@ -78,12 +86,51 @@ def tables_of_posterior(tree: xr.DataTree) -> dict[str, tuple[Release, ...]]:
     {'x': 1}
     """
     recorded = tree["posterior"].data_vars
-    several = sum(group == "fiber" or group.startswith("fiber_") for group in tree.children) > 1
+    several = len(_stated(tree)) > 1
     return {
-        counts_name(tree, releases[0].dims, stated if several else None): releases
+        (
+            _statistics_name(tree, stated, releases[0])
+            if releases[0].about == "statistics"
+            else counts_name(tree, releases[0].dims, stated if several else None)
+        ): releases
         for stated, releases in releases_of_tables(tree)
         if stated is None or stated in recorded
     }
+
+
+def _statistics_name(tree: xr.DataTree, stated: str | None, release: Release) -> str:
+    """The variable that holds statistics: only the posterior can say which one it is."""
+    if stated is None:
+        raise ValueError(
+            "posterior holds a release of statistics, but no group 'statistics' says which variable these are"
+        )
+    sizes = {dim: n for dim, n in tree["posterior"][stated].sizes.items() if dim not in ("chain", "draw")}
+    if tuple(sizes.values()) not in ((), release.frame.shape) or (not sizes and release.frame.size > 1):
+        raise ValueError(
+            f"{stated} must have {release.frame.size} statistics, as its release, but it has the dimensions {sizes or 'of a number'}"
+        )
+    return stated
+
+
+def draws_of(tree: xr.DataTree, name: str, release: Release) -> xr.DataArray:
+    """Draws of a table or of statistics, with the dimensions chain, draw and those of its release, in this order.
+
+    A single statistic may be a number in the model, and the dimension of several may have another name there.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+    name : str
+        One of `tables_of_posterior`.
+    release : Release
+        One of its releases.
+    """
+    draws = tree["posterior"].to_dataset()[name]
+    if release.about == "counts":
+        return draws.transpose("chain", "draw", *release.dims)
+    values = draws.transpose("chain", "draw", ...).values
+    shape = (*values.shape[:2], *release.frame.shape)
+    return xr.DataArray(values.reshape(shape), dims=("chain", "draw", *release.dims), coords=release.coords, name=name)
 
 
 def determined_of(tree: xr.DataTree, name: str, dims: tuple[str, ...]) -> npt.NDArray[np.bool_] | None:

@@ -81,11 +81,19 @@ class Tables:
     continuous : dict
     releases : dict
         The releases of each.
+    statistics : tuple of str
+        Variables that releases of statistics are about.
     """
 
     counts: dict[str, Any]
     continuous: dict[str, ContinuousTable]
     releases: dict[str, list[Release]]
+    statistics: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """All of them, in order."""
+        return [*self.counts, *self.continuous, *self.statistics]
 
     @classmethod
     def of(cls, model: pm.Model) -> Tables:
@@ -95,12 +103,12 @@ class Tables:
         for name, release in releases_of(model):
             releases.setdefault(name, []).append(release)
         counts = {rv.name: rv for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)}
-        return cls(counts, dict(continuous_tables(model)), releases)
+        statistics = tuple(name for name, own in releases.items() if own[0].about == "statistics")
+        return cls(counts, dict(continuous_tables(model)), releases, statistics)
 
     def _suffix(self, name: str) -> str:
         """Of the groups of a table: none for the first one."""
-        first = next(iter([*self.counts, *self.continuous]))
-        return "" if name == first else f"_{name}"
+        return "" if name == self.names[0] else f"_{name}"
 
     def add_releases(self, tree: xr.DataTree, model: pm.Model, seed: Any, command: str) -> None:
         """Add what takes a moment: attributes, releases and guarantees. The tree is then the posterior of a release."""
@@ -116,7 +124,7 @@ class Tables:
             }
         )
         compress_draws(tree)
-        for name in [*self.counts, *self.continuous]:
+        for name in self.names:
             _add_releases(tree, self.releases.get(name, []), self._suffix(name))
 
     def add_limits(self, tree: xr.DataTree, model: pm.Model) -> dict[str, npt.NDArray[np.bool_]]:
@@ -143,6 +151,8 @@ class Tables:
             tree[f"fiber{self._suffix(name)}"] = xr.DataTree(limits)
             tree[f"relaxation{self._suffix(name)}"] = xr.DataTree(declaration(name))
             _add_group_labels(tree, table.release.frame)
+        for name in self.statistics:
+            tree[f"statistics{self._suffix(name)}"] = xr.DataTree(xr.Dataset(attrs={"variable": name}))
         return fixed
 
 

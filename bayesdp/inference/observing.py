@@ -14,6 +14,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous
 from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
 from bayesdp.inference.registry import releases_of, remember
+from bayesdp.inference.statistics import observe_statistics
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.release import Release
 
@@ -38,14 +39,16 @@ def observe(release: Release, x: Any) -> None:
     ----------
     release : Release
         What was published.
-    x : ConfidentialCounts or ContinuousCounts
-        The counts, a variable of the current model with the dimensions of the release, in its order.
+    x : ConfidentialCounts, ContinuousCounts or tensor variable
+        The counts, a variable of the current model with the dimensions of the release, in its order. Of a release of statistics:
+        the statistics as a function of the parameters of the model, in the order of the release (a scalar for a single one without a
+        name). If that is no variable of the model, it becomes one, ``pm.Deterministic("true_statistic", ...)``.
 
     Raises
     ------
     TypeError
         If `x` is not a `ConfidentialCounts` or `FlatCounts` variable of the current model. PyMC's own steps cannot move
-        on a fiber: they would stay where they start for ever, without an error.
+        on a fiber: they would stay where they start for ever, without an error. Or if no variable of the model enters a statistic.
     ValueError
         If the dimensions or the shape do not match, no table agrees with the exact answers, the prior is flat and some cell
         has no upper bound, the release contradicts one that was observed before, or it was observed before: the same query
@@ -67,9 +70,14 @@ def observe(release: Release, x: Any) -> None:
     """
     if not isinstance(release, Release):
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
+    if release.about == "statistics":
+        observe_statistics(release, x)
+        return
     model = pm.modelcontext(None)
     _check_new(release, x, model)
-    earlier = [own for name, own in releases_of(model) if name == getattr(x, "name", None)]
+    earlier = [
+        own for name, own in releases_of(model) if name == getattr(x, "name", None) and own.about == release.about
+    ]
     joint = joint_release([*earlier, release])  # that they fit together, and no noise is counted twice
     if is_continuous(x, model):
         observe_continuous(release, x)

@@ -67,7 +67,8 @@ from bayesdp.mechanisms.semi_k_norm import SemiKNorm, SemiLatticeKNorm
 from bayesdp.mechanisms.semi_lattice_laplace import SemiLatticeLaplace
 from bayesdp.mechanisms.semi_norm import SemiNorm
 from bayesdp.mechanisms.semi_projection import SemiProjectedLaplace, SemiProjectedMechanism, semi_project
-from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease
+from bayesdp.mechanisms.statistic_release import StatisticRelease
+from bayesdp.privacy import StatisticGuarantee
 
 __all__ = [
     "Agent",

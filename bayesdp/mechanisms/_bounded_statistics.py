@@ -14,10 +14,10 @@ import numpy.typing as npt
 from bayesdp._text import printable
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
 from bayesdp.mechanisms._sensitivities import told
-from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
+from bayesdp.mechanisms.statistic_release import StatisticRelease, checked_names
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded import checked_bounds, plain_bounds
-from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss
+from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss, StatisticGuarantee
 from bayesdp.privacy.relations import NEIGHBOURS, Neighbours
 
 __all__ = ["CONVENTIONS", "ROUNDING", "StatisticMechanism"]

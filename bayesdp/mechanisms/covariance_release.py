@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from bayesdp._text import printable
 from bayesdp._validate import boolean, choice, finite_array, positive_integer, positive_real
-from bayesdp.mechanisms.statistic_release import StatisticGuarantee, checked_names
+from bayesdp.mechanisms.statistic_release import checked_names
 from bayesdp.noise import BoundaryInflatedLaplace as InflatedLaw
 from bayesdp.noise import TruncatedLaplace as TruncatedLaw
 from bayesdp.noise.rescaled_laplace import RULES
+from bayesdp.privacy import StatisticGuarantee
 
 __all__ = ["CovarianceRelease", "covariance_edge"]
 

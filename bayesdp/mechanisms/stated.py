@@ -20,6 +20,7 @@ from bayesdp.mechanisms.correlated_gaussian import CorrelatedGaussian
 from bayesdp.mechanisms.k_norm import KNorm
 from bayesdp.mechanisms.semi_k_norm import SemiKNorm, SemiLatticeKNorm
 from bayesdp.mechanisms.semi_norm import SemiNorm
+from bayesdp.mechanisms.stated_statistics import check_statistics
 from bayesdp.privacy import Guarantee
 from bayesdp.queries import Query
 from bayesdp.release import Measured, Release
@@ -56,6 +57,9 @@ def check_stated(release: Release) -> None:
         release; if the guarantee states another loss than the mechanism has, or other determined cells than the exact
         values determine. The message names both sides.
     """
+    if release.about == "statistics":
+        check_statistics(release, number_of_releases((release.mechanism or {}).get("mechanism")))
+        return
     if release.guarantee is not None:
         _check_determined(release, release.guarantee)
     if release.mechanism is None:

@@ -7,6 +7,7 @@ are, and no guarantee may state less.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,9 +18,10 @@ from bayesdp.mechanisms._agreement import alike, check_loss, said, words
 from bayesdp.mechanisms._bounded_statistics import StatisticMechanism
 from bayesdp.mechanisms._proportions import ProportionMechanism, ProportionRelease
 from bayesdp.mechanisms.proportions import AllButOne, RescaledProportions, UniversalHistogram
-from bayesdp.mechanisms.statistic_release import StatisticRelease
+from bayesdp.mechanisms.statistic_release import names_of
 from bayesdp.noise import BoundaryInflatedLaplace, BoundedLaw, TruncatedLaplace
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee
+from bayesdp.release import Release
 
 __all__ = ["check_guarantee", "check_proportions", "check_statistics"]
 
@@ -28,8 +30,14 @@ _PROPORTIONS: Mapping[str, type[ProportionMechanism]] = {
 }
 
 
-def check_statistics(release: StatisticRelease) -> None:
+def check_statistics(release: Release, composed: int = 0) -> None:
     """Check a release of statistics.
+
+    Parameters
+    ----------
+    release : Release
+    composed : int
+        Of how many releases its mechanism is the composition; 0 if it is none.
 
     Raises
     ------
@@ -37,15 +45,58 @@ def check_statistics(release: StatisticRelease) -> None:
         If the mechanism is unknown or its description not valid, or it has another law or other names; if the guarantee states
         another loss than the mechanism has, or a smaller one than the law. The message names both sides.
     """
+    if composed:
+        _check_total(release, composed)
+        return
     if release.mechanism is not None:
+        if len(release.measurements) != 1:
+            raise ValueError(
+                f"the mechanism {release.mechanism.get('mechanism')!r} publishes statistics once, but there are "
+                f"{len(release.measurements)} measurements"
+            )
         mechanism = _for_statistics(release.mechanism)
-        _same_names(mechanism, release.names)
-        _same_law(mechanism, release.law)
+        _same_names(mechanism, names_of(release))
+        _same_law(mechanism, release.measurements[0].law)
     if release.guarantee is not None:
         own = mechanism.guarantee if release.mechanism is not None else None
         check_guarantee(own, release.guarantee, release.simulated, "the statistics", release.mechanism)
         if own is None:
-            _check_by_law(release.law, release.values.shape, release.guarantee)
+            for measured in release.measurements:
+                _check_by_law(measured.law, _shape(release), release.guarantee)
+
+
+def _shape(release: Release) -> tuple[int, ...]:
+    return () if names_of(release) is None else release.frame.shape
+
+
+def _check_total(release: Release, count: int) -> None:
+    """Of several releases of one statistic: each mechanism has a measurement of its own, and what they lose adds up."""
+    parts = (release.mechanism or {}).get("releases")
+    unknown = sorted(set(release.mechanism or {}) - {"mechanism", "releases", "total_loss"})
+    if unknown:
+        raise ValueError(f"the mechanism of a composition of statistics has no key {shown(unknown)}")
+    if not isinstance(parts, list) or len(parts) != count:
+        raise ValueError("the mechanism of a composition must list the mechanisms of all releases")
+    if len(parts) != len(release.measurements):
+        raise ValueError(f"a composition of {len(parts)} releases has {len(release.measurements)} measurements")
+    least = []
+    for part, measured in zip(parts, release.measurements, strict=True):
+        if part is not None:
+            mechanism = _for_statistics(part)
+            _same_names(mechanism, names_of(release))
+            _same_law(mechanism, measured.law)
+            least.append(mechanism.true_epsilon)
+    if release.guarantee is None:
+        return
+    check_guarantee(None, release.guarantee, release.simulated, "the statistics")
+    total = math.fsum(least)
+    losses = [release.guarantee.parameters, *(row.loss for row in release.guarantee.pairs)]
+    stated = [own.get("epsilon", math.inf) for own in losses]
+    for epsilon in stated:
+        if not alike(epsilon, total) and (epsilon < total or len(least) == len(parts)):
+            raise ValueError(
+                f"the guarantee states epsilon = {epsilon!r}, but the mechanisms together have epsilon = {total!r}"
+            )
 
 
 def check_proportions(release: ProportionRelease) -> None:

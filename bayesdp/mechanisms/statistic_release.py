@@ -3,65 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from bayesdp._text import printable
-from bayesdp._validate import boolean, finite_array, shown
-from bayesdp.noise import BoundedLaw, NoiseLaw
-from bayesdp.privacy import Guarantee, PairLoss
-from bayesdp.privacy.relations import Neighbours
-from bayesdp.storage import strict_json
-from bayesdp.storage.hdf5 import damaged
-from bayesdp.storage.netcdf import load_dataset, write_dataset
+from bayesdp._validate import finite_array, shown
+from bayesdp.frames import Frame
+from bayesdp.noise import BoundedLaw
+from bayesdp.privacy import StatisticGuarantee
+from bayesdp.queries import Identity
+from bayesdp.release import Measured, Release
+from bayesdp.storage.old_statistics import SINGLE
 
-__all__ = ["StatisticGuarantee", "StatisticRelease", "checked_names"]
-
-_VERSION = 1
-_KEYS = {"version", "law", "mechanism", "guarantee", "simulated"}
+__all__ = ["StatisticRelease", "checked_names"]
 
 
-@dataclass(frozen=True)
-class StatisticGuarantee(Guarantee):
-    """A `Guarantee` about neighbouring data sets; its first pair says what neighbours are."""
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class StatisticRelease(Release):
+    """A `Release` of noisy statistics: one number, or a vector of named ones, with the law that they follow.
 
-    def _protected(self) -> list[tuple[str, list[str]]]:
-        loss = {name: value for name, value in self.parameters.items() if name != "sensitivity"}
-        size = self.parameters.get("sensitivity", 1.0)
-        shown = self.shown_loss(loss)
-        return [
-            *((sentence, []) for sentence in (_one_person(self.pairs, shown),) if sentence),
-            ("Neighbouring data sets are protected against being told apart.", []),
-            (f"Loss for neighbours, whose statistics are up to {size:.6g} apart in {self.unit} norm: {shown}", []),
-            *((("Loss for particular pairs:", self._rows(self.pairs)),) if self.pairs else ()),
-        ]
-
-
-def _one_person(pairs: tuple[PairLoss, ...], shown: str) -> str:
-    """What the guarantee means for one person, by the relation of neighbours that the first row names; "" if it is another."""
-    about = pairs[0].about if pairs else None
-    if not isinstance(about, Neighbours):
-        return ""
-    if about.change == "add-remove":
-        return f"Adding or removing one person's record costs at most {shown}."
-    return (
-        f"Changing one person's record costs at most {shown}. Nothing is stated about adding or removing one: the number of "
-        "records is public."
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class StatisticRelease:
-    """Noisy statistics, with the law that they follow around the confidential ones.
-
-    There is no confidential value, no seed and no state of a generator in it. For inference write the statistic as a
-    function of the parameters of your model, and give it to the PyMC distribution of the law: see the example.
+    It is made from the numbers and their law. `bayesdp.observe` takes it together with the statistic, written as a function of
+    the parameters of your model. There is no confidential value, no seed and no state of a generator in it.
 
     Parameters
     ----------
@@ -84,82 +49,63 @@ class StatisticRelease:
 
     Examples
     --------
+    >>> import bayesdp as bdp
     >>> from bayesdp.noise import TruncatedLaplace
     >>> release = StatisticRelease(0.37, TruncatedLaplace(0.04, (0.0, 1.0)))
     >>> import pymc as pm
-    >>> from bayesdp import distributions
-    >>> with pm.Model():
+    >>> with pm.Model() as model:
     ...     successes = pm.BetaBinomial("successes", 1.0, 1.0, 50)
-    ...     noisy = distributions.TruncatedLaplace(
-    ...         "noisy", mu=successes / 50, b=release.law.b, lower=0.0, upper=1.0, observed=release.values
-    ...     )
+    ...     bdp.observe(release, successes / 50)
+    >>> [variable.name for variable in model.observed_RVs]
+    ['noisy']
     """
 
-    values: npt.NDArray[np.float64]
-    law: BoundedLaw
-    names: tuple[str, ...] | None = None
-    mechanism: Mapping[str, Any] | None = None
-    guarantee: StatisticGuarantee | None = None
-    simulated: bool = False
-
-    def __post_init__(self) -> None:
-        law: Any = self.law
-        if not isinstance(law, BoundedLaw):
-            raise TypeError(f"law must be a law within bounds such as TruncatedLaplace, got {law!r}")
-        array = np.array(finite_array(self.values, "values", self._name), dtype=np.float64)
-        if array.ndim > 1:
-            raise ValueError(f"values must be one number or a vector of them, got an array of shape {array.shape}")
-        names = checked_names(self.names, array.shape)
-        boolean(self.simulated, "simulated")
-        object.__setattr__(self, "names", names)
-        outside = np.flatnonzero(law.outside(array))
-        if outside.size:
-            where = int(outside[0])
-            low, high = (np.broadcast_to(side, array.shape).reshape(-1)[where] for side in law.bounds)
-            raise ValueError(
-                f"values must lie within the bounds of the law, {low:.17g} to {high:.17g}, but {self._name(where)} is "
-                f"{array.reshape(-1)[where]!r}"
+    def __init__(
+        self,
+        values: Any = None,
+        law: Any = None,
+        names: Sequence[str] | None = None,
+        mechanism: Mapping[str, Any] | None = None,
+        guarantee: StatisticGuarantee | None = None,
+        simulated: bool = False,
+        **fields: Any,
+    ) -> None:
+        # `dataclasses.replace` gives the fields of a Release in place of values, law and names.
+        if set(fields) == {"frame", "measurements", "exact", "about"}:
+            super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
+        elif fields:
+            raise TypeError(
+                f"StatisticRelease takes values, law, names, mechanism, guarantee and simulated, not {shown(fields)}"
             )
-        array.flags.writeable = False
-        object.__setattr__(self, "values", array)
-        if self.guarantee is not None and not isinstance(self.guarantee, StatisticGuarantee):
-            raise TypeError(f"guarantee must be a StatisticGuarantee, got {type(self.guarantee).__name__}")
-        if self.mechanism is not None or self.guarantee is not None:
-            # Mechanisms make releases, and so stand above them.
-            import_module("bayesdp.mechanisms.stated_statistics").check_statistics(self)
+        else:
+            frame, measured = _one_vector(values, law, names)
+            super().__init__(frame, (measured,), (), mechanism, guarantee, simulated, "statistics")
+        self.check_stated()
 
-    def _name(self, where: int) -> str:
-        return "the statistic" if self.names is None else printable(self.names[where])
+    @property
+    def law(self) -> BoundedLaw:
+        """The law of the values around the confidential statistics."""
+        law: Any = self.measurements[0].law
+        return cast("BoundedLaw", law)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the statistics of a vector; None for a single one."""
+        return names_of(self)
+
+    @property
+    def values(self) -> xr.DataArray:
+        """The noisy values: a number, or a vector with the names of the statistics."""
+        return super().values if self.names is not None else super().values[0].drop_vars("statistic")
 
     @property
     def labelled(self) -> xr.DataArray:
-        """The values with the names of the statistics."""
-        if self.names is None:
-            return xr.DataArray(self.values, name="noisy")
-        return xr.DataArray(self.values, dims="statistic", coords={"statistic": list(self.names)}, name="noisy")
-
-    def to_netcdf(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the release to a netCDF-4 file, atomically.
-
-        Raises
-        ------
-        FileExistsError
-            If the file exists and `overwrite` is False.
-        """
-        description = {
-            "version": _VERSION,
-            "law": self.law.describe(),
-            "mechanism": None if self.mechanism is None else dict(self.mechanism),
-            "guarantee": None if self.guarantee is None else self.guarantee.to_dict(),
-            "simulated": self.simulated,
-        }
-        dataset = self.labelled.to_dataset()
-        dataset.attrs["bayesdp_statistics"] = strict_json.dumps(description, "a release of statistics")
-        write_dataset(dataset, path, overwrite=overwrite)
+        """The values with the names of the statistics, as `values`."""
+        return self.values
 
     @classmethod
-    def from_netcdf(cls, path: str | os.PathLike[str]) -> StatisticRelease:
-        """Read a release from a netCDF-4 file written by `to_netcdf`; nothing in the file is trusted.
+    def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> StatisticRelease:
+        """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`.
 
         Raises
         ------
@@ -168,36 +114,34 @@ class StatisticRelease:
         ValueError
             If it is damaged, of a newer version, or no release of statistics.
         """
-        dataset = load_dataset(path)
-        with damaged(path):
-            if "bayesdp_statistics" not in dataset.attrs or "noisy" not in dataset:
-                raise ValueError("it holds no release of statistics; for tables there is Release.from_netcdf")
-            text = strict_json.expect(dataset.attrs["bayesdp_statistics"], str, "bayesdp_statistics")
-            known = strict_json.expect(strict_json.loads(text, "bayesdp_statistics"), dict, "its description", _KEYS)
-            if strict_json.expect(known["version"], int, "version") != _VERSION:
-                raise ValueError(f"it is of version {known['version']}, and this bayesdp reads version {_VERSION}")
-            law: Any = NoiseLaw.from_description(known["law"])
-            noisy = dataset["noisy"]
-            names = tuple(str(name) for name in noisy["statistic"].values) if noisy.ndim else None
-            guarantee: Any = None if known["guarantee"] is None else StatisticGuarantee.from_dict(known["guarantee"])
-            if known["mechanism"] is not None:
-                strict_json.expect(known["mechanism"], dict, "mechanism")
-            return cls(noisy.values, law, names, known["mechanism"], guarantee, known["simulated"])
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, StatisticRelease)
-            and np.array_equal(self.values, other.values)
-            and (self.law, self.names, self.mechanism, self.guarantee, self.simulated)
-            == (other.law, other.names, other.mechanism, other.guarantee, other.simulated)
+        own = Release.from_netcdf(path, max_cells=max_cells)
+        if own.about != "statistics" or len(own.measurements) != 1:
+            raise ValueError(f"{str(path)!r} holds no release of statistics; for tables there is Release.from_netcdf")
+        part = own.measurements[0]
+        names = names_of(own)
+        guarantee: Any = own.guarantee
+        law: Any = part.law
+        return cls(
+            part.values[0] if names is None else part.values, law, names, own.mechanism, guarantee, own.simulated
         )
 
-    def __hash__(self) -> int:
-        return hash((self.values.tobytes(), self.law, self.names))
 
-    def __repr__(self) -> str:
-        what = "1 statistic" if self.names is None else f"{len(self.names)} statistics ({shown(self.names, 3)})"
-        return f"<StatisticRelease: {what}, law {self.law}{', SIMULATED' if self.simulated else ''}>"
+def _one_vector(values: Any, law: Any, names: Any) -> tuple[Frame, Measured]:
+    """Labels and measurement of a number, or of a vector."""
+    if not isinstance(law, BoundedLaw):
+        raise TypeError(f"law must be a law within bounds such as TruncatedLaplace, got {law!r}")
+    array = np.asarray(finite_array(values, "values"), dtype=np.float64)
+    if array.ndim > 1:
+        raise ValueError(f"values must be one number or a vector of them, got an array of shape {array.shape}")
+    labels = checked_names(names, array.shape)
+    frame = Frame.of({"statistic": [SINGLE] if labels is None else list(labels)})
+    return frame, Measured(Identity(frame), array.reshape(frame.shape), law)
+
+
+def names_of(release: Release) -> tuple[str, ...] | None:
+    """Names of the statistics of a release; None for a single one without a name."""
+    names = tuple(map(str, release.frame.labels[0]))
+    return None if names == (SINGLE,) else names
 
 
 def checked_names(names: Any, shape: tuple[int, ...]) -> tuple[str, ...] | None:
@@ -211,6 +155,10 @@ def checked_names(names: Any, shape: tuple[int, ...]) -> tuple[str, ...] | None:
     if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
         raise TypeError(f"names must be a list of non-empty strings, got {names!r}")
     listed = tuple(names)
+    if SINGLE in listed:
+        raise ValueError(
+            f"{SINGLE!r} stands for a single statistic without a name; take another name for one of a vector"
+        )
     if len(listed) != shape[0] or len(set(listed)) < len(listed):
         raise ValueError(f"names must be {shape[0]} different strings, one for each statistic, got {shown(listed)}")
     return listed

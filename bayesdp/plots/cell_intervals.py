@@ -160,10 +160,13 @@ def _draw(
         axes.set_ylim(len(cells) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color=COLOURS["grid"])
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.locator_params(axis="x", nbins=6, integer=True)
-        axes.set_xlabel(_against(fit) if centred else "count")
-        drawn.suptitle(f"Counts: {which}", x=0.01, ha="left", fontsize=11)
+        counts = fit.release.about == "counts"
+        if counts:
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.locator_params(axis="x", nbins=6, integer=counts)
+        axes.set_xlabel(_against(fit) if centred else "count" if counts else "value")
+        title = f"Counts: {which}" if counts else f"Statistics: {which.replace('cells', 'values')}"
+        drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
         drawn.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=9.5)
     return drawn
 

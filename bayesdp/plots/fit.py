@@ -11,7 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._validate import probability
-from bayesdp.composition import check_posterior, releases_of_tables, tables_of_posterior
+from bayesdp.composition import check_posterior, draws_of, releases_of_tables, tables_of_posterior
 from bayesdp.consistency import implied_answers
 from bayesdp.fibers import Fiber
 from bayesdp.plots.observed import names_of_measurements
@@ -143,8 +143,7 @@ class Fit:
         observed = names_of_measurements(posterior, list(tables.values()))
         found = []
         for (name, releases), names in zip(tables.items(), observed, strict=True):
-            dims = releases[0].dims
-            draws = posterior["posterior"].to_dataset()[name].transpose("chain", "draw", *dims)
+            draws = draws_of(posterior, name, releases[0])
             found.append(cls(posterior, releases, draws, tuple(names)))
         return found
 
@@ -213,7 +212,9 @@ class Fit:
 
     @cached_property
     def determined(self) -> Mask:
-        """Which cells have one possible value, shape ``(cells,)``; from the group ``fiber``, else found anew."""
+        """Which cells have one possible value, shape ``(cells,)``; from the group ``fiber``, else found anew. No statistic has."""
+        if self.release.about == "statistics":
+            return np.zeros(self.release.frame.size, dtype=np.bool_)
         limits = self.limits
         if limits is not None and "determined" in limits.data_vars:
             own = limits.to_dataset()["determined"].transpose(*self.release.dims)

@@ -63,6 +63,7 @@ from bayesdp.privacy.lemma import lemma_3_4_sigma
 from bayesdp.privacy.pairs import DIFFERENCES, Difference, PairLoss, gaussian_pairs, pure_pairs
 from bayesdp.privacy.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
+from bayesdp.privacy.statistic_guarantee import StatisticGuarantee
 from bayesdp.privacy.statistics import (
     Sensitivity,
     covariance_sensitivity,
@@ -110,6 +111,7 @@ __all__ = [
     "SemiGuarantee",
     "Sensitivity",
     "SensitivitySpace",
+    "StatisticGuarantee",
     "TradeOff",
     "adjacent",
     "approximate_dp",

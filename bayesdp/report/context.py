@@ -19,6 +19,7 @@ from bayesdp.plots.observed import Described, Further, described_model, further
 from bayesdp.plots.style import percent
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
+from bayesdp.report.numbers import plural
 
 __all__ = ["Context", "Whole", "is_simulated", "same_part"]
 
@@ -57,6 +58,11 @@ class Context:
         return self.fit.release.frame
 
     @property
+    def of_statistics(self) -> bool:
+        """Whether it is no table of counts but statistics, any real numbers."""
+        return self.fit.release.about == "statistics"
+
+    @property
     def kind(self) -> str:
         """Probability and kind of the intervals."""
         return f"{percent(self.prob)} equal-tailed interval"
@@ -74,6 +80,8 @@ class Context:
     def table(self) -> str:
         """The table in a few words."""
         frame = self.frame
+        if self.of_statistics:
+            return plural(frame.size, "statistic")
         sizes = " × ".join(f"{dim} ({size:,})" for dim, size in zip(frame.dims, frame.shape, strict=True))
         return f"{sizes}, {frame.size:,} cells" if len(frame.dims) > 1 else sizes
 

@@ -122,7 +122,7 @@ def page(
         question or "",
         headline,
     )
-    heading = title or f"Confidential counts by {_tables(fits)}: a posterior report"
+    heading = title or f"{_subject(whole)}: a posterior report"
     sections = sections_of(whole)
     first, rest = sections[0], sections[1:]
     body = [
@@ -133,9 +133,13 @@ def page(
     return document(heading, body)
 
 
-def _tables(fits: list[Fit]) -> str:
-    dims = dict.fromkeys(" and ".join(own.release.dims) for own in fits)
-    return ", and by ".join(dims)
+def _subject(whole: Whole) -> str:
+    """What the page is about."""
+    tables = dict.fromkeys(" and ".join(own.frame.dims) for own in whole.tables if not own.of_statistics)
+    statistics = any(own.of_statistics for own in whole.tables)
+    if not tables:
+        return "Confidential statistics"
+    return f"Confidential counts by {', and by '.join(tables)}{', and statistics' if statistics else ''}"
 
 
 def _truths(fits: list[Fit], truth: Any) -> Mapping[str, Any]:
@@ -170,6 +174,11 @@ def document(heading: str, body: Sequence[Html]) -> str:
 
 def _lead(whole: Whole) -> str:
     described = "; ".join(f"{own.fit.name}: {own.table}" if own.several else own.table for own in whole.tables)
+    if all(own.of_statistics for own in whole.tables):
+        return (
+            f"{described[0].upper()}{described[1:]}. What is known about the confidential values, given the noisy numbers that were "
+            f"published. Intervals: {whole.kind}s."
+        )
     return (
         f"{'Tables' if len(whole.tables) > 1 else 'Table'}: {described}. What is known about the confidential counts, given the noisy "
         f"and the exact numbers that were published. Intervals: {whole.kind}s."

@@ -1,9 +1,10 @@
 """What a stored release looks like: a Dataset with labelled numbers, and attributes that say what they are.
 
-Attributes of the Dataset, version 1 of the schema:
+Attributes of the Dataset, version 2 of the schema:
 
 ===============  =====================================================================================
 bayesdp_schema   version of the schema, an integer
+about            ``counts`` or ``statistics``; version 1 knew counts only
 frame            JSON: dimensions, labels, group labels of the table
 measurements     JSON list: variable, name, query, law, and the invariants of lattice or projected noise
 exact            JSON list: variable, query, sign
@@ -34,20 +35,21 @@ from bayesdp.frames import Frame, Label
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact, Measured
 from bayesdp.noise.base import NoiseLaw
-from bayesdp.privacy import Guarantee
+from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.queries import Query
 from bayesdp.storage import strict_json
 from bayesdp.storage.budget import MAX_CELLS
+from bayesdp.storage.old_statistics import modern
 
 if TYPE_CHECKING:
     from bayesdp.release import Release
 
 __all__ = ["SCHEMA", "build", "check_dataset", "describe", "from_dataset", "to_dataset", "upgraded"]
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the schema that this version of bayesdp writes."""
 
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda old: {**old, "about": "counts"}}
 """For each older version, what turns its description into that of the next version."""
 
 _PARTS = 500
@@ -56,7 +58,10 @@ _PARTS = 500
 _PASSES = 100
 """Parts of queries times cells, and answers, of the largest table that a file may have."""
 
-_KEYS = {"frame", "measurements", "exact", "mechanism", "guarantee", "simulated", "writer"}
+_KEYS = {"about", "frame", "measurements", "exact", "mechanism", "guarantee", "simulated", "writer"}
+_PLAIN = {"bayesdp_schema", "about", "writer"}
+"""Attributes that are no JSON."""
+
 _MEASURED_KEYS = {"variable", "name", "query", "law", "invariants"}
 _EXACT_KEYS = {"variable", "query", "sign"}
 
@@ -66,6 +71,7 @@ def describe(release: Release) -> dict[str, Any]:
     release.check_stated()
     return {
         "bayesdp_schema": SCHEMA,
+        "about": release.about,
         "frame": release.frame.describe(),
         "measurements": [
             {
@@ -188,12 +194,14 @@ def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | Non
         query = plan.queries[own["variable"]]
         exact.append(Exact(query, numbers.values(own["variable"], query)[0], own["sign"]))
     known = description
-    guarantee = None if known["guarantee"] is None else Guarantee.from_dict(known["guarantee"])
+    about = strict_json.expect(known["about"], str, "about")
+    stated = StatisticGuarantee if about == "statistics" else Guarantee
+    guarantee = None if known["guarantee"] is None else stated.from_dict(known["guarantee"])
     if known["mechanism"] is not None:
         strict_json.expect(known["mechanism"], dict, "mechanism")
     simulated = strict_json.expect(known["simulated"], bool, "simulated")
     # Not `from_published`: its warning of post-processing was given when the release was made.
-    release = Release(frame, tuple(measurements), tuple(exact), known["mechanism"], guarantee, simulated)
+    release = Release(frame, tuple(measurements), tuple(exact), known["mechanism"], guarantee, simulated, about)
     release.check_feasible()
     release.check_stated()
     return release
@@ -292,7 +300,7 @@ def to_dataset(release: Release) -> xr.Dataset:
     groups = {name: (dim, _coordinate(own)) for name, dim, own in frame.groups if dim in used}
     attrs: dict[str, Any] = {}
     for key, value in describe(release).items():
-        plain = key in {"bayesdp_schema", "writer"}
+        plain = key in _PLAIN
         attrs[key] = value if plain else int(value) if key == "simulated" else strict_json.dumps(value, key)
     return xr.Dataset(variables, coords=groups, attrs=attrs)
 
@@ -353,6 +361,7 @@ def from_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> Release:
 
     The Dataset may be lazy: its numbers are read when its names and sizes are known to be those of a release.
     """
+    dataset = modern(dataset)
     release = build(_description(dataset), _DatasetNumbers(dataset), max_cells)
     _check_nothing_else(dataset, release)
     return release
@@ -360,6 +369,7 @@ def from_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> Release:
 
 def check_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> None:
     """Check that a Dataset, which may be lazy, has the names and sizes of a release, without reading its numbers."""
+    dataset = modern(dataset)
     plan = planned(_description(dataset), max_cells)
     _DatasetNumbers(dataset).check(plan.frame, plan.queries)
 
@@ -376,7 +386,7 @@ def _description(dataset: xr.Dataset) -> dict[str, Any]:
             if not isinstance(value, (int, bool)) or value not in (0, 1):
                 raise ValueError(f"simulated must be 0 or 1, got {value!r}")
             description[key] = bool(value)
-        elif key not in _KEYS - {"writer"} or not isinstance(value, str):
+        elif key not in _KEYS - _PLAIN or not isinstance(value, str):
             description[key] = value
         else:
             description[key] = strict_json.loads(value, f"the attribute {key!r}")

@@ -104,9 +104,12 @@ def summarise(
     answers = query.apply(draws.transpose("chain", "draw", ...)).values
     chains = answers.reshape(*answers.shape[:2], query.rows)
     pooled = chains.reshape(-1, query.rows).astype(np.float64)
-    if answers.dtype.kind == "f":  # a continuous relaxation
-        pooled = without_rounding_errors(pooled)
-    cells = release.fiber.determined() if determined_cells is None else determined_cells
+    if release.about == "statistics":
+        cells = np.zeros(release.frame.shape, dtype=np.bool_)
+    else:
+        if answers.dtype.kind == "f":  # a continuous relaxation
+            pooled = without_rounding_errors(pooled)
+        cells = release.fiber.determined() if determined_cells is None else determined_cells
     exact = implied_answers(query, release.exact)
     determined = exact | _all_determined(query, cells)
     published = _published(query, release)

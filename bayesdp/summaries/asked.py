@@ -20,7 +20,7 @@ def totals_of(release: Release) -> list[Query]:
     Returns
     -------
     list of Query
-        Each of one part.
+        Each of one part; none for statistics, whose sum means nothing.
 
     Examples
     --------
@@ -30,6 +30,8 @@ def totals_of(release: Release) -> list[Query]:
     >>> [query.dims for query in totals_of(Release.from_published(table, exact=[Exact(Totals(table), 20)]))]
     [(), ('county',), ('education',)]
     """
+    if release.about == "statistics":
+        return []
     frame = release.frame
     queries = [own.query for own in release.exact] + [own.query for own in release.measurements]
     asked = [part for query in queries for part in query.parts]

@@ -15,6 +15,7 @@ from bayesdp.composition import (
     check_posterior,
     converged_of,
     determined_of,
+    draws_of,
     releases_of_tables,
     tables_of_posterior,
 )
@@ -150,7 +151,8 @@ class _Source:
 
     def answers(self, name: str, queries: list[Query], level: float) -> list[tuple[str, Answers, bool]]:
         """Answers about the counts of a table: title, numbers, whether the answers have names in place of labels."""
-        release, draws = self.tables[name], self.draws[name]
+        release = self.tables[name]
+        draws = draws_of(self.tree, name, release)
         cells = determined_of(self.tree, name, release.dims)
         return [
             (

@@ -17,6 +17,7 @@ import xarray as xr
 
 from bayesdp._chains import chain_statistics
 from bayesdp.inference._interrupt import StopOnCtrlC
+from bayesdp.mechanisms import TruncatedLaplace
 from bayesdp.release import Release
 
 IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "release.nc")
@@ -337,3 +338,31 @@ def test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn(released, cores):
     assert f"{x.sizes['chain']} chains of {x.sizes['draw']} draws written" in out
     assert tree.attrs["interrupted"] == 1
     assert tree["diagnostics"].attrs["message"] in out
+
+
+STATISTIC = """
+import pymc as pm
+import bayesdp as bdp
+
+def build_model(release):
+    with pm.Model() as model:
+        bdp.observe(release, pm.BetaBinomial("successes", 1.0, 1.0, 50) / 50)
+    return model
+"""
+
+
+def test_a_release_of_statistics_needs_a_model(run, tmp_path):
+    release = TruncatedLaplace(1.0, 0.02, (0, 1)).release(0.3, rng=1)
+    release.to_netcdf(tmp_path / "share.nc")
+    result = run("fit", "share.nc", *QUICK, "-o", "posterior.nc")
+    assert result.status == 2
+    assert "release of statistics" in result.err
+    assert "--model" in result.err
+    assert "release of statistics" in run("test", "share.nc").err
+    (tmp_path / "own.py").write_text(STATISTIC)
+    assert run("fit", "share.nc", "--model", "own.py", *QUICK, "-o", "posterior.nc").status in (0, 3)
+    shown = run("summary", "posterior.nc").out
+    assert "posterior of true_statistic" in shown
+    assert f"{float(release.values):.4g}" in shown
+    assert run("report", "posterior.nc", "-o", "page.html").status in (0, 3)
+    assert "confidential statistic" in (tmp_path / "page.html").read_text()

@@ -111,7 +111,7 @@ def test_sensitivities_of_several_statistics_add_up() -> None:
         (
             lambda: m.StatisticRelease(1.5, bdp.noise.TruncatedLaplace(1.0, (0, 1))),
             ValueError,
-            "bounds of the law, 0 to 1",
+            "bounds of the law 'truncated-laplace', 0 to 1, but statistic=single is 1.5",
         ),
         (lambda: m.StatisticMechanism.from_description({"mechanism": "other"}), ValueError, "one of boundary-inflated"),
         (

@@ -370,7 +370,7 @@ FOLDERS = {
         "unknown: 'precise'; missing: 'exact'",
     ),
     "version": (
-        lambda f: replace(f / "release.json", '"bayesdp_schema": 1', '"bayesdp_schema": 7'),
+        lambda f: replace(f / "release.json", '"bayesdp_schema": 2', '"bayesdp_schema": 7'),
         "upgrade",
     ),
     "truncated": (lambda f: (f / "release.json").write_text("{"), "not valid JSON"),

@@ -62,18 +62,18 @@ def test_caches_do_not_travel():
     assert release.fiber.find_point().shape == (3, 2)
     assert len(pickle.dumps(release)) <= before + 2000  # the query's own matrix, if anything
     assert set(pickle.loads(pickle.dumps(release)).__dict__) == {
-        "frame", "measurements", "exact", "mechanism", "guarantee", "simulated",
+        "frame", "measurements", "exact", "mechanism", "guarantee", "simulated", "about",
     }  # fmt: skip
 
 
 def test_an_older_version_is_upgraded_and_a_newer_one_refused(monkeypatch):
     dataset = exact_only().to_dataset()
-    monkeypatch.setattr(schema, "SCHEMA", 2)
-    monkeypatch.setitem(schema._UPGRADES, 1, lambda old: {**old, "simulated": True})
+    monkeypatch.setattr(schema, "SCHEMA", schema.SCHEMA + 1)
+    monkeypatch.setitem(schema._UPGRADES, schema.SCHEMA - 1, lambda old: {**old, "simulated": True})
     assert schema.from_dataset(dataset).simulated
     monkeypatch.undo()
     newer = dataset.assign_attrs(bayesdp_schema=schema.SCHEMA + 1)
-    with pytest.raises(ValueError, match=r"version 2 of the schema.*upgrade bayesdp"):
+    with pytest.raises(ValueError, match=rf"version {schema.SCHEMA + 1} of the schema.*upgrade bayesdp"):
         Release.from_dataset(newer)
     for odd in (0, -1):
         with pytest.raises(ValueError, match=f"no version {odd} of the schema"):

@@ -19,6 +19,7 @@ from bayesdp.report.sections import (
     release,
     results,
     sensitivity,
+    statistics,
 )
 
 __all__ = ["OF_A_TABLE", "SECTIONS", "Section", "sections_of"]
@@ -31,6 +32,12 @@ SECTIONS = (
 
 OF_A_TABLE = (release, results, odds_ratio, noise, sensitivity)
 """Sections that are written anew for each table."""
+
+_STATISTICS = {
+    release: (release.TITLE, statistics.write_release),
+    results: ("Statistics: published and posterior", statistics.write_results),
+}
+"""What is written of statistics in place of the sections on a table of counts; there are no others."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,12 @@ def sections_of(whole: Whole) -> list[Section]:
             written.append(Section(own.ANCHOR, own.TITLE, own.write(whole)))
             continue
         for i, context in enumerate(whole.tables):
+            if context.of_statistics:
+                if own in _STATISTICS:
+                    title, write = _STATISTICS[own]
+                    anchor = f"{own.ANCHOR}-{i + 1}" if i else own.ANCHOR
+                    written.append(Section(anchor, f"{title}{context.of_table}", write(context)))
+                continue
             for part in (own, odds_ratio) if own is results and odds_ratio.applies(context) else (own,):
                 anchor = f"{part.ANCHOR}-{i + 1}" if i else part.ANCHOR
                 written.append(Section(anchor, f"{part.TITLE}{context.of_table}", part.write(context)))

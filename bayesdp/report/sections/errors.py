@@ -21,12 +21,14 @@ _LAW = (
     "added do not follow it."
 )
 _MODEL = "The prior and the model of the counts: see the sensitivity to the prior above. The intervals are right if the model is."
+_STATISTICS_MODEL = "The prior and the model of the data: the intervals are right if they are."
 
 
 def write(whole: Whole) -> Html:
     """The section."""
     counted = [f"{own.fit.name}: {_whole(own)}" if own.several else _whole(own) for own in whole.tables]
-    parts = [items([_monte_carlo(whole.tables[0]), *counted, _LAW, _MODEL])]
+    model = _STATISTICS_MODEL if all(own.of_statistics for own in whole.tables) else _MODEL
+    parts = [items([_monte_carlo(whole.tables[0]), *counted, _LAW, model])]
     for own in whole.tables:
         relaxed = own.fit.relaxation
         if relaxed is not None:
@@ -49,6 +51,8 @@ def _monte_carlo(context: Context) -> str:
 
 
 def _whole(context: Context) -> str:
+    if context.of_statistics:
+        return "Statistics: real numbers, as functions of the parameters of the model."
     if context.fit.relaxation is None:
         return "Counts: whole numbers, as they are. No approximation."
     return (

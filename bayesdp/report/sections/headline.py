@@ -12,7 +12,7 @@ from bayesdp.queries import Query, answer_labels
 from bayesdp.report.context import Context, Whole
 from bayesdp.report.html import Html, element, items, joined, label, paragraph
 from bayesdp.report.numbers import count, decimal, interval, plural, significant, spread
-from bayesdp.report.sections import odds_ratio
+from bayesdp.report.sections import odds_ratio, statistics
 
 __all__ = ["ANCHOR", "TITLE", "write"]
 
@@ -51,6 +51,12 @@ def _question(text: str) -> Html:
 def _of_table(whole: Whole, context: Context) -> Html:
     """Question and answers about a table: the odds ratio where there is one, and the cells."""
     named = f" in the table {context.fit.name}" if context.several else ""
+    if context.of_statistics:
+        size = context.frame.size
+        what = "is the confidential statistic" if size == 1 else f"are the {size:,} confidential statistics"
+        asked = whole.question or f"What {what}{f' {context.fit.name}' if context.several else ''}?"
+        answer = element("div", statistics.answers(context, _FEW), class_="answer")
+        return joined([_question(asked), answer])
     if odds_ratio.applies(context):
         rows, columns = context.frame.dims
         question = f"Are {rows} and {columns} associated{named}?"

@@ -70,6 +70,13 @@ def _published(context: Context) -> list[str]:
     """What the counts were inferred from: every release of the table."""
     releases = context.fit.releases
     name = f" {context.fit.name}" if context.several else ""
+    if context.of_statistics:
+        verb = "was" if context.frame.size == 1 else "were"
+        return [
+            sentence
+            for own in releases
+            for sentence in (f"{context.table}{name}, confidential, {verb} inferred from {_made(own)}.", _contents(own))
+        ]
     if len(releases) == 1:
         made = _made(releases[0])
         return [
@@ -120,6 +127,12 @@ def _further(whole: Whole) -> list[str]:
 
 def _joint(whole: Whole) -> str:
     """The posterior as a formula: its factors are those that the model has."""
+    if all(table.of_statistics for table in whole.tables):
+        more = " and with the further data and terms" if whole.further.likelihoods or whole.further.potentials else ""
+        return (
+            "The joint posterior of the parameters θ is p(θ | y) ∝ p(θ) p(y | s(θ)), with the statistics s as functions of them and "
+            f"the stated noise laws as p(y | s){more}."
+        )
     theta, own = bool(whole.free_parameters), whole.further
     noisy = any(table.fit.measurements for table in whole.tables)
     exact = [part for table in whole.tables for part in table.fit.exact]
@@ -159,6 +172,8 @@ def _sampler(whole: Whole) -> str:
     """Which steps moved what, as far as the statistics of the sampler say."""
     stats = set(whole.tree["sample_stats"].data_vars) if "sample_stats" in whole.tree.children else set()
     relaxed = [own for own in whole.tables if own.fit.relaxation is not None]
+    if all(own.of_statistics for own in whole.tables):
+        return f"The parameters were sampled by {_by(whole, stats)}." if stats else ""
     if len(relaxed) == len(whole.tables):
         together = "Counts and parameters were sampled together" if whole.free_parameters else "The counts were sampled"
         return f"{together} by NUTS, as real numbers, and not rounded."
@@ -175,12 +190,16 @@ def _sampler(whole: Whole) -> str:
         steps += ", accepted or rejected on what else the model says of them"
     if not rest or not stats:
         return f"{steps}."
+    return f"{steps}, {' and '.join(rest)} by {_by(whole, stats)}."
+
+
+def _by(whole: Whole, stats: set[Any]) -> str:
+    """Which steps of PyMC moved the parameters."""
     variables = whole.tree["posterior"].to_dataset().data_vars
     discrete = any(variables[name].dtype.kind in "iu" for name in whole.free_parameters)
     nuts = "diverging" in stats
     others = discrete or bool(stats & _OTHER_STEPS)
-    by = "NUTS" if nuts and not others else "NUTS and other step methods of PyMC" if nuts else "step methods of PyMC"
-    return f"{steps}, {' and '.join(rest)} by {by}."
+    return "NUTS" if nuts and not others else "NUTS and other step methods of PyMC" if nuts else "step methods of PyMC"
 
 
 _OTHER_STEPS = {"nstep_out", "scaling", "p_jump"}

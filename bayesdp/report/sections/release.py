@@ -15,7 +15,7 @@ from bayesdp.report.html import Html, element, items, joined, label, paragraph
 from bayesdp.report.numbers import count, plural, spread
 from bayesdp.report.tables import is_grand_total
 
-__all__ = ["ANCHOR", "TITLE", "write"]
+__all__ = ["ANCHOR", "TITLE", "guarantees", "write"]
 
 ANCHOR = "release"
 TITLE = "What is published, and what is protected"
@@ -35,7 +35,7 @@ def write(context: Context) -> Html:
             element("h3", "Noisy"),
             *_noisy(context),
             element("h3", "Whom the noise protects"),
-            *_guarantees(context),
+            *guarantees(context),
             element("h3", "Cells that the exact values determine"),
             _determined(context),
         ]
@@ -98,7 +98,7 @@ def _noisy(context: Context) -> list[Html]:
     return written
 
 
-def _guarantees(context: Context) -> list[Html]:
+def guarantees(context: Context) -> list[Html]:
     """Of each release, and what that says of them together."""
     releases = context.fit.releases
     if len(releases) == 1:
