@@ -173,7 +173,7 @@ def _on_workers(client: Any, packed: bytes, numbers: Iterable[int]) -> Iterator[
     """Numbers and records as they come; None for what was lost when workers died, by this simulation or by another.
 
     The task is kept on the workers, and given to them anew if all that had it have died. A few simulations a worker are under way
-    at a time, so that few results are lost with one.
+    at a time, so that few results are lost with one. Whatever ends this, workers are told to drop what has not begun.
     """
     import distributed
 
@@ -194,16 +194,21 @@ def _on_workers(client: Any, packed: bytes, numbers: Iterable[int]) -> Iterator[
         futures[future] = number
         running.add(future)
 
-    for _ in range(2 * max(sum(client.ncores().values()), 1)):
-        start()
-    record: dict[str, Any] | None
-    for future in running:
-        number = futures.pop(future)
-        try:
-            record = future.result()
-        except distributed.KilledWorker:  # the scheduler has tried it on several workers already, and all of them died
-            record = {"number": number, "error": DIED, "again": True}
-        except Exception:  # its result, or the task, was on a worker that died
-            record = None
-        start()
-        yield number, record
+    try:
+        for _ in range(2 * max(sum(client.ncores().values()), 1)):
+            start()
+        record: dict[str, Any] | None
+        for future in running:
+            number = futures.pop(future)
+            try:
+                record = future.result()
+            except distributed.KilledWorker:  # the scheduler has tried it on several workers, and all of them died
+                record = {"number": number, "error": DIED, "again": True}
+            except Exception:  # its result, or the task, was on a worker that died
+                record = None
+            future.release()
+            start()
+            yield number, record
+    finally:  # at Ctrl-C a traceback may hold all of this, and with it the simulations on the workers
+        for future in (*futures, *(() if kept is None else (kept,))):
+            future.release()
