@@ -16,6 +16,7 @@ from typing import Any
 import cloudpickle
 
 from bayesdp import _validate
+from bayesdp._caches import dispensable_caches
 from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 
 __all__ = ["DIED", "Runner", "in_processes", "on_dask", "serially"]
@@ -34,7 +35,8 @@ _TASKS: dict[str, Task] = {}  # in a worker: what has been unpacked, with the mo
 
 def _record(task: Task, number: int) -> dict[str, Any]:
     try:
-        return dict(task(number))
+        with dispensable_caches():
+            return dict(task(number))
     except Exception as error:
         return {"number": number, "error": f"{type(error).__name__}: {error}"}
 
@@ -43,7 +45,8 @@ def _run_packed(packed: bytes, number: int) -> dict[str, Any]:
     """In a worker: unpack the task once, then run it."""
     key = hashlib.sha256(packed).hexdigest()
     if key not in _TASKS:
-        _TASKS[key] = cloudpickle.loads(packed)
+        with dispensable_caches():
+            _TASKS[key] = cloudpickle.loads(packed)
     return _record(_TASKS[key], number)
 
 

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Never
 
+from bayesdp._caches import dispensable_caches
 from bayesdp._interrupts import handled, tell
 from bayesdp._text import printable, printable_lines
 from bayesdp.cli.signals import interrupt_status
@@ -77,7 +78,8 @@ def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespac
     """
     before = _outputs(args)
     try:
-        return run(args)
+        with dispensable_caches():
+            return run(args)
     except (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError, OverflowError) as error:
         told = " ".join(str(error).split()) or type(error).__name__
         say(f"bayesdp {args.command}: error: {told}")
