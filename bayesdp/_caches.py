@@ -6,6 +6,7 @@ lost its end in a power cut) is an error of whatever function was called first: 
 
 from __future__ import annotations
 
+import importlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -58,9 +59,9 @@ def dispensable_caches() -> Iterator[None]:
 
 def _replace() -> None:
     """Wrap numba's two methods that touch the disk, and add a last resort to its choice of folders."""
-    from numba.core import caching
+    caching: Any = importlib.import_module("numba.core.caching")
 
-    class Nowhere(caching._CacheLocator):  # type: ignore[misc]  # numba states no types
+    class Nowhere:
         """For when no folder can be written to, for which numba has an error only."""
 
         @classmethod
