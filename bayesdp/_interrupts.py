@@ -32,7 +32,7 @@ class Received:
     handed_over : tuple of int
         Signals other than SIGINT that mean an interrupt in this process; set by the command line.
     terminals : tuple of int
-        File descriptors that are to be closed off at SIGHUP; set by the command line.
+        File descriptors that are to be closed off when the terminal is gone; set by the command line.
     """
 
     def __init__(self) -> None:
@@ -43,8 +43,12 @@ class Received:
     def note(self, number: int) -> None:
         """Note a signal."""
         self.number = number
-        if self.terminals and number == getattr(signal, "SIGHUP", None):
-            # Nobody is there to read, and whatever still writes (a progress bar) must not fail and take the draws with it.
+        if number == getattr(signal, "SIGHUP", None):
+            self.close_off()
+
+    def close_off(self) -> None:
+        """Terminals are gone: write nowhere what goes there, so that a progress bar does not fail and take the draws along."""
+        if self.terminals:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             for terminal in self.terminals:
                 os.dup2(nowhere, terminal)

@@ -10,6 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from bayesdp._terminals import dispensable_progress
+
 __all__ = ["followed"]
 
 
@@ -49,7 +51,7 @@ def followed(
         TimeRemainingColumn(),
         TextColumn("{task.fields[failed]} failed"),
     )
-    with Progress(*columns) as bar:
+    with dispensable_progress(), Progress(*columns) as bar:
         task, failed = bar.add_task(words, total=total, completed=done, failed=0), 0
         for record in records:
             failed += "error" in record

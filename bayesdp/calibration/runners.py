@@ -16,6 +16,7 @@ from typing import Any
 import cloudpickle
 
 from bayesdp import _validate
+from bayesdp._caches import dispensable_caches
 from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 
 __all__ = ["DIED", "Runner", "in_processes", "on_dask", "serially"]
@@ -34,7 +35,8 @@ _TASKS: dict[str, Task] = {}  # in a worker: what has been unpacked, with the mo
 
 def _record(task: Task, number: int) -> dict[str, Any]:
     try:
-        return dict(task(number))
+        with dispensable_caches():
+            return dict(task(number))
     except Exception as error:
         return {"number": number, "error": f"{type(error).__name__}: {error}"}
 
@@ -43,7 +45,8 @@ def _run_packed(packed: bytes, number: int) -> dict[str, Any]:
     """In a worker: unpack the task once, then run it."""
     key = hashlib.sha256(packed).hexdigest()
     if key not in _TASKS:
-        _TASKS[key] = cloudpickle.loads(packed)
+        with dispensable_caches():
+            _TASKS[key] = cloudpickle.loads(packed)
     return _record(_TASKS[key], number)
 
 
@@ -173,7 +176,7 @@ def _on_workers(client: Any, packed: bytes, numbers: Iterable[int]) -> Iterator[
     """Numbers and records as they come; None for what was lost when workers died, by this simulation or by another.
 
     The task is kept on the workers, and given to them anew if all that had it have died. A few simulations a worker are under way
-    at a time, so that few results are lost with one.
+    at a time, so that few results are lost with one. Whatever ends this, workers are told to drop what has not begun.
     """
     import distributed
 
@@ -194,16 +197,21 @@ def _on_workers(client: Any, packed: bytes, numbers: Iterable[int]) -> Iterator[
         futures[future] = number
         running.add(future)
 
-    for _ in range(2 * max(sum(client.ncores().values()), 1)):
-        start()
-    record: dict[str, Any] | None
-    for future in running:
-        number = futures.pop(future)
-        try:
-            record = future.result()
-        except distributed.KilledWorker:  # the scheduler has tried it on several workers already, and all of them died
-            record = {"number": number, "error": DIED, "again": True}
-        except Exception:  # its result, or the task, was on a worker that died
-            record = None
-        start()
-        yield number, record
+    try:
+        for _ in range(2 * max(sum(client.ncores().values()), 1)):
+            start()
+        record: dict[str, Any] | None
+        for future in running:
+            number = futures.pop(future)
+            try:
+                record = future.result()
+            except distributed.KilledWorker:  # the scheduler has tried it on several workers, and all of them died
+                record = {"number": number, "error": DIED, "again": True}
+            except Exception:  # its result, or the task, was on a worker that died
+                record = None
+            future.release()
+            start()
+            yield number, record
+    finally:  # at Ctrl-C a traceback may hold all of this, and with it the simulations on the workers
+        for future in (*futures, *(() if kept is None else (kept,))):
+            future.release()

@@ -8,11 +8,14 @@ model's name or a message of another library may hold what a terminal obeys.
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import os
+import tempfile
 from collections.abc import Callable
 from typing import Never
 
+from bayesdp._caches import dispensable_caches
 from bayesdp._interrupts import handled, tell
 from bayesdp._text import printable, printable_lines
 from bayesdp.cli.signals import interrupt_status
@@ -27,6 +30,8 @@ __all__ = [
     "run_safely",
     "say",
 ]
+
+_FULL = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")} - {None}
 
 BAD_INPUT = 2
 NOT_CONVERGED = 3
@@ -77,15 +82,21 @@ def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespac
     """
     before = _outputs(args)
     try:
-        return run(args)
+        with dispensable_caches():
+            return run(args)
     except (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError, OverflowError) as error:
         told = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            told += f" (it was not said of which file; temporary files are in {tempfile.gettempdir()}, see TMPDIR)"
         say(f"bayesdp {args.command}: error: {told}")
         return BAD_INPUT
     except KeyboardInterrupt:
         with handled(lambda number: None):  # once is enough
             written = [path for path, state in _outputs(args).items() if state not in (None, before[path])]
-            say(f"bayesdp {args.command}: interrupted, {' and '.join(written) or 'nothing'} was written")
+            nothing = f"nothing was written{''.join(f' to {path}' for path in list(_outputs(args))[:1])}"
+            say(
+                f"bayesdp {args.command}: interrupted, {f'{" and ".join(written)} was written' if written else nothing}"
+            )
         return interrupt_status()
 
 

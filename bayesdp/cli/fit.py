@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCtrlC) -> int:
     """Draw and save; then add what is computed from the draws, and save again. In `stop` nothing but sampling is broken off."""
-    from bayesdp.cli.resuming import forget, kept
+    from bayesdp.cli.resuming import forget, holds_some, kept, partial, say_kept
     from bayesdp.inference._keeping import diagnosed
     from bayesdp.storage import write_draws, write_draws_somewhere
 
@@ -118,14 +118,19 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
     tree = run.tree
     tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])
     tree.attrs["prior"] = f"{prior}\n\n{tree.attrs['prior']}"
-    write_draws_somewhere(tree, args.output, overwrite=args.overwrite)
+    try:
+        write_draws_somewhere(tree, args.output, overwrite=args.overwrite)
+    except OSError:
+        if holds_some(partial(args)):
+            say_kept(partial(args))
+        raise
     try:
         diagnosed(run, asked, stop)
         prior_left_out = not stop.interrupted and not _add_prior_draws(tree, model, args.seed, stop)
         if tree["diagnostics"].data_vars or not stop.interrupted:
             write_draws(tree, args.output, overwrite=True)
     except BaseException:
-        say(f"{args.output} has the draws, and nothing that is computed from them")
+        say(f"{args.output} has the draws, and nothing that is computed from them{_more(journal)}")
         raise
     posterior = tree["posterior"].to_dataset()
     message = tree["diagnostics"].attrs["message"]
@@ -134,8 +139,7 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
         f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{message}",
     )
     if stop.interrupted:
-        more = "; with --resume the same command goes on" if journal else ""
-        say(f"interrupted: only the draws so far were saved{more}")
+        say(f"interrupted: only the draws so far were saved{_more(journal)}")
         return interrupt_status()
     forget(args)
     if stop.pressed:
@@ -148,6 +152,10 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
         say(f"interrupted: all draws were saved; left out: {left_out or 'nothing'}")
         return interrupt_status()
     return status_of(tree, "Do not report these results; run longer (--draws, --tune) or look at the model.")
+
+
+def _more(journal: Mapping[str, Any]) -> str:
+    return "; with --resume the same command goes on" if journal else ""
 
 
 def _drawn(

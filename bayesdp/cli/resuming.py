@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ def check_resume(args: argparse.Namespace) -> bool:
 
 
 def _check_interrupted(args: argparse.Namespace, held: bool) -> None:
-    """What --resume replaces was saved by a run that was interrupted, and whose draws are all still there."""
+    """What --resume replaces was saved by a run that did not end, and whose draws are all still there."""
     from bayesdp.cli.files import read_posterior
 
     if not held:
@@ -68,16 +68,19 @@ def _check_interrupted(args: argparse.Namespace, held: bool) -> None:
             "nothing is left to do, or --force begins anew"
         )
     tree, _ = read_posterior(args.output)
-    if not int(tree.attrs.get("interrupted", 0)):
+    # Draws alone are there when the run was ended, or the disk was full, before the rest was saved.
+    if not int(tree.attrs.get("interrupted", 0)) and tree["diagnostics"].data_vars:
         raise FileExistsError(
-            f"{args.output!r} exists already and is not of a run that was interrupted: name another output. If it is what was "
+            f"{args.output!r} exists already and is of a run that ended: name another output. If it is what was "
             f"asked for, remove {str(partial(args))!r}, which is left over"
         )
 
 
 @contextmanager
 def kept(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Arguments of `bayesdp.sample` that have draws written as they come; what is lost at a second Ctrl-C is said.
+    """Arguments of `bayesdp.sample` that have draws written as they come.
+
+    Where draws are left when something ends the run, that is said; a file that has none is removed.
 
     Raises
     ------
@@ -101,10 +104,19 @@ def kept(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         return
     try:
         yield {"journal": own, "resume": args.resume}
-    except KeyboardInterrupt:
+    except BaseException as error:
         if holds_some(own):
-            say(f"the draws so far are in {own}: with --resume the same command goes on")
+            if isinstance(error, KeyboardInterrupt):
+                say_kept(own)
+        else:
+            with suppress(OSError, ValueError):  # it is not ours
+                remove_journal(own)
         raise
+
+
+def say_kept(path: Path) -> None:
+    """Say where the draws are that a run can go on from."""
+    say(f"the draws so far are in {path}: with --resume the same command goes on")
 
 
 def holds_some(path: Path) -> bool:

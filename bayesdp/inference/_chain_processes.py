@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from bayesdp._caches import dispensable_caches
 from bayesdp._interrupts import received
 from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 
@@ -37,7 +38,8 @@ def _run(ignored: tuple[int, ...], target: Callable[..., None], args: tuple[Any,
     """In the process of a chain."""
     leave_signals_to_the_main_process(*ignored)
     end_with_parent()
-    target(*args)
+    with dispensable_caches():
+        target(*args)
 
 
 @contextmanager

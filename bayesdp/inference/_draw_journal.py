@@ -92,8 +92,11 @@ class DrawJournal:
         self._file: BinaryIO | None = _locked(self.path)
         try:
             self._begin(resume)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError) and error.filename is None and error.strerror:
+                told = f"{error.strerror}: there is no room for draws as they come"
+                raise OSError(error.errno, told, str(self.path)) from error
             raise
         self._keys = [
             tuple(own.bit_generator.seed_seq.spawn_key) for own in get_random_generator(self.seed).spawn(self._chains)

@@ -10,6 +10,7 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 
+from bayesdp._terminals import dispensable_progress
 from bayesdp.distributions.row_noise import RowSpaceNoiseRV
 from bayesdp.inference._chain_processes import chain_processes
 from bayesdp.inference._draw_journal import DrawJournal
@@ -58,7 +59,7 @@ def sampled(
         if lines_wanted(given):
             given["progressbar"] = False
         try:
-            with chain_processes(given):
+            with chain_processes(given), dispensable_progress():
                 tree: xr.DataTree = pm.sample(*args, **given)
         except ValueError:
             # What PyMC says when no chain got past its tuning.
@@ -74,7 +75,8 @@ def sampled(
 def _without_callback(args: Sequence[Any], given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.DataTree:
     """Nutpie calls nobody after a draw, and keeps what it has at a KeyboardInterrupt by itself."""
     stop.raise_at_once()
-    tree: xr.DataTree = pm.sample(*args, **given)
+    with dispensable_progress():
+        tree: xr.DataTree = pm.sample(*args, **given)
     stop.no_more_draws()
     return tree
 

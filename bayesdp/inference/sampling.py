@@ -10,6 +10,7 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 
+from bayesdp._caches import dispensable_caches
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.row_noise import RowSpaceNoiseRV
 from bayesdp.inference._interrupt import StopOnCtrlC
@@ -151,7 +152,7 @@ def sample(
     asked = prepared(model, kwargs, kept=journal is not None)
     if memory_check:
         check_memory(model, (), asked)
-    with StopOnCtrlC() as stop:
+    with dispensable_caches(), StopOnCtrlC() as stop:
         return diagnosed(drawn(model, asked, stop, journal, resume=resume), asked, stop)
 
 

@@ -132,6 +132,47 @@ def test_ctrl_c_before_there_are_draws_to_save_keeps_those_that_are_written(rele
     assert_ends_as_if_never_stopped(released)
 
 
+def test_a_run_that_is_stopped_while_tuning_leaves_nothing(released, monkeypatch):
+    monkeypatch.setattr(_recorded, "SECONDS", 60.0)
+    with ctrl_c(60):
+        result = released(*FIT, *OUT)
+    assert result.status == 130
+    assert result.err.endswith("bayesdp fit: interrupted, nothing was written to posterior.nc\n")
+    assert not PARTIAL.exists()
+    assert not Path("posterior.nc").exists()
+    PARTIAL.write_text("my notes")  # not ours: it stays
+    assert released(*FIT, *OUT).status == 2
+    assert PARTIAL.read_text() == "my notes"
+
+
+def test_draws_without_what_is_computed_from_them_are_no_end(released, monkeypatch):
+    """As after a kill, or a disk that was full when the rest was to be saved."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bayesdp.inference._keeping.diagnosed", full)
+        result = released(*FIT, *OUT)
+    assert result.status == 2
+    assert "has the draws, and nothing that is computed from them; with --resume the same command goes on" in result.err
+    assert "it was not said of which file; temporary files are in " in result.err
+    assert len(posterior()["diagnostics"].data_vars) == 0
+    assert len(assert_ends_as_if_never_stopped(released)["diagnostics"].data_vars) > 0
+
+
+def test_no_room_for_the_first_bytes_of_the_draws(released, monkeypatch):
+    def full(self):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(DrawJournal, "_start", full)
+    result = released(*FIT, *OUT)
+    assert result.status == 2
+    told = "bayesdp fit: error: [Errno 28] No space left on device: there is no room for draws as they come: 'posterior.nc.partial'"
+    assert result.err.splitlines()[-1] == told
+    assert not PARTIAL.exists()
+
+
 def test_draws_of_a_run_that_did_not_end_are_not_lost_without_a_word(released):
     with ctrl_c(150):
         assert released(*FIT, *OUT).status == 130
@@ -188,7 +229,7 @@ def test_draws_beside_a_complete_posterior_are_not_put_in_its_place(released, mo
     before = Path("posterior.nc").read_bytes()
     result = released(*FIT, *OUT, "--resume")
     assert result.status == 2
-    assert "is not of a run that was interrupted" in result.err
+    assert "is of a run that ended" in result.err
     assert "remove 'posterior.nc.partial', which is left over" in result.err
     assert Path("posterior.nc").read_bytes() == before
 

@@ -125,6 +125,28 @@ def test_a_closed_terminal_keeps_the_draws(run):
     assert tree["posterior"].sizes["draw"] > 10
 
 
+def test_a_closed_terminal_that_nobody_is_told_of_ends_the_progress_bar_alone(run):
+    """Under nohup SIGHUP is ignored: the run goes on to its end."""
+    arguments = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "r.nc")
+    assert run(*arguments).status == 0
+    main, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bayesdp.cli", "fit", "r.nc", "--chains", "2", "--draws", "20000", "--tune", "10", "-o", "p.nc"],
+        stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, env=ENVIRONMENT | {"TERM": "xterm"},
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )  # fmt: skip
+    os.close(terminal)
+    shown, deadline = b"", time.monotonic() + 240
+    while b"Progress" not in shown and b"Draws" not in shown:
+        assert time.monotonic() < deadline
+        shown += os.read(main, 65536)
+    os.close(main)
+    assert process.wait(timeout=400) == 0
+    tree, _ = read_posterior("p.nc")
+    assert "interrupted" not in tree.attrs
+    assert tree["posterior"].sizes["draw"] == 20000
+
+
 def _as_from_a_shell() -> None:
     """The tests may run under nohup, where SIGHUP is ignored, and stays ignored in every process that they start."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -1,0 +1,122 @@
+"""A Dask cluster, and a driver that can be killed, each in a process of its own.
+
+``python -m tests.calibration.cluster cluster`` prints the address of a scheduler and ends when its standard input is closed.
+``python -m tests.calibration.cluster driver ADDRESS JOURNAL STARTS`` runs simulations on it that only draw a number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.cli.kills import _session
+
+N = 40
+SECONDS = 0.15
+"""Of a simulation that only draws a number."""
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+SCRIPT = [sys.executable, "-m", "tests.calibration.cluster"]
+
+
+def seeded(starts: str) -> Callable[[int], dict[str, float]]:
+    """A simulation whose result depends on its number alone; that it began is a line in a file."""
+
+    def simulate(number: int) -> dict[str, float]:
+        with Path(starts).open("a") as file:
+            file.write(f"{number}\n")
+        time.sleep(SECONDS)
+        return {"number": number, "drawn": random.Random(number).random()}
+
+    return simulate
+
+
+def driver(address: str, journal: str, starts: str) -> None:
+    """What is not in the journal yet is simulated, and put there."""
+    from bayesdp.calibration.journal import Journal, number
+    from bayesdp.calibration.runners import on_dask
+    from bayesdp.calibration.sbc import run_numbers
+
+    kept = Journal(Path(journal), {"seed": 1}, {"drawn": number})
+    run_numbers(seeded(starts), range(N), kept, on_dask(address), "simulations", progressbar=False)
+
+
+def cluster() -> None:
+    """One worker with two threads, in this process."""
+    import distributed
+
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, protocol="tcp"
+    ) as own:
+        print(own.scheduler_address, flush=True)
+        sys.stdin.read()
+
+
+@contextmanager
+def started() -> Iterator[str]:
+    process = subprocess.Popen(
+        [*SCRIPT, "cluster"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.stdin.close()
+        process.wait(timeout=60)
+        process.stdout.close()
+
+
+def records(journal: Path) -> list[Any]:
+    """The whole lines of a journal, without the first."""
+    if not journal.exists():
+        return []
+    return [json.loads(line) for line in journal.read_bytes().split(b"\n")[:-1]][1:]
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.02)
+
+
+def killed(command: list[str], journal: Path, wanted: int) -> None:
+    """Start a driver, and kill it when so many simulations have ended; nothing of its session is left."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, env=ENVIRONMENT
+    ) as process:
+        try:
+            wait_for(lambda: len(records(journal)) >= wanted or process.poll() is not None)
+        finally:
+            process.kill()
+        said, _ = process.communicate(timeout=30)  # standard output is closed: nobody holds it
+    assert process.returncode == -signal.SIGKILL, said
+    assert _session(process.pid) == []
+
+
+def work_left(address: str) -> tuple[int, int]:
+    """Tasks that the scheduler knows, and those that workers run or have in store."""
+    import distributed
+
+    with distributed.Client(address) as client:
+        known = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        held = client.run(lambda dask_worker: len(dask_worker.state.tasks))
+    return known, sum(held.values())
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "cluster":
+        cluster()
+    else:
+        driver(*sys.argv[2:])

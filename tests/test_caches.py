@@ -1,0 +1,135 @@
+"""Folders of compiled code that are full, broken or not there: work goes on, and nothing wrong is left for the next run."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import logging
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numba
+import pytest
+from numba.core import caching
+
+from bayesdp._caches import dispensable_caches
+
+SOURCE = "import numba\n@numba.njit(cache=True)\ndef plus(x):\n    return x + {}\n"
+_times = itertools.count(10**9, 10)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """A full disk, as far as the kernel's answer goes: a write beyond the limit is an error."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def compiled(folder: Path, number: int):
+    """The function as a process of its own has it: from a file that says ``x + number``."""
+    path = folder / "kernel.py"
+    path.write_text(SOURCE.format(number))
+    moment = next(_times)  # numba looks at the time of a file before it reads it again
+    os.utime(path, (moment, moment))
+    return loaded(folder)
+
+
+def loaded(folder: Path):
+    """The same without another file."""
+    spec = importlib.util.spec_from_file_location("kernel", folder / "kernel.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.plus
+
+
+def names(cache: Path) -> list[str]:
+    return sorted(path.suffix for path in cache.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_full_disk_is_told_once_and_work_goes_on(cache, tmp_path, caplog, size):
+    compiled(tmp_path, 1)
+    with dispensable_caches(), files_of_at_most(size):
+        plus = loaded(tmp_path)
+        assert plus(2) == 3
+        assert plus(2.5) == 3.5
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert str(cache) in caplog.text
+    assert "cannot be written to (File too large). Work goes on" in caplog.text
+    assert names(cache) == []
+    assert compiled(tmp_path, 1)(2) == 3
+    assert names(cache) == [".nbc", ".nbi"]
+
+
+def test_outside_of_the_context_numba_does_as_ever(cache, tmp_path, monkeypatch):
+    with dispensable_caches():
+        pass
+    with files_of_at_most(100), pytest.raises(OSError, match="File too large"):
+        compiled(tmp_path, 1)(2)
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", caching.CacheImpl._locator_classes[-1:])
+    with pytest.raises(RuntimeError, match="no locator available"):
+        compiled(tmp_path, 1)
+
+
+def test_room_for_the_index_alone_does_not_leave_old_code_under_a_new_name(cache, tmp_path, caplog):
+    """Numba writes the index first: it would say of the code of an earlier source that it is of this one."""
+    assert compiled(tmp_path, 1)(2) == 3
+    [index], [code] = cache.rglob("*.nbi"), cache.rglob("*.nbc")
+    assert index.stat().st_size < 1500 < code.stat().st_size
+    with dispensable_caches(), files_of_at_most(1500):
+        assert compiled(tmp_path, 7)(2) == 9
+    assert "cannot be written to" in caplog.text
+    assert names(cache) == [".nbc"]  # the old one
+    assert compiled(tmp_path, 7)(2) == 9
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("left", [0, 20])
+def test_a_file_that_lost_its_end_is_compiled_again(cache, tmp_path, caplog, suffix, left):
+    assert compiled(tmp_path, 1)(2) == 3
+    [path] = cache.rglob(f"*{suffix}")
+    path.write_bytes(path.read_bytes()[:left])
+    with dispensable_caches():
+        assert loaded(tmp_path)(2) == 3
+    assert "cannot be read (" in caplog.text
+    assert caplog.text.count(str(cache)) == 1
+    caplog.clear()
+    with dispensable_caches():
+        assert loaded(tmp_path)(2) == 3
+    assert caplog.text == ""
+
+
+def test_without_any_folder_work_goes_on(cache, tmp_path, caplog, monkeypatch):
+    cache.write_text("a file, in which there can be no folder")
+    with dispensable_caches():
+        only = [
+            own for own in caching.CacheImpl._locator_classes if own.__name__ in ("UserProvidedCacheLocator", "Nowhere")
+        ]
+        monkeypatch.setattr(caching.CacheImpl, "_locator_classes", only)
+        plus = compiled(tmp_path, 1)
+        assert plus(2) == 3
+    assert plus(2.5) == 3.5  # made in the context, used outside
+    assert [record.getMessage().split(",")[0] for record in caplog.records] == [str(cache)]
+    assert "cannot be written to. Work goes on" in caplog.text
+
+
+def test_errors_that_warnings_are_made_to_be_stay(cache, tmp_path, monkeypatch):
+    def warns(*_):
+        raise UserWarning("own")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "save", warns)
+    with dispensable_caches(), pytest.raises(UserWarning, match="own"):
+        compiled(tmp_path, 1)(2)
