@@ -63,8 +63,9 @@ def write_draws(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: b
     Parameters
     ----------
     tree : xarray.DataTree
-        It is in memory afterwards, whatever happens; see `compress_draws` for what is changed in it. For the time of writing it takes as much memory again as the file takes
-        on the disk. (``tree.to_netcdf`` takes less, and ends the process with a segmentation fault when the disk is full.)
+        It is in memory afterwards, whatever happens; see `compress_draws` for what is changed in it. For the time of writing it
+        takes as much memory again as the file takes on the disk. (``tree.to_netcdf`` takes less, and ends the process with a
+        segmentation fault when the disk is full.)
     path : path
     overwrite : bool
         Whether an existing file may be replaced.

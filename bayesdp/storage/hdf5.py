@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 
 from bayesdp._text import printable
 from bayesdp.storage.budget import ATTRIBUTES, DEPTH, GROUPS, MAX_CELLS, VARIABLES, Budget, cell_limit

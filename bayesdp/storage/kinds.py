@@ -26,6 +26,7 @@ def kind_of(kind: h5py.h5t.TypeID, where: str) -> str:
 
 
 def refuse(where: str) -> Never:
+    """Refuse what is neither numbers nor text."""
     raise ValueError(f"{where} holds objects; only numbers and text are read")
 
 
