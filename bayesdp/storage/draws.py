@@ -26,6 +26,10 @@ def compress_draws(tree: xr.DataTree) -> xr.DataTree:
     cent, and every reader still gets int64. (A file of int16 would be int16 in memory for whoever reads it, and
     the square of 200 is -25536 in int16, without an error.)
 
+    How the variables were stored in a file that they come from is forgotten: as small integers with a scale and an offset, they
+    would be rounded again, without an error, although they are no longer the same numbers; and what some files state as the
+    value for "missing" can be read, but not written.
+
     Parameters
     ----------
     tree : xarray.DataTree
@@ -45,6 +49,8 @@ def compress_draws(tree: xr.DataTree) -> xr.DataTree:
     True
     """
     for node in tree.subtree:
+        for variable in node.variables.values():
+            variable.encoding.clear()
         for own in node.data_vars.values():
             if "draw" in own.dims and own.size >= _LEAST and own.dtype.kind in "iufb":
                 own.encoding.update({"zlib": True, "complevel": 4, "shuffle": True})
@@ -57,8 +63,9 @@ def write_draws(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: b
     Parameters
     ----------
     tree : xarray.DataTree
-        It is in memory afterwards, whatever happens. For the time of writing it takes as much memory again as the file takes
-        on the disk. (``tree.to_netcdf`` takes less, and ends the process with a segmentation fault when the disk is full.)
+        It is in memory afterwards, whatever happens; see `compress_draws` for what is changed in it. For the time of writing it
+        takes as much memory again as the file takes on the disk. (``tree.to_netcdf`` takes less, and ends the process with a
+        segmentation fault when the disk is full.)
     path : path
     overwrite : bool
         Whether an existing file may be replaced.

@@ -22,15 +22,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any, Never
+from typing import Any
 
 import h5py
-import numpy as np
 
 from bayesdp._text import printable
-from bayesdp.storage.budget import ATTRIBUTES, GROUPS, MAX_CELLS, VARIABLES, Budget, cell_limit
+from bayesdp.storage.budget import ATTRIBUTES, DEPTH, GROUPS, MAX_CELLS, VARIABLES, Budget, cell_limit
 from bayesdp.storage.chunks import check_chunks
 from bayesdp.storage.heaps import REFERENCE, Heaps
+from bayesdp.storage.kinds import check_characters, check_written_again, kind_of, refuse
 from bayesdp.storage.object_headers import stored_attributes, stored_compactly
 from bayesdp.storage.raw_bytes import RawBytes
 
@@ -151,6 +151,8 @@ class _Checker:
             elif isinstance(item, h5py.Group):
                 if not self.groups:
                     raise ValueError(f"{place} is a group; a release has none")
+                if place.count("/") > DEPTH:
+                    raise ValueError(f"{place} is more than {DEPTH} groups deep, the most that are read")
                 self.group(item, place)
             else:
                 raise ValueError(f"{place} is neither a variable nor a group")
@@ -183,7 +185,7 @@ class _Checker:
         created = dataset.id.get_create_plist()
         if created.get_layout() == h5py.h5d.VIRTUAL or created.get_external_count():
             raise ValueError(f"{where} takes its data from other files; such files are not read")
-        kind = _kind(dataset.id.get_type(), where)
+        kind = kind_of(dataset.id.get_type(), where)
         width = dataset.id.get_type().get_size()
         note = dataset.attrs.get("NAME")
         if isinstance(note, bytes) and note.startswith(_NO_VARIABLE):
@@ -209,7 +211,7 @@ class _Checker:
                 self.budget.take(_PER_BYTE * int(self.heaps.lengths(references).sum()), where)
                 texts.append(dataset)
         for dataset in texts:
-            _check_characters(dataset)
+            check_characters(dataset)
 
     def _in_chunks(self, dataset: h5py.Dataset, where: str) -> int:
         """Values of all chunks together, of which the last along each dimension may be full only in part."""
@@ -244,16 +246,19 @@ class _Checker:
                 raise ValueError(f"{place} has too many values")
             if name == "DIMENSION_LIST" and kind.get_class() == h5py.h5t.VLEN:
                 if kind.get_super().get_class() != h5py.h5t.REFERENCE:
-                    _refuse(place)
+                    refuse(place)
                 wanted.append((name.encode(), place, count, kind.get_super().get_size()))
             elif name in _BOOKKEEPING:
                 if kind.detect_class(h5py.h5t.VLEN) or kind.detect_class(h5py.h5t.STRING):
-                    _refuse(place)
-            elif _kind(kind, place) == "text":
+                    refuse(place)
+            elif kind_of(kind, place) == "text":
                 wanted.append((name.encode(), place, count, 1))
             self.budget.take(_PER_TEXT + _PER_BYTE * count * kind.get_size(), place)
         if wanted:
             self._lengths(item, wanted)
+        if self.groups:  # a posterior, which is written again; of a release only what is known is taken
+            for name in set(item.attrs) - _BOOKKEEPING:
+                check_written_again(item, name, f"the attribute {name!r} of {where}")
 
     def _lengths(self, item: Any, wanted: list[tuple[bytes, str, int, int]]) -> None:
         """Count what attributes of any length take: name, place, number of texts, and bytes of an entry of each."""
@@ -270,30 +275,3 @@ class _Checker:
 def _address(item: Any) -> int:
     """Where the header of an object is."""
     return int(h5py.h5o.get_info(item.id).addr)
-
-
-def _kind(kind: h5py.h5t.TypeID, where: str) -> str:
-    """The kind of a type: a number, fixed-length text, or text of any length; everything else is refused."""
-    family = kind.get_class()
-    if family in (h5py.h5t.INTEGER, h5py.h5t.FLOAT) and kind.get_size() <= 8:
-        return "number"
-    if family == h5py.h5t.ENUM and kind.get_size() == 1:
-        return "number"  # how HDF5 writes booleans
-    if family == h5py.h5t.STRING:
-        return "text" if kind.is_variable_str() else "fixed text"
-    _refuse(where)
-
-
-def _refuse(where: str) -> Never:
-    raise ValueError(f"{where} holds objects; only numbers and text are read")
-
-
-def _check_characters(dataset: h5py.Dataset) -> None:
-    """Check that texts of any length, which are known to fit into memory, are UTF-8."""
-    if dataset.ndim != 1:
-        blocks: Iterator[Any] = iter([dataset[()]])
-    else:
-        blocks = (dataset[start : start + _BLOCK] for start in range(0, dataset.size, _BLOCK))
-    for block in blocks:
-        for text in np.ravel(np.asarray(block, dtype=object)):
-            text.decode("utf-8")

@@ -73,7 +73,7 @@ def _long_label(path: Path) -> None:
 
 
 def _one_text_in_a_thousand_attributes(path: Path) -> None:
-    """Headers of the first version have no checksums."""
+    """Headers of the first version have no checksums. Reading every text took 770 MB, and 3.9 GB for a text of 4 MB."""
     with h5py.File(path, "w") as file:
         file.attrs["aa"] = "x" * 800_000
         for i in range(1000):
