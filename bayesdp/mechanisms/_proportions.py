@@ -192,8 +192,8 @@ class ProportionMechanism(ABC):
         if exact_total(table) != self.n:
             raise ValueError(f"counts must add up to the public n = {self.n}, but they do not")
         noisy = self.noise.release(self.statistics(table), rng)
-        if noisy.guarantee is None:
-            raise RuntimeError("a release of a mechanism has a guarantee")
+        if not isinstance(noisy.guarantee, StatisticGuarantee):
+            raise RuntimeError("a release of a mechanism of statistics has a guarantee of them")
         return ProportionRelease(
             self.shares(noisy.values),
             self.names,

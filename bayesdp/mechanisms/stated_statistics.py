@@ -19,7 +19,7 @@ from bayesdp.mechanisms._bounded_statistics import StatisticMechanism
 from bayesdp.mechanisms._proportions import ProportionMechanism, ProportionRelease
 from bayesdp.mechanisms.proportions import AllButOne, RescaledProportions, UniversalHistogram
 from bayesdp.mechanisms.statistic_release import names_of
-from bayesdp.noise import BoundaryInflatedLaplace, BoundedLaw, TruncatedLaplace
+from bayesdp.noise import BoundaryInflatedLaplace, NoiseLaw, TruncatedLaplace
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee
 from bayesdp.release import Release
 
@@ -201,7 +201,7 @@ def _same_names(mechanism: StatisticMechanism | ProportionMechanism, names: tupl
         )
 
 
-def _same_law(mechanism: StatisticMechanism, law: BoundedLaw) -> None:
+def _same_law(mechanism: StatisticMechanism, law: NoiseLaw) -> None:
     mine, theirs = mechanism.law.describe(), law.describe()
     if not alike(mine, theirs):
         raise ValueError(
@@ -209,7 +209,7 @@ def _same_law(mechanism: StatisticMechanism, law: BoundedLaw) -> None:
         )
 
 
-def _check_by_law(law: BoundedLaw, shape: tuple[int, ...], stated: Guarantee) -> None:
+def _check_by_law(law: NoiseLaw, shape: tuple[int, ...], stated: Guarantee) -> None:
     """Whether a guarantee states less than the law loses at any rate, for want of a mechanism that would say it exactly.
 
     Statistics at one bound are told apart from others by values there. Clipped, the mass or density at the other bound differs by

@@ -195,8 +195,8 @@ def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | Non
         exact.append(Exact(query, numbers.values(own["variable"], query)[0], own["sign"]))
     known = description
     about = strict_json.expect(known["about"], str, "about")
-    stated = StatisticGuarantee if about == "statistics" else Guarantee
-    guarantee = None if known["guarantee"] is None else stated.from_dict(known["guarantee"])
+    kind: type[Guarantee] = StatisticGuarantee if about == "statistics" else Guarantee
+    guarantee = None if known["guarantee"] is None else kind.from_dict(known["guarantee"])
     if known["mechanism"] is not None:
         strict_json.expect(known["mechanism"], dict, "mechanism")
     simulated = strict_json.expect(known["simulated"], bool, "simulated")
