@@ -34,6 +34,7 @@ class HullNormRV(TableNoiseRV):
 class KNormRV(HullNormRV):
     """Random variable of `KNorm`."""
 
+    law_type = KNormLaw
     name = "k_norm"
     _print_name = ("KNorm", r"\operatorname{KNorm}")
 
