@@ -9,6 +9,7 @@ names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of 
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace` and the four discrete laws of such names are elementwise, with values between ``lower`` and
 ``upper``. In most models `bayesdp.observe` puts them in for you.
+`distribution_of` gives the distribution of a law, and `register_distribution` makes one known (CONTRIBUTING.md shows it).
 """
 
 from __future__ import annotations
