@@ -51,7 +51,9 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     """Add the likelihood of a noisy measurement; returns the data variable of its numbers."""
     query, law = measured.query, measured.law
     name = free_name(model, measured.name or "noisy")
-    keep = None if not measured.unmeasured.any() else ~measured.unmeasured.reshape(-1)
+    # Laws of whole tables take a grand total for a table of one cell.
+    alone = not query.shape and not law.independent
+    keep = ~measured.unmeasured.reshape(-1) if alone or measured.unmeasured.any() else None
     dims = answer_dims(model, name, query, keep)
     shape = query.shape if keep is None and len(dims) == len(query.shape) else (-1,)
     values = measured.values.reshape(-1)[keep] if keep is not None else measured.values.reshape(shape)
@@ -63,8 +65,6 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
             if isinstance(value, np.ndarray):
                 spread = np.broadcast_to(value, query.shape).reshape(-1)
                 parameters[own] = spread[keep] if keep is not None else spread.reshape(shape)
-    elif not query.shape:
-        mu = mu.reshape((1,))  # the grand total, as a table of one cell
     # PyMC would cut fractions set by `pm.set_data` to whole numbers. The step method of counts refuses them; where NUTS samples
     # alone, the graph has to.
     observed = data if is_discrete(mu) or not law.integer else _whole(data)

@@ -74,7 +74,8 @@ def noise_scale(measured: Measured) -> NoiseScale:
     dimension = measured.query.rows if invariants is None else invariants.dimension
     if law.family == "bounded" or dimension > _LARGEST_DIMENSION:  # within bounds it depends on the confidential values
         return NoiseScale(np.full(measured.query.rows, np.nan))
-    size = int(np.clip(_STEPS // (_SWEEPS * max(dimension, 1)), _FEWEST, _MOST))
+    sweeps = _SWEEPS if invariants is not None else 1
+    size = int(np.clip(_STEPS // (sweeps * max(dimension, 1)), _FEWEST, _MOST))
     # A fixed seed: the law is public, and a report that is written twice shall say the same.
     drawn = (
         law.draw(np.random.default_rng(0), shape, size=size, invariants=invariants).reshape(size, -1).astype(np.float64)
