@@ -13,7 +13,7 @@ import bayesdp as bdp
 from bayesdp import distributions
 from bayesdp import mechanisms as m
 from bayesdp.noise import ProjectedLaplace
-from bayesdp.noise.base import law_names
+from bayesdp.noise.base import law_names, registered_law
 from bayesdp.privacy import EXACT_SAMPLER
 
 README = " ".join((Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8").split())
@@ -128,10 +128,10 @@ def test_projected_laplace_noise_has_a_latent_form() -> None:
 
 
 def test_every_noise_law_of_the_table_is_a_pymc_distribution() -> None:
-    """Each registered law has a distribution of the same name, but for canonical noise, which is a word too short for one."""
-    kinds = {"".join(part.capitalize() for part in name.split("-")) for name in law_names().split(", ")}
-    assert len(kinds) >= 17
-    assert kinds - {"Canonical"} | {"CanonicalNoise"} <= set(distributions.__all__)
+    """Each registered law has a distribution, that `observe` finds by the law and a user by its name."""
+    found = [distributions.distribution_of(registered_law(name)).__name__ for name in law_names().split(", ")]
+    assert len(set(found)) == len(found) >= 22
+    assert set(found) <= set(distributions.__all__)
 
 
 def test_k_norm_noise_by_hit_and_run_is_said_and_not_certified() -> None:

@@ -19,7 +19,7 @@ import xarray as xr
 from bayesdp import mechanisms
 from bayesdp.calibration.sbc import sbc, verdict_of
 from bayesdp.calibration.verdict import Verdict
-from bayesdp.distributions import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.distributions import distribution_of
 from bayesdp.inference import ConfidentialCounts, observe
 from bayesdp.measurements import Exact
 from bayesdp.queries import Margins, Query, Totals
@@ -77,9 +77,9 @@ INDEPENDENT: dict[str, Make] = {
 }
 """Mechanisms with independent noise; the exact answers are published beside it, as agencies do."""
 
-STATISTICS: dict[str, tuple[Any, Any]] = {
-    "truncated Laplace": (mechanisms.TruncatedLaplace, TruncatedLaplace),
-    "boundary-inflated Laplace": (mechanisms.BoundaryInflatedLaplace, BoundaryInflatedLaplace),
+STATISTICS: dict[str, Any] = {
+    "truncated Laplace": mechanisms.TruncatedLaplace,
+    "boundary-inflated Laplace": mechanisms.BoundaryInflatedLaplace,
 }
 """Mechanisms of a statistic with bounds, here of the share of the first cell in the table; the invariants are beside it."""
 
@@ -111,7 +111,7 @@ class Case:
     def _made(self) -> Any:
         query = INVARIANTS[self.invariants]
         if self.mechanism in STATISTICS:
-            return STATISTICS[self.mechanism][0](1.0, 0.04, (0.0, 1.0))
+            return STATISTICS[self.mechanism](1.0, 0.04, (0.0, 1.0))
         return (KEEPING | INDEPENDENT)[self.mechanism](query)
 
     def simulate(self, rng: np.random.Generator) -> tuple[dict[str, Any], Any]:
@@ -145,8 +145,8 @@ class Case:
             observe(release, x)
             if self.mechanism in STATISTICS:
                 data = pm.Data("share_published", given[1].values)
-                law = STATISTICS[self.mechanism][1]
-                law("share", _share(x), given[1].law.b, lower=0.0, upper=1.0, observed=data)
+                law = given[1].law
+                distribution_of(type(law))("share", mu=_share(x), **law.model_parameters(), observed=data)
         return model
 
     def update(self, given: Any) -> dict[str, Any]:

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-import scipy.linalg
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._kept_lengths import kept_lengths
 from bayesdp.mechanisms._rulers import Ruler
-from bayesdp.noise import (
-    CorrelatedGaussian,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    ExtendedLaplace,
-    Gaussian,
-    Laplace,
-    LatticeGaussian,
-    LatticeLaplace,
-    ProjectedGaussian,
-    ProjectedLaplace,
-)
-from bayesdp.privacy import Difference, gaussian_pairs
+from bayesdp.privacy import Difference
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, loss_from
-from bayesdp.release import Measured, Release
+from bayesdp.release import Release
 
 __all__ = ["Known", "known_losses"]
-
-type Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -68,17 +49,6 @@ class Known:
         return Known(farther.at(self.loss.delta) if self.loss.delta < 1.0 else self.loss, farther)
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """In which norm a law hides differences, and the loss at a length."""
-
-    kinds: tuple[str, ...]
-    norm: str
-    loss: Callable[[float, float | None], Mapping[str, float]]
-    coordinates: Callable[[Floats], Floats] | None = None
-    tight: bool = True
-
-
 def known_losses(release: Release, joint: Invariants) -> dict[Difference, Known]:
     """The loss of a release with one noisy part at each kind of difference that keeps the joint invariants.
 
@@ -95,7 +65,7 @@ def known_losses(release: Release, joint: Invariants) -> dict[Difference, Known]
     if stated is None or len(release.measurements) != 1:
         return {}
     [measured] = release.measurements
-    scale = _scale(measured, measured.invariants or release.invariants)
+    scale = measured.law.pair_loss(measured.query, measured.invariants or release.invariants)
     if scale is None or stated.kind not in scale.kinds:
         return {}
     delta = stated.parameters.get("delta")
@@ -107,49 +77,3 @@ def known_losses(release: Release, joint: Invariants) -> dict[Difference, Known]
             alike = not own.bound and scale.tight
             found[own.difference] = Known.of_row(stated.kind, scale.loss(own.size, delta), exact=alike)
     return found
-
-
-def _scale(measured: Measured, own: Invariants) -> _Scale | None:
-    law: Any = measured.law
-    size: Any = getattr(law, "b", getattr(law, "sigma", 1.0))
-    if np.ndim(size):
-        return None  # each answer has a scale of its own
-    gaussian = ("zcdp", "approximate", "gdp")
-    if isinstance(law, (ProjectedGaussian, Gaussian)):
-        return _Scale(gaussian, "l2", _normal(float(law.sigma), continuous=True))
-    if isinstance(law, CorrelatedGaussian):
-        free = own.through(measured.query)
-        if law.coordinates != free.coordinate_rule:
-            return None
-        root = scipy.linalg.cholesky(law.covariance, lower=True)
-
-        def spherical(answers: Floats) -> Floats:
-            return np.asarray(scipy.linalg.solve_triangular(root, free.coordinates(answers).T, lower=True).T)
-
-        return _Scale(gaussian, "l2", _normal(1.0, continuous=True), spherical)
-    if isinstance(law, (LatticeGaussian, DiscreteGaussian)):
-        return _Scale(("zcdp", "approximate"), "l2", _normal(float(law.sigma), continuous=False), tight=False)
-    if isinstance(law, LatticeLaplace):
-        return _Scale(("pure",), law.norm, _exponential(law.epsilon))
-    if isinstance(law, (DiscreteLaplace, Laplace, ProjectedLaplace)):
-        return _Scale(
-            ("pure",), "l1", _exponential(1.0 / float(law.b)), tight=isinstance(law, (DiscreteLaplace, Laplace))
-        )
-    if isinstance(law, ExtendedLaplace):
-        free = own.through(measured.query)
-        if law.coordinates != free.coordinate_rule:
-            return None
-        return _Scale(("pure",), "l1", _exponential(1.0 / float(law.b)), free.coordinates if free.rank else None)
-    return None
-
-
-def _exponential(rate: float) -> Callable[[float, float | None], Mapping[str, float]]:
-    return lambda size, _: {"epsilon": rate * size}
-
-
-def _normal(sigma: float, *, continuous: bool) -> Callable[[float, float | None], Mapping[str, float]]:
-    def loss(size: float, delta: float | None) -> Mapping[str, float]:
-        apart = Difference("kept", size, size)
-        return gaussian_pairs(sigma, [apart], delta=delta, continuous=continuous)[0].loss
-
-    return loss

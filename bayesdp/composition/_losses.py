@@ -8,7 +8,6 @@ from functools import reduce
 
 from bayesdp._validate import probability
 from bayesdp.composition._lengths import Known
-from bayesdp.noise import CorrelatedGaussian, ProjectedGaussian
 from bayesdp.privacy import (
     DIFFERENCES,
     Difference,
@@ -174,7 +173,7 @@ def _with_mu(release: Release, row: Mapping[str, float]) -> Known:
     """A loss that a release states; for normal noise with epsilon and delta, the mu that has these: its own is no larger."""
     assert release.guarantee is not None  # the row is one of its rows
     known = Known.of_row(release.guarantee.kind, row)
-    normal = all(isinstance(own.law, (ProjectedGaussian, CorrelatedGaussian)) for own in release.measurements)
+    normal = all(own.law.normal for own in release.measurements)
     loss = known.loss
     if known.normal is not None or not normal or len(release.measurements) != 1 or not isinstance(loss, ApproximateDP):
         return known

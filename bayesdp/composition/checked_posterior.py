@@ -303,7 +303,9 @@ def _check_limits(
         if key == "determined":
             wrong = values.astype(np.bool_) & (highest - lowest > 2 * room)
         else:
-            wrong = lowest < values - room if key == "lower" else highest > values + room
+            wrong = (
+                lowest < values - room if key == "lower" else (values >= 0) & (highest > values + room)
+            )  # -1: no limit
         bad = np.argwhere(wrong)
         if len(bad):
             cell = tuple(bad[0].tolist())

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.measurements import Measured, described
-from bayesdp.noise._scaled import ScaledLaw
 from bayesdp.queries import MatrixPart, SumPart
 
 __all__ = ["Published", "published_of"]
@@ -30,7 +29,7 @@ class Published:
     ----------
     measured : Measured
     law : callable
-        From scales to the `ScaledLaw` of noise of these scales.
+        From scales to the law of noise of these scales (`NoiseLaw.at_scales`).
     values, scale : float64 arrays, shape (answers,)
     measures : bool array, shape (answers,)
         Which were published.
@@ -73,14 +72,14 @@ def published_of(measurements: Iterable[Measured]) -> list[Published]:
     """Those measurements whose noise is independent in each answer, with a law that is unbounded and has one scale."""
     found = []
     for measured in measurements:
-        law = measured.law
-        if isinstance(law, ScaledLaw):
+        law: Any = measured.law
+        if law.at_scales(1.0) is not None:
             shape = measured.query.shape
             values = np.asarray(measured.values, dtype=np.float64).reshape(-1)
             measures = ~measured.unmeasured.reshape(-1)
             scale = np.broadcast_to(law.scale, shape).reshape(-1)
             grid = 1.0 if law.integer else _grid(values[measures])
-            found.append(Published(measured, type(law), values, scale, measures, _nonnegative(measured), grid))
+            found.append(Published(measured, law.at_scales, values, scale, measures, _nonnegative(measured), grid))
     return found
 
 

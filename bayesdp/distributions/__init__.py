@@ -9,10 +9,15 @@ names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of 
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace` and the four discrete laws of such names are elementwise, with values between ``lower`` and
 ``upper``. In most models `bayesdp.observe` puts them in for you.
+`distribution_of` gives the distribution of a law, and `register_distribution` makes one known (CONTRIBUTING.md shows it).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from bayesdp import noise
+from bayesdp.distributions import canonical_of_counts, tulap_of_counts  # noqa: F401  # they register their likelihoods
 from bayesdp.distributions._pickling import register
 from bayesdp.distributions.bounded_discrete import (
     BoundaryInflatedDiscreteGaussian,
@@ -32,8 +37,10 @@ from bayesdp.distributions.laplace import Laplace
 from bayesdp.distributions.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice_k_norm import LatticeKNorm
 from bayesdp.distributions.lattice_laplace import LatticeLaplace
+from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.projected_gaussian import ProjectedGaussian
 from bayesdp.distributions.projected_laplace import ProjectedLaplace
+from bayesdp.distributions.registry import distribution_of, register_distribution
 from bayesdp.distributions.rescaled_laplace import rescaled_logp
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.distributions.semi_k_norm import SemiKNorm
@@ -65,7 +72,36 @@ __all__ = [
     "TruncatedDiscreteLaplace",
     "TruncatedLaplace",
     "Tulap",
+    "add_likelihood",
+    "distribution_of",
+    "register_distribution",
     "rescaled_logp",
 ]
 
+_LAWS: dict[type[noise.NoiseLaw], Any] = {
+    noise.BoundaryInflatedDiscreteGaussian: BoundaryInflatedDiscreteGaussian,
+    noise.BoundaryInflatedDiscreteLaplace: BoundaryInflatedDiscreteLaplace,
+    noise.BoundaryInflatedLaplace: BoundaryInflatedLaplace,
+    noise.Canonical: CanonicalNoise,
+    noise.CorrelatedGaussian: CorrelatedGaussian,
+    noise.DiscreteGaussian: DiscreteGaussian,
+    noise.DiscreteLaplace: DiscreteLaplace,
+    noise.ExtendedLaplace: ExtendedLaplace,
+    noise.Gaussian: Gaussian,
+    noise.KNorm: KNorm,
+    noise.Laplace: Laplace,
+    noise.LatticeGaussian: LatticeGaussian,
+    noise.LatticeKNorm: LatticeKNorm,
+    noise.LatticeLaplace: LatticeLaplace,
+    noise.ProjectedGaussian: ProjectedGaussian,
+    noise.ProjectedLaplace: ProjectedLaplace,
+    noise.SemiKNorm: SemiKNorm,
+    noise.SubspaceNorm: SubspaceNorm,
+    noise.TruncatedDiscreteGaussian: TruncatedDiscreteGaussian,
+    noise.TruncatedDiscreteLaplace: TruncatedDiscreteLaplace,
+    noise.TruncatedLaplace: TruncatedLaplace,
+    noise.Tulap: Tulap,
+}
+for _law, _distribution in _LAWS.items():
+    register_distribution(_law, _distribution)
 register()  # so that `pickle` writes models and steps

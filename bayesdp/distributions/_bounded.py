@@ -21,7 +21,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.noise import _bounded_kernels, _kernels
-from bayesdp.noise.bounded import checked_bounds
+from bayesdp.noise.bounded import BoundedLaw, checked_bounds
 
 __all__ = [
     "BoundedRV",
@@ -43,6 +43,7 @@ class BoundedRV(RandomVariable):
 
     signature = "(),(),(),()->()"
     law: ClassVar[str]
+    law_type: ClassVar[type[BoundedLaw]]
     values: ClassVar[str]
 
     @classmethod

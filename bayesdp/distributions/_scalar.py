@@ -15,7 +15,7 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 
 from bayesdp.noise import _kernels
-from bayesdp.noise.base import Ints
+from bayesdp.noise.base import Ints, NoiseLaw
 
 __all__ = ["ScalarNoiseRV", "register_kernel", "rounded_location"]
 
@@ -35,6 +35,7 @@ class ScalarNoiseRV(RandomVariable):
     signature = "(),()->()"
     dtype = "int64"
     fill: ClassVar[Callable[..., None]]
+    law_type: ClassVar[type[NoiseLaw]]
 
     @classmethod
     def rng_fn(cls, rng: np.random.Generator, mu: Any, scale: Any, size: Sequence[int] | None) -> Ints:

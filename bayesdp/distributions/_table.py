@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -35,6 +35,8 @@ class TableNoiseRV(RandomVariable):
     """
 
     __props__: tuple[str, ...] = (*RandomVariable.__props__, "invariants", "norm")  # type: ignore[assignment]
+
+    law_type: ClassVar[type[NoiseLaw]]
 
     def __init__(self, invariants: Invariants, norm: str = "l2", **props: Any) -> None:
         self.invariants = invariants

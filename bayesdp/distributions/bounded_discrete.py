@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
+from bayesdp import noise
 from bayesdp.distributions._bounded import (
     BoundedRV,
     checked,
@@ -37,6 +38,7 @@ __all__ = [
 class TruncatedDiscreteLaplaceRV(BoundedRV):
     """Random variable of `TruncatedDiscreteLaplace`."""
 
+    law_type = noise.TruncatedDiscreteLaplace
     name = law = "truncated-discrete-laplace"
     dtype = values = "int64"
     _print_name = ("TruncatedDiscreteLaplace", r"\operatorname{TruncatedDiscreteLaplace}")
@@ -45,6 +47,7 @@ class TruncatedDiscreteLaplaceRV(BoundedRV):
 class BoundaryInflatedDiscreteLaplaceRV(BoundedRV):
     """Random variable of `BoundaryInflatedDiscreteLaplace`."""
 
+    law_type = noise.BoundaryInflatedDiscreteLaplace
     name = law = "boundary-inflated-discrete-laplace"
     dtype = values = "int64"
     _print_name = ("BoundaryInflatedDiscreteLaplace", r"\operatorname{BoundaryInflatedDiscreteLaplace}")
@@ -53,6 +56,7 @@ class BoundaryInflatedDiscreteLaplaceRV(BoundedRV):
 class TruncatedDiscreteGaussianRV(BoundedRV):
     """Random variable of `TruncatedDiscreteGaussian`."""
 
+    law_type = noise.TruncatedDiscreteGaussian
     name = law = "truncated-discrete-gaussian"
     dtype = values = "int64"
     _print_name = ("TruncatedDiscreteGaussian", r"\operatorname{TruncatedDiscreteGaussian}")
@@ -61,6 +65,7 @@ class TruncatedDiscreteGaussianRV(BoundedRV):
 class BoundaryInflatedDiscreteGaussianRV(BoundedRV):
     """Random variable of `BoundaryInflatedDiscreteGaussian`."""
 
+    law_type = noise.BoundaryInflatedDiscreteGaussian
     name = law = "boundary-inflated-discrete-gaussian"
     dtype = values = "int64"
     _print_name = ("BoundaryInflatedDiscreteGaussian", r"\operatorname{BoundaryInflatedDiscreteGaussian}")

@@ -12,6 +12,7 @@ from pymc.distributions.continuous import BoundedContinuous, bounded_cont_transf
 from pymc.distributions.dist_math import check_icdf_parameters, check_icdf_value
 from pymc.distributions.transforms import _default_transform
 
+from bayesdp import noise
 from bayesdp.distributions._bounded import BoundedRV, checked, finite, inner_point, limits, register_sampler
 from bayesdp.distributions._parameters import location, scale
 
@@ -21,6 +22,7 @@ __all__ = ["BoundaryInflatedLaplace", "BoundaryInflatedLaplaceRV", "TruncatedLap
 class TruncatedLaplaceRV(BoundedRV):
     """Random variable of `TruncatedLaplace`."""
 
+    law_type = noise.TruncatedLaplace
     name = law = "truncated-laplace"
     dtype = values = "float64"
     _print_name = ("TruncatedLaplace", r"\operatorname{TruncatedLaplace}")
@@ -29,6 +31,7 @@ class TruncatedLaplaceRV(BoundedRV):
 class BoundaryInflatedLaplaceRV(BoundedRV):
     """Random variable of `BoundaryInflatedLaplace`."""
 
+    law_type = noise.BoundaryInflatedLaplace
     name = law = "boundary-inflated-laplace"
     dtype = values = "float64"
     _print_name = ("BoundaryInflatedLaplace", r"\operatorname{BoundaryInflatedLaplace}")

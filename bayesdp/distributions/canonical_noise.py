@@ -19,6 +19,7 @@ from pytensor.tensor.random.variable import shared_rng
 
 from bayesdp.distributions._parameters import location
 from bayesdp.noise.base import Floats
+from bayesdp.noise.canonical import Canonical as CanonicalLaw
 from bayesdp.privacy import CanonicalNoise as NoiseLaw
 from bayesdp.privacy import TradeOff
 
@@ -28,6 +29,7 @@ __all__ = ["CanonicalNoise"]
 class CanonicalNoiseRV(RandomVariable):
     """Random variable of `CanonicalNoise`; the trade-off function is among its props."""
 
+    law_type = CanonicalLaw
     name = "canonical_noise"
     signature = "()->()"
     dtype = "float64"

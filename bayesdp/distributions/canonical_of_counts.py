@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytensor.tensor as pt
 from pymc.logprob.abstract import _logprob
 from pytensor.tensor.random.variable import shared_rng
 
+from bayesdp.distributions._parameters import is_discrete
 from bayesdp.distributions.canonical_noise import CanonicalNoise, CanonicalNoiseRV, LogDensity
 from bayesdp.distributions.exact_answers import OFF_FIBER
+from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.tulap_of_counts import are_free
+from bayesdp.noise.canonical import Canonical
 from bayesdp.privacy import TradeOff
 
 __all__ = ["CanonicalOfCounts", "CanonicalOfCountsRV"]
@@ -41,3 +45,10 @@ def _canonical_of_counts_logp(op: CanonicalOfCountsRV, values: Any, rng: Any, si
     [value] = values
     density = LogDensity(op.tradeoff)(value - mu)
     return pt.maximum(density, OFF_FIBER) if are_free(mu) else density
+
+
+@add_likelihood.register
+def _add_canonical(law: Canonical, name: str, mu: Any, parameters: Any, *, invariants: None, **data: Any) -> None:
+    bounded = is_discrete(mu) and math.isfinite(law.standard.support()[1])
+    own = CanonicalOfCounts if bounded else CanonicalNoise
+    own(name, mu=mu, tradeoff=law.tradeoff, **data)

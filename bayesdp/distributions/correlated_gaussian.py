@@ -34,6 +34,7 @@ class CorrelatedGaussianRV(TableNoiseRV):
         At sigma 1, in the coordinates of the invariants.
     """
 
+    law_type = CorrelatedGaussianLaw
     name = "correlated_gaussian"
     dtype = "float64"
     _print_name = ("CorrelatedGaussian", r"\operatorname{CorrelatedGaussian}")

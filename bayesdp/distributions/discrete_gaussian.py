@@ -13,6 +13,7 @@ from bayesdp.distributions import _theta
 from bayesdp.distributions._parameters import is_discrete, location, scale
 from bayesdp.distributions._scalar import ScalarNoiseRV, register_kernel, rounded_location
 from bayesdp.noise import _kernels
+from bayesdp.noise.discrete_gaussian import DiscreteGaussian as DiscreteGaussianLaw
 
 __all__ = ["DiscreteGaussian"]
 
@@ -20,6 +21,7 @@ __all__ = ["DiscreteGaussian"]
 class DiscreteGaussianRV(ScalarNoiseRV):
     """Random variable of `DiscreteGaussian`."""
 
+    law_type = DiscreteGaussianLaw
     name = "discrete_gaussian"
     _print_name = ("DiscreteGaussian", r"\operatorname{DiscreteGaussian}")
     fill = staticmethod(_kernels.fill_discrete_gaussian)

@@ -12,6 +12,7 @@ from pymc.distributions.dist_math import check_parameters
 from bayesdp.distributions._parameters import is_discrete, location, scale
 from bayesdp.distributions._scalar import ScalarNoiseRV, register_kernel, rounded_location
 from bayesdp.noise import _kernels
+from bayesdp.noise.discrete_laplace import DiscreteLaplace as DiscreteLaplaceLaw
 
 __all__ = ["DiscreteLaplace"]
 
@@ -19,6 +20,7 @@ __all__ = ["DiscreteLaplace"]
 class DiscreteLaplaceRV(ScalarNoiseRV):
     """Random variable of `DiscreteLaplace`."""
 
+    law_type = DiscreteLaplaceLaw
     name = "discrete_laplace"
     _print_name = ("DiscreteLaplace", r"\operatorname{DiscreteLaplace}")
     fill = staticmethod(_kernels.fill_discrete_laplace)

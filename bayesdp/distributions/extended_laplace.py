@@ -22,6 +22,7 @@ __all__ = ["ExtendedLaplace"]
 class ExtendedLaplaceRV(TableNoiseRV):
     """Random variable of `ExtendedLaplace`; its invariants fix the coordinates."""
 
+    law_type = ExtendedLaplaceLaw
     name = "extended_laplace"
     dtype = "float64"
     _print_name = ("ExtendedLaplace", r"\operatorname{ExtendedLaplace}")

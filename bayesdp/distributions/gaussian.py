@@ -11,6 +11,7 @@ from pymc.distributions.dist_math import check_parameters
 from pytensor.tensor.random.basic import NormalRV
 
 from bayesdp.distributions._parameters import location, scale
+from bayesdp.noise.gaussian import Gaussian as GaussianLaw
 
 __all__ = ["Gaussian"]
 
@@ -18,6 +19,7 @@ __all__ = ["Gaussian"]
 class GaussianRV(NormalRV):
     """Random variable of `Gaussian`: PyTensor's normal, with a type of its own by which the steps for counts know it."""
 
+    law_type = GaussianLaw
     _print_name = ("Gaussian", r"\operatorname{Gaussian}")
 
 

@@ -15,6 +15,7 @@ from bayesdp.distributions._parameters import checked_location, scale
 from bayesdp.distributions._table import TableNoiseRV, applied, nearest_table
 from bayesdp.hulls import Hull, SymmetricHull, shared
 from bayesdp.invariants import Invariants
+from bayesdp.noise._coordinates import checked_rule, same_rule
 from bayesdp.noise.k_norm import KNorm as KNormLaw
 
 __all__ = ["KNorm"]
@@ -34,6 +35,7 @@ class HullNormRV(TableNoiseRV):
 class KNormRV(HullNormRV):
     """Random variable of `KNorm`."""
 
+    law_type = KNormLaw
     name = "k_norm"
     _print_name = ("KNorm", r"\operatorname{KNorm}")
 
@@ -65,11 +67,14 @@ class KNorm(pm.Continuous):
         In the orthonormal coordinates of the invariants (see `Invariants.coordinate_rule`); one of each pair v, -v.
     invariants : Invariants
         What the noise does not change.
+    coordinates : {"helmert-1", "echelon-1"}, optional
+        The rule that the release states; if given, that of the invariants must be the same.
 
     Raises
     ------
     TypeError, ValueError
-        If the vertices do not fit the invariants, or do not span their null space.
+        If the vertices do not fit the invariants, or do not span their null space, or the rule is not known or not that of
+        the invariants.
 
     See Also
     --------
@@ -96,9 +101,20 @@ class KNorm(pm.Continuous):
         return applied(KNormRV(invariants, hull), mu, epsilon, **kwargs)
 
     @classmethod
-    def dist(cls, mu: Any, epsilon: Any, *, vertices: npt.ArrayLike, invariants: Invariants, **kwargs: Any) -> Any:
+    def dist(
+        cls,
+        mu: Any,
+        epsilon: Any,
+        *,
+        vertices: npt.ArrayLike,
+        invariants: Invariants,
+        coordinates: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
         location, rate = checked_location(mu, invariants), scale(epsilon, "epsilon")
+        if coordinates is not None:
+            same_rule(invariants, checked_rule(coordinates), "k-norm")
         hull = shared(SymmetricHull(vertices))
         if hull.dimension != invariants.dimension:
             raise ValueError(

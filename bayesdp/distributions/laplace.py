@@ -11,6 +11,7 @@ from pymc.distributions.dist_math import check_parameters
 from pytensor.tensor.random.basic import LaplaceRV as PlainLaplaceRV
 
 from bayesdp.distributions._parameters import location, scale
+from bayesdp.noise.laplace import Laplace as LaplaceLaw
 
 __all__ = ["Laplace"]
 
@@ -18,6 +19,7 @@ __all__ = ["Laplace"]
 class LaplaceRV(PlainLaplaceRV):
     """Random variable of `Laplace`: PyTensor's, with a type of its own by which the steps for counts know it."""
 
+    law_type = LaplaceLaw
     _print_name = ("Laplace", r"\operatorname{Laplace}")
 
 

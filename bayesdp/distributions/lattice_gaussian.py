@@ -28,6 +28,7 @@ __all__ = ["LatticeGaussian"]
 class LatticeGaussianRV(TableNoiseRV):
     """Random variable of `LatticeGaussian`."""
 
+    law_type = LatticeGaussianLaw
     name = "lattice_gaussian"
     moved_only_by = "LatticeNoiseGibbs"
     dtype = "int64"

@@ -27,6 +27,7 @@ __all__ = ["LatticeKNorm"]
 class LatticeKNormRV(TableNoiseRV):
     """Random variable of `LatticeKNorm`; `tables` are the vertices, as nested tuples, where they are listed."""
 
+    law_type = LatticeKNormLaw
     name = "lattice_k_norm"
     moved_only_by = ""  # none: as a free variable it cannot be sampled
     dtype = "int64"

@@ -30,6 +30,7 @@ __all__ = ["LatticeLaplace"]
 class LatticeLaplaceRV(TableNoiseRV):
     """Random variable of `LatticeLaplace`."""
 
+    law_type = LatticeLaplaceLaw
     name = "lattice_laplace"
     moved_only_by = "LatticeNoiseGibbs"
     dtype = "int64"

@@ -26,6 +26,7 @@ __all__ = ["ProjectedGaussian"]
 class ProjectedGaussianRV(TableNoiseRV):
     """Random variable of `ProjectedGaussian`."""
 
+    law_type = ProjectedGaussianLaw
     name = "projected_gaussian"
     dtype = "float64"
     _print_name = ("ProjectedGaussian", r"\operatorname{ProjectedGaussian}")

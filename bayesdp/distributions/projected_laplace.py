@@ -21,6 +21,7 @@ __all__ = ["ProjectedLaplace"]
 class ProjectedLaplaceRV(TableNoiseRV):
     """Random variable of `ProjectedLaplace`."""
 
+    law_type = ProjectedLaplaceLaw
     name = "projected_laplace"
     dtype = "float64"
     _print_name = ("ProjectedLaplace", r"\operatorname{ProjectedLaplace}")

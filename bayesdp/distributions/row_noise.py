@@ -18,11 +18,14 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.variable import shared_rng
 
-from bayesdp.distributions._parameters import checked_location, scale
+from bayesdp.distributions._parameters import checked_location, is_discrete, scale
 from bayesdp.distributions._table import nearest_table, norm_l1
+from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.distributions.projected_laplace import ProjectedLaplace
 from bayesdp.invariants import Invariants
 from bayesdp.noise._row_noise import row_coordinates
-from bayesdp.noise._rows import log_gram, rows_of_cells
+from bayesdp.noise._rows import components_of, log_gram, rows_of_cells
+from bayesdp.noise.projected_laplace import ProjectedLaplace as ProjectedLaplaceLaw
 
 __all__ = ["ProjectedLaplaceGivenRows", "ProjectedLaplaceGivenRowsRV", "RowSpaceNoise", "RowSpaceNoiseRV"]
 
@@ -57,6 +60,7 @@ class RowSpaceNoiseRV(RandomVariable):
 class ProjectedLaplaceGivenRowsRV(RandomVariable):
     """Random variable of `ProjectedLaplaceGivenRows`."""
 
+    law_type = ProjectedLaplaceLaw
     name = "projected_laplace_given_rows"
     dtype = "float64"
     _print_name = ("ProjectedLaplaceGivenRows", r"\operatorname{ProjectedLaplaceGivenRows}")
@@ -246,3 +250,19 @@ def _given_rows_logp(
     noise = value - mu + op.spread(w)
     density = -norm_l1(noise, op.ndim_supp) / b - own.frame.size * pt.log(2.0 * b) + 0.5 * log_gram(own)
     return check_parameters(density, b > 0, msg="b > 0")
+
+
+@add_likelihood.register
+def _add_projected_laplace(
+    law: ProjectedLaplaceLaw, name: str, mu: Any, parameters: Any, *, invariants: Invariants, **data: Any
+) -> None:
+    """In closed form where it has one, and nothing else has to be sampled anyway; else with its row-space noise.
+
+    Counts on a lattice move by exact conditional steps only where the noise is a product, which it is given the row-space
+    noise.
+    """
+    if not invariants.rank or (not is_discrete(mu) and len(components_of(invariants).wide) == 0):
+        ProjectedLaplace(name, mu=mu, b=law.b, invariants=invariants, **data)
+        return
+    w = RowSpaceNoise(f"{name}_rows", law.b, invariants=invariants)
+    ProjectedLaplaceGivenRows(name, mu=mu, w=w, b=law.b, invariants=invariants, **data)

@@ -19,6 +19,7 @@ __all__ = ["SemiKNorm"]
 class SemiKNormRV(HullNormRV):
     """Random variable of `SemiKNorm`."""
 
+    law_type = SemiKNormLaw
     name = "semi_k_norm"
     _print_name = ("SemiKNorm", r"\operatorname{SemiKNorm}")
 

@@ -22,6 +22,7 @@ __all__ = ["SubspaceNorm"]
 class SubspaceNormRV(TableNoiseRV):
     """Random variable of `SubspaceNorm`."""
 
+    law_type = SubspaceNormLaw
     name = "subspace_norm"
     dtype = "float64"
     _print_name = ("SubspaceNorm", r"\operatorname{SubspaceNorm}")

@@ -16,6 +16,7 @@ from pytensor.tensor.random.op import RandomVariable
 
 from bayesdp.distributions._parameters import location, scale
 from bayesdp.noise.base import Floats
+from bayesdp.noise.tulap import Tulap as TulapNoiseLaw
 from bayesdp.privacy.canonical import Tulap as TulapLaw
 
 __all__ = ["Tulap"]
@@ -24,6 +25,7 @@ __all__ = ["Tulap"]
 class TulapRV(RandomVariable):
     """Random variable of `Tulap`."""
 
+    law_type = TulapNoiseLaw
     name = "tulap"
     signature = "(),(),()->()"
     dtype = "float64"

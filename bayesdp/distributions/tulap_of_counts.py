@@ -10,8 +10,11 @@ from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import walk
 
+from bayesdp.distributions._parameters import is_discrete
 from bayesdp.distributions.exact_answers import OFF_FIBER
+from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.tulap import Tulap, TulapRV
+from bayesdp.noise.tulap import Tulap as TulapLaw
 
 __all__ = ["TulapOfCounts", "are_free"]
 
@@ -46,3 +49,16 @@ def are_free(mu: Any) -> bool:
 
     leaves = (variable for variable in walk([mu], inputs) if variable.owner is None)
     return any(not isinstance(leaf, SharedVariable | Constant) for leaf in leaves)
+
+
+@add_likelihood.register
+def _add_tulap(law: TulapLaw, name: str, mu: Any, parameters: Any, *, invariants: None, **data: Any) -> None:
+    """Noise for another sensitivity is noise for 1 in that unit; the published numbers stay in counts."""
+    if law.sensitivity != 1.0:
+        raise NotImplementedError(
+            f"a model with Tulap noise for a sensitivity other than 1 is not available (the law has {law.sensitivity:g}); divide "
+            "the published numbers and the answers by it, and use bayesdp.distributions.Tulap"
+        )
+    held = law.delta > 0.0 and is_discrete(mu)  # counts on a fiber, whose step keeps them within reach
+    own = TulapOfCounts if held else Tulap
+    own(name, mu=mu, epsilon=law.epsilon, delta=law.delta, **data)

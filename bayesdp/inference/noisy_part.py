@@ -9,12 +9,10 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.raise_op import CheckAndRaise
 
-from bayesdp import noise
 from bayesdp.distributions._parameters import is_discrete
 from bayesdp.distributions.answers import answers
-from bayesdp.inference.likelihoods import add_likelihood
+from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.measurements import Measured
-from bayesdp.noise._scaled import ScaledLaw
 
 __all__ = ["answer_dims", "free_name", "observe_noisy"]
 
@@ -53,25 +51,22 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     """Add the likelihood of a noisy measurement; returns the data variable of its numbers."""
     query, law = measured.query, measured.law
     name = free_name(model, measured.name or "noisy")
-    keep = None if not measured.unmeasured.any() else ~measured.unmeasured.reshape(-1)
+    # Laws of whole tables take a grand total for a table of one cell.
+    alone = not query.shape and not law.independent
+    keep = ~measured.unmeasured.reshape(-1) if alone or measured.unmeasured.any() else None
     dims = answer_dims(model, name, query, keep)
     shape = query.shape if keep is None and len(dims) == len(query.shape) else (-1,)
     values = measured.values.reshape(-1)[keep] if keep is not None else measured.values.reshape(shape)
     data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
     mu = answers(query, x, keep)
-    scale: Any = None
-    if isinstance(law, ScaledLaw):
-        scale = law.scale
-        if np.ndim(scale):
-            flat = np.broadcast_to(scale, query.shape).reshape(-1)
-            scale = flat[keep] if keep is not None else flat.reshape(shape)
-    elif isinstance(law, noise.BoundedLaw):
-        spread = [np.broadcast_to(own, query.shape).reshape(-1) for own in (law.scale, *law.bounds)]
-        scale = tuple(own[keep] if keep is not None else own.reshape(shape) for own in spread)
-    elif not query.shape:
-        mu = mu.reshape((1,))  # the grand total, as a table of one cell
+    parameters = law.model_parameters()
+    if law.independent:
+        for own, value in parameters.items():
+            if isinstance(value, np.ndarray):
+                spread = np.broadcast_to(value, query.shape).reshape(-1)
+                parameters[own] = spread[keep] if keep is not None else spread.reshape(shape)
     # PyMC would cut fractions set by `pm.set_data` to whole numbers. The step method of counts refuses them; where NUTS samples
     # alone, the graph has to.
     observed = data if is_discrete(mu) or not law.integer else _whole(data)
-    add_likelihood(name, law, mu, observed=observed, dims=dims, invariants=measured.noise_invariants, scale=scale)
+    add_likelihood(law, name, mu, parameters, invariants=measured.noise_invariants, observed=observed, dims=dims)
     return data

@@ -17,7 +17,6 @@ from pytensor.tensor.type import discrete_dtypes
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
 from bayesdp.inference.registry import releases_of
-from bayesdp.lattices import sampler_for
 
 __all__ = ["add_prior_predictive"]
 
@@ -58,12 +57,11 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
     moves = 0.0
     for _, release in releases_of(model):
         for measured in release.measurements:
-            if measured.law.support == "lattice" and measured.invariants is not None:
-                kind = getattr(measured.law, "norm", "gaussian")
-                scale = getattr(measured.law, "sigma" if kind == "gaussian" else "epsilon")
-                sampler = sampler_for(measured.invariants, kind, scale)
-                if not sampler.exact:
-                    moves += draws * 1000.0 * measured.invariants.dimension
+            kept = measured.invariants
+            if measured.law.support == "lattice" and kept is not None:
+                sampler = measured.law.sampler(kept)
+                if sampler is not None and not sampler.exact:
+                    moves += draws * 1000.0 * kept.dimension
     if moves / _MOVES_A_SECOND > _SECONDS:
         return False
     if continuous_tables(model):

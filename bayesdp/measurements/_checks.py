@@ -16,7 +16,6 @@ from bayesdp._validate import finite_array, shown
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
-from bayesdp.noise.bounded import BoundedLaw
 from bayesdp.queries import MatrixPart, Query
 
 __all__ = [
@@ -111,8 +110,7 @@ def checked_noisy(query: Query, values: Any, law: NoiseLaw, unmeasured: Mask) ->
         )
     flat[hidden] = 0
     finite = finite_array(array, "values", query.answer_name)
-    if isinstance(law, BoundedLaw):
-        _check_inside(query, finite, law, hidden)
+    _check_inside(query, finite, law, hidden)
     if not law.integer:
         return finite.astype(np.float64)
     fractional = np.flatnonzero(finite.reshape(-1) != np.rint(finite.reshape(-1)))
@@ -127,15 +125,16 @@ def checked_noisy(query: Query, values: Any, law: NoiseLaw, unmeasured: Mask) ->
     return finite.astype(np.int64)
 
 
-def _check_inside(query: Query, values: Any, law: BoundedLaw, hidden: Mask) -> None:
+def _check_inside(query: Query, values: Any, law: NoiseLaw, hidden: Mask) -> None:
     """A law within bounds cannot give a value outside them."""
-    outside = np.flatnonzero(law.outside(values).reshape(-1) & ~hidden)
+    low, high = (np.broadcast_to(side, query.shape).reshape(-1) for side in law.limits)
+    flat = values.reshape(-1)
+    outside = np.flatnonzero(((flat < low) | (flat > high)) & ~hidden)
     if outside.size:
         where = int(outside[0])
-        low, high = (np.broadcast_to(side, query.shape).reshape(-1)[where] for side in law.bounds)
         raise ValueError(
-            f"values must lie within the bounds of the law {law.name!r}, {low:.17g} to {high:.17g}, but "
-            f"{query.answer_name(where)} is {values.reshape(-1)[where].item()!r}"
+            f"values must lie within the bounds of the law {law.name!r}, {low[where]:.17g} to {high[where]:.17g}, but "
+            f"{query.answer_name(where)} is {flat[where].item()!r}"
         )
 
 
@@ -149,13 +148,12 @@ def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeas
                     f"{item.name} of the law {law.name!r} has shape {scale.shape}, which does not fit the "
                     f"answers of the query, of shape {query.shape}"
                 )
-    if isinstance(law, BoundedLaw):
-        for side in law.bounds:
-            if isinstance(side, np.ndarray) and not _fits(side.shape, query.shape):
-                raise ValueError(
-                    f"bounds of the law {law.name!r} have shape {side.shape}, which does not fit the answers of the query, "
-                    f"of shape {query.shape}"
-                )
+    for side in law.limits:
+        if isinstance(side, np.ndarray) and not _fits(side.shape, query.shape):
+            raise ValueError(
+                f"bounds of the law {law.name!r} have shape {side.shape}, which does not fit the answers of the query, "
+                f"of shape {query.shape}"
+            )
     if law.independent:
         if invariants is not None:
             raise ValueError(

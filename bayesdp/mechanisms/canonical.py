@@ -6,7 +6,7 @@ import math
 import secrets
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
@@ -197,18 +197,29 @@ class CanonicalNoise(DiscreteMechanism):
         )
 
 
+@singledispatch
 def tulap_statement(law: NoiseLaw) -> str | None:
     """How noise is drawn without a generator, where that is with integer arithmetic only."""
-    return statement() if isinstance(law, Tulap) and not law.delta else None
+    return None
 
 
+@tulap_statement.register
+def _without_rounding(law: Tulap) -> str | None:
+    return None if law.delta else statement()
+
+
+@singledispatch
 def canonical_step(law: NoiseLaw) -> float:
     """The power of two that canonical noise is a multiple of: a whole one for Gaussian noise, half of one for the others."""
-    if isinstance(law, ProjectedGaussian):
-        return math.ldexp(1.0, min(math.frexp(law.sigma)[1] - 1 - _GRID_BITS, 0))
     return 2.0 ** -(_GRID_BITS + 1)
 
 
+@canonical_step.register
+def _gaussian_step(law: ProjectedGaussian) -> float:
+    return math.ldexp(1.0, min(math.frexp(law.sigma)[1] - 1 - _GRID_BITS, 0))
+
+
+@singledispatch
 def draw_canonical(
     law: NoiseLaw, rng: np.random.Generator | None, size: int, answers: int, relations: Invariants
 ) -> npt.NDArray[np.float64]:
@@ -223,16 +234,29 @@ def draw_canonical(
     relations : Invariants
         Between the answers: none.
     """
-    if isinstance(law, Tulap) and rng is None:
-        return _from_integers(law, size * answers).reshape(size, answers)
-    if isinstance(law, ProjectedGaussian):
-        drawn = np.asarray(law.draw(rng, relations.frame.shape, size, relations), dtype=np.float64).reshape(
-            size, answers
-        )
-        step = canonical_step(law)
-        return np.asarray(np.rint(drawn / step) * step)
     drawn = np.asarray(law.draw(rng, (answers,), size), dtype=np.float64)
     return np.asarray((np.floor(np.ldexp(drawn, _GRID_BITS)) + 0.5) * 2.0**-_GRID_BITS)
+
+
+_draw_any = draw_canonical.dispatch(object)
+
+
+@draw_canonical.register
+def _draw_tulap(
+    law: Tulap, rng: np.random.Generator | None, size: int, answers: int, relations: Invariants
+) -> npt.NDArray[np.float64]:
+    if rng is None:
+        return _from_integers(law, size * answers).reshape(size, answers)
+    return _draw_any(law, rng, size, answers, relations)
+
+
+@draw_canonical.register
+def _draw_gaussian(
+    law: ProjectedGaussian, rng: np.random.Generator | None, size: int, answers: int, relations: Invariants
+) -> npt.NDArray[np.float64]:
+    drawn = np.asarray(law.draw(rng, relations.frame.shape, size, relations), dtype=np.float64)
+    step = canonical_step(law)
+    return np.asarray(np.rint(drawn.reshape(size, answers) / step) * step)
 
 
 def _from_integers(law: Tulap, count: int) -> npt.NDArray[np.float64]:

@@ -70,7 +70,8 @@ class Certificate:
     @property
     def text(self) -> str:
         """What is claimed, in words."""
-        norm = self.mechanism.norm if isinstance(self.mechanism, LatticeLaplace) else "l2"
+        kind, _ = _law(self.mechanism)
+        norm = "l2" if kind == "gaussian" else kind
         vacuous = ", which protects nothing: ask for a smaller tolerance" if self.delta_charge >= 1.0 else ""
         return (
             f"Estimate, not a proof: after {self.sweeps} sweeps of Gibbs from zero the noise is within {self.tv_upper:.3g} of "
@@ -177,7 +178,7 @@ def certify(
     law, scale = _law(mechanism)
     tolerance = probability(tolerance, "tolerance")
     chains, confidence = positive_integer(chains, "chains"), probability(confidence, "confidence")
-    size = _largest(mechanism, largest)
+    size = _largest(mechanism, largest, law)
     epsilon, own = _loss(mechanism, size, delta)
     _enough(chains, tolerance, confidence)
     target = BasisLaw.of(mechanism.invariants, law, scale)
@@ -218,11 +219,10 @@ def _law(mechanism: LatticeLaplace | LatticeGaussian) -> tuple[str, float]:
     )
 
 
-def _largest(mechanism: LatticeLaplace | LatticeGaussian, largest: float | None) -> float:
+def _largest(mechanism: LatticeLaplace | LatticeGaussian, largest: float | None, law: str) -> float:
     if largest is not None:
         return positive_real(largest, "largest")
-    l1 = isinstance(mechanism, LatticeLaplace) and mechanism.norm == "l1"
-    known = [difference.l1 if l1 else difference.l2 for difference in mechanism.differences]
+    known = [difference.l1 if law == "l1" else difference.l2 for difference in mechanism.differences]
     if not known:
         raise ValueError("largest must be given: no difference that keeps these invariants is known")
     return max(known)

@@ -26,11 +26,13 @@ name in files            law                                           mass or d
 within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
 `RescaledLaplace` is that of such values divided by their sum.
 
-A new law is a new module with a `NoiseLaw` subclass, imported here.
+A new law is a new module with a `NoiseLaw` subclass, imported here. What it says of itself to the rest of the package is in
+`NoiseLaw`, as a `KernelForm` and a `LossByLength`.
 """
 
 from __future__ import annotations
 
+from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.base import NoiseLaw, law_names
 from bayesdp.noise.boundary_inflated_laplace import BoundaryInflatedLaplace
 from bayesdp.noise.bounded import BoundedLaw
@@ -72,10 +74,12 @@ __all__ = [
     "ExtendedLaplace",
     "Gaussian",
     "KNorm",
+    "KernelForm",
     "Laplace",
     "LatticeGaussian",
     "LatticeKNorm",
     "LatticeLaplace",
+    "LossByLength",
     "NoiseLaw",
     "ProjectedGaussian",
     "ProjectedLaplace",
@@ -86,6 +90,8 @@ __all__ = [
     "TruncatedDiscreteLaplace",
     "TruncatedLaplace",
     "Tulap",
+    "exponential_loss",
     "law_names",
+    "normal_loss",
     "parse_law",
 ]

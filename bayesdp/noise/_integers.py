@@ -78,3 +78,7 @@ class IntegerLaw(ScaledLaw):
     ) -> Ints:
         """Draw independent noise, or values around a real location. See `NoiseLaw.draw`."""
         return draw_each(self._fill, rng, located(location, shape), self._scales(shape), size)
+
+    def picture(self, values: Floats, sd: float) -> Floats | None:
+        """Mass of the noise of one answer. See `NoiseLaw.picture`."""
+        return np.exp(self.log_mass(values))

@@ -82,3 +82,7 @@ class RealLaw(ScaledLaw):
         lead = () if size is None else (count_of(size),)
         noise = self._standard_draw(generator_of(rng), (*lead, *shape))
         return np.asarray(located(location, shape) + self._scales(shape) * noise, dtype=np.float64)
+
+    def picture(self, values: Floats, sd: float) -> Floats | None:
+        """Density of the noise of one answer. See `NoiseLaw.picture`."""
+        return np.exp(self.log_density(values))

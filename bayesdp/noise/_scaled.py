@@ -21,6 +21,7 @@ class ScaledLaw(NoiseLaw):
     The scale may be stated in other ways, see `Ways`; the law keeps the scale alone.
     """
 
+    everywhere = True
     ways: ClassVar[Ways]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -80,3 +81,8 @@ class ScaledLaw(NoiseLaw):
     def _prepared(self, values: npt.ArrayLike, location: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
         y, mu = values_and_location(values, location)
         return y, mu, self._scales(y.shape)
+
+    def at_scales(self, scale: npt.ArrayLike) -> Any:
+        """The same law with another scale, or one for each answer."""
+        kind: Any = type(self)
+        return kind(scale)

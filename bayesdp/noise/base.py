@@ -12,6 +12,9 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
+from bayesdp.lattices import Sampler
+from bayesdp.noise._verbs import KernelForm, LossByLength
+from bayesdp.queries import Query
 
 __all__ = ["Floats", "Ints", "NoiseLaw", "law_names", "made_law", "registered_law"]
 
@@ -19,6 +22,9 @@ type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 _REGISTRY: dict[str, type[NoiseLaw]] = {}
+
+_MOST_POINTS = 4096
+"""Points at which a picture asks a law for its mass or density one by one."""
 
 
 class NoiseLaw(ABC):
@@ -30,6 +36,10 @@ class NoiseLaw(ABC):
 
     A law is a frozen dataclass whose fields are its parameters. Defining a subclass with a `name` registers
     it: release files and the command line then know it by that name.
+
+    What the rest of the package asks of a law (its *verbs*: `sampler`, `pair_loss`, `kernel_form`, `picture`, `limits`,
+    `at_scales`, `draw_by_integers`, `model_parameters`) has a default that is true of every law: unknown, simulated, left to
+    the compiled log-density. A law that knows better overrides it.
 
     Attributes
     ----------
@@ -43,10 +53,20 @@ class NoiseLaw(ABC):
     isotropic : bool
         Whether all coordinates of the space it lives on are treated alike, so that cells which the invariants treat alike
         have noise of one law.
+    family : {"independent", "bounded", "lattice", "subspace", "polytope", "semi"}
+        Which laws it shares its shape with; by default what follows from `support`.
     other_parameters : tuple of str
         Parameters that its constructor takes in place of its fields.
     relation : str
         What the law takes and how that is related to what else a methods note may state, for messages; may be empty.
+    everywhere : bool
+        Whether its log-density is finite for every value of the support around every location, so that noise forbids no
+        table. False, the default, where that is not known.
+    normal : bool
+        Whether differences are hidden by normal noise, whose losses add up exactly.
+    kernel_form : KernelForm or None
+        How the posterior kernel takes the law, where that does not depend on its parameters or the invariants; see
+        `kernel_of`. None, the default, leaves it to the compiled log-density.
     """
 
     name: ClassVar[str]
@@ -55,9 +75,15 @@ class NoiseLaw(ABC):
     isotropic: ClassVar[bool] = True
     other_parameters: ClassVar[tuple[str, ...]] = ()
     relation: ClassVar[str] = ""
+    family: ClassVar[str]
+    everywhere: ClassVar[bool] = False
+    normal: ClassVar[bool] = False
+    kernel_form: ClassVar[KernelForm | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "support" in cls.__dict__ and "family" not in cls.__dict__:
+            cls.family = "independent" if cls.support in ("integers", "reals") else cls.support
         if "name" in cls.__dict__:
             _REGISTRY[cls.name] = cls
 
@@ -177,6 +203,96 @@ class NoiseLaw(ABC):
             else:
                 shown.append(f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}")
         return " ".join([self.name, *shown])
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """Lower and upper ends of noisy values, numbers or an array of one for each answer; infinite by default."""
+        return -np.inf, np.inf
+
+    def sampler(self, invariants: Invariants) -> Sampler | None:
+        """How `draw` draws under these invariants, before it does; None, the default, of laws that have one exact way."""
+        return None
+
+    def draw_by_integers(self, size: int, engine: str) -> list[int]:
+        """Draw independent noise of one scale around zero with integer arithmetic only; see `noise.secure.draw_independent`.
+
+        Parameters
+        ----------
+        size : int
+        engine : {"opendp", "integers"}
+
+        Raises
+        ------
+        TypeError
+            If no such sampler is known for the law.
+        """
+        raise TypeError(
+            f"law must be a DiscreteLaplace or a DiscreteGaussian, or another with a sampler by integers only, got {self!r}"
+        )
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """What the noise of answers loses at a difference between two tables that changes none of its invariants.
+
+        Parameters
+        ----------
+        query : Query
+            The answers that the noise was added to.
+        invariants : Invariants
+            Of the table, which the noise keeps.
+
+        Returns
+        -------
+        LossByLength or None
+            None, the default, where it is not known: a composition then goes by what the release itself states.
+        """
+        return None
+
+    def kernel_of(self, invariants: Invariants | None) -> KernelForm | None:
+        """How the posterior kernel takes this law under these invariants; None leaves it to the compiled log-density."""
+        return self.kernel_form
+
+    def at_scales(self, scale: npt.ArrayLike) -> Any:
+        """The law of another scale, or of one for each answer; None if it is not one of independent noise with a scale."""
+        return None
+
+    def model_parameters(self) -> dict[str, Any]:
+        """The parameters of the law's PyMC distribution, by name: those of the law, unless it says otherwise.
+
+        Those of laws of independent answers may be arrays, with one entry for each answer.
+        """
+        return self._parameters()
+
+    def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
+        """The law of one answer of a query of this shape, by its place: where parameters differ between answers, with its own."""
+        own = self._parameters()
+        if not self.independent or not any(isinstance(value, np.ndarray) for value in own.values()):
+            return self
+        for name, value in own.items():
+            if isinstance(value, np.ndarray):
+                own[name] = np.broadcast_to(value, shape).reshape(-1)[answer].item()
+        return type(self)(**own)
+
+    def picture(self, values: Floats, sd: float) -> Floats | None:
+        """Mass (of an integer law) or density of the noise of one answer at some values, for pictures.
+
+        Parameters
+        ----------
+        values : float64 array, shape (m,)
+        sd : float
+            Standard deviation of the noise of that answer.
+
+        Returns
+        -------
+        float64 array, shape (m,), or None
+            By default the normal density where all noise is normal, and that of independent noise by its log-mass; None
+            where there is no formula: pictures simulate.
+        """
+        if self.normal:
+            return np.asarray(np.exp(-0.5 * (values / sd) ** 2) / (sd * np.sqrt(2 * np.pi)))
+        if self.family != "independent" or len(values) > _MOST_POINTS:
+            return None
+        zero = np.zeros(1)
+        return np.exp([self.logp(values[i : i + 1], zero) for i in range(len(values))])
 
 
 def law_names() -> str:

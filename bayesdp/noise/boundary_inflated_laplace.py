@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bayesdp.noise._arrays import positive_scale
 from bayesdp.noise._bounded_kernels import FILLS
+from bayesdp.noise._verbs import KernelForm
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded import BoundedLaw, Moments, checked_bounds
 from bayesdp.noise.truncated_laplace import _grow
@@ -64,6 +65,7 @@ class BoundaryInflatedLaplace(BoundedLaw):
     bounds: Any
 
     name = "boundary-inflated-laplace"
+    kernel_form = KernelForm("l1", of_scale=True)
     integer = False
     has_atoms = True
 

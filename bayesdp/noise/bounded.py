@@ -222,6 +222,17 @@ class BoundedLaw(NoiseLaw):
         ]
         return f"{self.name} {self.scale_name}={shown} bounds={sides[0]}:{sides[1]}"
 
+    everywhere = True
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """Lower and upper bounds."""
+        return self.lower, self.upper
+
+    def model_parameters(self) -> dict[str, Any]:
+        """The scale and both bounds, by the names that the PyMC distributions have for them."""
+        return {self.scale_name: self.scale, "lower": self.lower, "upper": self.upper}
+
 
 def plain_bounds(bounds: tuple[Bound, Bound]) -> list[Any]:
     """Bounds as lists of numbers, None where there is no bound."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bayesdp.noise._arrays import positive_scale
 from bayesdp.noise._bounded_kernels import FILLS, gaussian_sums, laplace_sums
+from bayesdp.noise._verbs import KernelForm
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded import BoundedLaw, Moments, checked_bounds
 from bayesdp.noise.discrete_gaussian import DiscreteGaussian
@@ -184,6 +185,7 @@ class TruncatedDiscreteLaplace(_Truncated):
     bounds: Any
 
     name = "truncated-discrete-laplace"
+    kernel_form = KernelForm("l1", of_scale=True)
     relation = (
         "bounds=LOW:HIGH and b of the law without bounds, which truncation keeps; what epsilon it has depends on the bounds "
         "(mechanisms.TruncatedDiscreteLaplace)"
@@ -229,6 +231,7 @@ class BoundaryInflatedDiscreteLaplace(_BoundaryInflated):
     bounds: Any
 
     name = "boundary-inflated-discrete-laplace"
+    kernel_form = KernelForm("l1", of_scale=True)
     relation = "bounds=LOW:HIGH and b of the noise before clipping: b = sensitivity / epsilon"
     free = DiscreteLaplace
 
@@ -267,6 +270,7 @@ class TruncatedDiscreteGaussian(_Truncated):
     bounds: Any
 
     name = "truncated-discrete-gaussian"
+    kernel_form = KernelForm("gaussian")
     relation = "bounds=LOW:HIGH and sigma of the law without bounds, which truncation keeps"
     scale_name = "sigma"
     free = DiscreteGaussian
@@ -303,6 +307,7 @@ class BoundaryInflatedDiscreteGaussian(_BoundaryInflated):
     bounds: Any
 
     name = "boundary-inflated-discrete-gaussian"
+    kernel_form = KernelForm("gaussian")
     relation = "bounds=LOW:HIGH and sigma of the noise before clipping: sigma = sensitivity / sqrt(2 rho)"
     scale_name = "sigma"
     free = DiscreteGaussian

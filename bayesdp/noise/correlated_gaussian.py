@@ -16,7 +16,9 @@ from bayesdp.noise._arrays import MAX_SCALE
 from bayesdp.noise._coordinates import checked_rule, coordinates_of_difference, same_rule
 from bayesdp.noise._lattice import needed, table_location
 from bayesdp.noise._rng import count_of, generator_of
+from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.queries import Query
 
 __all__ = ["CorrelatedGaussian", "checked_covariance"]
 
@@ -185,3 +187,30 @@ class CorrelatedGaussian(NoiseLaw):
             f"{self.name} covariance=<{rows} x {rows}, standard deviations from {spread.min():.6g} to "
             f"{spread.max():.6g}> coordinates={self.coordinates}"
         )
+
+    everywhere = True
+    normal = True
+    kernel_form = KernelForm("gaussian")
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length in coordinates in which the noise is spherical. See `NoiseLaw.pair_loss`."""
+        free = invariants.through(query)
+        if self.coordinates != free.coordinate_rule:
+            return None
+        root = scipy.linalg.cholesky(self.covariance, lower=True)
+
+        def spherical(answers: Floats) -> Floats:
+            return np.asarray(scipy.linalg.solve_triangular(root, free.coordinates(answers).T, lower=True).T)
+
+        return LossByLength(("zcdp", "approximate", "gdp"), "l2", normal_loss(1.0, continuous=True), spherical)
+
+    def kernel_of(self, invariants: Invariants | None) -> KernelForm | None:
+        """A product in whitened coordinates. See `NoiseLaw.kernel_of`."""
+        own = needed(invariants, None, self.name)
+
+        def whitened() -> Floats:
+            factor = np.linalg.cholesky(self.covariance)
+            axes = own.from_coordinates(np.eye(own.dimension)).reshape(own.dimension, -1)
+            return np.asarray(scipy.linalg.solve_triangular(factor, axes, lower=True))
+
+        return KernelForm("gaussian", coordinates=whitened)

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from bayesdp.invariants import Invariants
 from bayesdp.noise import _theta
 from bayesdp.noise._integers import IntegerLaw
 from bayesdp.noise._kernels import fill_discrete_gaussian
 from bayesdp.noise._scales import DISCRETE_GAUSSIAN
+from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.base import Floats
+from bayesdp.noise.secure import gaussian_by_integers
+from bayesdp.queries import Query
 
 __all__ = ["DiscreteGaussian"]
 
@@ -117,3 +121,19 @@ class DiscreteGaussian(IntegerLaw):
         centre = np.rint(mu)
         mean, variance = _theta.moments(mu - centre, scale)
         return centre + mean, variance
+
+    kernel_form = KernelForm("gaussian")
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length. See `NoiseLaw.pair_loss`; not known here where each answer has a scale of its own."""
+        return (
+            None
+            if np.ndim(self.sigma)
+            else LossByLength(
+                ("zcdp", "approximate"), "l2", normal_loss(float(self.sigma), continuous=False), tight=False
+            )
+        )
+
+    def draw_by_integers(self, size: int, engine: str) -> list[int]:
+        """Draw noise of one scale with integer arithmetic only. See `NoiseLaw.draw_by_integers`."""
+        return gaussian_by_integers(float(self.sigma), size, engine)

@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from bayesdp.invariants import Invariants
 from bayesdp.noise._integers import IntegerLaw
 from bayesdp.noise._kernels import fill_discrete_laplace
 from bayesdp.noise._scales import DISCRETE_LAPLACE
+from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.base import Floats
+from bayesdp.noise.secure import laplace_by_integers
+from bayesdp.queries import Query
 
 __all__ = ["DiscreteLaplace"]
 
@@ -121,3 +125,13 @@ class DiscreteLaplace(IntegerLaw):
         mean = above + geometric * np.tanh((2.0 * f - 1.0) / (2.0 * scale))
         square = geometric * (2.0 * geometric + 1.0) + above * (1.0 + 2.0 * geometric)
         return near + sign * mean, square - mean**2
+
+    kernel_form = KernelForm("l1", of_scale=True)
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length. See `NoiseLaw.pair_loss`; not known here where each answer has a scale of its own."""
+        return None if np.ndim(self.b) else LossByLength(("pure",), "l1", exponential_loss(1.0 / float(self.b)))
+
+    def draw_by_integers(self, size: int, engine: str) -> list[int]:
+        """Draw noise of one scale with integer arithmetic only. See `NoiseLaw.draw_by_integers`."""
+        return laplace_by_integers(float(self.b), size, engine)

@@ -14,7 +14,9 @@ from bayesdp.noise._arrays import positive_number
 from bayesdp.noise._coordinates import checked_rule, coordinates_of_difference, same_rule
 from bayesdp.noise._lattice import needed, table_location
 from bayesdp.noise._rng import count_of, generator_of
+from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.queries import Query
 
 __all__ = ["ExtendedLaplace"]
 
@@ -123,3 +125,19 @@ class ExtendedLaplace(NoiseLaw):
         else:
             return None
         return np.asarray(2.0 * self.b**2 * kept.reshape(shape))
+
+    everywhere = True
+    kernel_form = KernelForm("l1", of_scale=True)
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length in coordinates. See `NoiseLaw.pair_loss`."""
+        free = invariants.through(query)
+        if self.coordinates != free.coordinate_rule:
+            return None
+        coordinates = free.coordinates if free.rank else None
+        return LossByLength(("pure",), "l1", exponential_loss(1.0 / self.b), coordinates)
+
+    def kernel_of(self, invariants: Invariants | None) -> KernelForm | None:
+        """A product in coordinates. See `NoiseLaw.kernel_of`."""
+        own = needed(invariants, None, self.name)
+        return KernelForm("l1", True, lambda: own.from_coordinates(np.eye(own.dimension)).reshape(own.dimension, -1))

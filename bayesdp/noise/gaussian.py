@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
+from bayesdp.invariants import Invariants
 from bayesdp.noise._reals import RealLaw
 from bayesdp.noise._scales import GAUSSIAN
+from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.base import Floats
+from bayesdp.queries import Query
 
 __all__ = ["Gaussian"]
 
@@ -101,3 +104,14 @@ class Gaussian(RealLaw):
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
         """Mean and variance around mu."""
         return mu, scale**2
+
+    kernel_form = KernelForm("gaussian")
+    normal = True
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length. See `NoiseLaw.pair_loss`; not known here where each answer has a scale of its own."""
+        return (
+            None
+            if np.ndim(self.sigma)
+            else LossByLength(("zcdp", "approximate", "gdp"), "l2", normal_loss(float(self.sigma), continuous=True))
+        )

@@ -162,3 +162,6 @@ class KNorm(NoiseLaw):
             f"{self.name} epsilon={self.epsilon:.6g} vertices=<{count} pairs in {dimension} dimensions> "
             f"coordinates={self.coordinates}"
         )
+
+    everywhere = True
+    family = "polytope"

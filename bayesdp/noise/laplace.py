@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from bayesdp.invariants import Invariants
 from bayesdp.noise._reals import RealLaw
 from bayesdp.noise._scales import LAPLACE
+from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.base import Floats
+from bayesdp.queries import Query
 
 __all__ = ["Laplace"]
 
@@ -103,3 +106,9 @@ class Laplace(RealLaw):
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
         """Mean and variance around mu."""
         return mu, 2.0 * scale**2
+
+    kernel_form = KernelForm("l1", of_scale=True)
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length. See `NoiseLaw.pair_loss`; not known here where each answer has a scale of its own."""
+        return None if np.ndim(self.b) else LossByLength(("pure",), "l1", exponential_loss(1.0 / float(self.b)))

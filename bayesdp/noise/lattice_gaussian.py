@@ -10,13 +10,16 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
+from bayesdp.lattices import Sampler, sampler_for
 from bayesdp.noise import _theta
 from bayesdp.noise._arrays import positive_number
 from bayesdp.noise._gaussian_sum import l2_log_sum
 from bayesdp.noise._lattice import draw_on_lattice, lattice_difference, needed
 from bayesdp.noise._parts import Line, parts
+from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise._zero_sum import gaussian_variance
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.queries import Query
 
 __all__ = ["LatticeGaussian"]
 
@@ -131,3 +134,14 @@ class LatticeGaussian(NoiseLaw):
 
     def _line_scale(self, part: Line) -> float:
         return self.sigma / float(np.linalg.norm(part.entries.astype(np.float64)))
+
+    everywhere = True
+    kernel_form = KernelForm("gaussian")
+
+    def sampler(self, invariants: Invariants) -> Sampler:
+        """How noise is drawn under these invariants, before any is."""
+        return sampler_for(invariants, "gaussian", self.sigma)
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length. See `NoiseLaw.pair_loss`."""
+        return LossByLength(("zcdp", "approximate"), "l2", normal_loss(self.sigma, continuous=False), tight=False)

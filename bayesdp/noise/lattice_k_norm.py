@@ -161,6 +161,8 @@ class LatticeKNorm(NoiseLaw):
         noise = sample_lattice(self.hull(own), own, self.epsilon, generator_of(rng), count)
         return centre + (noise[0] if size is None else noise)
 
+    everywhere = True
+
 
 @lru_cache(maxsize=16)
 def _listed(content: bytes, shape: tuple[int, ...], invariants: Invariants) -> SymmetricHull:

@@ -10,13 +10,16 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
+from bayesdp.lattices import Sampler, sampler_for
 from bayesdp.lattices.normaliser import l1_log_sum
 from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise._lattice import draw_on_lattice, lattice_difference, needed
 from bayesdp.noise._parts import Line, parts
 from bayesdp.noise._radial_sum import radial_log_sum
+from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise._zero_sum import laplace_variance
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.queries import Query
 
 __all__ = ["LatticeLaplace"]
 
@@ -138,3 +141,18 @@ class LatticeLaplace(NoiseLaw):
 
     def _length(self, part: Line) -> float:
         return float(np.linalg.norm(part.entries.astype(np.float64), ord=1 if self.norm == "l1" else 2))
+
+    everywhere = True
+    kernel_form = KernelForm("l1")
+
+    def sampler(self, invariants: Invariants) -> Sampler:
+        """How noise is drawn under these invariants, before any is."""
+        return sampler_for(invariants, self.norm, self.epsilon)
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length. See `NoiseLaw.pair_loss`."""
+        return LossByLength(("pure",), self.norm, exponential_loss(self.epsilon))
+
+    def kernel_of(self, invariants: Invariants | None) -> KernelForm | None:
+        """The form of its norm. See `NoiseLaw.kernel_of`."""
+        return KernelForm(self.norm)

@@ -13,7 +13,9 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise._arrays import positive_number
 from bayesdp.noise._lattice import needed, table_difference, table_location
 from bayesdp.noise._rng import count_of, generator_of
+from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.queries import Query
 
 __all__ = ["TOLERANCE", "ProjectedGaussian"]
 
@@ -122,3 +124,11 @@ class ProjectedGaussian(NoiseLaw):
         else:
             return None
         return np.asarray(self.sigma**2 * kept.reshape(shape))
+
+    everywhere = True
+    normal = True
+    kernel_form = KernelForm("gaussian")
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length. See `NoiseLaw.pair_loss`."""
+        return LossByLength(("zcdp", "approximate", "gdp"), "l2", normal_loss(self.sigma, continuous=True))

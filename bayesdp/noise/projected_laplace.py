@@ -16,8 +16,10 @@ from bayesdp.noise._laplace_wide import log_integral, within_reach
 from bayesdp.noise._lattice import needed, table_difference, table_location
 from bayesdp.noise._rng import count_of, generator_of
 from bayesdp.noise._rows import components_of
+from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.noise.projected_gaussian import TOLERANCE, ProjectedGaussian
+from bayesdp.queries import Query
 
 __all__ = ["ProjectedLaplace"]
 
@@ -143,3 +145,14 @@ class ProjectedLaplace(NoiseLaw):
         needed(invariants, shape, self.name)
         # Laplace noise has the variance of normal noise of scale sqrt(2) b, and a projection is linear.
         return ProjectedGaussian(math.sqrt(2.0) * self.b).variance(shape, invariants)
+
+    everywhere = True
+    kernel_form = KernelForm("l1", of_scale=True)
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """An upper bound at a length: what is projected away hides something too. See `NoiseLaw.pair_loss`."""
+        return LossByLength(("pure",), "l1", exponential_loss(1.0 / self.b), tight=False)
+
+    def kernel_of(self, invariants: Invariants | None) -> KernelForm | None:
+        """A product where nothing is projected away. See `NoiseLaw.kernel_of`."""
+        return self.kernel_form if invariants is None or not invariants.rank else None

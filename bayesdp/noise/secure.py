@@ -18,11 +18,16 @@ from bayesdp._validate import choice
 from bayesdp.lattices.coins import exact_fraction, system_bits
 from bayesdp.lattices.rational import draw_discrete_gaussian, draw_discrete_laplace
 from bayesdp.noise._rng import count_of
-from bayesdp.noise.base import Ints
-from bayesdp.noise.discrete_gaussian import DiscreteGaussian
-from bayesdp.noise.discrete_laplace import DiscreteLaplace
+from bayesdp.noise.base import Ints, NoiseLaw
 
-__all__ = ["ENGINES", "draw_independent", "engine_for", "statement"]
+__all__ = [
+    "ENGINES",
+    "draw_independent",
+    "engine_for",
+    "gaussian_by_integers",
+    "laplace_by_integers",
+    "statement",
+]
 
 ENGINES = ("auto", "opendp", "integers")
 """``auto`` is OpenDP where it is installed, else our own integers."""
@@ -60,12 +65,12 @@ def statement(engine: str = "auto", *, extra: bool = True) -> str:
     )
 
 
-def draw_independent(law: DiscreteLaplace | DiscreteGaussian, size: int, engine: str = "auto") -> Ints:
+def draw_independent(law: NoiseLaw, size: int, engine: str = "auto") -> Ints:
     """Draw independent noise of one scale around zero, with integer arithmetic only.
 
     Parameters
     ----------
-    law : DiscreteLaplace or DiscreteGaussian
+    law : DiscreteLaplace, DiscreteGaussian, or another that has `draw_by_integers`
         With one scale for all.
     size : int
         How many numbers.
@@ -78,7 +83,7 @@ def draw_independent(law: DiscreteLaplace | DiscreteGaussian, size: int, engine:
     Raises
     ------
     TypeError
-        If the law is another one, or has several scales.
+        If the law has no such sampler, or has several scales.
     ImportError
         If OpenDP is asked for and not installed.
     OverflowError
@@ -86,38 +91,43 @@ def draw_independent(law: DiscreteLaplace | DiscreteGaussian, size: int, engine:
 
     Examples
     --------
+    >>> from bayesdp.noise import DiscreteGaussian
     >>> draw_independent(DiscreteGaussian(sigma=3.0), 5, engine="integers").shape
     (5,)
     """
     known: Any = law
-    if not isinstance(known, DiscreteLaplace | DiscreteGaussian):
-        raise TypeError(f"law must be a DiscreteLaplace or a DiscreteGaussian, got {law!r}")
-    scale = known.b if isinstance(known, DiscreteLaplace) else known.sigma
-    if not isinstance(scale, float):
+    if not isinstance(known, NoiseLaw):
+        raise TypeError(f"law must be a noise law such as DiscreteLaplace(b=2.0), got {law!r}")
+    if known.independent and any(isinstance(value, np.ndarray) for value in known.model_parameters().values()):
         raise TypeError(f"law must have one scale for all answers, got {law}")
-    count = count_of(size)
-    draw = _by_opendp if engine_for(engine) == "opendp" else _by_integers
-    found = draw(law, scale, count)
+    found = known.draw_by_integers(count_of(size), engine_for(engine))
     if any(abs(value) >= _LARGEST for value in found):
         raise OverflowError(f"noise of 2**53 or more was drawn, and cannot be added to a count exactly; law {law}")
     return np.array(found, dtype=np.int64)
 
 
-def _by_integers(law: DiscreteLaplace | DiscreteGaussian, scale: float, count: int) -> list[int]:
-    exact = exact_fraction(scale)
-    if isinstance(law, DiscreteLaplace):
-        return [draw_discrete_laplace(system_bits, exact) for _ in range(count)]
-    return [draw_discrete_gaussian(system_bits, exact**2) for _ in range(count)]
+def laplace_by_integers(b: float, size: int, engine: str) -> list[int]:
+    """Discrete Laplace noise of one scale around zero, by ``opendp`` or by our own ``integers``."""
+    if engine == "opendp":
+        return _by_opendp("make_laplace", "l1_distance", "i64", b, size)
+    exact = exact_fraction(b)
+    return [draw_discrete_laplace(system_bits, exact) for _ in range(size)]
 
 
-def _by_opendp(law: DiscreteLaplace | DiscreteGaussian, scale: float, count: int) -> list[int]:
-    if not count:
+def gaussian_by_integers(sigma: float, size: int, engine: str) -> list[int]:
+    """Discrete Gaussian noise of one scale around zero, by ``opendp`` or by our own ``integers``."""
+    if engine == "opendp":
+        return _by_opendp("make_gaussian", "l2_distance", "f64", sigma, size)
+    exact = exact_fraction(sigma)
+    return [draw_discrete_gaussian(system_bits, exact**2) for _ in range(size)]
+
+
+def _by_opendp(maker: str, metric: str, measured_in: str, scale: float, size: int) -> list[int]:
+    if not size:
         return []
     dp: Any = import_module("opendp.prelude")
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    if isinstance(law, DiscreteLaplace):
-        return _with_contrib(lambda: dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)([0] * count))
-    return _with_contrib(lambda: dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=scale)([0] * count))
+    domain, distance = dp.vector_domain(dp.atom_domain(T="i64")), getattr(dp, metric)(T=measured_in)
+    return _with_contrib(lambda: getattr(dp.m, maker)(domain, distance, scale=scale)([0] * size))
 
 
 def _with_contrib(draw: Callable[[], list[int]]) -> list[int]:

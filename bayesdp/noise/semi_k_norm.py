@@ -121,3 +121,6 @@ class SemiKNorm(NoiseLaw):
         """Variance of each cell, or None where it is not known."""
         own = needed(invariants, shape, self.name)
         return hull_variance(self.hull(own), self.epsilon, own)
+
+    everywhere = True
+    family = "semi"

@@ -17,8 +17,10 @@ from bayesdp.noise._norm_draws import norm_sampler
 from bayesdp.noise._norm_sections import log_integral_of, section_of
 from bayesdp.noise._polytopes import hull_variance
 from bayesdp.noise._rng import count_of, generator_of
+from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.noise.projected_gaussian import TOLERANCE, ProjectedGaussian
+from bayesdp.queries import Query
 
 __all__ = ["NORM_ORDERS", "SubspaceNorm"]
 
@@ -148,3 +150,14 @@ class SubspaceNorm(NoiseLaw):
         m = np.bincount(blocks + 1).astype(np.float64)[blocks + 1]
         kept = np.where(blocks < 0, 2.0, (2.0 * m - 1.0) / (m + 1.0) * (1.0 - 1.0 / m))
         return np.asarray(kept.reshape(shape) / self.epsilon**2)
+
+    everywhere = True
+    kernel_form = KernelForm("l1")
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length; lengths in l-infinity are not measured. See `NoiseLaw.pair_loss`."""
+        return None if self.norm == "linf" else LossByLength(("pure",), self.norm, exponential_loss(self.epsilon))
+
+    def kernel_of(self, invariants: Invariants | None) -> KernelForm | None:
+        """The form of its norm; the largest cell (l-infinity) is not a sum over cells. See `NoiseLaw.kernel_of`."""
+        return None if self.norm == "linf" else KernelForm(self.norm)

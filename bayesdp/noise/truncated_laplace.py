@@ -11,6 +11,7 @@ from scipy.special import gammainc
 
 from bayesdp.noise._arrays import positive_scale
 from bayesdp.noise._bounded_kernels import FILLS
+from bayesdp.noise._verbs import KernelForm
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded import BoundedLaw, Moments, checked_bounds
 
@@ -63,6 +64,7 @@ class TruncatedLaplace(BoundedLaw):
     bounds: Any
 
     name = "truncated-laplace"
+    kernel_form = KernelForm("l1", of_scale=True)
     integer = False
     has_atoms = False
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bayesdp.noise import CorrelatedGaussian, ProjectedGaussian
-from bayesdp.noise._integers import IntegerLaw
-from bayesdp.noise._reals import RealLaw
-from bayesdp.noise._scaled import ScaledLaw
 from bayesdp.plots.fit import Fit, in_range
 from bayesdp.plots.noise_scale import NoiseScale, noise_scale
 from bayesdp.plots.style import COLOURS, figure, plain, style, together
@@ -88,25 +82,17 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
     """Draw mass, density or frequencies; say which answer they are of."""
     varies = bool(np.ptp(scale.sd[np.isfinite(scale.sd)]) > 1e-9)
     which = f", {together(answer_labels(measured.query, [answer])[0])}" if varies else ""
-    law: Any = measured.law
+    law, shape = measured.law, measured.query.shape
     reach = int(np.ceil(_REACH * sd))
-    if isinstance(law, ScaledLaw):
-        own = float(np.broadcast_to(law.scale, measured.query.shape).reshape(-1)[answer])
-        made: Any = type(law)
-        law = made(own)
-    if isinstance(law, IntegerLaw):
-        values = np.arange(-reach, reach + 1)
-        _bars(axes, values, np.exp(law.log_mass(values)))
+    at = np.arange(-reach, reach + 1.0) if law.integer else np.linspace(-reach, reach, 401)
+    heights = law.of_answer(answer, shape).picture(at, sd)
+    if heights is not None and law.integer:
+        _bars(axes, at.astype(np.int64), heights)
         axes.set_ylabel("probability")
         return which
-    if isinstance(law, ProjectedGaussian | CorrelatedGaussian | RealLaw):
-        grid = np.linspace(-reach, reach, 401)
-        if isinstance(law, RealLaw):
-            density = np.exp(law.log_density(grid))
-        else:
-            density = np.exp(-0.5 * (grid / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
-        axes.fill_between(grid, density, color=COLOURS["release"], alpha=0.35)
-        axes.plot(grid, density, color=COLOURS["release"])
+    if heights is not None:
+        axes.fill_between(at, heights, color=COLOURS["release"], alpha=0.35)
+        axes.plot(at, heights, color=COLOURS["release"])
         axes.set_ylabel("density (per count)")
         return which
     drawn = scale.draws
@@ -117,8 +103,8 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
         drawn = noise.astype(np.float64).reshape(size, -1)
     sample = drawn.reshape(-1) if scale.exchangeable else drawn[:, answer]
     if not law.integer:
-        heights, edges = np.histogram(sample, bins=_MOST_BARS, range=(-reach, reach))
-        axes.stairs(heights / (len(sample) * np.diff(edges)), edges, fill=True, color=COLOURS["release"], alpha=0.5)
+        counted, edges = np.histogram(sample, bins=_MOST_BARS, range=(-reach, reach))
+        axes.stairs(counted / (len(sample) * np.diff(edges)), edges, fill=True, color=COLOURS["release"], alpha=0.5)
         axes.set_ylabel("density (per count, simulated)")
         return which or ", one answer"
     # Bins of an odd number of integers, so that one of them is centred at zero.

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.invariants import Invariants
+from bayesdp.noise import NoiseLaw
 from bayesdp.queries import SumPart
 from bayesdp.release import Measured
 
@@ -33,7 +34,7 @@ class NoiseScale:
     draws : float array, shape (draws, answers), or None
         Noise that `sd` was computed from; None if there is a closed form.
     exchangeable : bool
-        Whether the noise has invariants and these treat all cells alike, so that `sd` pools them.
+        Whether the law and the invariants that it keeps treat all cells alike, so that `sd` pools them.
     """
 
     sd: Floats
@@ -44,10 +45,12 @@ class NoiseScale:
     def words(self) -> str:
         """Where the numbers come from."""
         if np.isnan(self.sd).all():
-            return "no closed form, and the table is too large to find it by simulation here"
+            return "no closed form, and no simulation here (a table too large, or noise that depends on confidential numbers)"
         if self.draws is None:
             return "from the closed form of the law"
-        pooled = ", pooled over the cells because the invariants treat them alike" if self.exchangeable else ""
+        pooled = (
+            ", pooled over the cells because the law and the invariants treat them alike" if self.exchangeable else ""
+        )
         return f"no closed form: from {len(self.draws)} simulated draws of the law{pooled}"
 
 
@@ -68,17 +71,25 @@ def noise_scale(measured: Measured) -> NoiseScale:
     if variance is not None:
         alike = invariants is not None and law.isotropic and _alike(invariants)
         return NoiseScale(np.sqrt(np.broadcast_to(variance, shape)).reshape(-1), exchangeable=alike)
-    if invariants is None or invariants.dimension > _LARGEST_DIMENSION:
+    dimension = measured.query.rows if invariants is None else invariants.dimension
+    if law.family == "bounded" or dimension > _LARGEST_DIMENSION:  # within bounds it depends on the confidential values
         return NoiseScale(np.full(measured.query.rows, np.nan))
-    size = int(np.clip(_STEPS // (_SWEEPS * max(invariants.dimension, 1)), _FEWEST, _MOST))
+    sweeps = _SWEEPS if invariants is not None else 1
+    size = int(np.clip(_STEPS // (sweeps * max(dimension, 1)), _FEWEST, _MOST))
     # A fixed seed: the law is public, and a report that is written twice shall say the same.
     drawn = (
         law.draw(np.random.default_rng(0), shape, size=size, invariants=invariants).reshape(size, -1).astype(np.float64)
     )
     squares = (drawn**2).mean(axis=0)  # the mean of the noise is zero
-    alike = law.isotropic and _alike(invariants)
+    alike = _alike(invariants) if invariants is not None else not _varies(law)
+    alike = alike and law.isotropic
     sd = np.sqrt(np.full_like(squares, squares.mean()) if alike else squares)
     return NoiseScale(sd, drawn, alike)
+
+
+def _varies(law: NoiseLaw) -> bool:
+    """Whether independent noise has parameters of its own in some answers."""
+    return any(isinstance(value, np.ndarray) for value in law.model_parameters().values())
 
 
 def _alike(invariants: Invariants) -> bool:

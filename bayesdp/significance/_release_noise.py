@@ -6,9 +6,9 @@ Noise that changes no margin is ``j (1, -1, -1, 1)``: a law of tables becomes th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -49,8 +49,9 @@ class CornerNoise:
     integer: bool = False
 
 
+@singledispatch
 def corner_noise(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    """Work it out.
+    """Work it out; a law registers how, and others are refused with the reason.
 
     Parameters
     ----------
@@ -63,42 +64,46 @@ def corner_noise(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
     NotImplementedError
         If the law is not one of noise that changes no margin, or not known here.
     """
-    if type(law) not in _KNOWN:
-        if law.independent:
-            why = (
-                "its noise is independent in each cell, so that all four noisy counts are informative and no one number "
-                "carries their noise (a release of one cell alone has a test)"
-            )
-        else:
-            why = "the law of its corner is not known here"
-        known = ", ".join(own.name for own in _KNOWN)
-        raise NotImplementedError(
-            f"there is no test of a release with the law {law.name!r}: {why}; laws with one are {known}. Fit a model instead "
-            "and look at the posterior odds ratio"
+    if law.independent:
+        why = (
+            "its noise is independent in each cell, so that all four noisy counts are informative and no one number "
+            "carries their noise (a release of one cell alone has a test)"
         )
-    return _KNOWN[type(law)](law, invariants)
+    else:
+        why = "the law of its corner is not known here"
+    raise NotImplementedError(
+        f"there is no test of a release with the law {law.name!r}: {why}; laws with one are {_known(corner_noise)}. Fit a "
+        "model instead and look at the posterior odds ratio"
+    )
+
+
+@singledispatch
+def cell_noise(law: laws.NoiseLaw) -> CornerNoise:
+    """Work out the noise of one cell that was published alone, the margins being exact (paper 003, Theorem 37).
+
+    Raises
+    ------
+    NotImplementedError
+        If the law is not one of independent noise, or not known here.
+    """
+    raise NotImplementedError(
+        f"there is no test of a cell released with the law {law.name!r}; laws with one are {_known(cell_noise)}. Fit a model "
+        "instead and look at the posterior odds ratio"
+    )
+
+
+def _known(of: Any) -> str:
+    """Names of the laws that are registered."""
+    return ", ".join(own.name for own in of.registry if own is not object)
 
 
 def _canonical(tradeoff: TradeOff, *, integer: bool = False) -> CornerNoise:
     return CornerNoise(tradeoff.canonical_noise(), in_words(tradeoff), True, integer)
 
 
-def _lattice_gaussian(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    """``exp(-||z||**2 / 2 sigma**2) = exp(-j**2 / (2 (sigma / 2)**2))``."""
-    assert isinstance(law, laws.LatticeGaussian)
-    return _integer_gaussian(0.5 * law.sigma)
-
-
 def _integer_gaussian(scale: float) -> CornerNoise:
     words = f"the trade-off between a discrete Gaussian of scale {scale:.10g} and the same shifted by 1"
     return CornerNoise(DiscreteGaussianNoise(scale), words, True, integer=True)
-
-
-def _gaussian(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    """Normal noise of standard deviation s on the corner is canonical for 1/s-GDP."""
-    variance = law.variance((2, 2), invariants)
-    assert variance is not None
-    return _canonical(gaussian_dp(1.0 / math.sqrt(float(variance.reshape(-1)[0]))))
 
 
 def _laplace_of(scale: float) -> CornerNoise:
@@ -108,71 +113,60 @@ def _laplace_of(scale: float) -> CornerNoise:
     return CornerNoise(LaplaceNoise(scale), words, canonical=False)
 
 
-def _lattice_laplace(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    """``P(j)`` falls by ``exp(-epsilon ||(1, -1, -1, 1)||)`` a step; with the uniform that is Tulap noise."""
-    assert isinstance(law, laws.LatticeLaplace)
-    length = 4.0 if law.norm == "l1" else 2.0
-    return _canonical(approximate_dp(length * law.epsilon), integer=True)
-
-
 def _rate(law: laws.NoiseLaw, invariants: Invariants) -> float:
     """The loss of one move, ``epsilon ||(1, -1, -1, 1)||``: every norm is linear along a line, whatever its unit ball."""
     zero, move = np.zeros((2, 2), dtype=np.int64), np.array([[1, -1], [-1, 1]])
     return law.logp(zero, zero, invariants) - law.logp(move, zero, invariants)
 
 
+@corner_noise.register
+def _lattice_laplace(law: laws.LatticeLaplace, invariants: Invariants) -> CornerNoise:
+    """``P(j)`` falls by ``exp(-epsilon ||(1, -1, -1, 1)||)`` a step; with the uniform that is Tulap noise."""
+    length = 4.0 if law.norm == "l1" else 2.0
+    return _canonical(approximate_dp(length * law.epsilon), integer=True)
+
+
+@corner_noise.register
+def _lattice_norm(law: laws.LatticeKNorm, invariants: Invariants) -> CornerNoise:
+    """The same on whole numbers: two-sided geometric, and with the uniform Tulap noise."""
+    return _canonical(approximate_dp(_rate(law, invariants)), integer=True)
+
+
+@corner_noise.register
+def _lattice_gaussian(law: laws.LatticeGaussian, invariants: Invariants) -> CornerNoise:
+    """``exp(-||z||**2 / 2 sigma**2) = exp(-j**2 / (2 (sigma / 2)**2))``."""
+    return _integer_gaussian(0.5 * law.sigma)
+
+
+@corner_noise.register(laws.ProjectedGaussian)
+@corner_noise.register(laws.CorrelatedGaussian)
+def _gaussian(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
+    """Normal noise of standard deviation s on the corner is canonical for 1/s-GDP."""
+    variance = law.variance((2, 2), invariants)
+    assert variance is not None
+    return _canonical(gaussian_dp(1.0 / math.sqrt(float(variance.reshape(-1)[0]))))
+
+
+@corner_noise.register(laws.ExtendedLaplace)
+@corner_noise.register(laws.KNorm)
+@corner_noise.register(laws.SemiKNorm)
+@corner_noise.register(laws.SubspaceNorm)
 def _norm(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
     """Density ``exp(-epsilon ||u (1, -1, -1, 1)||)`` of the corner u: Laplace."""
     return _laplace_of(1.0 / _rate(law, invariants))
 
 
-def _lattice_norm(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    """The same on whole numbers: two-sided geometric, and with the uniform Tulap noise."""
-    return _canonical(approximate_dp(_rate(law, invariants)), integer=True)
-
-
-def _projected_laplace(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
+@corner_noise.register
+def _projected_laplace(law: laws.ProjectedLaplace, invariants: Invariants) -> CornerNoise:
     """The corner of the projection is ``(e11 - e12 - e21 + e22) / 4``."""
-    assert isinstance(law, laws.ProjectedLaplace)
     scale = 0.25 * law.b
     words = f"the sum of four Laplace variables of scale {scale:.10g} on the corner"
     return CornerNoise(LaplaceSumNoise(scale), words, canonical=False)
 
 
-_KNOWN: Final[dict[type[laws.NoiseLaw], Callable[[laws.NoiseLaw, Invariants], CornerNoise]]] = {
-    laws.LatticeLaplace: _lattice_laplace,
-    laws.LatticeKNorm: _lattice_norm,
-    laws.LatticeGaussian: _lattice_gaussian,
-    laws.ProjectedGaussian: _gaussian,
-    laws.CorrelatedGaussian: _gaussian,
-    laws.ExtendedLaplace: _norm,
-    laws.KNorm: _norm,
-    laws.SemiKNorm: _norm,
-    laws.SubspaceNorm: _norm,
-    laws.ProjectedLaplace: _projected_laplace,
-}
-
-
-def cell_noise(law: laws.NoiseLaw) -> CornerNoise:
-    """Work out the noise of one cell that was published alone, the margins being exact (paper 003, Theorem 37).
-
-    Raises
-    ------
-    NotImplementedError
-        If the law is not one of independent noise, or not known here.
-    """
-    if type(law) not in _ALONE:
-        known = ", ".join(own.name for own in _ALONE)
-        raise NotImplementedError(
-            f"there is no test of a cell released with the law {law.name!r}; laws with one are {known}. Fit a model instead and "
-            "look at the posterior odds ratio"
-        )
-    return _ALONE[type(law)](law)
-
-
-def _tulap(law: laws.NoiseLaw) -> CornerNoise:
+@cell_noise.register
+def _tulap(law: laws.Tulap) -> CornerNoise:
     """Canonical for what one record changes: with another sensitivity the noise is too wide or too narrow for a move."""
-    assert isinstance(law, laws.Tulap)
     f = approximate_dp(law.epsilon, law.delta)
     if law.sensitivity == 1.0:
         return _canonical(f)
@@ -180,47 +174,36 @@ def _tulap(law: laws.NoiseLaw) -> CornerNoise:
     return CornerNoise(WiderNoise(f.canonical_noise(), law.sensitivity), words, canonical=False)
 
 
-def _discrete_laplace(law: laws.NoiseLaw) -> CornerNoise:
-    assert isinstance(law, laws.DiscreteLaplace)
-    return _canonical(approximate_dp(1.0 / _only(law.b)), integer=True)
+@cell_noise.register
+def _any_canonical(law: laws.Canonical) -> CornerNoise:
+    return _canonical(law.tradeoff)
 
 
-def _discrete_gaussian(law: laws.NoiseLaw) -> CornerNoise:
-    assert isinstance(law, laws.DiscreteGaussian)
-    return _integer_gaussian(_only(law.sigma))
-
-
-def _projected_gaussian(law: laws.NoiseLaw) -> CornerNoise:
-    """A single answer has one dimension: nothing is projected away."""
-    assert isinstance(law, laws.ProjectedGaussian)
-    return _canonical(gaussian_dp(1.0 / law.sigma))
-
-
-def _laplace(law: laws.NoiseLaw) -> CornerNoise:
-    assert isinstance(law, laws.Laplace)
+@cell_noise.register
+def _laplace(law: laws.Laplace) -> CornerNoise:
     return _laplace_of(_only(law.b))
 
 
-def _plain_gaussian(law: laws.NoiseLaw) -> CornerNoise:
-    assert isinstance(law, laws.Gaussian)
+@cell_noise.register
+def _plain_gaussian(law: laws.Gaussian) -> CornerNoise:
     return _canonical(gaussian_dp(1.0 / _only(law.sigma)))
+
+
+@cell_noise.register
+def _discrete_laplace(law: laws.DiscreteLaplace) -> CornerNoise:
+    return _canonical(approximate_dp(1.0 / _only(law.b)), integer=True)
+
+
+@cell_noise.register
+def _discrete_gaussian(law: laws.DiscreteGaussian) -> CornerNoise:
+    return _integer_gaussian(_only(law.sigma))
+
+
+@cell_noise.register
+def _projected_gaussian(law: laws.ProjectedGaussian) -> CornerNoise:
+    """A single answer has one dimension: nothing is projected away."""
+    return _canonical(gaussian_dp(1.0 / law.sigma))
 
 
 def _only(scale: Any) -> float:
     return float(np.asarray(scale, dtype=np.float64).reshape(-1)[0])
-
-
-def _any_canonical(law: laws.NoiseLaw) -> CornerNoise:
-    assert isinstance(law, laws.Canonical)
-    return _canonical(law.tradeoff)
-
-
-_ALONE: Final[dict[type[laws.NoiseLaw], Callable[[laws.NoiseLaw], CornerNoise]]] = {
-    laws.Tulap: _tulap,
-    laws.Canonical: _any_canonical,
-    laws.Laplace: _laplace,
-    laws.Gaussian: _plain_gaussian,
-    laws.DiscreteLaplace: _discrete_laplace,
-    laws.DiscreteGaussian: _discrete_gaussian,
-    laws.ProjectedGaussian: _projected_gaussian,
-}

@@ -53,7 +53,10 @@ def bounded_term(
         The rest is None where the kernel has it all. None alone if the kernel has nothing: leave the variable to the rest.
     """
     op = rv.owner.op
-    laplace, clipped = "discrete-gaussian" not in op.law, op.law.startswith("boundary")
+    form, clipped = op.law_type.kernel_form, op.law_type.has_atoms
+    if form is None:
+        return None
+    laplace = form.kind == "l1"
     mu, scale = rv.owner.inputs[2:4]
     inside = _stay_within(fiber, query, keep, *bounds)
     between = (observed > bounds[0]) & (observed < bounds[1])
@@ -62,8 +65,8 @@ def bounded_term(
         return None
     values, measured = np.zeros(query.rows), np.zeros(query.rows, dtype=np.bool_)
     values[keep], measured[keep] = observed, usable
-    kernel_scale = spread(pt.reciprocal(scale) if laplace else scale, rv, keep)
-    term = NoiseTerm(query, values, "l1" if laplace else "gaussian", np.ones(()), measured)
+    kernel_scale = spread(pt.reciprocal(scale) if form.of_scale else scale, rv, keep)
+    term = NoiseTerm(query, values, form.kind, np.ones(()), measured)
     whole = is_discrete(mu) and np.all(observed == np.rint(observed))
     if clipped and laplace and usable.all() and (whole or op.dtype == "float64"):
         return term, kernel_scale, None

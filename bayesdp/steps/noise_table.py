@@ -12,8 +12,6 @@ import pytensor.tensor as pt
 import scipy.sparse as sp
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.distributions.lattice_gaussian import LatticeGaussianRV
-from bayesdp.distributions.lattice_laplace import LatticeLaplaceRV
 from bayesdp.lattices.moves import Moves, moves_for
 from bayesdp.lattices.random import seed_state
 from bayesdp.lattices.state import (
@@ -41,8 +39,9 @@ _LEAST_MOVES = 100
 
 
 def is_lattice_noise(variable: Any) -> bool:
-    """Whether a random variable is lattice noise."""
-    return variable.owner is not None and isinstance(variable.owner.op, LatticeLaplaceRV | LatticeGaussianRV)
+    """Whether a random variable is lattice noise of a form that the kernel knows."""
+    law_type = getattr(getattr(variable.owner, "op", None), "law_type", None)
+    return law_type is not None and law_type.support == "lattice" and law_type.kernel_form is not None
 
 
 class NoiseTable:
@@ -74,7 +73,7 @@ class NoiseTable:
         self.name = value.name
         self.invariants = op.invariants
         self.shape: tuple[int, ...] = op.invariants.frame.shape
-        self.law = "gaussian" if isinstance(op, LatticeGaussianRV) else op.norm
+        self.law: str = op.law(1.0).kernel_of(op.invariants).kind
         if rv.ndim != len(self.shape):
             raise ValueError(f"{self.name!r} must be one table of shape {self.shape}, not a batch of tables")
         mu, scale = model.replace_rvs_by_values([pt.as_tensor_variable(v) for v in rv.owner.inputs[2:4]])

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-import scipy.linalg
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.distributions._bounded import BoundedRV
+from bayesdp.distributions._table import TableNoiseRV
 from bayesdp.distributions.canonical_of_counts import CanonicalOfCountsRV
-from bayesdp.distributions.correlated_gaussian import CorrelatedGaussianRV
-from bayesdp.distributions.discrete_gaussian import DiscreteGaussianRV
-from bayesdp.distributions.discrete_laplace import DiscreteLaplaceRV
-from bayesdp.distributions.extended_laplace import ExtendedLaplaceRV
-from bayesdp.distributions.gaussian import GaussianRV
-from bayesdp.distributions.laplace import LaplaceRV
-from bayesdp.distributions.lattice_gaussian import LatticeGaussianRV
-from bayesdp.distributions.lattice_laplace import LatticeLaplaceRV
-from bayesdp.distributions.projected_gaussian import ProjectedGaussianRV
-from bayesdp.distributions.projected_laplace import ProjectedLaplaceRV
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV
-from bayesdp.distributions.subspace_norm import SubspaceNormRV
 from bayesdp.distributions.tulap import TulapRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
@@ -33,7 +23,7 @@ from bayesdp.steps._graph import published, spread, value_of
 from bayesdp.steps.bounded_terms import bounded_term
 from bayesdp.steps.tulap_terms import Reach, canonical_reach, tulap_term
 
-__all__ = ["Known", "known_reach", "known_term"]
+__all__ = ["Known", "kernel_reach", "kernel_term"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,16 +53,15 @@ class Known:
 _REAL_ENTRIES = 4_000_000
 """Coordinates times cells of a law that is a product in coordinates; larger ones go through the compiled log-density."""
 
-_GAUSSIAN = (DiscreteGaussianRV, GaussianRV, LatticeGaussianRV, ProjectedGaussianRV)
-_LAPLACE = (DiscreteLaplaceRV, LaplaceRV)
-_NORMS = (LatticeLaplaceRV, SubspaceNormRV)
 
-
-def known_term(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
-    """Read an observed variable.
+@singledispatch
+def kernel_term(op: Any, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
+    """Read an observed variable: in the form that its law says (`NoiseLaw.kernel_form`), or as registered for its Op.
 
     Parameters
     ----------
+    op : Op
+        Of the variable; `law_type` is its law, `law` that at a scale where it is one of tables.
     model : pymc.Model
     rv : tensor variable
         Observed.
@@ -86,55 +75,51 @@ def known_term(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
     Known or None
         None if its law, or what it asks of the counts, is not one of the kernel's: the compiled log-density has it then.
     """
-    op = rv.owner.op
-    if isinstance(op, BoundedRV):
-        return _within_bounds(model, rv, x, fiber)
-    if isinstance(op, TulapRV):
-        return _canonical(model, rv, x, fiber.frame)
-    if isinstance(op, ProjectedLaplaceGivenRowsRV):
-        return _given_rows(model, rv, x, fiber.frame)
-    if isinstance(op, ExtendedLaplaceRV | CorrelatedGaussianRV):
-        return _in_coordinates(model, rv, x, fiber.frame)
-    return _simple(model, rv, x, fiber.frame)
-
-
-def known_reach(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Reach | None:
-    """Read the answers that noise of bounded support allows off a variable whose log-density is not one of the kernel's."""
-    if not isinstance(getattr(rv.owner, "op", None), CanonicalOfCountsRV):
+    form = getattr(getattr(op, "law_type", None), "kernel_form", None)
+    if form is not None and isinstance(op, TableNoiseRV):
+        form = op.law(1.0).kernel_of(op.invariants)
+    found = None if form is None else published(model, rv, x, fiber.frame)
+    if form is None or found is None:
         return None
+    query, keep, observed = found
+    scale = rv.owner.inputs[3]
+    rate = pt.reciprocal(scale) if form.of_scale else scale
+    if form.coordinates is None:
+        values = np.zeros(query.rows)
+        values[keep] = observed
+        return Known(NoiseTerm(query, values, form.kind, np.ones(()), keep), spread(rate, rv, keep))
+    # A product in coordinates of the answers: as many real combinations of the cells.
+    if not keep.all() or op.invariants.dimension * max(fiber.frame.size, query.rows) > _REAL_ENTRIES:
+        return None
+    combinations = form.coordinates()
+    rows = np.asarray((query.matrix.T @ combinations.T).T, dtype=np.float64)
+    measured = np.ones(len(rows), dtype=np.bool_)
+    term = NoiseTerm(query, combinations @ observed, form.kind, np.ones(()), measured, rows)
+    return Known(term, pt.cast(rate, "float64"))
+
+
+@singledispatch
+def kernel_reach(op: Any, model: pm.Model, rv: Any, x: Any, frame: Frame) -> Reach | None:
+    """Read the answers that noise of bounded support allows off a variable whose log-density is not one of the kernel's."""
+    return None
+
+
+@kernel_reach.register
+def _canonical_reach(op: CanonicalOfCountsRV, model: pm.Model, rv: Any, x: Any, frame: Frame) -> Reach | None:
     found = published(model, rv, x, frame)
     return None if found is None else canonical_reach(rv, *found)
 
 
-def _simple(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Known | None:
-    """Independent noise, and noise with the density of independent noise on a subspace or lattice."""
-    op = rv.owner.op
-    independent = isinstance(op, ProjectedLaplaceRV) and not op.invariants.rank
-    if not independent and not isinstance(op, (*_GAUSSIAN, *_LAPLACE, *_NORMS)):
-        return None
-    if isinstance(op, SubspaceNormRV) and op.norm == "linf":
-        return None  # the largest cell is not a sum over cells: left to the compiled log-density
-    found = published(model, rv, x, frame)
-    if found is None:
-        return None
-    query, keep, observed = found
-    values = np.zeros(query.rows)
-    values[keep] = observed
-    norm = getattr(op, "norm", "l1") if isinstance(op, _NORMS) else "l1"
-    kind = "gaussian" if isinstance(op, _GAUSSIAN) else norm
-    scale = rv.owner.inputs[3]
-    rate = pt.reciprocal(scale) if isinstance(op, (*_LAPLACE, ProjectedLaplaceRV)) else scale
-    return Known(NoiseTerm(query, values, kind, np.ones(()), keep), spread(rate, rv, keep))
-
-
-def _canonical(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Known | None:
+@kernel_term.register
+def _tulap(op: TulapRV, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
     """Tulap noise: a Laplace term, and limits where its support is bounded."""
-    found = published(model, rv, x, frame)
+    found = published(model, rv, x, fiber.frame)
     known = None if found is None else tulap_term(model, rv, *found)
     return None if known is None else Known(known[0], known[1], reach=known[2])
 
 
-def _within_bounds(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
+@kernel_term.register
+def _within_bounds(op: BoundedRV, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
     """Truncated and clipped noise."""
     bounds = rv.owner.inputs[4:]
     found = published(model, rv, x, fiber.frame)
@@ -148,34 +133,14 @@ def _within_bounds(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | No
     return None if known is None else Known(known[0], known[1], rest=known[2])
 
 
-def _in_coordinates(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Known | None:
-    """Noise that is independent in coordinates of the answers: as many real combinations of the cells."""
-    op = rv.owner.op
-    n = op.invariants.dimension
-    found = published(model, rv, x, frame)
-    if found is None or not found[1].all() or n * max(frame.size, found[0].rows) > _REAL_ENTRIES:
-        return None
-    query, _, observed = found
-    combinations = op.invariants.from_coordinates(np.eye(n)).reshape(n, query.rows)
-    if isinstance(op, CorrelatedGaussianRV):
-        factor = np.linalg.cholesky(op.covariance.values)
-        combinations = scipy.linalg.solve_triangular(factor, combinations, lower=True)
-    rows = np.asarray((query.matrix.T @ combinations.T).T, dtype=np.float64)
-    laplace = isinstance(op, ExtendedLaplaceRV)
-    scale = pt.reciprocal(rv.owner.inputs[3]) if laplace else rv.owner.inputs[3]
-    measured = np.ones(len(rows), dtype=np.bool_)
-    kind = "l1" if laplace else "gaussian"
-    term = NoiseTerm(query, combinations @ observed, kind, np.ones(()), measured, rows)
-    return Known(term, pt.cast(scale, "float64"))
-
-
-def _given_rows(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Known | None:
+@kernel_term.register
+def _given_rows(op: ProjectedLaplaceGivenRowsRV, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
     """Projected Laplace noise, its part in the row space a variable: Laplace noise about answers that move."""
-    found = published(model, rv, x, frame)
+    found = published(model, rv, x, fiber.frame)
     if found is None or not found[1].all():
         return None
     query, keep, observed = found
     row_noise, b = rv.owner.inputs[3:5]
-    located = pt.as_tensor_variable(observed) + rv.owner.op.spread(row_noise).flatten()
+    located = pt.as_tensor_variable(observed) + op.spread(row_noise).flatten()
     term = NoiseTerm(query, observed, "l1", np.ones(()), keep)
     return Known(term, pt.cast(pt.reciprocal(b), "float64"), answers=pt.cast(located, "float64"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 from typing import Any
 
 import pymc as pm
@@ -19,8 +20,6 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from bayesdp.distributions.answers import AnswersOp
 from bayesdp.distributions.canonical_noise import CanonicalNoiseRV
 from bayesdp.distributions.canonical_of_counts import CanonicalOfCountsRV
-from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
-from bayesdp.distributions.tulap import TulapRV
 
 __all__ = ["restricting"]
 
@@ -65,11 +64,7 @@ def restricting(model: pm.Model, variable: Any, x: Any) -> str:
         return f"which tables the potential {variable.name} allows is not known"
     op, inputs = variable.owner.op, variable.owner.inputs
     known = next((place for kind, place in _WHOLE_LINE.items() if isinstance(op, kind)), None)
-    own = type(op).__module__.startswith("bayesdp.distributions.")
-    # Bounded noise that `observe` has put there limits the fiber itself; other bounded noise is not known to.
-    ends = isinstance(op, CanonicalNoiseRV) and not isinstance(op, CanonicalOfCountsRV)
-    reaches_all = not ends or not math.isfinite(op.noise.support()[1])
-    if known is None and own and reaches_all and not isinstance(op, ConfidentialCountsRV | TulapRV):
+    if known is None and _everywhere(op):
         known = 0
     reason = f"which tables the law of {variable.name} allows is not known"
     if known is None:
@@ -77,6 +72,24 @@ def restricting(model: pm.Model, variable: Any, x: Any) -> str:
     location = inputs[2 + known]
     others = [parameter for parameter in inputs if parameter is not location]
     return reason if x in ancestors(others) or not _linear(location, x) else ""
+
+
+@singledispatch
+def _everywhere(op: Any) -> bool:
+    """Whether a law of noise is finite around every location, as far as the law says."""
+    law_type = getattr(op, "law_type", None)
+    return law_type is not None and law_type.everywhere
+
+
+@_everywhere.register
+def _of_canonical(op: CanonicalNoiseRV) -> bool:
+    return math.isinf(op.noise.support()[1])
+
+
+@_everywhere.register
+def _of_counts(op: CanonicalOfCountsRV) -> bool:
+    """Bounded noise that `observe` has put there limits the fiber itself; other bounded noise is not known to."""
+    return True
 
 
 def _linear(variable: Any, x: Any) -> bool:

@@ -21,7 +21,7 @@ from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.queries import Query
 from bayesdp.steps._compiled import Rest, depends
 from bayesdp.steps._graph import check_whole, source, value_of
-from bayesdp.steps.noise_terms import Known, known_reach, known_term
+from bayesdp.steps.noise_terms import Known, kernel_reach, kernel_term
 from bayesdp.steps.prior_family import flat_parameter, prior_family
 from bayesdp.steps.restrictions import restricting
 from bayesdp.steps.supports import support_of
@@ -125,7 +125,7 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     taken = {id(rv) for rv in _exact_variables(model, x)}
     found: list[Known] = []
     for rv in model.observed_RVs:
-        known = known_term(model, rv, x, fiber)
+        known = kernel_term(rv.owner.op, model, rv, x, fiber)
         if known is not None:
             taken.add(id(rv))
             found.append(known)
@@ -144,7 +144,11 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     numbers = [*parameters, *(known.scale for known in found), *(found[i].answers for i in moving)]
     symbolic = model.replace_rvs_by_values([*numbers, *([] if trials is None else [pt.as_tensor_variable(trials)])])
     reaches = [known.reach for known in found if known.reach is not None]
-    reaches += [reach for rv in unknown if (reach := known_reach(model, rv, x, frame)) is not None]
+    reaches += [
+        reach
+        for rv in unknown
+        if (reach := kernel_reach(getattr(rv.owner, "op", None), model, rv, x, frame)) is not None
+    ]
     fiber = within_reach(fiber, reaches) if reaches else fiber
     fiber, cells_limited, doubts = _within_support(model, x, fiber, family)
     doubts += [restricting(model, rv, x) for rv in unknown if rv is not x]

@@ -162,3 +162,25 @@ def test_calibration():
     result = sbc(simulate, build, ["rate", "x"], n=100, seed=11, draws=150, tune=100, progressbar=False)
     assert result["verdict"].attrs["failed"] == 0
     assert result["verdict"].attrs["calibrated"] == 1
+
+
+@pytest.mark.parametrize(
+    ("law", "log_density"),
+    [
+        (bdp.noise.Tulap(0.7), lambda d: bdp.noise.Tulap(0.7).log_density(d)),
+        (bdp.noise.ProjectedGaussian(2.0), lambda d: -(d**2) / 8.0),
+    ],
+    ids=["tulap", "projected gaussian"],
+)
+def test_a_noisy_grand_total_alone(law, log_density):
+    """What `CanonicalNoise` publishes of a total; both laws were refused once."""
+    release = bdp.Release.from_published(LINE, [bdp.Measured(bdp.Totals(LINE), 6.3, law)])
+    with pm.Model(coords=release.coords) as model:
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(np.array([1.0, 2.0, 1.5])), dims=release.dims)
+        bdp.observe(release, x)
+    assert is_exact_conditional(model)
+    total = np.arange(60)
+    probability = posterior_of(log_density(6.3 - total.astype(float)) + stats.poisson.logpmf(total, 4.5))
+    mean = float(probability @ total)
+    drawn = sample(model, draws=1500, tune=100)["posterior"]["x"].sum("county").values
+    assert_mean(drawn, mean, float(np.sqrt(probability @ (total - mean) ** 2)), "total")
