@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from bayesdp.noise import (
     ProjectedLaplace,
 )
 from bayesdp.privacy import Difference, gaussian_pairs
-from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, loss_from
+from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, PureDP
 from bayesdp.release import Measured, Release
 
 __all__ = ["Known", "known_losses"]
@@ -54,11 +54,10 @@ class Known:
     exact: bool = False
 
     @classmethod
-    def of_row(cls, kind: str, row: Mapping[str, float], *, exact: bool = False) -> Known:
+    def of_row(cls, kind: str, row: Loss, *, exact: bool = False) -> Known:
         """The loss of a kind out of a row of a guarantee, which may state others beside it."""
-        loss = loss_from(kind, row)
-        normal = GaussianDP(row["mu"]) if kind == "approximate" and "mu" in row else None
-        return cls(loss, normal, exact)
+        normal = row.stated("gdp") if kind == "approximate" else None
+        return cls(row.to(kind), normal if isinstance(normal, GaussianDP) else None, exact)
 
     def group(self, k: int) -> Known:
         """The loss k steps away; for normal noise by its mu, at the delta of one step."""
@@ -74,7 +73,7 @@ class _Scale:
 
     kinds: tuple[str, ...]
     norm: str
-    loss: Callable[[float, float | None], Mapping[str, float]]
+    loss: Callable[[float, float | None], Loss]
     coordinates: Callable[[Floats], Floats] | None = None
     tight: bool = True
 
@@ -143,12 +142,12 @@ def _scale(measured: Measured, own: Invariants) -> _Scale | None:
     return None
 
 
-def _exponential(rate: float) -> Callable[[float, float | None], Mapping[str, float]]:
-    return lambda size, _: {"epsilon": rate * size}
+def _exponential(rate: float) -> Callable[[float, float | None], Loss]:
+    return lambda size, _: PureDP(rate * size)
 
 
-def _normal(sigma: float, *, continuous: bool) -> Callable[[float, float | None], Mapping[str, float]]:
-    def loss(size: float, delta: float | None) -> Mapping[str, float]:
+def _normal(sigma: float, *, continuous: bool) -> Callable[[float, float | None], Loss]:
+    def loss(size: float, delta: float | None) -> Loss:
         apart = Difference("kept", size, size)
         return gaussian_pairs(sigma, [apart], delta=delta, continuous=continuous)[0].loss
 

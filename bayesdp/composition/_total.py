@@ -13,6 +13,7 @@ from bayesdp.mechanisms.base import GENERATOR_CAVEAT
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
 from bayesdp.privacy.pairs import NORMS
 from bayesdp.privacy.relations import Apart, Kept, Neighbours
+from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.queries import Totals
 from bayesdp.release import Release
 
@@ -67,9 +68,7 @@ def total_guarantee(
         relation = relations.pop()
         apart = _APART[relation]
         losses = [found[1] for found in neighbours if found is not None]
-        rows.append(
-            PairLoss(Neighbours(relation, "joint"), apart.size(unit), unit, total(losses, kind, delta).parameters)
-        )
+        rows.append(PairLoss(Neighbours(relation, "joint"), apart.size(unit), unit, total(losses, kind, delta)))
     adjacent, reach = [adjacent_row(own) for own in noisy], None
     if None not in adjacent:
         apart_by = [found for found in adjacent if found is not None]
@@ -79,7 +78,7 @@ def total_guarantee(
         # One norm, or the number of records, of which each is at most 2 in l1.
         one = len({found[1].norm for found in apart_by}) == 1
         size, norm = (row.size, row.norm) if one else (2.0 * nearest, "l1")
-        rows.append(PairLoss(Apart(nearest, joint=True), size, norm, total(worst, kind, delta).parameters))
+        rows.append(PairLoss(Apart(nearest, joint=True), size, norm, total(worst, kind, delta)))
     sums = is_nested(joint.invariants, Invariants(Totals(joint.frame)))
     by_law = [known_losses(own, joint.invariants) for own in noisy]
     for difference in differences:
@@ -88,7 +87,7 @@ def total_guarantee(
         if len(known) == len(found):
             normal = all(own.normal is not None for own in known)
             exact = all(own.exact for own in known) and (kind != "approximate" or normal or len(known) == 1)
-            lost = total(known, kind, delta).parameters
+            lost = total(known, kind, delta)
             rows.append(PairLoss(Kept(difference, "" if exact else "upper"), difference.size(unit), unit, lost))
     if not rows:
         return None, "unknown, because the losses of the releases refer to differences that cannot be compared"
@@ -98,7 +97,7 @@ def total_guarantee(
         caveats.append(f"The noise of other releases: {'; '.join(samplers[1:])}.")
     whole = Guarantee(
         kind,
-        {**rows[0].loss, "sensitivity": rows[0].size},
+        LossAt(rows[0].loss, rows[0].size),
         rows[0].norm,
         tuple(rows),
         determined_cells=joint.fiber.determined_names(),

@@ -18,7 +18,9 @@ from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRe
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded import checked_bounds, plain_bounds
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss
+from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.relations import NEIGHBOURS, Neighbours
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["CONVENTIONS", "ROUNDING", "StatisticMechanism"]
 
@@ -164,9 +166,9 @@ class StatisticMechanism(ABC):
         true = self.true_epsilon
         return StatisticGuarantee(
             "pure",
-            {"epsilon": true, "sensitivity": self.sensitivity},
+            LossAt(PureDP(true), self.sensitivity),
             "l1",
-            (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, "l1", {"epsilon": true}),),
+            (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, "l1", PureDP(true)),),
             simulated=simulated,
             caveats=(*before, FLOATING_POINT_CAVEAT, *after),
         )

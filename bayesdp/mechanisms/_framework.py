@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Never
@@ -22,6 +21,7 @@ from bayesdp.mechanisms._given_loss import checked_loss, given_guarantee
 from bayesdp.mechanisms._limits import add_noise, answers_of, confidential_counts
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee
+from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import NEIGHBOURS
 from bayesdp.queries import Query
 from bayesdp.release import Exact
@@ -83,7 +83,7 @@ class FrameworkMechanism(ABC):
         What is answered with noise.
     invariants : Invariants
         What is published exactly, of the same table.
-    loss : mapping
+    loss : Loss
         The loss of `mechanism` for neighbouring tables.
     additive : bool
         Whether `mechanism` is noise that does not depend on the table.
@@ -98,7 +98,7 @@ class FrameworkMechanism(ABC):
     mechanism: Any
     query: Query
     invariants: Invariants
-    loss: Mapping[str, float]
+    loss: Loss
     additive: bool = field(default=False, kw_only=True)
     unbiased: bool | None = field(default=None, kw_only=True)
     neighbours: str = field(default="substitution", kw_only=True)

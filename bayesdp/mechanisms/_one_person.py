@@ -6,7 +6,7 @@ columns), and comes or goes unnoticed just when no invariant counts its cell (a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,8 +15,8 @@ import scipy.sparse as sp
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._differences import ADDED, kept_differences
-from bayesdp.privacy import DIFFERENCES, Difference, Guarantee, group_loss
-from bayesdp.privacy.group import says_nothing
+from bayesdp.privacy import DIFFERENCES, Difference, Guarantee
+from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import Apart, Kept, Neighbours, Relation
 from bayesdp.queries import SumPart
 
@@ -144,15 +144,15 @@ def _came(stated: Guarantee, own: Alone, neighbours: str | None) -> str:
     return f"Adding or removing one{where} {cost}{rest}."
 
 
-def _cost(stated: Guarantee, loss: Mapping[str, float] | None) -> str:
+def _cost(stated: Guarantee, loss: Loss | None) -> str:
     if loss is None:
         return "is protected, but at what loss is not known"
     # In the definition that the guarantee is stated in; a row may give others too.
-    own = {name: value for name, value in loss.items() if name in stated.parameters}
-    return f"{'has' if says_nothing(own) else 'costs at most'} {stated.shown_loss(own)}"
+    own = loss.to(stated.kind)
+    return f"{'has' if own.says_nothing else 'costs at most'} {stated.shown_loss(own)}"
 
 
-def _row(stated: Guarantee, wanted: Callable[[Relation], bool]) -> Mapping[str, float] | None:
+def _row(stated: Guarantee, wanted: Callable[[Relation], bool]) -> Loss | None:
     return next((row.loss for row in stated.pairs if wanted(row.about)), None)
 
 
@@ -160,12 +160,12 @@ def _kept(difference: Difference) -> Callable[[Relation], bool]:
     return lambda about: isinstance(about, Kept) and about.difference == difference
 
 
-def _of_neighbours(stated: Guarantee) -> Mapping[str, float]:
+def _of_neighbours(stated: Guarantee) -> Loss:
     found = _row(stated, lambda about: isinstance(about, Neighbours))
-    return found if found is not None else {k: v for k, v in stated.parameters.items() if k != "sensitivity"}
+    return found if found is not None else stated.parameters.loss
 
 
-def _of_move(stated: Guarantee, neighbours: str | None) -> Mapping[str, float] | None:
+def _of_move(stated: Guarantee, neighbours: str | None) -> Loss | None:
     row = _row(stated, _kept(DIFFERENCES["substitution"]))
     if row is None:
         row = _row(stated, lambda about: isinstance(about, Apart))
@@ -174,10 +174,10 @@ def _of_move(stated: Guarantee, neighbours: str | None) -> Mapping[str, float] |
     if neighbours is None:
         return None
     # A record that moves is one that is removed and one that is added.
-    return group_loss(_of_neighbours(stated), 1 if neighbours == "substitution" else 2)
+    return _of_neighbours(stated).group(1 if neighbours == "substitution" else 2)
 
 
-def _of_addition(stated: Guarantee, neighbours: str | None) -> Mapping[str, float] | None:
+def _of_addition(stated: Guarantee, neighbours: str | None) -> Loss | None:
     row = _row(stated, _kept(ADDED))
     return _of_neighbours(stated) if row is None and neighbours == "add-remove" else row
 

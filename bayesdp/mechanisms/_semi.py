@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,8 +24,10 @@ from bayesdp.privacy import (
     SensitivitySpace,
     TradeOff,
 )
+from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import Apart, Kept
 from bayesdp.privacy.sensitivity_space import CONVENTIONS
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["SemiMechanism", "SemiRealMechanism", "safe_adjacency"]
 
@@ -150,7 +151,7 @@ class SemiMechanism(Mechanism):
         """The same of the definition: greater than `sensitivity` under the paper's convention only."""
 
     @abstractmethod
-    def _loss_at(self, size: float) -> Mapping[str, float]:
+    def _loss_at(self, size: float) -> Loss:
         """The loss for two tables so far apart, in the norm of the noise."""
 
     @abstractmethod
@@ -161,11 +162,6 @@ class SemiMechanism(Mechanism):
     @abstractmethod
     def _unit(self) -> str:
         """The norm of the noise, as a guarantee names it."""
-
-    @property
-    @abstractmethod
-    def _kind(self) -> str:
-        """The definition of privacy."""
 
     @property
     @abstractmethod
@@ -192,8 +188,8 @@ class SemiMechanism(Mechanism):
             if size is not None:
                 rows.append(PairLoss(Kept(difference), size, self._unit, self._loss_at(size)))
         return Guarantee(
-            self._kind,
-            {**stated, "sensitivity": self.sensitivity},
+            stated.kind,
+            LossAt(stated, self.sensitivity),
             self._unit,
             tuple(rows),
             sampler=sampler,
@@ -210,16 +206,15 @@ class SemiMechanism(Mechanism):
         if self.convention == "definition":
             return ()
         printed, true = self._loss_at(self.sensitivity), self._loss_at(self.true_sensitivity)
-        words = [", ".join(f"{name} = {value:.6g}" for name, value in loss.items()) for loss in (printed, true)]
         told = (
             f"convention='paper': the noise is made for the sensitivity space that Cho and Awan print in Proposition 32, of "
             f"{self._unit} sensitivity {self.sensitivity:.6g}, which is that of two records (A_2)."
         )
-        if words[0] == words[1]:
+        if str(printed) == str(true):
             return (f"{told} Here three records (A_3) are no farther apart, and the guarantee stands.",)
         return (
             f"{told} Three records (A_3) are up to {self.true_sensitivity:.6g} apart, so that the guarantee under A_3 is "
-            f"{words[1]} and not {words[0]}.",
+            f"{true} and not {printed}.",
         )
 
 

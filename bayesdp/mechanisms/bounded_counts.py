@@ -23,6 +23,8 @@ from bayesdp.privacy import (
     truncated_epsilon,
     truncated_scale,
 )
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["BoundaryInflatedDiscreteLaplace", "TruncatedDiscreteLaplace"]
 
@@ -132,9 +134,9 @@ class TruncatedDiscreteLaplace(BoundedCounts):
         )
         return Guarantee(
             "pure",
-            {"epsilon": true, "sensitivity": self.sensitivity},
+            LossAt(PureDP(true), self.sensitivity),
             "l1",
-            self._neighbouring("l1", {"epsilon": true}),
+            self._neighbouring("l1", PureDP(true)),
             caveats=(*((paper,) if self.convention == "paper" else ()), FLOATING_POINT_CAVEAT, PUBLIC_BOUNDS),
         )
 

@@ -29,6 +29,7 @@ from bayesdp.privacy import (
     query_sensitivity,
 )
 from bayesdp.privacy.relations import Neighbours
+from bayesdp.privacy.stated_losses import LossAt, stated_loss
 from bayesdp.queries import SumPart
 
 __all__ = ["CanonicalNoise", "canonical_step", "draw_canonical", "tulap_statement"]
@@ -177,10 +178,11 @@ class CanonicalNoise(DiscreteMechanism):
     def _guarantee(self, method: str) -> Guarantee:
         if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
             raise ValueError("method must be 'auto' or 'exact': independent noise is always drawn exactly")
-        kind, unit = ("gdp", "l2") if self.mu is not None else ("approximate" if self.delta else "pure", "l1")
-        loss = {
-            name: float(getattr(self, name)) for name in ("epsilon", "delta", "mu") if getattr(self, name) is not None
-        }
+        given = {name: getattr(self, name) for name in ("epsilon", "delta", "mu")}
+        loss, unit = (
+            stated_loss({name: v for name, v in given.items() if v is not None}),
+            "l1" if self.mu is None else "l2",
+        )
         words = (
             "neighbouring tables change one count by one, and the noise is canonical: no test between them does worse than the "
             "loss says"
@@ -189,8 +191,8 @@ class CanonicalNoise(DiscreteMechanism):
             "both together have the tensor product of two such trade-off functions"
         )
         return Guarantee(
-            kind,
-            {**loss, "sensitivity": self.sensitivity},
+            loss.kind,
+            LossAt(loss, self.sensitivity),
             unit,
             (PairLoss(Neighbours(self.neighbours), self.sensitivity, unit, loss),),
             caveats=(f"Canonical noise: {words}.", FLOATING_POINT_CAVEAT),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,6 +27,8 @@ from bayesdp.privacy.ellipsoids import (
     base_decomposition,
     optimal_factorization,
 )
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["METHODS", "CorrelatedGaussian"]
 
@@ -182,7 +183,7 @@ class CorrelatedGaussian(GaussianStatement):
             error of the best private mechanism of any kind, for small epsilon and delta. The paper does not give the
             constant, so that the factor says how the bound grows, and not what it is.
         """
-        same: dict[str, Any] = {**self._parameters(), "query": self.asked, "neighbours": self.neighbours}
+        same: dict[str, Any] = {**self._loss(), "query": self.asked, "neighbours": self.neighbours}
         unit = self._scale_for(1.0) ** 2
         found = {
             "projected Gaussian": ProjectedGaussian(self.invariants, **same).error,
@@ -208,9 +209,10 @@ class CorrelatedGaussian(GaussianStatement):
 
     @property
     def _own_guarantee(self) -> Guarantee:
+        loss = self._loss()
         return Guarantee(
-            self._kind,
-            {**self._parameters(), "sensitivity": self.sensitivity},
+            loss.kind,
+            LossAt(loss, self.sensitivity),
             "Mahalanobis",
             caveats=(_DISTANCE,),
         )
@@ -226,7 +228,7 @@ class CorrelatedGaussian(GaussianStatement):
 
         return Ruler(self.asked, self.invariants, self.neighbours, self.sensitivity, "l2", spherical)
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
+    def _loss_at(self, size: float) -> Loss:
         apart = Difference("kept", size, size)
         [row] = gaussian_pairs(self._scale_for(1.0), [apart], delta=self.delta, continuous=True)
         return row.loss

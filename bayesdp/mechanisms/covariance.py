@@ -19,6 +19,8 @@ from bayesdp.mechanisms.covariance_release import CovarianceRelease, covariance_
 from bayesdp.mechanisms.statistic_release import checked_names
 from bayesdp.noise.rescaled_laplace import RULES
 from bayesdp.privacy import PairLoss, Sensitivity, covariance_sensitivity, split_budget, variance_sensitivity
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["CovarianceMatrix"]
 
@@ -187,8 +189,8 @@ class CovarianceMatrix:
         l1 = math.fsum(own.l1 for own in self._sensitivities.values())
         guarantee = replace(
             stated,
-            parameters={"epsilon": whole, "sensitivity": l1},
-            pairs=(PairLoss(neighbours, l1, "l1", {"epsilon": whole}),),
+            parameters=LossAt(PureDP(whole), l1),
+            pairs=(PairLoss(neighbours, l1, "l1", PureDP(whole)),),
             caveats=(
                 *stated.caveats,
                 *((_PAPER.format(whole),) if self.convention == "paper" else ()),

@@ -9,6 +9,8 @@ from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.laplace_subspace import SubspaceLaplace
 from bayesdp.noise import ExtendedLaplace as Law
 from bayesdp.privacy import Guarantee, projected_sensitivity
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["ExtendedLaplace"]
 
@@ -74,7 +76,7 @@ class ExtendedLaplace(SubspaceLaplace):
     def _own_guarantee(self) -> Guarantee:
         return Guarantee(
             "pure",
-            {"epsilon": self.epsilon, "sensitivity": self.sensitivity},
+            LossAt(PureDP(self.epsilon), self.sensitivity),
             "l1",
             caveats=(_UNITS,),
         )

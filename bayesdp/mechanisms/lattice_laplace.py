@@ -14,6 +14,8 @@ from bayesdp.mechanisms._secure import secure_statement
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Guarantee, gibbs_sampler, pure_pairs
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["LatticeLaplace"]
 
@@ -106,10 +108,9 @@ class LatticeLaplace(Mechanism):
 
     def _guarantee(self, method: str) -> Guarantee:
         sampler = sampler_for(self.invariants, self.norm, self.rate, method, self.sweeps)
-        stated = {} if self.sensitivity == 1.0 else {"sensitivity": self.sensitivity}
         return Guarantee(
             "pure",
-            {"epsilon": self.epsilon, **stated},
+            LossAt(PureDP(self.epsilon), None if self.sensitivity == 1.0 else self.sensitivity),
             self.norm,
             pure_pairs(self.rate, self.norm, self.differences),
             sampler=EXACT_SAMPLER if sampler.exact else gibbs_sampler(self.sweeps),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -38,6 +37,7 @@ from bayesdp.privacy import (
     approximate_dp,
     hit_and_run_sampler,
 )
+from bayesdp.privacy.losses import PureDP
 
 __all__ = ["SemiKNorm", "SemiLatticeKNorm"]
 
@@ -49,7 +49,6 @@ class _SemiHullMechanism(SemiMechanism):
     epsilon: float
 
     _unit = "K"
-    _kind = "pure"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
@@ -95,10 +94,10 @@ class _SemiHullMechanism(SemiMechanism):
     @property
     def tradeoff(self) -> TradeOff:
         """The trade-off function of tables that are protected."""
-        return approximate_dp(self._loss_at(self.true_sensitivity)["epsilon"])
+        return approximate_dp(self._loss_at(self.true_sensitivity).epsilon)
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
-        return {"epsilon": self.epsilon * size}
+    def _loss_at(self, size: float) -> PureDP:
+        return PureDP(self.epsilon * size)
 
     def _size_of(self, difference: Difference) -> float | None:
         hull = self.hull

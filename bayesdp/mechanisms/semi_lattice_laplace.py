@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,6 +14,7 @@ from bayesdp.mechanisms._semi import SemiMechanism
 from bayesdp.mechanisms.lattice_laplace import LatticeLaplace
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy import Difference, TradeOff, approximate_dp
+from bayesdp.privacy.losses import PureDP
 
 __all__ = ["SemiLatticeLaplace"]
 
@@ -71,7 +71,6 @@ class SemiLatticeLaplace(SemiMechanism):
     sweeps: int = field(default=DEFAULT_SWEEPS, kw_only=True)
 
     name = "semi-lattice-laplace"
-    _kind = "pure"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_real(self.epsilon, "epsilon"))
@@ -101,14 +100,14 @@ class SemiLatticeLaplace(SemiMechanism):
     @property
     def tradeoff(self) -> TradeOff:
         """The trade-off function of tables that are protected."""
-        return approximate_dp(self._loss_at(self.true_sensitivity)["epsilon"])
+        return approximate_dp(self._loss_at(self.true_sensitivity).epsilon)
 
     @property
     def _unit(self) -> str:
         return self.norm
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
-        return {"epsilon": self._plain.rate * size}
+    def _loss_at(self, size: float) -> PureDP:
+        return PureDP(self._plain.rate * size)
 
     def _size_of(self, difference: Difference) -> float:
         return difference.size(self.norm)

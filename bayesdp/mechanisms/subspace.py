@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,6 +17,7 @@ from bayesdp.mechanisms._kept_lengths import KeptLength, kept_lengths
 from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
+from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import NEIGHBOURS, Kept, Neighbours
 from bayesdp.queries import Identity, Query
 
@@ -96,13 +96,13 @@ class SubspaceMechanism(Mechanism):
         """The norm in which the noise hides differences."""
 
     @abstractmethod
-    def _loss_at(self, size: float) -> Mapping[str, float]:
+    def _loss_at(self, size: float) -> Loss:
         """The loss for two tables whose answers are so far apart, in the norm of the noise."""
 
     @property
     def _neighbours_apart(self) -> tuple[float, str]:
         """The largest distance of neighbouring tables in the norm of the noise, and whether all have it: a key of `BOUNDS`."""
-        return self._own_guarantee.parameters["sensitivity"], ""
+        return self._own_guarantee.parameters.size, ""
 
     @cached_property
     def _kept(self) -> tuple[KeptLength, ...]:
@@ -127,14 +127,12 @@ class SubspaceMechanism(Mechanism):
     def _guarantee(self, method: str) -> Guarantee:
         _check_method(method)
         stated = self._own_guarantee
-        sensitivity = stated.parameters["sensitivity"]
-        loss = {name: value for name, value in stated.parameters.items() if name != "sensitivity"}
         size, bound = self._neighbours_apart
         neighbours = PairLoss(
             Neighbours(self.neighbours, "all", bound),
             size,
             stated.unit,
-            loss if size == sensitivity else {name: v for name, v in self._loss_at(size).items() if name in loss},
+            stated.loss if size == stated.parameters.size else self._loss_at(size).to(stated.kind),
         )
         conforming = tuple(
             PairLoss(Kept(own.difference, own.bound), own.size, stated.unit, self._loss_at(own.size))

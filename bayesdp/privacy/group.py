@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayesdp import _validate
-from bayesdp.privacy.losses import NO_PROTECTION, ZCDP, ApproximateDP, GaussianDP, PureDP
+from bayesdp.privacy.loss import NO_PROTECTION
+from bayesdp.privacy.stated_losses import stated_loss
 
 __all__ = ["GROWTH", "NO_PROTECTION", "group_loss", "says_nothing"]
 
@@ -49,7 +50,7 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
     Raises
     ------
     TypeError, ValueError
-        If steps is not a positive integer.
+        If steps is not a positive integer, or the loss is none.
 
     Examples
     --------
@@ -60,26 +61,7 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
     >>> group_loss({"epsilon": 200.0, "delta": 1e-6}, 6)
     {'epsilon': 1200.0, 'delta': 1.0}
     """
-    k = _validate.positive_integer(steps, "steps")
-    unknown = [name for name in loss if name not in _ALONE and name != "delta"]
-    if unknown or ("delta" in loss and "epsilon" not in loss):
-        raise ValueError(
-            f"loss must have names among epsilon, delta, rho, mu, and delta only with epsilon; got {', '.join(loss)}"
-        )
-    found: dict[str, float] = {}
-    for name, value in loss.items():
-        if name == "epsilon":
-            found[name] = PureDP(value).group(k).epsilon
-        elif name == "delta":
-            found[name] = ApproximateDP(loss["epsilon"], value).group(k).delta
-        elif name == "rho":
-            found[name] = ZCDP(value).group(k).rho
-        else:
-            found[name] = GaussianDP(value).group(k).mu
-    return found
-
-
-_ALONE = ("epsilon", "rho", "mu")
+    return dict(stated_loss(loss).group(_validate.positive_integer(steps, "steps")))
 
 
 def says_nothing(loss: Mapping[str, float]) -> bool:
@@ -90,4 +72,4 @@ def says_nothing(loss: Mapping[str, float]) -> bool:
     >>> says_nothing({"epsilon": 4.0, "delta": 1.0}), says_nothing({"epsilon": 4.0, "delta": 0.1})
     (True, False)
     """
-    return loss.get("delta", 0.0) >= 1.0
+    return stated_loss(loss).says_nothing

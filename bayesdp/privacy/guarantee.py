@@ -12,10 +12,12 @@ from typing import Any
 
 from bayesdp import _validate
 from bayesdp._text import printable
-from bayesdp.privacy.group import GROWTH, NO_PROTECTION, says_nothing
+from bayesdp.privacy.group import GROWTH
+from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.old_words import relation_of_words
-from bayesdp.privacy.pairs import UNITS, PairLoss, checked_parameters
+from bayesdp.privacy.pairs import UNITS, PairLoss
 from bayesdp.privacy.relations import Neighbours, relation_from
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = [
     "EXACT_SAMPLER",
@@ -34,7 +36,7 @@ KINDS: Mapping[str, str] = {
 }
 """Kinds of guarantee and what they are called."""
 
-_REQUIRED = {"pure": ("epsilon",), "zcdp": ("rho",), "approximate": ("epsilon", "delta"), "gdp": ("mu",)}
+_REQUIRED = {"pure": "epsilon without delta", "zcdp": "rho", "approximate": "epsilon, delta", "gdp": "mu"}
 
 EXACT_SAMPLER = "exact"
 """The noise is drawn from its law, up to floating point."""
@@ -95,10 +97,11 @@ class Guarantee:
     ----------
     kind : {"pure", "zcdp", "approximate", "gdp"}
         Definition of privacy.
-    parameters : mapping
-        Its parameters for a difference of ``sensitivity`` (1 unless it is among them) in the norm `unit`:
-        ``epsilon``; ``rho``; ``epsilon`` and ``delta``; ``mu``. At k steps of that size they are at most ``k epsilon``,
-        ``k**2 rho`` and ``k mu``; epsilon with delta are not in proportion (`bayesdp.privacy.group_loss`).
+    parameters : LossAt
+        The loss, and the size of the difference that it is for, ``sensitivity``, in the norm `unit` (1 unless it is among
+        them): ``epsilon``; ``rho``; ``epsilon`` and ``delta``; ``mu``. A mapping of these is taken as one. At k steps of that
+        size they are at most ``k epsilon``, ``k**2 rho`` and ``k mu``; epsilon with delta are not in proportion
+        (`bayesdp.privacy.group_loss`).
     unit : {"l1", "l2", "linf", "K", "Mahalanobis"}
         Norm in which the difference of two tables is measured, in counts; the last two are those of a K-norm mechanism
         and of correlated Gaussian noise.
@@ -140,7 +143,7 @@ class Guarantee:
     """
 
     kind: str
-    parameters: Mapping[str, float]
+    parameters: LossAt
     unit: str
     pairs: tuple[PairLoss, ...] = ()
     determined_cells: tuple[str, ...] = ()
@@ -152,10 +155,9 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         _validate.choice(self.kind, tuple(KINDS), "kind")
-        parameters = checked_parameters(self.parameters, "parameters")
-        missing = [name for name in _REQUIRED[self.kind] if name not in parameters]
-        if missing:
-            raise ValueError(f"parameters of a {self.kind!r} guarantee must include {', '.join(missing)}")
+        parameters = LossAt.of(self.parameters, "parameters")
+        if parameters.loss.stated(self.kind) is None:
+            raise ValueError(f"parameters of a {self.kind!r} guarantee must include {_REQUIRED[self.kind]}")
         object.__setattr__(self, "parameters", parameters)
         _validate.choice(self.unit, UNITS, "unit")
         for name in ("pairs", "determined_cells", "caveats"):
@@ -176,6 +178,13 @@ class Guarantee:
             raise TypeError(f"person must be a sentence, got {person!r}")
         if self.determined_complete is not None:
             _validate.boolean(self.determined_complete, "determined_complete")
+
+    @property
+    def loss(self) -> Loss:
+        """The loss that `parameters` state in the definition `kind`."""
+        found = self.parameters.loss.stated(self.kind)
+        assert found is not None  # checked when the guarantee was made
+        return found
 
     @property
     def certified(self) -> bool:
@@ -224,15 +233,12 @@ class Guarantee:
 
     def shown_loss(self, loss: Mapping[str, float]) -> str:
         """Write a loss; while the sampler is not certified, never without saying so."""
-        if says_nothing(loss):
-            return NO_PROTECTION
-        shown = ", ".join(f"{name} = {value:.6g}" for name, value in loss.items() if name != "sensitivity")
-        return shown if self.certified else f"target {shown} ({self.sampler.replace(':', ',')})"
+        own = LossAt.of(loss, "loss").loss
+        return str(own) if self.certified or own.says_nothing else f"target {own} ({self.sampler.replace(':', ',')})"
 
     def _headline(self) -> list[str]:
         """The loss that `parameters` state, unless a row says the same, and how it grows with the distance."""
-        size = self.parameters.get("sensitivity", 1.0)
-        stated = {name: value for name, value in self.parameters.items() if name != "sensitivity"}
+        size, stated = self.parameters.size, self.parameters.loss
 
         def says_it(row: PairLoss) -> bool:
             alike = math.isclose(row.size, size, rel_tol=1e-9) and row.norm == self.unit
