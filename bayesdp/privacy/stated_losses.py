@@ -84,7 +84,9 @@ class SeveralLosses(Loss):
         return all(other.implies(part) for part in self.parts)
 
     def implies(self, other: Loss) -> bool:
-        """Whether a part does; see `Loss.implies`."""
+        """Whether a part does, for each part of the other; see `Loss.implies`."""
+        if isinstance(other, SeveralLosses):
+            return all(self.implies(part) for part in other.parts)
         return any(part.implies(other) for part in self.parts)
 
     def __str__(self) -> str:
