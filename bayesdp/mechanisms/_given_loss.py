@@ -14,6 +14,7 @@ from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import Apart, Kept, Neighbours
 from bayesdp.privacy.stated_losses import LossAt, stated_loss
+from bayesdp.privacy.words import Words
 
 __all__ = ["GivenGuarantee", "checked_loss", "given_guarantee", "semi_given_guarantee"]
 
@@ -53,7 +54,7 @@ def given_guarantee(
     loss: Loss,
     neighbours: str,
     invariants: Invariants,
-    caveats: tuple[str, ...],
+    caveats: tuple[Words, ...],
     determined_cells: tuple[str, ...] = (),
     *,
     trusted_sampler: bool,
@@ -99,7 +100,7 @@ def semi_given_guarantee(
     loss: Loss,
     adjacency: int,
     invariants: Invariants,
-    caveats: tuple[str, ...],
+    caveats: tuple[Words, ...],
     determined_cells: tuple[str, ...] = (),
     *,
     trusted_sampler: bool,

@@ -24,6 +24,7 @@ from bayesdp.mechanisms._bounded_statistics import CONVENTIONS, StatisticMechani
 from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
 from bayesdp.noise.rescaled_laplace import RULES
+from bayesdp.privacy.caveats import Fixed
 
 __all__ = ["ProportionMechanism", "ProportionRelease"]
 
@@ -141,7 +142,7 @@ class ProportionMechanism(ABC):
         """
 
     _KEEPS_NOISY: ClassVar[bool] = True
-    _STATED: ClassVar[str]
+    _STATED: ClassVar[Fixed]
 
     def _noise(self, **parameters: Any) -> StatisticMechanism:
         kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace

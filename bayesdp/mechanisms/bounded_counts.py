@@ -23,6 +23,7 @@ from bayesdp.privacy import (
     truncated_epsilon,
     truncated_scale,
 )
+from bayesdp.privacy.caveats import PaperScale
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.stated_losses import LossAt
 
@@ -128,10 +129,7 @@ class TruncatedDiscreteLaplace(BoundedCounts):
     def _guarantee(self, method: str) -> Guarantee:
         choice(method, ("auto", "exact"), "method")
         true = self.true_epsilon
-        paper = (
-            f"Paper convention: noise of scale {self._scale:.6g} is stated as epsilon = {self.epsilon:.6g} in Liu (2019). The "
-            f"true epsilon is {true:.6g}. See docs/CORRECTIONS.md."
-        )
+        paper = PaperScale(self._scale, self.epsilon, true, counts=True)
         return Guarantee(
             "pure",
             LossAt(PureDP(true), self.sensitivity),

@@ -28,6 +28,7 @@ from bayesdp.privacy import (
     gaussian_dp,
     query_sensitivity,
 )
+from bayesdp.privacy.caveats import Fixed, IntegersOnly
 from bayesdp.privacy.relations import Neighbours
 from bayesdp.privacy.stated_losses import LossAt, stated_loss
 from bayesdp.queries import SumPart
@@ -161,7 +162,7 @@ class CanonicalNoise(DiscreteMechanism):
         f: Any = self.count_tradeoff
         return Tulap(f.epsilon, f.delta) if self.mu is None else ProjectedGaussian(1.0 / f.mu)
 
-    def _integers_only(self, method: str) -> str | None:  # type: ignore[override]  # not for all laws
+    def _integers_only(self, method: str) -> IntegersOnly | None:  # type: ignore[override]  # not for all laws
         return tulap_statement(self.law)
 
     @property
@@ -183,23 +184,17 @@ class CanonicalNoise(DiscreteMechanism):
             stated_loss({name: v for name, v in given.items() if v is not None}),
             "l1" if self.mu is None else "l2",
         )
-        words = (
-            "neighbouring tables change one count by one, and the noise is canonical: no test between them does worse than the "
-            "loss says"
-            if self._touched == 1
-            else "neighbouring tables change two counts by one each; the noise of each is canonical for half of the loss, and "
-            "both together have the tensor product of two such trade-off functions"
-        )
+        which = "canonical" if self._touched == 1 else "canonical, two counts"
         return Guarantee(
             loss.kind,
             LossAt(loss, self.sensitivity),
             unit,
             (PairLoss(Neighbours(self.neighbours), self.sensitivity, unit, loss),),
-            caveats=(f"Canonical noise: {words}.", FLOATING_POINT_CAVEAT),
+            caveats=(Fixed(which), FLOATING_POINT_CAVEAT),
         )
 
 
-def tulap_statement(law: NoiseLaw) -> str | None:
+def tulap_statement(law: NoiseLaw) -> IntegersOnly | None:
     """How noise is drawn without a generator, where that is with integer arithmetic only."""
     return statement() if isinstance(law, Tulap) and not law.delta else None
 

@@ -19,6 +19,7 @@ from bayesdp.mechanisms.projected_gaussian import ProjectedGaussian
 from bayesdp.noise import CorrelatedGaussian as Law
 from bayesdp.noise._arrays import positive_number
 from bayesdp.privacy import Difference, Guarantee, gaussian_pairs, neighbour_differences
+from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.ellipsoids import (
     MAX_DIMENSION,
     MAX_VECTORS,
@@ -39,11 +40,6 @@ METHODS = ("ellipsoid", "factorization")
 
 _FEW, _TOLERANCES = 1000, (1e-6, 1e-3)
 """Up to this many differences of neighbours the shape is found to the first relative gap, else to the second."""
-
-_DISTANCE = (
-    "The Mahalanobis distance of two tables is the length of the difference of their answers in the metric of the noise, "
-    "scaled so that the largest distance of neighbouring tables is 1."
-)
 
 
 @dataclass(frozen=True)
@@ -214,7 +210,7 @@ class CorrelatedGaussian(GaussianStatement):
             loss.kind,
             LossAt(loss, self.sensitivity),
             "Mahalanobis",
-            caveats=(_DISTANCE,),
+            caveats=(Fixed("Mahalanobis distance"),),
         )
 
     @property

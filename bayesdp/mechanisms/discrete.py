@@ -32,6 +32,7 @@ from bayesdp.privacy import (
     rho_to_epsilon,
     rho_within,
 )
+from bayesdp.privacy.caveats import IntegersOnly
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, PureDP
 from bayesdp.privacy.relations import NEIGHBOURS, Neighbours
@@ -105,7 +106,7 @@ class DiscreteMechanism(Mechanism):
     def law(self) -> LaplaceLaw | GaussianLaw:
         """The law of the noise."""
 
-    def _integers_only(self, method: str) -> str:
+    def _integers_only(self, method: str) -> IntegersOnly:
         return statement()
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:

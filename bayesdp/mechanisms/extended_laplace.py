@@ -9,12 +9,11 @@ from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.laplace_subspace import SubspaceLaplace
 from bayesdp.noise import ExtendedLaplace as Law
 from bayesdp.privacy import Guarantee, projected_sensitivity
+from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["ExtendedLaplace"]
-
-_UNITS = "The distance of two tables is that of their answers in the published coordinates."
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class ExtendedLaplace(SubspaceLaplace):
             "pure",
             LossAt(PureDP(self.epsilon), self.sensitivity),
             "l1",
-            caveats=(_UNITS,),
+            caveats=(Fixed("published coordinates"),),
         )
 
     @property

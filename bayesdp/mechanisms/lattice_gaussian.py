@@ -23,6 +23,7 @@ from bayesdp.privacy import (
     gibbs_sampler,
     rho_within,
 )
+from bayesdp.privacy.caveats import IntegersOnly
 from bayesdp.privacy.stated_losses import LossAt, stated_loss
 
 __all__ = ["LatticeGaussian"]
@@ -115,7 +116,7 @@ class LatticeGaussian(Mechanism):
             return draw_secure(self.invariants, "gaussian", self.sigma, size)
         return sample_noise(self.invariants, "gaussian", self.sigma, rng, size, method, self.sweeps)
 
-    def _integers_only(self, method: str) -> str | None:
+    def _integers_only(self, method: str) -> IntegersOnly | None:
         return secure_statement(self.invariants, "gaussian", method)
 
     def _guarantee(self, method: str) -> Guarantee:

@@ -14,6 +14,7 @@ from bayesdp.mechanisms._secure import secure_statement
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Guarantee, gibbs_sampler, pure_pairs
+from bayesdp.privacy.caveats import IntegersOnly
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.stated_losses import LossAt
 
@@ -103,7 +104,7 @@ class LatticeLaplace(Mechanism):
             return draw_secure(self.invariants, self.norm, self.rate, size)
         return sample_noise(self.invariants, self.norm, self.rate, rng, size, method, self.sweeps)
 
-    def _integers_only(self, method: str) -> str | None:
+    def _integers_only(self, method: str) -> IntegersOnly | None:
         return secure_statement(self.invariants, self.norm, method)
 
     def _guarantee(self, method: str) -> Guarantee:

@@ -26,6 +26,7 @@ from bayesdp.privacy import (
     tradeoff_epsilon,
     tradeoff_from_description,
 )
+from bayesdp.privacy.caveats import CanonicalSteps, IntegersOnly
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
 from bayesdp.privacy.relations import Sentence
@@ -164,7 +165,7 @@ class SemiCanonical(Mechanism):
             return Tulap(f.epsilon, f.delta)
         return ProjectedGaussian(1.0 / f.mu) if kind == "gaussian-dp" else Canonical(f)
 
-    def _integers_only(self, method: str) -> str | None:
+    def _integers_only(self, method: str) -> IntegersOnly | None:
         return tulap_statement(self.law)
 
     @property
@@ -198,14 +199,10 @@ class SemiCanonical(Mechanism):
         unit = "l2" if loss.kind == "gdp" else "l1"
         size = float(np.linalg.norm(self._step.astype(np.float64), 2 if loss.kind == "gdp" else 1))
         relation = f"tables with the same exact statistics that are one step apart, which changes {self.asked.answer_name(0)} by one"
-        levels = "; ".join(f"{a:g}: {float(self.tradeoff(a)):.6g}" for a in (0.01, 0.05, 0.1))
-        words = (
-            "Canonical noise: tables one step apart are told apart exactly as well as the trade-off function f says, and tables "
-            "k steps apart as well as f for groups of k. Least type II error of a test, by its type I error, one step: "
-            f"{levels}."
-        )
+        levels = (0.01, 0.05, 0.1)
+        steps = CanonicalSteps(levels, tuple(float(self.tradeoff(level)) for level in levels))
         row = PairLoss(Sentence(relation), size, unit, loss)
-        return Guarantee(loss.kind, LossAt(loss, size), unit, (row,), caveats=(words, FLOATING_POINT_CAVEAT))
+        return Guarantee(loss.kind, LossAt(loss, size), unit, (row,), caveats=(steps, FLOATING_POINT_CAVEAT))
 
     def describe(self) -> dict[str, Any]:
         """The mechanism as plain data, without its frame. See `Mechanism.describe`."""

@@ -14,7 +14,10 @@ from bayesdp.mechanisms._semi import SemiMechanism
 from bayesdp.mechanisms.lattice_laplace import LatticeLaplace
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy import Difference, TradeOff, approximate_dp
+from bayesdp.privacy.caveats import Drawn, IntegersOnly
 from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.samplers import SamplerStatement
+from bayesdp.privacy.words import Words
 
 __all__ = ["SemiLatticeLaplace"]
 
@@ -112,13 +115,13 @@ class SemiLatticeLaplace(SemiMechanism):
     def _size_of(self, difference: Difference) -> float:
         return difference.size(self.norm)
 
-    def _how(self, method: str) -> tuple[str, tuple[str, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         plain = self._plain._guarantee(method)
         words = sampler_for(self.invariants, self.norm, self._plain.rate, method, self.sweeps).words
-        return plain.sampler, (f"How noise is drawn: {words}.", *plain.caveats)
+        return plain.sampler, (Drawn(words), *plain.caveats)
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
         return self._plain._draw(rng, size, method)
 
-    def _integers_only(self, method: str) -> str | None:
+    def _integers_only(self, method: str) -> IntegersOnly | None:
         return self._plain._integers_only(method)

@@ -13,7 +13,10 @@ from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise.subspace_norm import NORM_ORDERS
 from bayesdp.noise.subspace_norm import SubspaceNorm as Law
 from bayesdp.privacy import DIFFERENCES, Difference, TradeOff, approximate_dp
+from bayesdp.privacy.caveats import Drawn
 from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.samplers import SamplerStatement
+from bayesdp.privacy.words import Words
 
 __all__ = ["SemiNorm"]
 
@@ -128,9 +131,9 @@ class SemiNorm(SemiRealMechanism):
             return 1.0 if difference in DIFFERENCES.values() else None
         return difference.size(self.norm)
 
-    def _how(self, method: str) -> tuple[str, tuple[str, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         sampler, sentences = super()._how(method)
-        return sampler, (f"How noise is drawn: {self.law.sampler(self.invariants).words}.", *sentences)
+        return sampler, (Drawn(self.law.sampler(self.invariants).words), *sentences)
 
     @property
     def _noise_scale(self) -> float:

@@ -12,22 +12,19 @@ import numpy.typing as npt
 from bayesdp._validate import positive_integer, positive_real
 from bayesdp.mechanisms._framework import GRID
 from bayesdp.mechanisms._given_loss import checked_loss, semi_given_guarantee
-from bayesdp.mechanisms._grid import grid_words
+from bayesdp.mechanisms._grid import grid_caveat
 from bayesdp.mechanisms._semi import SemiRealMechanism, safe_adjacency
 from bayesdp.mechanisms.frameworks import ProjectedMechanism
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise import ProjectedLaplace as Law
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Difference, Guarantee, TradeOff, approximate_dp
+from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.samplers import SamplerStatement
+from bayesdp.privacy.words import Words
 from bayesdp.queries import Query
 
 __all__ = ["SemiProjectedLaplace", "SemiProjectedMechanism", "semi_project"]
-
-_AT_MOST = "The losses are upper bounds: projecting the noise cannot reveal more than the unprojected noise does."
-_TRUST = (
-    "The loss for tables with the same invariants, so many records apart, is the one stated for the noise that was handed in: "
-    "projecting it keeps that loss (Cho and Awan, Proposition 26)."
-)
 
 
 @dataclass(frozen=True)
@@ -119,9 +116,9 @@ class SemiProjectedLaplace(SemiRealMechanism):
     def _size_of(self, difference: Difference) -> float:
         return difference.l1
 
-    def _how(self, method: str) -> tuple[str, tuple[str, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         sampler, sentences = super()._how(method)
-        return sampler, (_AT_MOST, *sentences)
+        return sampler, (Fixed("projected"), *sentences)
 
     @property
     def _noise_scale(self) -> float:
@@ -146,7 +143,7 @@ class SemiProjectedMechanism(ProjectedMechanism):
             self.loss,
             self.adjacency,
             self.invariants,
-            (_TRUST, FLOATING_POINT_CAVEAT, grid_words(self.grid)),
+            (Fixed("stated by the author, Semi-DP"), FLOATING_POINT_CAVEAT, grid_caveat(self.grid)),
             determined,
             trusted_sampler=isinstance(self.mechanism, NoiseLaw),
             simulated=simulated,

@@ -12,29 +12,17 @@ import numpy.typing as npt
 
 from bayesdp._text import printable
 from bayesdp._validate import choice
-from bayesdp.mechanisms._grid import grid_for, grid_words, on_grid
+from bayesdp.mechanisms._grid import grid_caveat, grid_for, on_grid
 from bayesdp.mechanisms._kept_lengths import KeptLength, kept_lengths
 from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
+from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import NEIGHBOURS, Kept, Neighbours
 from bayesdp.queries import Identity, Query
 
 __all__ = ["SubspaceMechanism"]
-
-_NOT_RESTATED = (
-    "For tables that conform to the invariants nothing less than the loss of neighbouring tables is stated: the invariants "
-    "are general and the table is too large to search for the smallest differences that keep them."
-)
-_BOUNDED = (
-    "Where a row is an upper bound, not all such pairs were compared: it is the loss of as many neighbouring steps, or of "
-    "two 2x2 moves."
-)
-_SUBSPACE = (
-    "Neighbours that the invariants tell apart are not protected against that; the loss bounds what the noisy answers add "
-    "about the part that the invariants leave free (subspace differential privacy)."
-)
 
 
 @dataclass(frozen=True)
@@ -138,14 +126,21 @@ class SubspaceMechanism(Mechanism):
             PairLoss(Kept(own.difference, own.bound), own.size, stated.unit, self._loss_at(own.size))
             for own in self._kept
         )
-        bounded = (_BOUNDED,) if any(own.bound == "upper" for own in self._kept) else ()
-        missing = () if self._kept else (_NOT_RESTATED,)
+        bounded = (Fixed("upper bounds"),) if any(own.bound == "upper" for own in self._kept) else ()
+        missing = () if self._kept else (Fixed("no kept differences"),)
         return Guarantee(
             stated.kind,
             stated.parameters,
             stated.unit,
             (neighbours, *conforming),
-            caveats=(*stated.caveats, *bounded, *missing, FLOATING_POINT_CAVEAT, grid_words(self.grid), _SUBSPACE),
+            caveats=(
+                *stated.caveats,
+                *bounded,
+                *missing,
+                FLOATING_POINT_CAVEAT,
+                grid_caveat(self.grid),
+                Fixed("subspace"),
+            ),
         )
 
 

@@ -34,6 +34,7 @@ from bayesdp.privacy.bounded import (
     truncated_scale,
 )
 from bayesdp.privacy.canonical import CanonicalNoise
+from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.census import CensusRow, census_analysis
 from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
 from bayesdp.privacy.ellipsoids import (
@@ -52,17 +53,12 @@ from bayesdp.privacy.gaussian import (
     gaussian_sigma_for_mu,
 )
 from bayesdp.privacy.group import group_loss
-from bayesdp.privacy.guarantee import (
-    EXACT_SAMPLER,
-    FLOATING_POINT_CAVEAT,
-    Guarantee,
-    gibbs_sampler,
-    hit_and_run_sampler,
-)
+from bayesdp.privacy.guarantee import Guarantee
 from bayesdp.privacy.lemma import lemma_3_4_sigma
 from bayesdp.privacy.pairs import DIFFERENCES, Difference, PairLoss, gaussian_pairs, pure_pairs
 from bayesdp.privacy.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
+from bayesdp.privacy.samplers import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy.statistics import (
     Sensitivity,
     covariance_sensitivity,

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import html
 import math
-import re
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from bayesdp import _validate
 from bayesdp._text import printable
+from bayesdp.privacy.caveats import Fixed, Sentence, caveat_from, caveat_of_words
 from bayesdp.privacy.group import GROWTH
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.old_words import relation_of_words
+from bayesdp.privacy.one_person import OnePerson, loss_words, person_from
 from bayesdp.privacy.pairs import UNITS, PairLoss
 from bayesdp.privacy.relations import Neighbours, relation_from
+from bayesdp.privacy.samplers import EXACT_SAMPLER, SamplerStatement
 from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.words import Words
 
-__all__ = [
-    "EXACT_SAMPLER",
-    "FLOATING_POINT_CAVEAT",
-    "KINDS",
-    "Guarantee",
-    "gibbs_sampler",
-    "hit_and_run_sampler",
-]
+__all__ = ["KINDS", "Guarantee"]
 
 KINDS: Mapping[str, str] = {
     "pure": "pure differential privacy (epsilon)",
@@ -38,55 +34,11 @@ KINDS: Mapping[str, str] = {
 
 _REQUIRED = {"pure": "epsilon without delta", "zcdp": "rho", "approximate": "epsilon, delta", "gdp": "mu"}
 
-EXACT_SAMPLER = "exact"
-"""The noise is drawn from its law, up to floating point."""
-
-FLOATING_POINT_CAVEAT = (
-    "The noise was computed in binary64 floating point: the statements hold for exact real arithmetic, "
-    "and rounding errors are not accounted for."
-)
-"""A caveat for noise that no vetted integer-only sampler has drawn."""
-
 _SIMULATED = (
     "SIMULATED: the noise came from a generator whose seed may be known. Whoever knows the seed can subtract "
     "the noise. This is no protection; publish only what was released without rng."
 )
-_APPROXIMATE = re.compile(r"approximate: [1-9][0-9]* sweeps of (?:Gibbs|hit-and-run), convergence not certified")
 _WIDTH = 100
-
-
-def gibbs_sampler(sweeps: int) -> str:
-    """Say that the noise is the end of a Gibbs chain whose convergence nobody has certified.
-
-    Parameters
-    ----------
-    sweeps : int
-        Sweeps run for each draw.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not a positive integer.
-
-    Examples
-    --------
-    >>> gibbs_sampler(1000)
-    'approximate: 1000 sweeps of Gibbs, convergence not certified'
-    """
-    count = _validate.positive_integer(sweeps, "sweeps")
-    return f"approximate: {count} sweeps of Gibbs, convergence not certified"
-
-
-def hit_and_run_sampler(sweeps: int) -> str:
-    """Say the same of a chain of hit-and-run steps.
-
-    Examples
-    --------
-    >>> hit_and_run_sampler(50)
-    'approximate: 50 sweeps of hit-and-run, convergence not certified'
-    """
-    count = _validate.positive_integer(sweeps, "sweeps")
-    return f"approximate: {count} sweeps of hit-and-run, convergence not certified"
 
 
 @dataclass(frozen=True)
@@ -113,14 +65,15 @@ class Guarantee:
         Whether these are all; None where that was not recorded, as in files of earlier versions. Before a release, when
         the answers of the invariants are not known yet, no cell is listed and nothing is recorded.
     sampler : str
-        `EXACT_SAMPLER`, or what `gibbs_sampler` or `hit_and_run_sampler` say. While convergence is not certified no printed loss
-        stands without that remark.
+        `EXACT_SAMPLER`, or what `gibbs_sampler` or `hit_and_run_sampler` say: a `SamplerStatement`. While convergence is not
+        certified no printed loss stands without that remark.
     simulated : bool
         The noise was drawn from a generator handed in by the user.
     caveats : tuple of str
-        Sentences.
+        Sentences, each a value of `bayesdp.privacy.caveats`; a plain one is taken as a `Sentence`.
     person : str
-        What it means for one person's record alone, in plain sentences; "" where nothing is said (files of older versions).
+        What it means for one person's record alone, in plain sentences: an `OnePerson`, or as it stands in files of older versions;
+        "" where nothing is said.
 
     Raises
     ------
@@ -147,9 +100,9 @@ class Guarantee:
     unit: str
     pairs: tuple[PairLoss, ...] = ()
     determined_cells: tuple[str, ...] = ()
-    sampler: str = EXACT_SAMPLER
+    sampler: SamplerStatement = EXACT_SAMPLER
     simulated: bool = False
-    caveats: tuple[str, ...] = field(default=())
+    caveats: tuple[Words, ...] = ()
     person: str = ""
     determined_complete: bool | None = None
 
@@ -166,12 +119,10 @@ class Guarantee:
             if isinstance(items, str) or not all(isinstance(item, kept) for item in items):
                 raise TypeError(f"{name} must be a sequence of {kept.__name__}, got {items!r}")
             object.__setattr__(self, name, tuple(items))
-        sampler: Any = self.sampler
-        if not isinstance(sampler, str) or not (sampler == EXACT_SAMPLER or _APPROXIMATE.fullmatch(sampler)):
-            raise ValueError(
-                f"sampler must be {EXACT_SAMPLER!r} or 'approximate: n sweeps of Gibbs, convergence not "
-                f"certified', got {self.sampler!r}"
-            )
+        caveats: Any = self.caveats
+        typed = tuple(item if isinstance(item, Words) else caveat_of_words(item) for item in caveats)
+        object.__setattr__(self, "caveats", typed)
+        object.__setattr__(self, "sampler", SamplerStatement.of(self.sampler))
         _validate.boolean(self.simulated, "simulated")
         person: Any = self.person
         if not isinstance(person, str):
@@ -189,7 +140,7 @@ class Guarantee:
     @property
     def certified(self) -> bool:
         """Whether the noise has the stated law, so that the losses stand as they are."""
-        return self.sampler == EXACT_SAMPLER
+        return self.sampler.exact
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the guarantee by plain strings, numbers, lists and dictionaries (JSON)."""
@@ -200,12 +151,21 @@ class Guarantee:
             "unit": self.unit,
             "pairs": [row.to_dict() for row in self.pairs],
             "determined_cells": list(self.determined_cells),
-            "sampler": self.sampler,
+            "sampler": str(self.sampler),
             "simulated": self.simulated,
-            "caveats": list(self.caveats),
-            **({"person": self.person} if self.person else {}),
+            "caveats": [str(caveat) for caveat in self.caveats],
+            **({"person": str(self.person)} if self.person else {}),
             **known,
+            **self._about(),
         }
+
+    def _about(self) -> dict[str, Any]:
+        """What the caveats and the sentences on one person are made from, where the words alone do not tell it."""
+        caveats = [None if isinstance(own, (Sentence, Fixed)) else own.describe() for own in self.caveats]
+        found: dict[str, Any] = {"caveats": caveats} if any(caveats) else {}
+        if isinstance(self.person, OnePerson):
+            found["record"] = self.person.describe()
+        return {"about": found} if found else {}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Guarantee:
@@ -214,8 +174,8 @@ class Guarantee:
         Parameters
         ----------
         description : mapping
-            Keys as in `to_dict`, all of them and no others; ``person`` and ``determined_complete``, which earlier versions did
-            not write, may be missing.
+            Keys as in `to_dict`, all of them and no others; ``person``, ``determined_complete`` and ``about``, which earlier versions
+            did not write, may be missing. Under ``about`` is what sentences are made from: that counts, and not the words.
 
         Raises
         ------
@@ -223,8 +183,11 @@ class Guarantee:
             If a key is missing, unknown, or holds something else than it should.
         """
         given: Any = description
-        told = {"person": "", "determined_complete": None, **given} if isinstance(given, Mapping) else given
-        entries = _exactly(told, [item.name for item in fields(cls)], "guarantee")
+        told = (
+            {"person": "", "determined_complete": None, "about": {}, **given} if isinstance(given, Mapping) else given
+        )
+        entries = _exactly(told, [*(item.name for item in fields(cls)), "about"], "guarantee")
+        entries |= _typed(entries, entries.pop("about"))
         rows = entries["pairs"]
         if not isinstance(rows, (list, tuple)):
             raise TypeError(f"pairs of a guarantee must be a list, got {rows!r}")
@@ -233,8 +196,7 @@ class Guarantee:
 
     def shown_loss(self, loss: Mapping[str, float]) -> str:
         """Write a loss; while the sampler is not certified, never without saying so."""
-        own = LossAt.of(loss, "loss").loss
-        return str(own) if self.certified or own.says_nothing else f"target {own} ({self.sampler.replace(':', ',')})"
+        return loss_words(LossAt.of(loss, "loss").loss, self.sampler)
 
     def _headline(self) -> list[str]:
         """The loss that `parameters` state, unless a row says the same, and how it grows with the distance."""
@@ -310,6 +272,24 @@ class Guarantee:
             listed = "".join(f"<li>{html.escape(item)}</li>" for item in items)
             parts.append(f"<li>{html.escape(sentence)}{f'<ul>{listed}</ul>' if listed else ''}</li>")
         return "".join(parts) + "</ul>"
+
+
+def _typed(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
+    """What is said under ``about``, in the place of the words."""
+    if not isinstance(about, Mapping) or not set(about) <= {"caveats", "record"}:
+        raise ValueError(f"about of a guarantee may have the keys 'caveats' and 'record', got {about!r}")
+    found: dict[str, Any] = {}
+    if "record" in about:
+        found["person"] = person_from(about["record"])
+    if "caveats" in about:
+        words, typed = entries["caveats"], about["caveats"]
+        if not isinstance(words, (list, tuple)):
+            return found  # which is said where the caveats are checked
+        if not isinstance(typed, (list, tuple)) or len(words) != len(typed):
+            raise ValueError("about of a guarantee must have an entry for each of its caveats")
+        pairs = zip(words, typed, strict=True)
+        found["caveats"] = tuple(word if own is None else caveat_from(own) for word, own in pairs)
+    return found
 
 
 def _row_from(description: Any) -> PairLoss:
