@@ -83,7 +83,7 @@ class CanonicalNoise(DiscreteMechanism):
     >>> mechanism.law
     Tulap(epsilon=1.0, delta=1e-06, sensitivity=1.0)
     >>> CanonicalNoise(table, mu=1.0, neighbours="add-remove").tradeoff
-    GaussianDP(mu=1.0)
+    GaussianTradeOff(mu=1.0)
     >>> release = mechanism.release([20, 5])
     >>> bool(abs(release.values - 25) < 20)
     True

@@ -56,7 +56,6 @@ from bayesdp.privacy.group import group_loss
 from bayesdp.privacy.guarantee import Guarantee
 from bayesdp.privacy.lemma import lemma_3_4_sigma
 from bayesdp.privacy.pairs import DIFFERENCES, Difference, PairLoss, gaussian_pairs, pure_pairs
-from bayesdp.privacy.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
 from bayesdp.privacy.samplers import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy.statistics import (
@@ -69,9 +68,10 @@ from bayesdp.privacy.statistics import (
     split_budget,
     variance_sensitivity,
 )
-from bayesdp.privacy.tensor import composition_first, semi_first, tensor_product
-from bayesdp.privacy.tradeoff_description import describe_tradeoff, tradeoff_from_description
 from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
+from bayesdp.privacy.tradeoffs.composition import composition_first, semi_first, tensor_product
+from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
+from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.zcdp import (
     gaussian_rho,
     gaussian_sigma_for_rho,

@@ -1,20 +1,30 @@
-"""Composition of trade-off functions: their tensor product, before and after an invariant is taken into account."""
+"""Composition of trade-off functions: their tensor product, before and after an invariant is taken into account.
+
+Products without a closed form are taken on a grid of privacy losses, by dp-accounting, rounded to the safe side and to the other. A
+factor f is replaced by two laws on the losses ``j h``. From below by the largest of the lines of f with slopes
+``exp(j h)``: it touches f at every slope of the grid, so that its error is of second order in h where the losses are spread out, and
+of first order at atoms ("connect the dots", Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, 2022). From above by rounding every
+loss down, which is of first order.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
 
 from bayesdp import _validate
-from bayesdp.privacy._loss_grid import bounds, loss_range
-from bayesdp.privacy._piecewise import as_pair, product
-from bayesdp.privacy._tradeoff import TradeOff
-from bayesdp.privacy._tradeoff_derived import Bracketed
-from bayesdp.privacy._tradeoff_laws import DiscretePair, GaussianDP
-from bayesdp.privacy.profile import checked
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.derived import Bracketed
+from bayesdp.privacy.tradeoffs.laws import DiscretePair, GaussianTradeOff
+from bayesdp.privacy.tradeoffs.levels import Floats
+from bayesdp.privacy.tradeoffs.profile import as_pair, checked, from_lines, product, stationary
 
-__all__ = ["composition_first", "semi_first", "tensor_product"]
+__all__ = ["bounds", "composition_first", "semi_first", "tensor_product"]
 
 _EXACT_OUTCOMES = 20_000
 """Products of discrete laws are exact up to this many outcomes of different likelihood ratio."""
@@ -123,15 +133,15 @@ def composition_first(factors: Sequence[TradeOff], a: int, interval: float | Non
 
 def _gathered(factors: Sequence[TradeOff]) -> list[tuple[TradeOff, int]]:
     """Gaussians as one, equal factors counted, discrete laws before others."""
-    mus = [f.mu for f in factors if isinstance(f, GaussianDP)]
-    others = Counter(f for f in factors if not isinstance(f, GaussianDP))
+    mus = [f.mu for f in factors if isinstance(f, GaussianTradeOff)]
+    others = Counter(f for f in factors if not isinstance(f, GaussianTradeOff))
     counts = list(others.items())
-    return [*counts, (GaussianDP(math.hypot(*mus)), 1)] if mus else counts
+    return [*counts, (GaussianTradeOff(math.hypot(*mus)), 1)] if mus else counts
 
 
 def _exactly(counts: Sequence[tuple[TradeOff, int]]) -> TradeOff | None:
     """Multiply out what can be; None if that is too much, or not discrete."""
-    if len(counts) == 1 and isinstance(counts[0][0], GaussianDP):
+    if len(counts) == 1 and isinstance(counts[0][0], GaussianTradeOff):
         return counts[0][0]
     if not all(f._piecewise_linear for f, _ in counts):
         return None
@@ -148,3 +158,140 @@ def _exactly(counts: Sequence[tuple[TradeOff, int]]) -> TradeOff | None:
             if len(whole.p) > _EXACT_OUTCOMES:
                 return None
     return whole
+
+
+_LARGEST = 700.0
+_TAIL = 9.0
+"""Normal quantile: losses of probability below 1e-19 are cut off a curved function, to the safe side."""
+_NEGLIGIBLE = 1e-19
+_FAR = 37.5
+_ALLOWANCE = 1e-12
+"""Added to and taken from every delta: convolution by FFT is exact to about 1e-15 (and cuts tails of 1e-15)."""
+_LINES = 4096
+"""Lines a side that the result is made of; leaving some out is of second order, and safe."""
+
+
+def accounting() -> Any:
+    """Give the module of dp-accounting, an optional dependency.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed; the message names the extra.
+    """
+    try:
+        from dp_accounting.pld import privacy_loss_distribution  # type: ignore[import-untyped]  # it has no types
+    except ImportError:
+        raise ImportError(
+            "the tensor product of these trade-off functions is computed by dp-accounting, which is not installed: "
+            "pip install 'bayesdp[accounting]'"
+        ) from None
+    return privacy_loss_distribution
+
+
+def loss_range(f: TradeOff) -> tuple[float, float]:
+    """Smallest and largest finite privacy loss ``log(-f')``, within +-700."""
+    if f._piecewise_linear:
+        pair = as_pair(f)
+        p, q = np.array(pair.p), np.array(pair.q)
+        losses = np.log(q[q > 0.0]) - np.log(p[q > 0.0])
+        if not losses.size:
+            return 0.0, 0.0
+    else:
+        start, low, high = float(f.power(0.0)), -_FAR, 0.0
+        while high - low > 0.01:  # the type I error below which the alternative has next to no mass either
+            middle = 0.5 * (low + high)
+            enough = float(f.power(float(ndtr(middle)))) - start > _NEGLIGIBLE
+            low, high = (low, middle) if enough else (middle, high)
+        ends = np.array([min(low, -_TAIL), _TAIL])
+        with np.errstate(divide="ignore"):
+            losses = np.log(f._slope(ndtr(ends), ndtr(-ends)))
+    return max(float(losses.min()), -_LARGEST), min(float(losses.max()), _LARGEST)
+
+
+def bounds(factors: Sequence[tuple[TradeOff, int]], h: float) -> tuple[DiscretePair, DiscretePair]:
+    """Bound the tensor product from below and from above.
+
+    Parameters
+    ----------
+    factors : sequence of (TradeOff, int)
+        Functions and how often each is there.
+    h : float
+        Width of the grid of losses.
+    """
+    turned = factors if all(f.symmetric for f, _ in factors) else [(f.inverse(), n) for f, n in factors]
+    found = []
+    for pessimistic in (True, False):
+        top, deltas = _profile(factors, h, pessimistic)
+        back, others = (top, deltas) if turned is factors else _profile(turned, h, pessimistic)
+        falling = np.exp(-h * back[::-1][:-1])  # slope 1 is in the other half
+        gamma = np.concatenate([falling, np.exp(h * top)])
+        delta = np.concatenate([1.0 - falling * (1.0 - others[::-1][:-1]), deltas])
+        curve = from_lines(gamma, delta)
+        found.append(curve if pessimistic else _thinned(curve))
+    return found[0], found[1]
+
+
+def _profile(factors: Sequence[tuple[TradeOff, int]], h: float, pessimistic: bool) -> tuple[Floats, Floats]:
+    """Delta of the product on the grid points of epsilon >= 0: too large if pessimistic, else too small."""
+    module = accounting()
+    total: Any = None
+    largest = 0
+    for f, count in factors:
+        masses, infinite = _rounded(f, h, pessimistic)
+        own = module.PrivacyLossDistribution.create_from_rounded_probability(masses, infinite, h, pessimistic)
+        own = own.self_compose(count) if count > 1 else own
+        total = own if total is None else total.compose(own)
+        largest += count * max(masses, default=0)
+    largest = min(max(largest, 1), math.floor(_LARGEST / h))
+    step = max(largest // _LINES, 1) if pessimistic else 1
+    j = np.arange(0, largest + step, step)
+    delta = np.asarray(total.get_delta_for_epsilon((j * h).tolist()))
+    return j.astype(np.float64), np.clip(delta + (_ALLOWANCE if pessimistic else -_ALLOWANCE), 0.0, 1.0)
+
+
+def _rounded(f: TradeOff, h: float, pessimistic: bool) -> tuple[dict[int, float], float]:
+    """Masses of the alternative on the losses ``j h``, and on infinity."""
+    low, high = loss_range(f)
+    j = np.arange(math.floor(low / h), math.ceil(high / h) + 1)
+    gamma = np.exp(h * j)
+    mass = np.zeros(j.size)
+    if f._piecewise_linear:
+        pair = as_pair(f)
+        p, q, infinite = np.array(pair.p), np.array(pair.q), pair.start
+        p, q = p[q > 0.0], q[q > 0.0]
+        cell = np.clip(np.searchsorted(gamma, q / p, side="right") - 1, 0, max(j.size - 2, 0))
+        beyond = q > gamma[-1] * p  # steeper than the largest loss: possible only at the limit of 700
+        infinite, top = (infinite + math.fsum(q[beyond]), 0.0) if pessimistic else (infinite, math.fsum(q[beyond]))
+        p, q, cell = p[~beyond], q[~beyond], cell[~beyond]
+        bottom = 0.0
+    else:
+        a, power, _ = stationary(f, gamma)  # a falls in j; between two grid points the slope is between gammas
+        p, q = -np.diff(a), -np.diff(power)
+        cell = np.arange(p.size)
+        infinite = float(f.power(0.0))
+        bottom, top = 1.0 - power[0], power[-1] - infinite
+        if pessimistic:
+            infinite, top = infinite + top, 0.0
+        else:
+            bottom = 0.0  # losses rounded down to minus infinity
+    mass[0] += bottom
+    mass[-1] += top
+    if pessimistic and j.size > 1:
+        # Part of the null mass to each neighbour, so that both laws keep their totals: what the lines of slope gamma do.
+        above = np.clip((q - gamma[cell] * p) / (gamma[cell + 1] - gamma[cell]), 0.0, p)
+        np.add.at(mass, cell, gamma[cell] * (p - above))
+        np.add.at(mass, cell + 1, gamma[cell + 1] * above)
+    else:
+        np.add.at(mass, cell, q)
+    return {int(k): float(m) for k, m in zip(j, mass, strict=True) if m > 0.0}, min(infinite, 1.0)
+
+
+def _thinned(curve: DiscretePair) -> DiscretePair:
+    """A chord for every few segments: above the curve, for it is convex."""
+    size = len(curve.p)
+    if size <= 2 * _LINES:
+        return curve
+    first = np.arange(0, size, -(-size // (2 * _LINES)))
+    p, q = np.add.reduceat(np.array(curve.p), first), np.add.reduceat(np.array(curve.q), first)
+    return DiscretePair(curve.start, tuple(p.tolist()), tuple(q.tolist()))
