@@ -6,15 +6,15 @@ Those without numbers are in `bayesdp.privacy.fixed_caveats`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from bayesdp.privacy.fixed_caveats import FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT, SENTENCES, Fixed
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.words import Words, words_from
+from bayesdp.privacy.words import Words
 
 __all__ = [
     "FLOATING_POINT_CAVEAT",
     "GENERATOR_CAVEAT",
+    "SENTENCES",
     "AdjacencyEnough",
     "AdjacencyOpen",
     "CanonicalSteps",
@@ -29,8 +29,6 @@ __all__ = [
     "PaperSpace",
     "Rounded",
     "Sentence",
-    "caveat_from",
-    "caveat_of_words",
 ]
 
 
@@ -285,49 +283,3 @@ class OtherSamplers(Words):
     @classmethod
     def _words(cls, samplers: tuple[str, ...]) -> str:
         return f"The noise of other releases: {'; '.join(samplers)}."
-
-
-_KINDS: tuple[type[Words], ...] = (
-    Sentence,
-    Fixed,
-    Rounded,
-    Drawn,
-    IntegersOnly,
-    AdjacencyEnough,
-    AdjacencyOpen,
-    PaperSpace,
-    PaperScale,
-    PaperElements,
-    CanonicalSteps,
-    Composed,
-    OfReleases,
-    OtherSamplers,
-)
-
-
-def caveat_from(description: Any) -> Words:
-    """Read what `Words.describe` wrote of a caveat.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no such description; the key is named.
-
-    Examples
-    --------
-    >>> caveat_from(Rounded(-20).describe())
-    'Released values are rounded to multiples of 2**-20, invariants kept.'
-    """
-    return words_from(description, _KINDS, "a caveat")
-
-
-def caveat_of_words(words: str) -> Words:
-    """The caveat that a sentence is: one without numbers is known by it, any other is a `Sentence`.
-
-    Examples
-    --------
-    >>> type(caveat_of_words(SENTENCES["generator"])).__name__, type(caveat_of_words("made up")).__name__
-    ('Fixed', 'Sentence')
-    """
-    which = next((key for key, sentence in SENTENCES.items() if sentence == words), None)
-    return Sentence(words) if which is None else Fixed(which)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayesdp import _validate
-from bayesdp.privacy.loss import NO_PROTECTION
 from bayesdp.privacy.stated_losses import stated_loss
 
-__all__ = ["GROWTH", "NO_PROTECTION", "group_loss", "says_nothing"]
+__all__ = ["GROWTH", "group_loss"]
 
 GROWTH: Mapping[str, str] = {
     "pure": (
@@ -45,7 +44,7 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
         With the same names: ``k epsilon``; ``k**2 rho`` (Bun and Steinke, 2016, Proposition 1.9); ``k mu`` (Dong, Roth and
         Su, 2022, Theorem 2.14); beside epsilon ``delta (1 + e**epsilon + ... + e**((k - 1) epsilon))``, which is
         ``delta (e**(k epsilon) - 1) / (e**epsilon - 1)`` (Dwork and Roth, 2014, by the definition k times), or 1 where that
-        is more than 1: every mechanism has a delta of 1, and `says_nothing` is true of it.
+        is more than 1: every mechanism has a delta of 1, which says nothing.
 
     Raises
     ------
@@ -62,14 +61,3 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
     {'epsilon': 1200.0, 'delta': 1.0}
     """
     return dict(stated_loss(loss).group(_validate.positive_integer(steps, "steps")))
-
-
-def says_nothing(loss: Mapping[str, float]) -> bool:
-    """Whether a loss is true of any mechanism: a delta of 1 or more lets everything happen.
-
-    Examples
-    --------
-    >>> says_nothing({"epsilon": 4.0, "delta": 1.0}), says_nothing({"epsilon": 4.0, "delta": 0.1})
-    (True, False)
-    """
-    return stated_loss(loss).says_nothing

@@ -11,28 +11,24 @@ from typing import Any
 
 from bayesdp import _validate
 from bayesdp._text import printable
-from bayesdp.privacy.caveats import Fixed, Sentence, caveat_from, caveat_of_words
+from bayesdp.privacy.caveats import Fixed, Sentence
 from bayesdp.privacy.group import GROWTH
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.old_words import relation_of_words
-from bayesdp.privacy.one_person import OnePerson, loss_words, person_from
+from bayesdp.privacy.guarantee_files import exactly, row_from, typed_sentences
+from bayesdp.privacy.loss import LOSS_KINDS, Loss
+from bayesdp.privacy.old_words import caveat_of_words
+from bayesdp.privacy.one_person import OnePerson, loss_words
 from bayesdp.privacy.pairs import UNITS, PairLoss
-from bayesdp.privacy.relations import Neighbours, relation_from
+from bayesdp.privacy.relations import Neighbours
 from bayesdp.privacy.samplers import EXACT_SAMPLER, SamplerStatement
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
 
 __all__ = ["KINDS", "Guarantee"]
 
-KINDS: Mapping[str, str] = {
-    "pure": "pure differential privacy (epsilon)",
-    "zcdp": "zero-concentrated differential privacy (rho)",
-    "approximate": "approximate differential privacy (epsilon, delta)",
-    "gdp": "Gaussian differential privacy (mu)",
-}
-"""Kinds of guarantee and what they are called."""
+_PARAMETERS = {"pure": "epsilon", "zcdp": "rho", "approximate": "epsilon, delta", "gdp": "mu"}
 
-_REQUIRED = {"pure": "epsilon without delta", "zcdp": "rho", "approximate": "epsilon, delta", "gdp": "mu"}
+KINDS: Mapping[str, str] = {kind: f"{LOSS_KINDS[kind]} ({_PARAMETERS[kind]})" for kind in _PARAMETERS}
+"""Kinds of guarantee and what they are called."""
 
 _SIMULATED = (
     "SIMULATED: the noise came from a generator whose seed may be known. Whoever knows the seed can subtract "
@@ -110,7 +106,8 @@ class Guarantee:
         _validate.choice(self.kind, tuple(KINDS), "kind")
         parameters = LossAt.of(self.parameters, "parameters")
         if parameters.loss.stated(self.kind) is None:
-            raise ValueError(f"parameters of a {self.kind!r} guarantee must include {_REQUIRED[self.kind]}")
+            alone = " without delta" if self.kind == "pure" else ""
+            raise ValueError(f"parameters of a {self.kind!r} guarantee must include {_PARAMETERS[self.kind]}{alone}")
         object.__setattr__(self, "parameters", parameters)
         _validate.choice(self.unit, UNITS, "unit")
         for name in ("pairs", "determined_cells", "caveats"):
@@ -186,12 +183,12 @@ class Guarantee:
         told = (
             {"person": "", "determined_complete": None, "about": {}, **given} if isinstance(given, Mapping) else given
         )
-        entries = _exactly(told, [*(item.name for item in fields(cls)), "about"], "guarantee")
-        entries |= _typed(entries, entries.pop("about"))
+        entries = exactly(told, [*(item.name for item in fields(cls)), "about"], "guarantee")
+        entries |= typed_sentences(entries, entries.pop("about"))
         rows = entries["pairs"]
         if not isinstance(rows, (list, tuple)):
             raise TypeError(f"pairs of a guarantee must be a list, got {rows!r}")
-        entries["pairs"] = tuple(_row_from(row) for row in rows)
+        entries["pairs"] = tuple(row_from(row) for row in rows)
         return cls(**entries)
 
     def shown_loss(self, loss: Mapping[str, float]) -> str:
@@ -272,49 +269,3 @@ class Guarantee:
             listed = "".join(f"<li>{html.escape(item)}</li>" for item in items)
             parts.append(f"<li>{html.escape(sentence)}{f'<ul>{listed}</ul>' if listed else ''}</li>")
         return "".join(parts) + "</ul>"
-
-
-def _typed(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
-    """What is said under ``about``, in the place of the words."""
-    if not isinstance(about, Mapping) or not set(about) <= {"caveats", "record"}:
-        raise ValueError(f"about of a guarantee may have the keys 'caveats' and 'record', got {about!r}")
-    found: dict[str, Any] = {}
-    if "record" in about:
-        found["person"] = person_from(about["record"])
-    if "caveats" in about:
-        words, typed = entries["caveats"], about["caveats"]
-        if not isinstance(words, (list, tuple)):
-            return found  # which is said where the caveats are checked
-        if not isinstance(typed, (list, tuple)) or len(words) != len(typed):
-            raise ValueError("about of a guarantee must have an entry for each of its caveats")
-        pairs = zip(words, typed, strict=True)
-        found["caveats"] = tuple(word if own is None else caveat_from(own) for word, own in pairs)
-    return found
-
-
-def _row_from(description: Any) -> PairLoss:
-    """Read a row. What it is about counts, and not its words; files of earlier versions have the words only."""
-    row = _exactly(
-        {"about": None, **description} if isinstance(description, Mapping) else description, _ROW, "row of a guarantee"
-    )
-    about, words = row.pop("about"), row.pop("relation")
-    return PairLoss(relation_of_words(words) if about is None else relation_from(about), **row)
-
-
-_ROW = ["relation", "size", "norm", "loss", "about"]
-
-
-def _exactly(description: Any, names: list[str], what: str) -> dict[str, Any]:
-    """Accept a mapping with exactly these keys."""
-    if not isinstance(description, Mapping):
-        raise TypeError(f"the description of a {what} must be a mapping, got {description!r}")
-    unknown = [key for key in description if key not in names]
-    if unknown:
-        raise ValueError(
-            f"the description of a {what} has unknown keys {_validate.shown(unknown)}; "
-            f"valid keys are {', '.join(names)}"
-        )
-    missing = [name for name in names if name not in description]
-    if missing:
-        raise ValueError(f"the description of a {what} lacks {_validate.shown(missing)}")
-    return dict(description)

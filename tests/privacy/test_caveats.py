@@ -11,6 +11,7 @@ import pytest
 
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Guarantee, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy import caveats as own
+from bayesdp.privacy.guarantee_files import caveat_from
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
 from bayesdp.privacy.one_person import OnePerson, person_from
 from bayesdp.privacy.samplers import SamplerStatement
@@ -88,7 +89,7 @@ def test_sentences_of_files_without_it_are_known_by_their_words_or_plain() -> No
         ({"caveats": []}, ValueError, "an entry for each of its caveats"),
         ({"caveats": "x"}, ValueError, "an entry for each"),
         ({"caveats": ["x"]}, TypeError, "a caveat must be a mapping"),
-        ({"caveats": [{"is": "x"}]}, ValueError, "the key 'is' of a caveat must be one of 'sentence', 'fixed'"),
+        ({"caveats": [{"is": "x"}]}, ValueError, "the key 'is' of a caveat must be one of"),
         ({"caveats": [{"is": "rounded"}]}, ValueError, "must have the keys exponent, is, within, got is"),
         (
             {"caveats": [{"is": "rounded", "exponent": "1", "within": True}]},
@@ -115,7 +116,7 @@ def test_caveats_do_not_stand_in_each_other_without_end() -> None:
     for _ in range(1000):
         deep = {"is": "of releases", "releases": [1], "said": deep}
     with pytest.raises(ValueError, match="must not stand in more than 20 others"):
-        own.caveat_from(deep)
+        caveat_from(deep)
 
 
 @pytest.mark.parametrize("sampler", [EXACT_SAMPLER, gibbs_sampler(30), hit_and_run_sampler(7)])
