@@ -167,10 +167,11 @@ def _check_guarantee(mechanism: Mechanism, stated: Guarantee) -> None:
 
 def _check_person(said: str, own: Sequence[str], name: str) -> None:
     """What is said of one person's record is what the mechanism says; of files of older versions the sentence has to do."""
-    typed = isinstance(said, OnePerson) and any(
-        isinstance(way, OnePerson) and _alike(said.describe(), way.describe()) for way in own
-    )
-    if not typed and said not in own:
+    if isinstance(said, OnePerson):
+        true = any(isinstance(way, OnePerson) and _alike(said.describe(), way.describe()) for way in own)
+    else:
+        true = said in own
+    if not true:
         raise ValueError(f"person says {str(said)!r}, but the mechanism {name!r} states {str(own[0])!r}")
 
 

@@ -59,8 +59,7 @@ def test_a_caveat_is_its_sentence_and_survives_files(caveat: Words) -> None:
 
 
 def test_every_caveat_has_an_example_here_and_another_name() -> None:
-    kinds = {getattr(own, name) for name in own.__all__}
-    kinds = {kind for kind in kinds if isinstance(kind, type)}
+    kinds = {kind for kind in (getattr(own, name) for name in own.__all__) if isinstance(kind, type)}
     assert kinds == {type(caveat) for caveat in CAVEATS}
     assert len({kind.name for kind in kinds}) == len(kinds)
     assert len(set(own.SENTENCES.values())) == len(own.SENTENCES)
