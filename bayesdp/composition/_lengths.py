@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._kept_lengths import kept_lengths
 from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.privacy import Difference
-from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, loss_from
+from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss
 from bayesdp.release import Release
 
 __all__ = ["Known", "known_losses"]
@@ -35,11 +34,10 @@ class Known:
     exact: bool = False
 
     @classmethod
-    def of_row(cls, kind: str, row: Mapping[str, float], *, exact: bool = False) -> Known:
+    def of_row(cls, kind: str, row: Loss, *, exact: bool = False) -> Known:
         """The loss of a kind out of a row of a guarantee, which may state others beside it."""
-        loss = loss_from(kind, row)
-        normal = GaussianDP(row["mu"]) if kind == "approximate" and "mu" in row else None
-        return cls(loss, normal, exact)
+        normal = row.stated("gdp") if kind == "approximate" else None
+        return cls(row.to(kind), normal if isinstance(normal, GaussianDP) else None, exact)
 
     def group(self, k: int) -> Known:
         """The loss k steps away; for normal noise by its mu, at the delta of one step."""

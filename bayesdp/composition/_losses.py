@@ -94,7 +94,7 @@ def neighbour_loss(release: Release) -> tuple[str, Known] | None:
     if release.guarantee is None or not isinstance(relation, str):
         return None
     row = next((own.loss for own in release.guarantee.pairs if isinstance(own.about, Neighbours)), None)
-    stated = release.guarantee.parameters if row is None else row
+    stated = release.guarantee.parameters.loss if row is None else row
     return relation, _with_mu(release, stated)
 
 
@@ -136,7 +136,7 @@ def _size(known: Known) -> tuple[float, ...]:
     return (loss.delta, loss.epsilon) if isinstance(loss, ApproximateDP) else tuple(loss.parameters.values())
 
 
-def _own_row(stated: Guarantee, difference: Difference) -> Mapping[str, float] | None:
+def _own_row(stated: Guarantee, difference: Difference) -> Loss | None:
     """The loss that the release states for all differences of the kind."""
     if difference.found:
         return None  # another change may be the smallest of other invariants
@@ -157,10 +157,10 @@ def _by_steps(release: Release, difference: Difference, stated: Guarantee, *, to
         return None  # the parameters of a composition are those of its first row, and of no other pair
     if stated.unit not in NORMS:
         return _within_adjacency(release, difference)
-    size = difference.size(stated.unit) / stated.parameters.get("sensitivity", 1.0)
-    whole = loss_from(stated.kind, stated.parameters)
+    size = difference.size(stated.unit) / stated.parameters.size
+    whole = stated.loss
     if isinstance(whole, ApproximateDP):
-        return Known.of_row(stated.kind, stated.parameters) if size <= _LONGER else None
+        return Known.of_row(stated.kind, stated.parameters.loss) if size <= _LONGER else None
     # Noise of one norm: the loss follows the distance in it, also between whole numbers of steps.
     return Known(ZCDP(whole.rho * size**2) if isinstance(whole, ZCDP) else _times(whole, size))
 
@@ -169,7 +169,7 @@ def _times(loss: Loss, size: float) -> Loss:
     return loss_from(loss.kind, {name: value * size for name, value in loss.parameters.items()})
 
 
-def _with_mu(release: Release, row: Mapping[str, float]) -> Known:
+def _with_mu(release: Release, row: Loss) -> Known:
     """A loss that a release states; for normal noise with epsilon and delta, the mu that has these: its own is no larger."""
     assert release.guarantee is not None  # the row is one of its rows
     known = Known.of_row(release.guarantee.kind, row)

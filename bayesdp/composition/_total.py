@@ -9,22 +9,17 @@ from bayesdp.composition._losses import adjacent_row, common_kind, loss_of, neig
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._one_person import with_person
-from bayesdp.mechanisms.base import GENERATOR_CAVEAT
-from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
+from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Difference, Guarantee, PairLoss
+from bayesdp.privacy.caveats import Composed, Fixed, OfReleases, OtherSamplers
 from bayesdp.privacy.pairs import NORMS
 from bayesdp.privacy.relations import Apart, Kept, Neighbours
+from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.words import Words
 from bayesdp.queries import Totals
 from bayesdp.release import Release
 
 __all__ = ["total_guarantee"]
 
-_JOINT = (
-    "This is the composition of {count} releases. Only pairs of tables that agree on the invariants of all of them are "
-    "protected, which are fewer than each release protects alone. The losses of the releases are added, each at its largest over "
-    "the pairs of a row; a row that says neither 'upper bound' nor 'at most' is exact for all its pairs."
-)
-_OF_ALL = frozenset({FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT})
-"""Sentences that are true of all noise together if they are true of each."""
 _APART = {"substitution": DIFFERENCES["substitution"], "add-remove": Difference("one record", 1.0, 1.0)}
 
 
@@ -74,9 +69,7 @@ def total_guarantee(
         relation = relations.pop()
         apart = _APART[relation]
         losses = [found[1] for found in neighbours if found is not None]
-        rows.append(
-            PairLoss(Neighbours(relation, "joint"), apart.size(unit), unit, total(losses, kind, delta).parameters)
-        )
+        rows.append(PairLoss(Neighbours(relation, "joint"), apart.size(unit), unit, total(losses, kind, delta)))
     adjacent, reach = [adjacent_row(own) for own in noisy], None
     if None not in adjacent:
         apart_by = [found for found in adjacent if found is not None]
@@ -86,7 +79,7 @@ def total_guarantee(
         # One norm, or the number of records, of which each is at most 2 in l1.
         one = len({found[1].norm for found in apart_by}) == 1
         size, norm = (row.size, row.norm) if one else (2.0 * nearest, "l1")
-        rows.append(PairLoss(Apart(nearest, joint=True), size, norm, total(worst, kind, delta).parameters))
+        rows.append(PairLoss(Apart(nearest, joint=True), size, norm, total(worst, kind, delta)))
     sums = is_nested(joint.invariants, Invariants(Totals(joint.frame)))
     by_law = [known_losses(own, joint.invariants) for own in noisy]
     for difference in differences:
@@ -95,17 +88,17 @@ def total_guarantee(
         if len(known) == len(found):
             normal = all(own.normal is not None for own in known)
             exact = all(own.exact for own in known) and (kind != "approximate" or normal or len(known) == 1)
-            lost = total(known, kind, delta).parameters
+            lost = total(known, kind, delta)
             rows.append(PairLoss(Kept(difference, "" if exact else "upper"), difference.size(unit), unit, lost))
     if not rows:
         return None, "unknown, because the losses of the releases refer to differences that cannot be compared"
-    samplers = list(dict.fromkeys(own.sampler for own in stated if own.sampler != EXACT_SAMPLER))
-    caveats = [_JOINT.format(count=len(releases)), *_caveats(releases)]
+    samplers = list(dict.fromkeys(own.sampler for own in stated if not own.sampler.exact))
+    caveats: list[Words] = [Composed(len(releases)), *_caveats(releases)]
     if len(samplers) > 1:
-        caveats.append(f"The noise of other releases: {'; '.join(samplers[1:])}.")
+        caveats.append(OtherSamplers(tuple(map(str, samplers[1:]))))
     whole = Guarantee(
         kind,
-        {**rows[0].loss, "sensitivity": rows[0].size},
+        LossAt(rows[0].loss, rows[0].size),
         rows[0].norm,
         tuple(rows),
         determined_cells=joint.fiber.determined_names() if cells else (),
@@ -117,17 +110,11 @@ def total_guarantee(
     return with_person(whole, joint.invariants, relation, reach), None
 
 
-_OF_ITS_OWN = (
-    "What is said of a release here is about that release by itself: its own invariants, and its own loss, not that of the "
-    "composition."
-)
-
-
-def _caveats(releases: Sequence[Release]) -> list[str]:
+def _caveats(releases: Sequence[Release]) -> list[Words]:
     """The caveats of all releases, each with whose it is, but for those on arithmetic that all of them have."""
     of = {k: own.guarantee.caveats for k, own in enumerate(releases, start=1) if own.guarantee is not None}
     lines = dict.fromkeys(line for own in of.values() for line in own)
-    holders = {line: [k for k, own in of.items() if line in own] for line in lines}
-    common = [line for line in lines if len(holders[line]) == len(of) and line in _OF_ALL]
-    own = [f"Release {', '.join(map(str, holders[line]))}: {line}" for line in lines if line not in common]
-    return [*common, *((_OF_ITS_OWN, *own) if own else ())]
+    holders = {line: tuple(k for k, own in of.items() if line in own) for line in lines}
+    common = [own for own in lines if isinstance(own, Fixed) and own.of_all_noise and len(holders[own]) == len(of)]
+    own = [OfReleases(holders[line], line) for line in lines if line not in common]
+    return [*common, *((Fixed("of a release by itself"), *own) if own else ())]

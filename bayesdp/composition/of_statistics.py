@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 
 from bayesdp.privacy import PairLoss, StatisticGuarantee
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.release import Release
 
 __all__ = ["total_of_statistics"]
@@ -40,9 +42,9 @@ def total_of_statistics(releases: Sequence[Release]) -> tuple[StatisticGuarantee
     caveats = tuple(dict.fromkeys(caveat for own in known for caveat in own.caveats))
     guarantee = StatisticGuarantee(
         "pure",
-        {"epsilon": epsilon, "sensitivity": size},
+        LossAt(PureDP(epsilon), size),
         known[0].unit,
-        (PairLoss(first.about, size, first.norm, {"epsilon": epsilon}),),
+        (PairLoss(first.about, size, first.norm, PureDP(epsilon)),),
         simulated=any(own.simulated for own in known),
         caveats=caveats,
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from bayesdp._validate import probability, shown
 from bayesdp.composition._total import total_guarantee
-from bayesdp.mechanisms._agreement import alike, said, words
+from bayesdp.mechanisms._agreement import alike, check_person, words
 from bayesdp.mechanisms._differences import kept_differences
 from bayesdp.mechanisms._one_person import with_person
 from bayesdp.mechanisms.base import Mechanism
@@ -161,9 +161,7 @@ def _check_itself(stated: Guarantee, release: Release) -> None:
     relation = next((row.about.change for row in stated.pairs if isinstance(row.about, Neighbours)), None)
     reach = next((row.about.adjacency for row in stated.pairs if isinstance(row.about, Apart)), None)
     true = with_person(stated, release.invariants, relation, reach).person
-    false = [f"{name} = {value}" for name, value in said(stated.person) if (name, value) not in said(true)]
-    if false:
-        raise ValueError(f"person says {', '.join(false)}, but the rows of the guarantee: {true}")
+    check_person(stated.person, [true], "the invariants with the rows of the guarantee")
 
 
 def _length(row: PairLoss) -> float | None:
@@ -194,9 +192,8 @@ def _check_loss(
         raise ValueError(
             f"the guarantee's kind is {stated.kind!r}, but that of the mechanisms together is {least.kind!r}"
         )
-    head = {key: value for key, value in stated.parameters.items() if key != "sensitivity"}
-    distance = stated.parameters.get("sensitivity", 1.0)
-    rows = stated.pairs or (PairLoss(Sentence("tables at that distance"), distance, stated.unit, head),)
+    whole = stated.parameters
+    rows = stated.pairs or (PairLoss(Sentence("tables at that distance"), whole.size, stated.unit, whole.loss),)
     for row in rows:
         _check_row(row, least, most, complete=complete, flat=flat)
 

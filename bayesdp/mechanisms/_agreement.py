@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bayesdp.privacy import Guarantee, PairLoss
+from bayesdp.privacy.one_person import OnePerson
 from bayesdp.privacy.relations import Sentence
 
-__all__ = ["LOSS", "alike", "check_loss", "said", "words"]
+__all__ = ["LOSS", "alike", "check_loss", "check_person", "words"]
 
 _ROUNDING = 1e-6
 """Relative difference up to which two numbers are one: laws come from root finding, and another machine rounds otherwise."""
 
 LOSS = ("epsilon", "delta", "rho", "mu")
 """Names of privacy parameters."""
-
-_SAID = re.compile(rf"\b({'|'.join(LOSS)}) = ([-+.0-9e]*[0-9])")
 
 
 def check_loss(own: Guarantee, stated: Guarantee, who: str) -> None:
@@ -81,9 +78,29 @@ def alike(one: Any, other: Any) -> bool:
     return mine.shape == theirs.shape and bool(np.allclose(mine, theirs, rtol=_ROUNDING, atol=0.0, equal_nan=True))
 
 
-def said(sentence: str) -> list[tuple[str, float]]:
-    """The losses in a sentence."""
-    return [(name, float(value)) for name, value in _SAID.findall(sentence) if math.isfinite(float(value))]
+def check_person(stated: str, own: Sequence[str], who: str) -> None:
+    """Check what is said of one person's record; of files of older versions the sentence has to do.
+
+    Parameters
+    ----------
+    stated : str or OnePerson
+        "" where nothing is said.
+    own : sequence of str
+        What may be said.
+    who : str
+        Whose loss it is, for the message.
+
+    Raises
+    ------
+    ValueError
+        If something else is said; the message has both sides.
+    """
+    if isinstance(stated, OnePerson):
+        true = any(isinstance(way, OnePerson) and alike(stated.describe(), way.describe()) for way in own)
+    else:
+        true = not stated or stated in own
+    if not true:
+        raise ValueError(f"person says {str(stated)!r}, but {who} says {str(own[0])!r}")
 
 
 def words(description: Mapping[str, Any]) -> str:

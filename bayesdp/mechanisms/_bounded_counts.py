@@ -19,15 +19,13 @@ from bayesdp.privacy import (
     Guarantee,
     query_sensitivity,
 )
+from bayesdp.privacy.caveats import Fixed, IntegersOnly
 from bayesdp.queries import SumPart
 from bayesdp.release import Exact
 
 __all__ = ["PUBLIC_BOUNDS", "BoundedCounts", "ClippedCounts"]
 
-PUBLIC_BOUNDS = (
-    "The bounds must be public and the same for all tables, which cannot be checked here: computed from the table they would "
-    "publish something about it without noise, and no loss would hold. They are among the exact parts of the release."
-)
+PUBLIC_BOUNDS = Fixed("public bounds of counts")
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -85,14 +83,9 @@ class BoundedCounts(DiscreteMechanism):
             "answer is from its bounds; draw around answers with mechanism.law.draw(rng, shape, size, location=answers)"
         )
 
-    def _integers_only(self, method: str) -> str:
-        words = super()._integers_only(method)
-        if self.law.has_atoms:
-            return words
-        return (
-            f"{words} Values outside the bounds are drawn again (bounds at most two scales apart take uniform integers, which "
-            "our own integers accept or reject): how long that takes depends on the answers, and nobody may be able to time it."
-        )
+    def _integers_only(self, method: str) -> IntegersOnly:
+        drawn = super()._integers_only(method)
+        return drawn if self.law.has_atoms else replace(drawn, redrawn=True)
 
     def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
         choice(method, ("auto", "exact"), "method")

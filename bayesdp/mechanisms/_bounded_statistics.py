@@ -18,7 +18,11 @@ from bayesdp.mechanisms.statistic_release import StatisticRelease, checked_names
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded import checked_bounds, plain_bounds
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss, StatisticGuarantee
+from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperScale, Rounded
+from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.relations import NEIGHBOURS, Neighbours
+from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.words import Words
 
 __all__ = ["CONVENTIONS", "ROUNDING", "StatisticMechanism"]
 
@@ -32,14 +36,7 @@ _GRID_BITS = 20
 ROUNDING = 1e-9
 """A statistic may be beyond a bound by so much of the larger bound; it then counts as at the bound."""
 
-_PUBLIC = (
-    "The bounds and the sensitivity must be public and the same for all data sets, which cannot be checked here: computed from "
-    "the data they would publish something about them without noise, and no epsilon would hold."
-)
-_GENERATOR = (
-    "The random numbers come from a generator that the operating system seeds, but that is not a cryptographic one: no "
-    "sampler with integer arithmetic only is known for this law."
-)
+_PUBLIC = Fixed("public bounds of statistics")
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,37 +148,34 @@ class StatisticMechanism(ABC):
         """What the mechanism protects, in words and numbers, and with what reservations."""
         return self._guarantee(())
 
-    def _guarantee(self, more: tuple[str, ...], simulated: bool = False) -> StatisticGuarantee:
-        grid = f"Released values are rounded to multiples of 2**{round(math.log2(self.grid))} within the bounds."
-        return self._stated((*self._convention_words, *self._reservations), (*more, grid, _PUBLIC), simulated)
+    def _guarantee(self, more: tuple[Words, ...], simulated: bool = False) -> StatisticGuarantee:
+        grid = Rounded(round(math.log2(self.grid)), within=True)
+        return self._stated((*self._convention_caveats, *self._reservations), (*more, grid, _PUBLIC), simulated)
 
     def _element_guarantee(self, *, simulated: bool) -> StatisticGuarantee:
         """As one element of several: the convention and the grid are those of all of them, and are stated there."""
         return self._stated(self._reservations, (_PUBLIC,), simulated)
 
-    def _stated(self, before: tuple[str, ...], after: tuple[str, ...], simulated: bool) -> StatisticGuarantee:
+    def _stated(self, before: tuple[Words, ...], after: tuple[Words, ...], simulated: bool) -> StatisticGuarantee:
         """The guarantee with caveats before and after that on floating point."""
         true = self.true_epsilon
         return StatisticGuarantee(
             "pure",
-            {"epsilon": true, "sensitivity": self.sensitivity},
+            LossAt(PureDP(true), self.sensitivity),
             "l1",
-            (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, "l1", {"epsilon": true}),),
+            (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, "l1", PureDP(true)),),
             simulated=simulated,
             caveats=(*before, FLOATING_POINT_CAVEAT, *after),
         )
 
     @property
-    def _convention_words(self) -> tuple[str, ...]:
+    def _convention_caveats(self) -> tuple[Words, ...]:
         if self.convention != "paper":
             return ()
-        return (
-            f"Paper convention: the noise has scale {self._paper_scale:.6g}, which Liu (2019) states as epsilon = "
-            f"{self.epsilon:.6g}. The true epsilon is {self.true_epsilon:.6g}. See docs/CORRECTIONS.md.",
-        )
+        return (PaperScale(self._paper_scale, self.epsilon, self.true_epsilon),)
 
     @property
-    def _reservations(self) -> tuple[str, ...]:
+    def _reservations(self) -> tuple[Words, ...]:
         """What has to be said of the stated loss."""
         return ()
 
@@ -215,7 +209,7 @@ class StatisticMechanism(ABC):
             self.law,
             self.names,
             self.describe(),
-            self._guarantee(() if simulated else (_GENERATOR,), simulated),
+            self._guarantee(() if simulated else (GENERATOR_CAVEAT,), simulated),
             simulated,
         )
 

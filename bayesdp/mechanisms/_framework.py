@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Never
@@ -22,6 +21,8 @@ from bayesdp.mechanisms._given_loss import checked_loss, given_guarantee
 from bayesdp.mechanisms._limits import add_noise, answers_of, confidential_counts
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee
+from bayesdp.privacy.caveats import Fixed, Rounded
+from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import NEIGHBOURS
 from bayesdp.queries import Query
 from bayesdp.release import Exact
@@ -35,16 +36,6 @@ GRID = 2.0**-20
 
 _LARGEST = 2.0**52
 """Noise of more grid steps than this could not be added to a count in float64 without an error."""
-
-_SUBSPACE = (
-    "Neighbours that the invariants tell apart are not protected against that; the loss bounds what the noisy answers "
-    "add about the part that the invariants leave free (subspace differential privacy)."
-)
-_TRUST = "The loss for neighbouring tables is the one stated for the mechanism that was handed in."
-_DEPENDS = (
-    "The mechanism is not additive: what is added to the answers may depend on the confidential table, no likelihood is "
-    "known, and the values are not unbiased unless that was stated."
-)
 
 
 @dataclass(frozen=True)
@@ -83,7 +74,7 @@ class FrameworkMechanism(ABC):
         What is answered with noise.
     invariants : Invariants
         What is published exactly, of the same table.
-    loss : mapping
+    loss : Loss
         The loss of `mechanism` for neighbouring tables.
     additive : bool
         Whether `mechanism` is noise that does not depend on the table.
@@ -98,7 +89,7 @@ class FrameworkMechanism(ABC):
     mechanism: Any
     query: Query
     invariants: Invariants
-    loss: Mapping[str, float]
+    loss: Loss
     additive: bool = field(default=False, kw_only=True)
     unbiased: bool | None = field(default=None, kw_only=True)
     neighbours: str = field(default="substitution", kw_only=True)
@@ -196,8 +187,9 @@ class FrameworkMechanism(ABC):
         return self._guarantee()
 
     def _guarantee(self, determined: tuple[str, ...] = (), *, simulated: bool = False) -> Guarantee:
-        rounded = f"Released values are rounded to multiples of 2**{round(math.log2(self.grid))}, invariants kept."
-        caveats = (_TRUST, *(() if self.additive else (_DEPENDS,)), FLOATING_POINT_CAVEAT, rounded, _SUBSPACE)
+        depends = () if self.additive else (Fixed("depends on the table"),)
+        rounded = Rounded(round(math.log2(self.grid)))
+        caveats = (Fixed("stated by the author"), *depends, FLOATING_POINT_CAVEAT, rounded, Fixed("subspace"))
         return given_guarantee(
             self.loss,
             self.neighbours,

@@ -10,13 +10,15 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._differences import kept_differences
 from bayesdp.mechanisms._one_person import with_person
 from bayesdp.mechanisms._parameters import one_statement
-from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss, group_loss
-from bayesdp.privacy.pairs import checked_parameters
+from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
+from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import Apart, Kept, Neighbours
+from bayesdp.privacy.stated_losses import LossAt, stated_loss
+from bayesdp.privacy.words import Words
 
 __all__ = ["GivenGuarantee", "checked_loss", "given_guarantee", "semi_given_guarantee"]
 
-_KINDS = {("epsilon",): "pure", ("epsilon", "delta"): "approximate", ("rho",): "zcdp", ("mu",): "gdp"}
+_WAYS = (("epsilon",), ("epsilon", "delta"), ("rho",), ("mu",))
 
 _RECORDS = {"substitution": 2.0, "add-remove": 1.0}
 """The l1 distance of neighbouring tables."""
@@ -33,25 +35,26 @@ class GivenGuarantee(Guarantee):
         return _OWN_SAMPLER
 
 
-def checked_loss(loss: Any) -> Mapping[str, float]:
+def checked_loss(loss: Any) -> Loss:
     """Accept a loss: epsilon, epsilon and delta, rho, or mu.
 
     Examples
     --------
     >>> checked_loss({"epsilon": 1})
-    {'epsilon': 1.0}
+    PureDP(epsilon=1.0)
     """
-    given = checked_parameters(loss, "loss")
-    named = {name: given.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}
-    taken = one_statement(named, tuple(_KINDS))
-    return checked_parameters({name: given[name] for name in taken}, "loss")
+    named = dict(loss) if isinstance(loss, Mapping) else {}
+    if "sensitivity" not in named:  # which is that of the neighbours
+        named = stated_loss(loss).parameters
+    one_statement({name: named.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}, _WAYS)
+    return stated_loss(loss)
 
 
 def given_guarantee(
-    loss: Mapping[str, float],
+    loss: Loss,
     neighbours: str,
     invariants: Invariants,
-    caveats: tuple[str, ...],
+    caveats: tuple[Words, ...],
     determined_cells: tuple[str, ...] = (),
     *,
     trusted_sampler: bool,
@@ -61,7 +64,7 @@ def given_guarantee(
 
     Parameters
     ----------
-    loss : mapping
+    loss : Loss
         As `checked_loss` accepts it.
     neighbours : {"substitution", "add-remove"}
     invariants : Invariants
@@ -79,11 +82,11 @@ def given_guarantee(
             continue
         steps = round(difference.l1 / size)
         if steps > 1:
-            rows.append(PairLoss(Kept(difference), difference.l1, "l1", group_loss(loss, steps)))
+            rows.append(PairLoss(Kept(difference), difference.l1, "l1", loss.group(steps)))
     kind = GivenGuarantee if not trusted_sampler else Guarantee
     stated = kind(
-        _KINDS[tuple(loss)],
-        {**loss, "sensitivity": size},
+        loss.kind,
+        LossAt(loss, size),
         "l1",
         tuple(rows),
         determined_cells=determined_cells,
@@ -94,10 +97,10 @@ def given_guarantee(
 
 
 def semi_given_guarantee(
-    loss: Mapping[str, float],
+    loss: Loss,
     adjacency: int,
     invariants: Invariants,
-    caveats: tuple[str, ...],
+    caveats: tuple[Words, ...],
     determined_cells: tuple[str, ...] = (),
     *,
     trusted_sampler: bool,
@@ -107,7 +110,7 @@ def semi_given_guarantee(
 
     Parameters
     ----------
-    loss : mapping
+    loss : Loss
         As `checked_loss` accepts it.
     adjacency : int
         The largest number of substituted records of these pairs.
@@ -119,8 +122,8 @@ def semi_given_guarantee(
     kind = GivenGuarantee if not trusted_sampler else Guarantee
     size = 2.0 * adjacency
     stated = kind(
-        _KINDS[tuple(loss)],
-        {**loss, "sensitivity": size},
+        loss.kind,
+        LossAt(loss, size),
         "l1",
         (PairLoss(Apart(adjacency), size, "l1", loss),),
         determined_cells=determined_cells,

@@ -10,8 +10,9 @@ import numpy.typing as npt
 from bayesdp._validate import MAX_COUNT
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.rounding import round_to_lattice
+from bayesdp.privacy.caveats import Rounded
 
-__all__ = ["grid_for", "grid_words", "on_grid"]
+__all__ = ["grid_caveat", "grid_for", "on_grid"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -54,6 +55,6 @@ def on_grid(noise: Floats, grid: float, invariants: Invariants) -> Floats:
     return np.asarray(grid * whole, dtype=np.float64)
 
 
-def grid_words(grid: float) -> str:
+def grid_caveat(grid: float) -> Rounded:
     """What a guarantee says of the grid."""
-    return f"Released values are rounded to multiples of 2**{round(math.log2(grid))}, invariants kept."
+    return Rounded(round(math.log2(grid)))

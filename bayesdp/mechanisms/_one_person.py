@@ -6,7 +6,7 @@ columns), and comes or goes unnoticed just when no invariant counts its cell (a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,16 +15,15 @@ import scipy.sparse as sp
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._differences import ADDED, kept_differences
-from bayesdp.privacy import DIFFERENCES, Difference, Guarantee, group_loss
-from bayesdp.privacy.group import says_nothing
+from bayesdp.privacy import DIFFERENCES, Difference, Guarantee
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.one_person import OnePerson
 from bayesdp.privacy.relations import Apart, Kept, Neighbours, Relation
 from bayesdp.queries import SumPart
 
 __all__ = ["Alone", "alone", "column_groups", "with_person"]
 
 type Ints = npt.NDArray[np.int64]
-
-_UNPROTECTED = "changes an exact value and is not protected at all"
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def alone(invariants: Invariants) -> Alone:
 def with_person(
     stated: Guarantee, invariants: Invariants, neighbours: str | None = None, adjacency: int | None = None
 ) -> Guarantee:
-    """The guarantee with plain sentences on one person's record.
+    """The guarantee with what it means for one person's record.
 
     Parameters
     ----------
@@ -102,57 +101,22 @@ def with_person(
     adjacency : int, optional
         Of Semi-DP: the largest number of records that may change together.
     """
-    own = alone(invariants)
+    own, least, move, addition = alone(invariants), None, None, None
     if not own.movable and not own.uncounted:
-        how_many = _together(invariants, adjacency)
-        sentence = (
-            f"Changing, adding or removing one person's record alone {_UNPROTECTED}. Protected are only changes of {how_many} "
-            "together that leave every exact value as it is."
-        )
-        return replace(stated, person=sentence)
-    sentences = (_moved(stated, own, neighbours), _came(stated, own, neighbours))
-    return replace(stated, person=" ".join(filter(None, sentences)))
-
-
-def _moved(stated: Guarantee, own: Alone, neighbours: str | None) -> str:
-    if not own.movable:
-        return f"Moving one person's record from one cell to another {_UNPROTECTED}." if own.cells > 1 else ""
-    cost = _cost(stated, _of_move(stated, neighbours))
-    if own.alike:
-        return f"Moving one person's record from one cell to any other {cost}."
-    if own.movable == own.cells:
-        return (
-            f"Moving one person's record between two cells that count towards the same exact values {cost}; moving it anywhere "
-            f"else {_UNPROTECTED}."
-        )
-    return (
-        f"In {own.movable} of {own.cells} cells one person's record can move to another cell without changing an exact value, "
-        f"which {cost}; every other move of one record {_UNPROTECTED}."
-    )
-
-
-def _came(stated: Guarantee, own: Alone, neighbours: str | None) -> str:
-    if not own.uncounted:
-        return f"Adding or removing one {_UNPROTECTED}."
-    loss = _of_addition(stated, neighbours)
-    everywhere = own.uncounted == own.cells
-    if loss is None and everywhere:
-        return "Nothing is stated about adding or removing one: the number of records is taken to be public."
-    where = "" if everywhere else f" in {own.uncounted} of {own.cells} cells, which no exact value counts,"
-    cost = "is something about which nothing is stated" if loss is None else _cost(stated, loss)
-    rest = "" if everywhere else f"; adding or removing one anywhere else {_UNPROTECTED}"
-    return f"Adding or removing one{where} {cost}{rest}."
-
-
-def _cost(stated: Guarantee, loss: Mapping[str, float] | None) -> str:
-    if loss is None:
-        return "is protected, but at what loss is not known"
+        least = _least(invariants)
+    if own.movable:
+        move = _of_move(stated, neighbours)
+    if own.uncounted:
+        addition = _of_addition(stated, neighbours)
     # In the definition that the guarantee is stated in; a row may give others too.
-    own = {name: value for name, value in loss.items() if name in stated.parameters}
-    return f"{'has' if says_nothing(own) else 'costs at most'} {stated.shown_loss(own)}"
+    move, addition = (None if loss is None else loss.to(stated.kind) for loss in (move, addition))
+    person = OnePerson(
+        own.cells, own.movable, own.uncounted, own.alike, move, addition, least, adjacency, str(stated.sampler)
+    )
+    return replace(stated, person=person)
 
 
-def _row(stated: Guarantee, wanted: Callable[[Relation], bool]) -> Mapping[str, float] | None:
+def _row(stated: Guarantee, wanted: Callable[[Relation], bool]) -> Loss | None:
     return next((row.loss for row in stated.pairs if wanted(row.about)), None)
 
 
@@ -160,12 +124,12 @@ def _kept(difference: Difference) -> Callable[[Relation], bool]:
     return lambda about: isinstance(about, Kept) and about.difference == difference
 
 
-def _of_neighbours(stated: Guarantee) -> Mapping[str, float]:
+def _of_neighbours(stated: Guarantee) -> Loss:
     found = _row(stated, lambda about: isinstance(about, Neighbours))
-    return found if found is not None else {k: v for k, v in stated.parameters.items() if k != "sensitivity"}
+    return found if found is not None else stated.parameters.loss
 
 
-def _of_move(stated: Guarantee, neighbours: str | None) -> Mapping[str, float] | None:
+def _of_move(stated: Guarantee, neighbours: str | None) -> Loss | None:
     row = _row(stated, _kept(DIFFERENCES["substitution"]))
     if row is None:
         row = _row(stated, lambda about: isinstance(about, Apart))
@@ -174,20 +138,17 @@ def _of_move(stated: Guarantee, neighbours: str | None) -> Mapping[str, float] |
     if neighbours is None:
         return None
     # A record that moves is one that is removed and one that is added.
-    return group_loss(_of_neighbours(stated), 1 if neighbours == "substitution" else 2)
+    return _of_neighbours(stated).group(1 if neighbours == "substitution" else 2)
 
 
-def _of_addition(stated: Guarantee, neighbours: str | None) -> Mapping[str, float] | None:
+def _of_addition(stated: Guarantee, neighbours: str | None) -> Loss | None:
     row = _row(stated, _kept(ADDED))
     return _of_neighbours(stated) if row is None and neighbours == "add-remove" else row
 
 
-def _together(invariants: Invariants, adjacency: int | None) -> str:
-    """How many records change at least, and with Semi-DP at most."""
+def _least(invariants: Invariants) -> int | None:
+    """How many records change together at least, where none can alone; None where that is not known."""
     if invariants.nested is None:
-        return "several records" if adjacency is None else f"up to {adjacency} records"
+        return None
     # Nested sums keep the number of records, so that as many come to a cell as leave one.
-    least = round(min(own.l1 for own in kept_differences(invariants)) / 2.0)
-    if adjacency is None:
-        return f"{least} or more records"
-    return f"{least} records" if adjacency == least else f"{least} to {adjacency} records"
+    return round(min(own.l1 for own in kept_differences(invariants)) / 2.0)

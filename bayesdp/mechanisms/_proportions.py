@@ -26,6 +26,7 @@ from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, Trunc
 from bayesdp.mechanisms.statistic_release import StatisticRelease, checked_names
 from bayesdp.noise.rescaled_laplace import RULES
 from bayesdp.privacy import StatisticGuarantee
+from bayesdp.privacy.caveats import Fixed
 
 __all__ = ["ProportionMechanism", "ProportionRelease"]
 
@@ -146,7 +147,7 @@ class ProportionMechanism(ABC):
         """
 
     _KEEPS_NOISY: ClassVar[bool] = True
-    _STATED: ClassVar[str]
+    _STATED: ClassVar[Fixed]
 
     def _noise(self, **parameters: Any) -> StatisticMechanism:
         kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from bayesdp._validate import choice, positive_integer
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._grid import grid_for, grid_words, on_grid
+from bayesdp.mechanisms._grid import grid_caveat, grid_for, on_grid
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.privacy import (
     EXACT_SAMPLER,
@@ -25,8 +24,13 @@ from bayesdp.privacy import (
     SensitivitySpace,
     TradeOff,
 )
+from bayesdp.privacy.caveats import AdjacencyEnough, AdjacencyOpen, PaperSpace
+from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import Apart, Kept
+from bayesdp.privacy.samplers import SamplerStatement
 from bayesdp.privacy.sensitivity_space import CONVENTIONS
+from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.words import Words
 
 __all__ = ["SemiMechanism", "SemiRealMechanism", "safe_adjacency"]
 
@@ -34,14 +38,6 @@ _ASK = (
     "adjacency must be given for these invariants: how many records change along with one depends on the published totals, "
     "and is known from labels alone for one-way margins and disjoint totals only. Compute it from the exact answers: "
     "bayesdp.privacy.semi_adjacency([Exact(query, answers), ...]).value, or semi_adjacency(release.fiber).value"
-)
-_ENOUGH = (
-    "Whatever the published totals are, they force at most {bound} records to change where one does, so that every value of every "
-    "record has a protected alternative."
-)
-_COMPARE = (
-    "Whether {a} records are enough for every value of every record to have a protected alternative depends on the published "
-    "totals: see bayesdp.privacy.semi_adjacency."
 )
 
 
@@ -150,7 +146,7 @@ class SemiMechanism(Mechanism):
         """The same of the definition: greater than `sensitivity` under the paper's convention only."""
 
     @abstractmethod
-    def _loss_at(self, size: float) -> Mapping[str, float]:
+    def _loss_at(self, size: float) -> Loss:
         """The loss for two tables so far apart, in the norm of the noise."""
 
     @abstractmethod
@@ -164,11 +160,6 @@ class SemiMechanism(Mechanism):
 
     @property
     @abstractmethod
-    def _kind(self) -> str:
-        """The definition of privacy."""
-
-    @property
-    @abstractmethod
     def tradeoff(self) -> TradeOff:
         """The trade-off function f of `semi_guarantee`."""
 
@@ -177,7 +168,7 @@ class SemiMechanism(Mechanism):
         """The guarantee as the triple (D_t, A_a, f), to compare with others by `bayesdp.privacy.compare`. It is the true one."""
         return SemiGuarantee(self.tradeoff, self.adjacency, self.invariants)
 
-    def _how(self, method: str) -> tuple[str, tuple[str, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         """The sampler's line in the guarantee, and sentences about it."""
         return EXACT_SAMPLER, (FLOATING_POINT_CAVEAT,)
 
@@ -192,35 +183,23 @@ class SemiMechanism(Mechanism):
             if size is not None:
                 rows.append(PairLoss(Kept(difference), size, self._unit, self._loss_at(size)))
         return Guarantee(
-            self._kind,
-            {**stated, "sensitivity": self.sensitivity},
+            stated.kind,
+            LossAt(stated, self.sensitivity),
             self._unit,
             tuple(rows),
             sampler=sampler,
-            caveats=(self._adjacency_words(), *self._convention_words(), *sentences),
+            caveats=(self._adjacency_caveat(), *self._convention_caveats(), *sentences),
         )
 
-    def _adjacency_words(self) -> str:
+    def _adjacency_caveat(self) -> AdjacencyEnough | AdjacencyOpen:
         bound = safe_adjacency(self.invariants)
-        if bound is not None and self.adjacency >= bound:
-            return _ENOUGH.format(bound=bound)
-        return _COMPARE.format(a=self.adjacency)
+        return AdjacencyOpen(self.adjacency) if bound is None or self.adjacency < bound else AdjacencyEnough(bound)
 
-    def _convention_words(self) -> tuple[str, ...]:
+    def _convention_caveats(self) -> tuple[Words, ...]:
         if self.convention == "definition":
             return ()
         printed, true = self._loss_at(self.sensitivity), self._loss_at(self.true_sensitivity)
-        words = [", ".join(f"{name} = {value:.6g}" for name, value in loss.items()) for loss in (printed, true)]
-        told = (
-            f"convention='paper': the noise is made for the sensitivity space that Cho and Awan print in Proposition 32, of "
-            f"{self._unit} sensitivity {self.sensitivity:.6g}, which is that of two records (A_2)."
-        )
-        if words[0] == words[1]:
-            return (f"{told} Here three records (A_3) are no farther apart, and the guarantee stands.",)
-        return (
-            f"{told} Three records (A_3) are up to {self.true_sensitivity:.6g} apart, so that the guarantee under A_3 is "
-            f"{words[1]} and not {words[0]}.",
-        )
+        return (PaperSpace(self._unit, self.sensitivity, self.true_sensitivity, printed, true),)
 
 
 @dataclass(frozen=True)
@@ -245,9 +224,9 @@ class SemiRealMechanism(SemiMechanism):
     def _raw(self, rng: np.random.Generator, size: int, method: str) -> npt.NDArray[np.float64]:
         """Noise before it is put on the grid, shape (size, *table)."""
 
-    def _how(self, method: str) -> tuple[str, tuple[str, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         _exactly(method)
-        return EXACT_SAMPLER, (FLOATING_POINT_CAVEAT, grid_words(self.grid))
+        return EXACT_SAMPLER, (FLOATING_POINT_CAVEAT, grid_caveat(self.grid))
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
         self._how(method)  # refuses unknown methods

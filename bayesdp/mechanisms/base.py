@@ -20,26 +20,13 @@ from bayesdp.mechanisms._limits import add_noise, answers_of, confidential_count
 from bayesdp.mechanisms._one_person import with_person
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee
+from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, IntegersOnly
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Exact, Measured, Release
 
 __all__ = ["GENERATOR_CAVEAT", "Mechanism", "mechanism_names"]
 
 _REGISTRY: dict[str, type[Mechanism]] = {}
-
-GENERATOR_CAVEAT = (
-    "The random numbers come from a generator that the operating system seeds, but that is not a cryptographic one: no "
-    "sampler with integer arithmetic only is known for this law."
-)
-"""A caveat of noise that is drawn without ``rng`` by a generator which is not a cryptographic one (NumPy's PCG64).
-
-A cryptographic one for real noise was weighed and not taken: bits of the operating system, handed to NumPy one by one, cost 20 to
-140 times as much as PCG64, and float64 noise of real laws is not protected against attacks on its rounding in any case
-(`FLOATING_POINT_CAVEAT`). Integer laws with an exact sampler have both protections. The text is in files: it must not change."""
-_DETERMINED = (
-    "Cells that the published invariants and nonnegativity determine are not protected. Which cells these "
-    "are depends on the table; a release lists them."
-)
 
 
 @dataclass(frozen=True)
@@ -97,18 +84,18 @@ class Mechanism(ABC):
     def _guarantee(self, method: str) -> Guarantee:
         """What is protected when the noise is drawn by the given method."""
 
-    def _integers_only(self, method: str) -> str | None:
+    def _integers_only(self, method: str) -> IntegersOnly | None:
         """How noise is drawn without a generator, if that is with integer arithmetic only; None if it is not."""
         return None
 
     def _published(self, method: str) -> Guarantee:
         """The guarantee of a release whose noise comes from the operating system's entropy."""
         stated = self._guarantee(method)
-        words = self._integers_only(method)
-        if words is None:
+        drawn = self._integers_only(method)
+        if drawn is None:
             return replace(stated, caveats=(*stated.caveats, GENERATOR_CAVEAT))
         others = tuple(caveat for caveat in stated.caveats if caveat != FLOATING_POINT_CAVEAT)
-        return replace(stated, sampler=EXACT_SAMPLER, caveats=(*others, words))
+        return replace(stated, sampler=EXACT_SAMPLER, caveats=(*others, drawn))
 
     def _for_one_person(self, stated: Guarantee) -> Guarantee:
         """The guarantee with what it means for one person's record; the last thing to be added, as it shows losses."""
@@ -140,7 +127,9 @@ class Mechanism(ABC):
     def guarantee(self) -> Guarantee:
         """What the mechanism protects, for which pairs of tables, and with what reservations."""
         stated = self._for_one_person(self._published("auto"))
-        return replace(stated, caveats=(*stated.caveats, *((_DETERMINED,) if self.invariants.query.parts else ())))
+        return replace(
+            stated, caveats=(*stated.caveats, *((Fixed("determined cells"),) if self.invariants.query.parts else ()))
+        )
 
     def noise(self, rng: _validate.Seed = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
         """Draw noise, as a release adds it.

@@ -23,6 +23,9 @@ from bayesdp.privacy import (
     truncated_epsilon,
     truncated_scale,
 )
+from bayesdp.privacy.caveats import PaperScale
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["BoundaryInflatedDiscreteLaplace", "TruncatedDiscreteLaplace"]
 
@@ -126,15 +129,12 @@ class TruncatedDiscreteLaplace(BoundedCounts):
     def _guarantee(self, method: str) -> Guarantee:
         choice(method, ("auto", "exact"), "method")
         true = self.true_epsilon
-        paper = (
-            f"Paper convention: noise of scale {self._scale:.6g} is stated as epsilon = {self.epsilon:.6g} in Liu (2019). The "
-            f"true epsilon is {true:.6g}. See docs/CORRECTIONS.md."
-        )
+        paper = PaperScale(self._scale, self.epsilon, true, counts=True)
         return Guarantee(
             "pure",
-            {"epsilon": true, "sensitivity": self.sensitivity},
+            LossAt(PureDP(true), self.sensitivity),
             "l1",
-            self._neighbouring("l1", {"epsilon": true}),
+            self._neighbouring("l1", PureDP(true)),
             caveats=(*((paper,) if self.convention == "paper" else ()), FLOATING_POINT_CAVEAT, PUBLIC_BOUNDS),
         )
 

@@ -23,6 +23,8 @@ from bayesdp.privacy import (
     truncated_gaussian_delta,
     truncated_gaussian_epsilon,
 )
+from bayesdp.privacy.losses import ApproximateDP
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["BoundaryInflatedDiscreteGaussian", "TruncatedDiscreteGaussian"]
 
@@ -200,11 +202,10 @@ class TruncatedDiscreteGaussian(BoundedCounts):
     def _guarantee(self, method: str) -> Guarantee:
         choice(method, ("auto", "exact"), "method")
         found = max(truncated_gaussian_epsilon(self.delta, self._sigma, own) for own in self._intervals)
-        stated = {"epsilon": self.epsilon, "delta": self.delta}
         return Guarantee(
             "approximate",
-            {**stated, "sensitivity": self.sensitivity},
+            LossAt(ApproximateDP(self.epsilon, self.delta), self.sensitivity),
             "l1",
-            self._neighbouring("l1", {"epsilon": min(found, self.epsilon), "delta": self.delta}),
+            self._neighbouring("l1", ApproximateDP(min(found, self.epsilon), self.delta)),
             caveats=(FLOATING_POINT_CAVEAT, PUBLIC_BOUNDS),
         )

@@ -12,13 +12,10 @@ from bayesdp.mechanisms._bounded_statistics import StatisticMechanism
 from bayesdp.noise import BoundaryInflatedLaplace as InflatedLaw
 from bayesdp.noise import TruncatedLaplace as TruncatedLaw
 from bayesdp.privacy import truncated_epsilon, truncated_scale
+from bayesdp.privacy.caveats import Fixed
+from bayesdp.privacy.words import Words
 
 __all__ = ["BoundaryInflatedLaplace", "TruncatedLaplace"]
-
-_AT_MOST = (
-    "The loss is the largest over all changes of the statistics that the sensitivities allow: at most this, where neighbours "
-    "cannot attain all of these."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +108,8 @@ class TruncatedLaplace(StatisticMechanism):
         return TruncatedLaw(self.scale, self.bounds)
 
     @property
-    def _reservations(self) -> tuple[str, ...]:
-        return () if math.prod(self.shape) == 1 else (_AT_MOST,)
+    def _reservations(self) -> tuple[Words, ...]:
+        return () if math.prod(self.shape) == 1 else (Fixed("largest over sensitivities"),)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,9 @@ from bayesdp.privacy import (
     gaussian_dp,
     query_sensitivity,
 )
+from bayesdp.privacy.caveats import Fixed, IntegersOnly
 from bayesdp.privacy.relations import Neighbours
+from bayesdp.privacy.stated_losses import LossAt, stated_loss
 from bayesdp.queries import SumPart
 
 __all__ = ["CanonicalNoise", "canonical_step", "draw_canonical", "tulap_statement"]
@@ -81,7 +83,7 @@ class CanonicalNoise(DiscreteMechanism):
     >>> mechanism.law
     Tulap(epsilon=1.0, delta=1e-06, sensitivity=1.0)
     >>> CanonicalNoise(table, mu=1.0, neighbours="add-remove").tradeoff
-    GaussianDP(mu=1.0)
+    GaussianTradeOff(mu=1.0)
     >>> release = mechanism.release([20, 5])
     >>> bool(abs(release.values - 25) < 20)
     True
@@ -160,7 +162,7 @@ class CanonicalNoise(DiscreteMechanism):
         f: Any = self.count_tradeoff
         return Tulap(f.epsilon, f.delta) if self.mu is None else ProjectedGaussian(1.0 / f.mu)
 
-    def _integers_only(self, method: str) -> str | None:  # type: ignore[override]  # not for all laws
+    def _integers_only(self, method: str) -> IntegersOnly | None:  # type: ignore[override]  # not for all laws
         return tulap_statement(self.law)
 
     @property
@@ -177,34 +179,29 @@ class CanonicalNoise(DiscreteMechanism):
     def _guarantee(self, method: str) -> Guarantee:
         if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
             raise ValueError("method must be 'auto' or 'exact': independent noise is always drawn exactly")
-        kind, unit = ("gdp", "l2") if self.mu is not None else ("approximate" if self.delta else "pure", "l1")
-        loss = {
-            name: float(getattr(self, name)) for name in ("epsilon", "delta", "mu") if getattr(self, name) is not None
-        }
-        words = (
-            "neighbouring tables change one count by one, and the noise is canonical: no test between them does worse than the "
-            "loss says"
-            if self._touched == 1
-            else "neighbouring tables change two counts by one each; the noise of each is canonical for half of the loss, and "
-            "both together have the tensor product of two such trade-off functions"
+        given = {name: getattr(self, name) for name in ("epsilon", "delta", "mu")}
+        loss, unit = (
+            stated_loss({name: v for name, v in given.items() if v is not None}),
+            "l1" if self.mu is None else "l2",
         )
+        which = "canonical" if self._touched == 1 else "canonical, two counts"
         return Guarantee(
-            kind,
-            {**loss, "sensitivity": self.sensitivity},
+            loss.kind,
+            LossAt(loss, self.sensitivity),
             unit,
             (PairLoss(Neighbours(self.neighbours), self.sensitivity, unit, loss),),
-            caveats=(f"Canonical noise: {words}.", FLOATING_POINT_CAVEAT),
+            caveats=(Fixed(which), FLOATING_POINT_CAVEAT),
         )
 
 
 @singledispatch
-def tulap_statement(law: NoiseLaw) -> str | None:
+def tulap_statement(law: NoiseLaw) -> IntegersOnly | None:
     """How noise is drawn without a generator, where that is with integer arithmetic only."""
     return None
 
 
 @tulap_statement.register
-def _without_rounding(law: Tulap) -> str | None:
+def _without_rounding(law: Tulap) -> IntegersOnly | None:
     return None if law.delta else statement()
 
 

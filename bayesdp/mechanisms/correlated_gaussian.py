@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,6 +19,7 @@ from bayesdp.mechanisms.projected_gaussian import ProjectedGaussian
 from bayesdp.noise import CorrelatedGaussian as Law
 from bayesdp.noise._arrays import positive_number
 from bayesdp.privacy import Difference, Guarantee, gaussian_pairs, neighbour_differences
+from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.ellipsoids import (
     MAX_DIMENSION,
     MAX_VECTORS,
@@ -28,6 +28,8 @@ from bayesdp.privacy.ellipsoids import (
     base_decomposition,
     optimal_factorization,
 )
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["METHODS", "CorrelatedGaussian"]
 
@@ -38,11 +40,6 @@ METHODS = ("ellipsoid", "factorization")
 
 _FEW, _TOLERANCES = 1000, (1e-6, 1e-3)
 """Up to this many differences of neighbours the shape is found to the first relative gap, else to the second."""
-
-_DISTANCE = (
-    "The Mahalanobis distance of two tables is the length of the difference of their answers in the metric of the noise, "
-    "scaled so that the largest distance of neighbouring tables is 1."
-)
 
 
 @dataclass(frozen=True)
@@ -182,7 +179,7 @@ class CorrelatedGaussian(GaussianStatement):
             error of the best private mechanism of any kind, for small epsilon and delta. The paper does not give the
             constant, so that the factor says how the bound grows, and not what it is.
         """
-        same: dict[str, Any] = {**self._parameters(), "query": self.asked, "neighbours": self.neighbours}
+        same: dict[str, Any] = {**self._loss(), "query": self.asked, "neighbours": self.neighbours}
         unit = self._scale_for(1.0) ** 2
         found = {
             "projected Gaussian": ProjectedGaussian(self.invariants, **same).error,
@@ -208,11 +205,12 @@ class CorrelatedGaussian(GaussianStatement):
 
     @property
     def _own_guarantee(self) -> Guarantee:
+        loss = self._loss()
         return Guarantee(
-            self._kind,
-            {**self._parameters(), "sensitivity": self.sensitivity},
+            loss.kind,
+            LossAt(loss, self.sensitivity),
             "Mahalanobis",
-            caveats=(_DISTANCE,),
+            caveats=(Fixed("Mahalanobis distance"),),
         )
 
     @property
@@ -226,7 +224,7 @@ class CorrelatedGaussian(GaussianStatement):
 
         return Ruler(self.asked, self.invariants, self.neighbours, self.sensitivity, "l2", spherical)
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
+    def _loss_at(self, size: float) -> Loss:
         apart = Difference("kept", size, size)
         [row] = gaussian_pairs(self._scale_for(1.0), [apart], delta=self.delta, continuous=True)
         return row.loss

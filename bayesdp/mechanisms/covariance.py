@@ -19,13 +19,11 @@ from bayesdp.mechanisms.covariance_release import CovarianceRelease, covariance_
 from bayesdp.mechanisms.statistic_release import checked_names
 from bayesdp.noise.rescaled_laplace import RULES
 from bayesdp.privacy import PairLoss, Sensitivity, covariance_sensitivity, split_budget, variance_sensitivity
+from bayesdp.privacy.caveats import Fixed, PaperElements
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["CovarianceMatrix"]
-
-_PAPER = (
-    "Paper convention: each element has noise of scale sensitivity / epsilon, for which Liu (2019) states the epsilons of the "
-    "parts. The true epsilon of all is {:.6g}. See docs/CORRECTIONS.md."
-)
 
 type Floats = npt.NDArray[np.float64]
 
@@ -187,13 +185,12 @@ class CovarianceMatrix:
         l1 = math.fsum(own.l1 for own in self._sensitivities.values())
         guarantee = replace(
             stated,
-            parameters={"epsilon": whole, "sensitivity": l1},
-            pairs=(PairLoss(neighbours, l1, "l1", {"epsilon": whole}),),
+            parameters=LossAt(PureDP(whole), l1),
+            pairs=(PairLoss(neighbours, l1, "l1", PureDP(whole)),),
             caveats=(
                 *stated.caveats,
-                *((_PAPER.format(whole),) if self.convention == "paper" else ()),
-                "Bounds of covariances come from released variances. The losses of all elements are added up, each with the bounds "
-                "at which it is largest: at most this, where neighbours cannot attain all of these at once.",
+                *((PaperElements(whole),) if self.convention == "paper" else ()),
+                Fixed("elements added up"),
             ),
         )
         largest = np.array([self._sensitivities[i, i].bounds[1] for i in range(size)], dtype=np.float64)

@@ -32,7 +32,11 @@ from bayesdp.privacy import (
     rho_to_epsilon,
     rho_within,
 )
+from bayesdp.privacy.caveats import IntegersOnly
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, PureDP
 from bayesdp.privacy.relations import NEIGHBOURS, Neighbours
+from bayesdp.privacy.stated_losses import LossAt, all_of
 from bayesdp.queries import Identity, Query, SumPart
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace", "DiscreteMechanism"]
@@ -102,7 +106,7 @@ class DiscreteMechanism(Mechanism):
     def law(self) -> LaplaceLaw | GaussianLaw:
         """The law of the noise."""
 
-    def _integers_only(self, method: str) -> str:
+    def _integers_only(self, method: str) -> IntegersOnly:
         return statement()
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
@@ -112,7 +116,7 @@ class DiscreteMechanism(Mechanism):
             return draw_independent(self.law, size * self.asked.rows).reshape(size, *shape)
         return self.law.draw(rng, shape, size)
 
-    def _neighbouring(self, norm: str, loss: dict[str, float]) -> tuple[PairLoss, ...]:
+    def _neighbouring(self, norm: str, loss: Loss) -> tuple[PairLoss, ...]:
         return (PairLoss(Neighbours(self.neighbours), self.sensitivity, norm, loss),)
 
 
@@ -184,9 +188,9 @@ class DiscreteLaplace(DiscreteMechanism):
         _check_method(method)
         return Guarantee(
             "pure",
-            {"epsilon": self.epsilon, "sensitivity": self.sensitivity},
+            LossAt(PureDP(self.epsilon), self.sensitivity),
             "l1",
-            self._neighbouring("l1", {"epsilon": self.epsilon}),
+            self._neighbouring("l1", PureDP(self.epsilon)),
             caveats=(FLOATING_POINT_CAVEAT,),
         )
 
@@ -286,20 +290,18 @@ class DiscreteGaussian(DiscreteMechanism):
     def _guarantee(self, method: str) -> Guarantee:
         _check_method(method)
         sigma = self.sigma
-        loss = {"rho": gaussian_rho(sigma, self.sensitivity)}
-        if self.epsilon is None or self.delta is None:
-            stated = dict(loss)
-        else:
-            stated = {"epsilon": self.epsilon, "delta": self.delta}
-            found = (
-                discrete_gaussian_epsilon(self.delta, sigma)
-                if self._single
-                else rho_to_epsilon(loss["rho"], self.delta)
+        rho = ZCDP(gaussian_rho(sigma, self.sensitivity))
+        stated: Loss = rho
+        loss: Loss = rho
+        if self.epsilon is not None and self.delta is not None:
+            stated = ApproximateDP(self.epsilon, self.delta)
+            epsilon = (
+                discrete_gaussian_epsilon(self.delta, sigma) if self._single else rho_to_epsilon(rho.rho, self.delta)
             )
-            loss |= {"epsilon": found, "delta": self.delta}
+            loss = all_of([rho, ApproximateDP(epsilon, self.delta)])
         return Guarantee(
-            "zcdp" if self.rho is not None else "approximate",
-            {**stated, "sensitivity": self.sensitivity},
+            stated.kind,
+            LossAt(stated, self.sensitivity),
             "l2",
             self._neighbouring("l2", loss),
             caveats=(FLOATING_POINT_CAVEAT,),

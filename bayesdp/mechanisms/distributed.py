@@ -31,19 +31,13 @@ from bayesdp.mechanisms._pieces import (
 )
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.subspace import SubspaceMechanism
+from bayesdp.privacy.caveats import Fixed
 from bayesdp.queries import Query
 from bayesdp.release import Exact, Measured, Release
 
 __all__ = ["Agent", "Piece", "assemble"]
 
 _SEED_BITS = 96
-
-_OUTSIDERS = (
-    "The noise was drawn from a seed that all agents have in common. This protects against outsiders only: whoever holds "
-    "the seed, every agent among them, can subtract the noise from the published values, and has the table. Agents are "
-    "trusted not to. A seed that gets known, or is used for the same round twice, protects nothing. The noise is the "
-    "output of NumPy's PCG64 generator, which is not a cryptographic one: the statements hold for ideal random bits."
-)
 
 
 class Agent:
@@ -232,7 +226,7 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
     stated = mechanism._for_one_person(mechanism._guarantee("auto"))
     guarantee = replace(
         stated,
-        caveats=(*stated.caveats, _OUTSIDERS),
+        caveats=(*stated.caveats, Fixed("seed of the agents")),
         determined_cells=fiber.determined_names(),
         determined_complete=fiber.determined_is_complete,
     )

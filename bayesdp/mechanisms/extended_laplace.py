@@ -9,10 +9,11 @@ from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.laplace_subspace import SubspaceLaplace
 from bayesdp.noise import ExtendedLaplace as Law
 from bayesdp.privacy import Guarantee, projected_sensitivity
+from bayesdp.privacy.caveats import Fixed
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["ExtendedLaplace"]
-
-_UNITS = "The distance of two tables is that of their answers in the published coordinates."
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,9 @@ class ExtendedLaplace(SubspaceLaplace):
     def _own_guarantee(self) -> Guarantee:
         return Guarantee(
             "pure",
-            {"epsilon": self.epsilon, "sensitivity": self.sensitivity},
+            LossAt(PureDP(self.epsilon), self.sensitivity),
             "l1",
-            caveats=(_UNITS,),
+            caveats=(Fixed("published coordinates"),),
         )
 
     @property

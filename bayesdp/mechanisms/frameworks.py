@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.mechanisms._framework import GRID, FrameworkMechanism
+from bayesdp.mechanisms._given_loss import checked_loss
 from bayesdp.noise import NoiseLaw
 from bayesdp.queries import Query
 
@@ -162,7 +163,7 @@ def project(
         mechanism,
         query,
         invariants,
-        loss,
+        checked_loss(loss),
         additive=additive,
         unbiased=unbiased,
         takes=takes,
@@ -227,5 +228,12 @@ def extend(
     (35.0, 'helmert-1')
     """
     return ExtendedMechanism(
-        mechanism, query, invariants, loss, additive=additive, unbiased=unbiased, neighbours=neighbours, grid=grid
+        mechanism,
+        query,
+        invariants,
+        checked_loss(loss),
+        additive=additive,
+        unbiased=unbiased,
+        neighbours=neighbours,
+        grid=grid,
     )

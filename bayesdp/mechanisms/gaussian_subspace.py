@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,13 +20,15 @@ from bayesdp.privacy import (
     gaussian_sigma_for_rho,
     lemma_3_4_sigma,
 )
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.stated_losses import LossAt, stated_loss
 
 __all__ = ["CALIBRATIONS", "GaussianStatement", "IsotropicGaussian"]
 
 CALIBRATIONS = ("analytic", "lemma 3.4")
 """How (epsilon, delta) become a scale: exactly (Balle and Wang, 2018), or by the lemma of Gao, Gong and Yu."""
 
-_KIND = {("rho",): "zcdp", ("epsilon", "delta"): "approximate", ("mu",): "gdp"}
+_WAYS = (("rho",), ("epsilon", "delta"), ("mu",))
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,7 @@ class GaussianStatement(SubspaceMechanism):
 
     def _stated(self) -> tuple[str, ...]:
         given = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta, "mu": self.mu}
-        return one_statement(given, tuple(_KIND))
-
-    @property
-    def _kind(self) -> str:
-        return _KIND[self._stated()]
+        return one_statement(given, _WAYS)
 
     def _scale_for(self, sensitivity: float) -> float:
         """The Gaussian scale that has the stated loss at a difference of the given l2 size."""
@@ -61,8 +58,9 @@ class GaussianStatement(SubspaceMechanism):
         assert self.delta is not None
         return gaussian_sigma(self.epsilon, self.delta, sensitivity)
 
-    def _parameters(self) -> dict[str, float]:
-        return {name: getattr(self, name) for name in self._stated()}
+    def _loss(self) -> Loss:
+        """The loss as it is stated."""
+        return stated_loss({name: getattr(self, name) for name in self._stated()})
 
 
 @dataclass(frozen=True)
@@ -111,17 +109,14 @@ class IsotropicGaussian(GaussianStatement):
 
     @property
     def _own_guarantee(self) -> Guarantee:
-        return Guarantee(
-            self._kind,
-            {**self._parameters(), "sensitivity": self.sensitivity},
-            "l2",
-        )
+        loss = self._loss()
+        return Guarantee(loss.kind, LossAt(loss, self.sensitivity), "l2")
 
     @property
     def _ruler(self) -> Ruler:
         # What a kept difference changes is in the noise space: its l2 length is that of its projection.
         return Ruler(self.asked, self.invariants, self.neighbours, self._neighbours_apart[0], "l2")
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
+    def _loss_at(self, size: float) -> Loss:
         [row] = gaussian_pairs(self.sigma, [Difference("kept", size, size)], delta=self.delta, continuous=True)
         return row.loss

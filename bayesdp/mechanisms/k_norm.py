@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -21,6 +20,8 @@ from bayesdp.privacy import (
     hit_and_run_sampler,
     neighbour_differences,
 )
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["KNorm"]
 
@@ -142,7 +143,7 @@ class KNorm(SubspaceMechanism):
 
     @property
     def _own_guarantee(self) -> Guarantee:
-        return Guarantee("pure", {"epsilon": self.epsilon, "sensitivity": 1.0}, "K")
+        return Guarantee("pure", LossAt(PureDP(self.epsilon), 1.0), "K")
 
     @property
     def _ruler(self) -> Ruler:
@@ -157,5 +158,5 @@ class KNorm(SubspaceMechanism):
             _MEASURED,
         )
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
-        return {"epsilon": self.epsilon * size}
+    def _loss_at(self, size: float) -> PureDP:
+        return PureDP(self.epsilon * size)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bayesdp._validate import positive_real
 from bayesdp.mechanisms.subspace import SubspaceMechanism
+from bayesdp.privacy.losses import PureDP
 
 __all__ = ["SubspaceLaplace"]
 
@@ -41,5 +41,5 @@ class SubspaceLaplace(SubspaceMechanism):
     def _noise_scale(self) -> float:
         return self.b
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
-        return {"epsilon": size / self.b}
+    def _loss_at(self, size: float) -> PureDP:
+        return PureDP(size / self.b)

@@ -23,6 +23,8 @@ from bayesdp.privacy import (
     gibbs_sampler,
     rho_within,
 )
+from bayesdp.privacy.caveats import IntegersOnly
+from bayesdp.privacy.stated_losses import LossAt, stated_loss
 
 __all__ = ["LatticeGaussian"]
 
@@ -114,17 +116,15 @@ class LatticeGaussian(Mechanism):
             return draw_secure(self.invariants, "gaussian", self.sigma, size)
         return sample_noise(self.invariants, "gaussian", self.sigma, rng, size, method, self.sweeps)
 
-    def _integers_only(self, method: str) -> str | None:
+    def _integers_only(self, method: str) -> IntegersOnly | None:
         return secure_statement(self.invariants, "gaussian", method)
 
     def _guarantee(self, method: str) -> Guarantee:
         sampler = sampler_for(self.invariants, "gaussian", self.sigma, method, self.sweeps)
-        stated = {name: getattr(self, name) for name in self._stated()}
-        if self.sensitivity != 1.0:
-            stated["sensitivity"] = self.sensitivity
+        stated = stated_loss({name: getattr(self, name) for name in self._stated()})
         return Guarantee(
-            "zcdp" if self.rho is not None else "approximate",
-            stated,
+            stated.kind,
+            LossAt(stated, None if self.sensitivity == 1.0 else self.sensitivity),
             "l2",
             gaussian_pairs(self.sigma, self.differences, delta=self.delta),
             sampler=EXACT_SAMPLER if sampler.exact else gibbs_sampler(self.sweeps),

@@ -14,6 +14,9 @@ from bayesdp.mechanisms._secure import secure_statement
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Guarantee, gibbs_sampler, pure_pairs
+from bayesdp.privacy.caveats import IntegersOnly
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["LatticeLaplace"]
 
@@ -101,15 +104,14 @@ class LatticeLaplace(Mechanism):
             return draw_secure(self.invariants, self.norm, self.rate, size)
         return sample_noise(self.invariants, self.norm, self.rate, rng, size, method, self.sweeps)
 
-    def _integers_only(self, method: str) -> str | None:
+    def _integers_only(self, method: str) -> IntegersOnly | None:
         return secure_statement(self.invariants, self.norm, method)
 
     def _guarantee(self, method: str) -> Guarantee:
         sampler = sampler_for(self.invariants, self.norm, self.rate, method, self.sweeps)
-        stated = {} if self.sensitivity == 1.0 else {"sensitivity": self.sensitivity}
         return Guarantee(
             "pure",
-            {"epsilon": self.epsilon, **stated},
+            LossAt(PureDP(self.epsilon), None if self.sensitivity == 1.0 else self.sensitivity),
             self.norm,
             pure_pairs(self.rate, self.norm, self.differences),
             sampler=EXACT_SAMPLER if sampler.exact else gibbs_sampler(self.sweeps),

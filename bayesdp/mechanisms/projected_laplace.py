@@ -9,10 +9,11 @@ from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.laplace_subspace import SubspaceLaplace
 from bayesdp.noise import ProjectedLaplace as Law
 from bayesdp.privacy import Guarantee, query_sensitivity
+from bayesdp.privacy.caveats import Fixed
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["ProjectedLaplace"]
-
-_AT_MOST = "The losses are upper bounds: projecting the noise cannot reveal more than the unprojected noise does."
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ class ProjectedLaplace(SubspaceLaplace):
     def _own_guarantee(self) -> Guarantee:
         return Guarantee(
             "pure",
-            {"epsilon": self.epsilon, "sensitivity": self.sensitivity},
+            LossAt(PureDP(self.epsilon), self.sensitivity),
             "l1",
-            caveats=(_AT_MOST,),
+            caveats=(Fixed("projected"),),
         )
 
     @property

@@ -14,6 +14,7 @@ from bayesdp.mechanisms._proportions import ProportionMechanism, ProportionRelea
 from bayesdp.mechanisms.bounded_rules import OUTSIDE, all_but_one, consistent_tree, rescale, tree_levels, tree_sums
 from bayesdp.noise.rescaled_laplace import RescaledLaplace
 from bayesdp.privacy import proportion_sensitivity
+from bayesdp.privacy.caveats import Fixed
 
 __all__ = ["AllButOne", "RescaledProportions", "UniversalHistogram"]
 
@@ -61,10 +62,7 @@ class RescaledProportions(ProportionMechanism):
 
     name = "rescaled-proportions"
     _KEEPS_NOISY = False
-    _STATED = (
-        "Shares are noisy proportions divided by their sum, which is post-processing; where all are 0, equal shares are "
-        "published. The noisy proportions would cost the same and tell more."
-    )
+    _STATED = Fixed("shares rescaled")
 
     @cached_property
     def noise(self) -> StatisticMechanism:
@@ -125,10 +123,7 @@ class AllButOne(ProportionMechanism):
     outside: str = field(default="keep", kw_only=True)
 
     name = "all-but-one"
-    _STATED = (
-        "One share is what the others leave of 1, and may be outside its bounds: computed from released values, it costs "
-        "nothing."
-    )
+    _STATED = Fixed("shares but one")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -193,10 +188,7 @@ class UniversalHistogram(ProportionMechanism):
     branches: int = field(default=2, kw_only=True)
 
     name = "universal-histogram"
-    _STATED = (
-        "Shares are the leaves of a least-squares fit to the noisy sums, with negative ones set to 0: computed from released "
-        "values, they cost nothing."
-    )
+    _STATED = Fixed("shares of a histogram")
 
     def __post_init__(self) -> None:
         super().__post_init__()

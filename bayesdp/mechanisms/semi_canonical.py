@@ -26,7 +26,11 @@ from bayesdp.privacy import (
     tradeoff_epsilon,
     tradeoff_from_description,
 )
+from bayesdp.privacy.caveats import CanonicalSteps, IntegersOnly
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
 from bayesdp.privacy.relations import Sentence
+from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.queries import LinearQuery
 
 __all__ = ["SemiCanonical"]
@@ -161,7 +165,7 @@ class SemiCanonical(Mechanism):
             return Tulap(f.epsilon, f.delta)
         return ProjectedGaussian(1.0 / f.mu) if kind == "gaussian-dp" else Canonical(f)
 
-    def _integers_only(self, method: str) -> str | None:
+    def _integers_only(self, method: str) -> IntegersOnly | None:
         return tulap_statement(self.law)
 
     @property
@@ -172,41 +176,33 @@ class SemiCanonical(Mechanism):
         _check_method(method)
         return draw_canonical(self.law, rng, size, 1, self.answer_invariants).reshape(size, 1)
 
-    def _loss(self) -> tuple[str, dict[str, float]]:
-        """The definition of privacy in which f is stated, and its parameters."""
+    def _loss(self) -> Loss:
+        """What f comes to, in the definition in which it is stated."""
         f: Any = self.tradeoff
         stated = describe_tradeoff(f)
         if stated["tradeoff"] == "gaussian-dp":
-            return "gdp", {"mu": f.mu}
+            return GaussianDP(f.mu)
         if stated["tradeoff"] == "approximate-dp":
-            return (
-                ("approximate", {"epsilon": f.epsilon, "delta": f.delta})
-                if f.delta
-                else ("pure", {"epsilon": f.epsilon})
-            )
+            return ApproximateDP(f.epsilon, f.delta) if f.delta else PureDP(f.epsilon)
         pure = tradeoff_epsilon(f, 0.0)
         if math.isfinite(pure):
-            return "pure", {"epsilon": pure}
+            return PureDP(pure)
         for delta in (_DELTA, 1e-3, float(1.0 - f(0.0)) * (1.0 + 1e-12)):
             epsilon = tradeoff_epsilon(f, delta) if delta < 1.0 else math.inf
             if math.isfinite(epsilon):
-                return "approximate", {"epsilon": epsilon, "delta": delta}
+                return ApproximateDP(epsilon, delta)
         raise ValueError(f"tradeoff {f!r} allows no (epsilon, delta) with delta < 1: it protects nothing")
 
     def _guarantee(self, method: str) -> Guarantee:
         _check_method(method)
-        kind, loss = self._loss()
-        unit = "l2" if kind == "gdp" else "l1"
-        size = float(np.linalg.norm(self._step.astype(np.float64), 2 if kind == "gdp" else 1))
+        loss = self._loss()
+        unit = "l2" if loss.kind == "gdp" else "l1"
+        size = float(np.linalg.norm(self._step.astype(np.float64), 2 if loss.kind == "gdp" else 1))
         relation = f"tables with the same exact statistics that are one step apart, which changes {self.asked.answer_name(0)} by one"
-        levels = "; ".join(f"{a:g}: {float(self.tradeoff(a)):.6g}" for a in (0.01, 0.05, 0.1))
-        words = (
-            "Canonical noise: tables one step apart are told apart exactly as well as the trade-off function f says, and tables "
-            "k steps apart as well as f for groups of k. Least type II error of a test, by its type I error, one step: "
-            f"{levels}."
-        )
+        levels = (0.01, 0.05, 0.1)
+        steps = CanonicalSteps(levels, tuple(float(self.tradeoff(level)) for level in levels))
         row = PairLoss(Sentence(relation), size, unit, loss)
-        return Guarantee(kind, {**loss, "sensitivity": size}, unit, (row,), caveats=(words, FLOATING_POINT_CAVEAT))
+        return Guarantee(loss.kind, LossAt(loss, size), unit, (row,), caveats=(steps, FLOATING_POINT_CAVEAT))
 
     def describe(self) -> dict[str, Any]:
         """The mechanism as plain data, without its frame. See `Mechanism.describe`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from bayesdp._validate import positive_real
 from bayesdp.mechanisms._semi import SemiRealMechanism
 from bayesdp.noise import ProjectedGaussian as Law
 from bayesdp.privacy import Difference, TradeOff, gaussian_dp, gaussian_sigma_for_mu
+from bayesdp.privacy.losses import GaussianDP
 
 __all__ = ["SemiGaussian"]
 
@@ -70,7 +70,6 @@ class SemiGaussian(SemiRealMechanism):
 
     name = "semi-gaussian"
     _unit = "l2"
-    _kind = "gdp"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", positive_real(self.mu, "mu"))
@@ -105,10 +104,10 @@ class SemiGaussian(SemiRealMechanism):
     @property
     def tradeoff(self) -> TradeOff:
         """The trade-off function of tables that are protected: that of N(0, 1) and N(mu, 1), mu the true one."""
-        return gaussian_dp(self._loss_at(self.true_sensitivity)["mu"])
+        return gaussian_dp(self._loss_at(self.true_sensitivity).mu)
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
-        return {"mu": self.mu * size / self.sensitivity}
+    def _loss_at(self, size: float) -> GaussianDP:
+        return GaussianDP(self.mu * size / self.sensitivity)
 
     def _size_of(self, difference: Difference) -> float:
         return difference.l2

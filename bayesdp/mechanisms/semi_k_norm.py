@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,7 +22,7 @@ from bayesdp.hulls import (
     sensitivity_hull,
 )
 from bayesdp.lattices.samplers import Sampler
-from bayesdp.mechanisms._grid import grid_words
+from bayesdp.mechanisms._grid import grid_caveat
 from bayesdp.mechanisms._semi import SemiMechanism, SemiRealMechanism
 from bayesdp.noise import KNorm as ListedLaw
 from bayesdp.noise import LatticeKNorm as LatticeLaw
@@ -38,6 +37,10 @@ from bayesdp.privacy import (
     approximate_dp,
     hit_and_run_sampler,
 )
+from bayesdp.privacy.caveats import Drawn
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.samplers import SamplerStatement
+from bayesdp.privacy.words import Words
 
 __all__ = ["SemiKNorm", "SemiLatticeKNorm"]
 
@@ -49,7 +52,6 @@ class _SemiHullMechanism(SemiMechanism):
     epsilon: float
 
     _unit = "K"
-    _kind = "pure"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
@@ -95,10 +97,10 @@ class _SemiHullMechanism(SemiMechanism):
     @property
     def tradeoff(self) -> TradeOff:
         """The trade-off function of tables that are protected."""
-        return approximate_dp(self._loss_at(self.true_sensitivity)["epsilon"])
+        return approximate_dp(self._loss_at(self.true_sensitivity).epsilon)
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
-        return {"epsilon": self.epsilon * size}
+    def _loss_at(self, size: float) -> PureDP:
+        return PureDP(self.epsilon * size)
 
     def _size_of(self, difference: Difference) -> float | None:
         hull = self.hull
@@ -215,11 +217,11 @@ class SemiKNorm(_SemiHullMechanism, SemiRealMechanism):
         """How noise is drawn, before any is."""
         return choose_hull_sampler(self.hull, self.invariants, method, self.sweeps)
 
-    def _how(self, method: str) -> tuple[str, tuple[str, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         choice(method, HULL_METHODS, "method")
         found = self.sampler(method)
         label = EXACT_SAMPLER if found.exact else hit_and_run_sampler(self.sweeps)
-        return label, (f"How noise is drawn: {found.words}.", FLOATING_POINT_CAVEAT, grid_words(self.grid))
+        return label, (Drawn(found.words), FLOATING_POINT_CAVEAT, grid_caveat(self.grid))
 
     @property
     def _noise_scale(self) -> float:
@@ -295,10 +297,10 @@ class SemiLatticeKNorm(_SemiHullMechanism):
         """How noise is drawn, before any is."""
         return choose_lattice_sampler(self.hull, self.invariants, self.epsilon)
 
-    def _how(self, method: str) -> tuple[str, tuple[str, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
             raise ValueError("method must be 'auto' or 'exact': the noise of this mechanism is always drawn exactly")
-        return EXACT_SAMPLER, (f"How noise is drawn: {self.sampler().words}.", FLOATING_POINT_CAVEAT)
+        return EXACT_SAMPLER, (Drawn(self.sampler().words), FLOATING_POINT_CAVEAT)
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
         self._how(method)  # refuses unknown methods

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,6 +14,10 @@ from bayesdp.mechanisms._semi import SemiMechanism
 from bayesdp.mechanisms.lattice_laplace import LatticeLaplace
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy import Difference, TradeOff, approximate_dp
+from bayesdp.privacy.caveats import Drawn, IntegersOnly
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.samplers import SamplerStatement
+from bayesdp.privacy.words import Words
 
 __all__ = ["SemiLatticeLaplace"]
 
@@ -71,7 +74,6 @@ class SemiLatticeLaplace(SemiMechanism):
     sweeps: int = field(default=DEFAULT_SWEEPS, kw_only=True)
 
     name = "semi-lattice-laplace"
-    _kind = "pure"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_real(self.epsilon, "epsilon"))
@@ -101,25 +103,25 @@ class SemiLatticeLaplace(SemiMechanism):
     @property
     def tradeoff(self) -> TradeOff:
         """The trade-off function of tables that are protected."""
-        return approximate_dp(self._loss_at(self.true_sensitivity)["epsilon"])
+        return approximate_dp(self._loss_at(self.true_sensitivity).epsilon)
 
     @property
     def _unit(self) -> str:
         return self.norm
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
-        return {"epsilon": self._plain.rate * size}
+    def _loss_at(self, size: float) -> PureDP:
+        return PureDP(self._plain.rate * size)
 
     def _size_of(self, difference: Difference) -> float:
         return difference.size(self.norm)
 
-    def _how(self, method: str) -> tuple[str, tuple[str, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         plain = self._plain._guarantee(method)
         words = sampler_for(self.invariants, self.norm, self._plain.rate, method, self.sweeps).words
-        return plain.sampler, (f"How noise is drawn: {words}.", *plain.caveats)
+        return plain.sampler, (Drawn(words), *plain.caveats)
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
         return self._plain._draw(rng, size, method)
 
-    def _integers_only(self, method: str) -> str | None:
+    def _integers_only(self, method: str) -> IntegersOnly | None:
         return self._plain._integers_only(method)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +13,10 @@ from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise.subspace_norm import NORM_ORDERS
 from bayesdp.noise.subspace_norm import SubspaceNorm as Law
 from bayesdp.privacy import DIFFERENCES, Difference, TradeOff, approximate_dp
+from bayesdp.privacy.caveats import Drawn
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.samplers import SamplerStatement
+from bayesdp.privacy.words import Words
 
 __all__ = ["SemiNorm"]
 
@@ -78,7 +81,6 @@ class SemiNorm(SemiRealMechanism):
     norm: str = field(default="l1")
 
     name = "semi-norm"
-    _kind = "pure"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
@@ -114,14 +116,14 @@ class SemiNorm(SemiRealMechanism):
     @property
     def tradeoff(self) -> TradeOff:
         """The trade-off function of tables that are protected."""
-        return approximate_dp(self._loss_at(self.true_sensitivity)["epsilon"])
+        return approximate_dp(self._loss_at(self.true_sensitivity).epsilon)
 
     @property
     def _unit(self) -> str:
         return self.norm
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
-        return {"epsilon": self.rate * size}
+    def _loss_at(self, size: float) -> PureDP:
+        return PureDP(self.rate * size)
 
     def _size_of(self, difference: Difference) -> float | None:
         if self.norm == "linf":
@@ -129,9 +131,9 @@ class SemiNorm(SemiRealMechanism):
             return 1.0 if difference in DIFFERENCES.values() else None
         return difference.size(self.norm)
 
-    def _how(self, method: str) -> tuple[str, tuple[str, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         sampler, sentences = super()._how(method)
-        return sampler, (f"How noise is drawn: {self.law.sampler(self.invariants).words}.", *sentences)
+        return sampler, (Drawn(self.law.sampler(self.invariants).words), *sentences)
 
     @property
     def _noise_scale(self) -> float:

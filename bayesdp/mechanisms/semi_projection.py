@@ -11,22 +11,20 @@ import numpy.typing as npt
 
 from bayesdp._validate import positive_integer, positive_real
 from bayesdp.mechanisms._framework import GRID
-from bayesdp.mechanisms._given_loss import semi_given_guarantee
-from bayesdp.mechanisms._grid import grid_words
+from bayesdp.mechanisms._given_loss import checked_loss, semi_given_guarantee
+from bayesdp.mechanisms._grid import grid_caveat
 from bayesdp.mechanisms._semi import SemiRealMechanism, safe_adjacency
 from bayesdp.mechanisms.frameworks import ProjectedMechanism
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise import ProjectedLaplace as Law
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Difference, Guarantee, TradeOff, approximate_dp
+from bayesdp.privacy.caveats import Fixed
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.samplers import SamplerStatement
+from bayesdp.privacy.words import Words
 from bayesdp.queries import Query
 
 __all__ = ["SemiProjectedLaplace", "SemiProjectedMechanism", "semi_project"]
-
-_AT_MOST = "The losses are upper bounds: projecting the noise cannot reveal more than the unprojected noise does."
-_TRUST = (
-    "The loss for tables with the same invariants, so many records apart, is the one stated for the noise that was handed in: "
-    "projecting it keeps that loss (Cho and Awan, Proposition 26)."
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,6 @@ class SemiProjectedLaplace(SemiRealMechanism):
 
     name = "semi-projected-laplace"
     _unit = "l1"
-    _kind = "pure"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_real(self.epsilon, "epsilon"))
@@ -111,17 +108,17 @@ class SemiProjectedLaplace(SemiRealMechanism):
     @property
     def tradeoff(self) -> TradeOff:
         """A trade-off function that those of all protected tables are above."""
-        return approximate_dp(self._loss_at(self.true_sensitivity)["epsilon"])
+        return approximate_dp(self._loss_at(self.true_sensitivity).epsilon)
 
-    def _loss_at(self, size: float) -> Mapping[str, float]:
-        return {"epsilon": size / self.b}
+    def _loss_at(self, size: float) -> PureDP:
+        return PureDP(size / self.b)
 
     def _size_of(self, difference: Difference) -> float:
         return difference.l1
 
-    def _how(self, method: str) -> tuple[str, tuple[str, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         sampler, sentences = super()._how(method)
-        return sampler, (_AT_MOST, *sentences)
+        return sampler, (Fixed("projected"), *sentences)
 
     @property
     def _noise_scale(self) -> float:
@@ -146,7 +143,7 @@ class SemiProjectedMechanism(ProjectedMechanism):
             self.loss,
             self.adjacency,
             self.invariants,
-            (_TRUST, FLOATING_POINT_CAVEAT, grid_words(self.grid)),
+            (Fixed("stated by the author, Semi-DP"), FLOATING_POINT_CAVEAT, grid_caveat(self.grid)),
             determined,
             trusted_sampler=isinstance(self.mechanism, NoiseLaw),
             simulated=simulated,
@@ -218,9 +215,11 @@ def semi_project(
     >>> mechanism = semi_project(cube, Identity(table), margins, loss={"epsilon": 1.0})
     >>> drawn = mechanism.noise(np.random.default_rng(1))[0]
     >>> float(np.abs(drawn.sum(axis=0)).max()), mechanism.guarantee.pairs[0].loss
-    (0.0, {'epsilon': 1.0})
+    (0.0, PureDP(epsilon=1.0))
     """
-    found = ProjectedMechanism(noise, query, invariants, loss, additive=True, unbiased=unbiased, grid=grid)
+    found = ProjectedMechanism(
+        noise, query, invariants, checked_loss(loss), additive=True, unbiased=unbiased, grid=grid
+    )
     bound = safe_adjacency(found.invariants) if adjacency is None else adjacency
     if bound is None:
         raise ValueError(
@@ -228,5 +227,5 @@ def semi_project(
             "answers"
         )
     return SemiProjectedMechanism(
-        noise, query, found.invariants, loss, additive=True, unbiased=unbiased, grid=grid, adjacency=bound
+        noise, query, found.invariants, found.loss, additive=True, unbiased=unbiased, grid=grid, adjacency=bound
     )

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from bayesdp._validate import shown
-from bayesdp.mechanisms._agreement import LOSS, alike, check_loss, said, words
+from bayesdp.mechanisms._agreement import LOSS, alike, check_loss, check_person, words
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.correlated_gaussian import CorrelatedGaussian
 from bayesdp.mechanisms.k_norm import KNorm
@@ -158,13 +158,8 @@ def _check_guarantee(mechanism: Mechanism, stated: Guarantee) -> None:
             f"the guarantee's sampler is {stated.sampler!r}, but noise of the mechanism {mechanism.name!r} is drawn by "
             f"{' or '.join(map(repr, samplers))}"
         )
-    known = {loss for way in ways for loss in said(mechanism._for_one_person(way).person)}
-    false = [f"{name} = {value}" for name, value in said(stated.person) if (name, value) not in known]
-    if false:
-        true = ", ".join(f"{name} = {value}" for name, value in sorted(known)) or "no loss"
-        raise ValueError(
-            f"person says {', '.join(false)}, but the mechanism {mechanism.name!r} states {true} for one person's record"
-        )
+    own = [mechanism._for_one_person(way).person for way in ways]
+    check_person(stated.person, own, f"the mechanism {mechanism.name!r}")
 
 
 def _check_plain(description: Mapping[str, Any], kind: type[Mechanism], release: Release) -> None:

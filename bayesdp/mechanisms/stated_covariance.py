@@ -12,7 +12,9 @@ from bayesdp.mechanisms._agreement import alike
 from bayesdp.mechanisms.covariance_release import CovarianceRelease
 from bayesdp.mechanisms.stated_statistics import check_guarantee
 from bayesdp.privacy import PairLoss, covariance_sensitivity, truncated_epsilon, variance_sensitivity
+from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.relations import Neighbours
+from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["check_covariance"]
 
@@ -58,8 +60,8 @@ def check_covariance(release: CovarianceRelease) -> None:
         stated,
         kind="pure",
         unit="l1",
-        parameters={"epsilon": true, "sensitivity": math.fsum(l1s)},
-        pairs=(PairLoss(Neighbours("substitution", "data"), math.fsum(l1s), "l1", {"epsilon": true}),),
+        parameters=LossAt(PureDP(true), math.fsum(l1s)),
+        pairs=(PairLoss(Neighbours("substitution", "data"), math.fsum(l1s), "l1", PureDP(true)),),
     )
     check_guarantee(own, stated, release.simulated, "the covariance matrix")
 

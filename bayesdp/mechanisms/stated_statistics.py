@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp._validate import shown
-from bayesdp.mechanisms._agreement import alike, check_loss, said, words
+from bayesdp.mechanisms._agreement import alike, check_loss, check_person, words
 from bayesdp.mechanisms._bounded_statistics import StatisticMechanism
 from bayesdp.mechanisms._proportions import ProportionMechanism, ProportionRelease
 from bayesdp.mechanisms.proportions import AllButOne, RescaledProportions, UniversalHistogram
@@ -167,9 +167,7 @@ def check_guarantee(
         raise ValueError(
             f"the guarantee's sampler is {stated.sampler!r}, but noise of {who} is drawn {EXACT_SAMPLER!r}ly"
         )
-    false = [f"{name} = {value}" for name, value in said(stated.person) if not alike(value, own.parameters.get(name))]
-    if false:
-        raise ValueError(f"person says {', '.join(false)}, but {who} has {words(own.parameters)}")
+    check_person(stated.person, [own.person], who)
 
 
 def _for_statistics(description: Any) -> StatisticMechanism:

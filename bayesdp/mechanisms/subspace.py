@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,28 +12,17 @@ import numpy.typing as npt
 
 from bayesdp._text import printable
 from bayesdp._validate import choice
-from bayesdp.mechanisms._grid import grid_for, grid_words, on_grid
+from bayesdp.mechanisms._grid import grid_caveat, grid_for, on_grid
 from bayesdp.mechanisms._kept_lengths import KeptLength, kept_lengths
 from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
+from bayesdp.privacy.caveats import Fixed
+from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import NEIGHBOURS, Kept, Neighbours
 from bayesdp.queries import Identity, Query
 
 __all__ = ["SubspaceMechanism"]
-
-_NOT_RESTATED = (
-    "For tables that conform to the invariants nothing less than the loss of neighbouring tables is stated: the invariants "
-    "are general and the table is too large to search for the smallest differences that keep them."
-)
-_BOUNDED = (
-    "Where a row is an upper bound, not all such pairs were compared: it is the loss of as many neighbouring steps, or of "
-    "two 2x2 moves."
-)
-_SUBSPACE = (
-    "Neighbours that the invariants tell apart are not protected against that; the loss bounds what the noisy answers add "
-    "about the part that the invariants leave free (subspace differential privacy)."
-)
 
 
 @dataclass(frozen=True)
@@ -96,13 +84,13 @@ class SubspaceMechanism(Mechanism):
         """The norm in which the noise hides differences."""
 
     @abstractmethod
-    def _loss_at(self, size: float) -> Mapping[str, float]:
+    def _loss_at(self, size: float) -> Loss:
         """The loss for two tables whose answers are so far apart, in the norm of the noise."""
 
     @property
     def _neighbours_apart(self) -> tuple[float, str]:
         """The largest distance of neighbouring tables in the norm of the noise, and whether all have it: a key of `BOUNDS`."""
-        return self._own_guarantee.parameters["sensitivity"], ""
+        return self._own_guarantee.parameters.size, ""
 
     @cached_property
     def _kept(self) -> tuple[KeptLength, ...]:
@@ -127,27 +115,32 @@ class SubspaceMechanism(Mechanism):
     def _guarantee(self, method: str) -> Guarantee:
         _check_method(method)
         stated = self._own_guarantee
-        sensitivity = stated.parameters["sensitivity"]
-        loss = {name: value for name, value in stated.parameters.items() if name != "sensitivity"}
         size, bound = self._neighbours_apart
         neighbours = PairLoss(
             Neighbours(self.neighbours, "all", bound),
             size,
             stated.unit,
-            loss if size == sensitivity else {name: v for name, v in self._loss_at(size).items() if name in loss},
+            stated.loss if size == stated.parameters.size else self._loss_at(size).to(stated.kind),
         )
         conforming = tuple(
             PairLoss(Kept(own.difference, own.bound), own.size, stated.unit, self._loss_at(own.size))
             for own in self._kept
         )
-        bounded = (_BOUNDED,) if any(own.bound == "upper" for own in self._kept) else ()
-        missing = () if self._kept else (_NOT_RESTATED,)
+        bounded = (Fixed("upper bounds"),) if any(own.bound == "upper" for own in self._kept) else ()
+        missing = () if self._kept else (Fixed("no kept differences"),)
         return Guarantee(
             stated.kind,
             stated.parameters,
             stated.unit,
             (neighbours, *conforming),
-            caveats=(*stated.caveats, *bounded, *missing, FLOATING_POINT_CAVEAT, grid_words(self.grid), _SUBSPACE),
+            caveats=(
+                *stated.caveats,
+                *bounded,
+                *missing,
+                FLOATING_POINT_CAVEAT,
+                grid_caveat(self.grid),
+                Fixed("subspace"),
+            ),
         )
 
 

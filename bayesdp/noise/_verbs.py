@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp.privacy import Difference, gaussian_pairs
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import PureDP
 
 __all__ = ["KernelForm", "LossByLength", "exponential_loss", "normal_loss"]
 
 type Floats = npt.NDArray[np.float64]
-type LossAt = Callable[[float, float | None], Mapping[str, float]]
+type LossOfLength = Callable[[float, float | None], Loss]
 
 
 @dataclass(frozen=True)
@@ -56,20 +58,20 @@ class LossByLength:
 
     kinds: tuple[str, ...]
     norm: str
-    loss: LossAt
+    loss: LossOfLength
     coordinates: Callable[[Floats], Floats] | None = None
     tight: bool = True
 
 
-def exponential_loss(rate: float) -> LossAt:
+def exponential_loss(rate: float) -> LossOfLength:
     """Pure privacy of noise whose log-density is ``-rate`` times a norm: ``epsilon = rate * length``."""
-    return lambda size, _: {"epsilon": rate * size}
+    return lambda size, _: PureDP(rate * size)
 
 
-def normal_loss(sigma: float, *, continuous: bool) -> LossAt:
+def normal_loss(sigma: float, *, continuous: bool) -> LossOfLength:
     """What normal noise loses at an l2 length; on integers (`continuous` False) an upper bound."""
 
-    def loss(size: float, delta: float | None) -> Mapping[str, float]:
+    def loss(size: float, delta: float | None) -> Loss:
         apart = Difference("kept", size, size)
         return gaussian_pairs(sigma, [apart], delta=delta, continuous=continuous)[0].loss
 

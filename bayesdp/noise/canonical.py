@@ -15,8 +15,8 @@ from bayesdp.noise._arrays import located, values_and_location
 from bayesdp.noise._rng import count_of
 from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.privacy.canonical import CanonicalNoise
-from bayesdp.privacy.tradeoff_description import describe_tradeoff, tradeoff_from_description
 from bayesdp.privacy.tradeoffs import TradeOff
+from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
 
 __all__ = ["Canonical"]
 

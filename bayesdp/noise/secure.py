@@ -19,6 +19,7 @@ from bayesdp.lattices.coins import exact_fraction, system_bits
 from bayesdp.lattices.rational import draw_discrete_gaussian, draw_discrete_laplace
 from bayesdp.noise._rng import count_of
 from bayesdp.noise.base import Ints, NoiseLaw
+from bayesdp.privacy.caveats import IntegersOnly
 
 __all__ = [
     "ENGINES",
@@ -50,19 +51,9 @@ def engine_for(engine: str = "auto") -> str:
     return "opendp" if installed else "integers"
 
 
-def statement(engine: str = "auto", *, extra: bool = True) -> str:
+def statement(engine: str = "auto", *, extra: bool = True) -> IntegersOnly:
     """Say in a guarantee what draws the noise; `extra` adds that OpenDP could, where it is not what does."""
-    if engine_for(engine) == "opendp":
-        return (
-            f"The noise is drawn by OpenDP {version('opendp')}, with integer arithmetic only, from the operating system's "
-            "entropy: there is no rounding."
-        )
-    instead = " (the extra 'secure' uses OpenDP instead)" if extra else ""
-    return (
-        "The noise is drawn with integer arithmetic only, from the operating system's entropy, by the algorithms of Canonne, "
-        f"Kamath and Steinke (2020): there is no rounding. Nobody outside has vetted this implementation{instead}, and how "
-        "long it runs depends on the noise."
-    )
+    return IntegersOnly(version("opendp") if engine_for(engine) == "opendp" else "", extra)
 
 
 def draw_independent(law: NoiseLaw, size: int, engine: str = "auto") -> Ints:

@@ -34,6 +34,7 @@ from bayesdp.privacy.bounded import (
     truncated_scale,
 )
 from bayesdp.privacy.canonical import CanonicalNoise
+from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.census import CensusRow, census_analysis
 from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
 from bayesdp.privacy.ellipsoids import (
@@ -52,17 +53,11 @@ from bayesdp.privacy.gaussian import (
     gaussian_sigma_for_mu,
 )
 from bayesdp.privacy.group import group_loss
-from bayesdp.privacy.guarantee import (
-    EXACT_SAMPLER,
-    FLOATING_POINT_CAVEAT,
-    Guarantee,
-    gibbs_sampler,
-    hit_and_run_sampler,
-)
+from bayesdp.privacy.guarantee import Guarantee
 from bayesdp.privacy.lemma import lemma_3_4_sigma
 from bayesdp.privacy.pairs import DIFFERENCES, Difference, PairLoss, gaussian_pairs, pure_pairs
-from bayesdp.privacy.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
+from bayesdp.privacy.samplers import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy.statistic_guarantee import StatisticGuarantee
 from bayesdp.privacy.statistics import (
     Sensitivity,
@@ -74,9 +69,10 @@ from bayesdp.privacy.statistics import (
     split_budget,
     variance_sensitivity,
 )
-from bayesdp.privacy.tensor import composition_first, semi_first, tensor_product
-from bayesdp.privacy.tradeoff_description import describe_tradeoff, tradeoff_from_description
 from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
+from bayesdp.privacy.tradeoffs.composition import composition_first, semi_first, tensor_product
+from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
+from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.zcdp import (
     gaussian_rho,
     gaussian_sigma_for_rho,

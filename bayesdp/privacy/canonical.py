@@ -9,8 +9,8 @@ how to publish a confidential number.
 
 from __future__ import annotations
 
-from bayesdp.privacy._canonical import CanonicalNoise
-from bayesdp.privacy._canonical_laws import GaussianNoise, Tulap
-from bayesdp.privacy._canonical_recursion import RecursiveNoise
+from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
+from bayesdp.privacy.tradeoffs.noise_laws import GaussianNoise, Tulap
+from bayesdp.privacy.tradeoffs.noise_recursion import RecursiveNoise
 
 __all__ = ["CanonicalNoise", "GaussianNoise", "RecursiveNoise", "Tulap"]

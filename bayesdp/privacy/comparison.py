@@ -10,10 +10,10 @@ from scipy.special import ndtr
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.privacy._levels import Floats
-from bayesdp.privacy._tradeoff import TradeOff
-from bayesdp.privacy._tradeoff_laws import GaussianDP
-from bayesdp.privacy.profile import checked
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.laws import GaussianTradeOff
+from bayesdp.privacy.tradeoffs.levels import Floats
+from bayesdp.privacy.tradeoffs.profile import checked
 from bayesdp.queries import Totals
 
 __all__ = ["Comparison", "SemiGuarantee", "compare"]
@@ -49,7 +49,7 @@ class SemiGuarantee:
     --------
     >>> from bayesdp.privacy import gaussian_dp
     >>> SemiGuarantee(gaussian_dp(1.0)).group(2)
-    SemiGuarantee(tradeoff=GaussianDP(mu=2.0), adjacency=2, invariants=None, neighbours='substitution')
+    SemiGuarantee(tradeoff=GaussianTradeOff(mu=2.0), adjacency=2, invariants=None, neighbours='substitution')
     """
 
     tradeoff: TradeOff
@@ -235,7 +235,7 @@ def _fixes_total(invariants: Invariants | None) -> bool:
 
 def _curves(f: TradeOff, g: TradeOff, slack: float) -> tuple[bool, bool, str]:
     """Whether f >= g, and f <= g, up to slack."""
-    if isinstance(f, GaussianDP) and isinstance(g, GaussianDP):
+    if isinstance(f, GaussianTradeOff) and isinstance(g, GaussianTradeOff):
         words = f"the trade-off functions are Gaussian with mu = {f.mu:.6g} and {g.mu:.6g}"
         return f.mu <= g.mu, f.mu >= g.mu, words
     a, gap = _differences(f, g)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayesdp import _validate
-from bayesdp.privacy.losses import NO_PROTECTION, ZCDP, ApproximateDP, GaussianDP, PureDP
+from bayesdp.privacy.stated_losses import stated_loss
 
-__all__ = ["GROWTH", "NO_PROTECTION", "group_loss", "says_nothing"]
+__all__ = ["GROWTH", "group_loss"]
 
 GROWTH: Mapping[str, str] = {
     "pure": (
@@ -44,12 +44,12 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
         With the same names: ``k epsilon``; ``k**2 rho`` (Bun and Steinke, 2016, Proposition 1.9); ``k mu`` (Dong, Roth and
         Su, 2022, Theorem 2.14); beside epsilon ``delta (1 + e**epsilon + ... + e**((k - 1) epsilon))``, which is
         ``delta (e**(k epsilon) - 1) / (e**epsilon - 1)`` (Dwork and Roth, 2014, by the definition k times), or 1 where that
-        is more than 1: every mechanism has a delta of 1, and `says_nothing` is true of it.
+        is more than 1: every mechanism has a delta of 1, which says nothing.
 
     Raises
     ------
     TypeError, ValueError
-        If steps is not a positive integer.
+        If steps is not a positive integer, or the loss is none.
 
     Examples
     --------
@@ -60,34 +60,4 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
     >>> group_loss({"epsilon": 200.0, "delta": 1e-6}, 6)
     {'epsilon': 1200.0, 'delta': 1.0}
     """
-    k = _validate.positive_integer(steps, "steps")
-    unknown = [name for name in loss if name not in _ALONE and name != "delta"]
-    if unknown or ("delta" in loss and "epsilon" not in loss):
-        raise ValueError(
-            f"loss must have names among epsilon, delta, rho, mu, and delta only with epsilon; got {', '.join(loss)}"
-        )
-    found: dict[str, float] = {}
-    for name, value in loss.items():
-        if name == "epsilon":
-            found[name] = PureDP(value).group(k).epsilon
-        elif name == "delta":
-            found[name] = ApproximateDP(loss["epsilon"], value).group(k).delta
-        elif name == "rho":
-            found[name] = ZCDP(value).group(k).rho
-        else:
-            found[name] = GaussianDP(value).group(k).mu
-    return found
-
-
-_ALONE = ("epsilon", "rho", "mu")
-
-
-def says_nothing(loss: Mapping[str, float]) -> bool:
-    """Whether a loss is true of any mechanism: a delta of 1 or more lets everything happen.
-
-    Examples
-    --------
-    >>> says_nothing({"epsilon": 4.0, "delta": 1.0}), says_nothing({"epsilon": 4.0, "delta": 0.1})
-    (True, False)
-    """
-    return loss.get("delta", 0.0) >= 1.0
+    return dict(stated_loss(loss).group(_validate.positive_integer(steps, "steps")))

@@ -4,87 +4,37 @@ from __future__ import annotations
 
 import html
 import math
-import re
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from bayesdp import _validate
 from bayesdp._text import printable
-from bayesdp.privacy.group import GROWTH, NO_PROTECTION, says_nothing
-from bayesdp.privacy.old_words import relation_of_words
-from bayesdp.privacy.pairs import UNITS, PairLoss, checked_parameters
-from bayesdp.privacy.relations import Neighbours, relation_from
+from bayesdp.privacy.caveats import Fixed, Sentence
+from bayesdp.privacy.group import GROWTH
+from bayesdp.privacy.guarantee_files import exactly, row_from, typed_sentences
+from bayesdp.privacy.loss import LOSS_KINDS, Loss
+from bayesdp.privacy.old_words import caveat_of_words
+from bayesdp.privacy.one_person import OnePerson, loss_words
+from bayesdp.privacy.pairs import UNITS, PairLoss
+from bayesdp.privacy.relations import Neighbours
+from bayesdp.privacy.samplers import EXACT_SAMPLER, SamplerStatement
+from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.words import Words
 
-__all__ = [
-    "EXACT_SAMPLER",
-    "FLOATING_POINT_CAVEAT",
-    "KINDS",
-    "Guarantee",
-    "gibbs_sampler",
-    "hit_and_run_sampler",
-]
+__all__ = ["KINDS", "Guarantee"]
 
-KINDS: Mapping[str, str] = {
-    "pure": "pure differential privacy (epsilon)",
-    "zcdp": "zero-concentrated differential privacy (rho)",
-    "approximate": "approximate differential privacy (epsilon, delta)",
-    "gdp": "Gaussian differential privacy (mu)",
-}
+_PARAMETERS = {"pure": "epsilon", "zcdp": "rho", "approximate": "epsilon, delta", "gdp": "mu"}
+
+KINDS: Mapping[str, str] = {kind: f"{LOSS_KINDS[kind]} ({_PARAMETERS[kind]})" for kind in _PARAMETERS}
 """Kinds of guarantee and what they are called."""
-
-_REQUIRED = {"pure": ("epsilon",), "zcdp": ("rho",), "approximate": ("epsilon", "delta"), "gdp": ("mu",)}
-
-EXACT_SAMPLER = "exact"
-"""The noise is drawn from its law, up to floating point."""
-
-FLOATING_POINT_CAVEAT = (
-    "The noise was computed in binary64 floating point: the statements hold for exact real arithmetic, "
-    "and rounding errors are not accounted for."
-)
-"""A caveat for noise that no vetted integer-only sampler has drawn."""
 
 _SIMULATED = (
     "SIMULATED: the noise came from a generator whose seed may be known. Whoever knows the seed can subtract "
     "the noise. This is no protection; publish only what was released without rng."
 )
-_APPROXIMATE = re.compile(r"approximate: [1-9][0-9]* sweeps of (?:Gibbs|hit-and-run), convergence not certified")
 _WIDTH = 100
-
-
-def gibbs_sampler(sweeps: int) -> str:
-    """Say that the noise is the end of a Gibbs chain whose convergence nobody has certified.
-
-    Parameters
-    ----------
-    sweeps : int
-        Sweeps run for each draw.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not a positive integer.
-
-    Examples
-    --------
-    >>> gibbs_sampler(1000)
-    'approximate: 1000 sweeps of Gibbs, convergence not certified'
-    """
-    count = _validate.positive_integer(sweeps, "sweeps")
-    return f"approximate: {count} sweeps of Gibbs, convergence not certified"
-
-
-def hit_and_run_sampler(sweeps: int) -> str:
-    """Say the same of a chain of hit-and-run steps.
-
-    Examples
-    --------
-    >>> hit_and_run_sampler(50)
-    'approximate: 50 sweeps of hit-and-run, convergence not certified'
-    """
-    count = _validate.positive_integer(sweeps, "sweeps")
-    return f"approximate: {count} sweeps of hit-and-run, convergence not certified"
 
 
 @dataclass(frozen=True)
@@ -95,10 +45,11 @@ class Guarantee:
     ----------
     kind : {"pure", "zcdp", "approximate", "gdp"}
         Definition of privacy.
-    parameters : mapping
-        Its parameters for a difference of ``sensitivity`` (1 unless it is among them) in the norm `unit`:
-        ``epsilon``; ``rho``; ``epsilon`` and ``delta``; ``mu``. At k steps of that size they are at most ``k epsilon``,
-        ``k**2 rho`` and ``k mu``; epsilon with delta are not in proportion (`bayesdp.privacy.group_loss`).
+    parameters : LossAt
+        The loss, and the size of the difference that it is for, ``sensitivity``, in the norm `unit` (1 unless it is among
+        them): ``epsilon``; ``rho``; ``epsilon`` and ``delta``; ``mu``. A mapping of these is taken as one. At k steps of that
+        size they are at most ``k epsilon``, ``k**2 rho`` and ``k mu``; epsilon with delta are not in proportion
+        (`bayesdp.privacy.group_loss`).
     unit : {"l1", "l2", "linf", "K", "Mahalanobis"}
         Norm in which the difference of two tables is measured, in counts; the last two are those of a K-norm mechanism
         and of correlated Gaussian noise.
@@ -110,14 +61,15 @@ class Guarantee:
         Whether these are all; None where that was not recorded, as in files of earlier versions. Before a release, when
         the answers of the invariants are not known yet, no cell is listed and nothing is recorded.
     sampler : str
-        `EXACT_SAMPLER`, or what `gibbs_sampler` or `hit_and_run_sampler` say. While convergence is not certified no printed loss
-        stands without that remark.
+        `EXACT_SAMPLER`, or what `gibbs_sampler` or `hit_and_run_sampler` say: a `SamplerStatement`. While convergence is not
+        certified no printed loss stands without that remark.
     simulated : bool
         The noise was drawn from a generator handed in by the user.
     caveats : tuple of str
-        Sentences.
+        Sentences, each a value of `bayesdp.privacy.caveats`; a plain one is taken as a `Sentence`.
     person : str
-        What it means for one person's record alone, in plain sentences; "" where nothing is said (files of older versions).
+        What it means for one person's record alone, in plain sentences: an `OnePerson`, or as it stands in files of older versions;
+        "" where nothing is said.
 
     Raises
     ------
@@ -140,22 +92,22 @@ class Guarantee:
     """
 
     kind: str
-    parameters: Mapping[str, float]
+    parameters: LossAt
     unit: str
     pairs: tuple[PairLoss, ...] = ()
     determined_cells: tuple[str, ...] = ()
-    sampler: str = EXACT_SAMPLER
+    sampler: SamplerStatement = EXACT_SAMPLER
     simulated: bool = False
-    caveats: tuple[str, ...] = field(default=())
+    caveats: tuple[Words, ...] = ()
     person: str = ""
     determined_complete: bool | None = None
 
     def __post_init__(self) -> None:
         _validate.choice(self.kind, tuple(KINDS), "kind")
-        parameters = checked_parameters(self.parameters, "parameters")
-        missing = [name for name in _REQUIRED[self.kind] if name not in parameters]
-        if missing:
-            raise ValueError(f"parameters of a {self.kind!r} guarantee must include {', '.join(missing)}")
+        parameters = LossAt.of(self.parameters, "parameters")
+        if parameters.loss.stated(self.kind) is None:
+            alone = " without delta" if self.kind == "pure" else ""
+            raise ValueError(f"parameters of a {self.kind!r} guarantee must include {_PARAMETERS[self.kind]}{alone}")
         object.__setattr__(self, "parameters", parameters)
         _validate.choice(self.unit, UNITS, "unit")
         for name in ("pairs", "determined_cells", "caveats"):
@@ -164,12 +116,10 @@ class Guarantee:
             if isinstance(items, str) or not all(isinstance(item, kept) for item in items):
                 raise TypeError(f"{name} must be a sequence of {kept.__name__}, got {items!r}")
             object.__setattr__(self, name, tuple(items))
-        sampler: Any = self.sampler
-        if not isinstance(sampler, str) or not (sampler == EXACT_SAMPLER or _APPROXIMATE.fullmatch(sampler)):
-            raise ValueError(
-                f"sampler must be {EXACT_SAMPLER!r} or 'approximate: n sweeps of Gibbs, convergence not "
-                f"certified', got {self.sampler!r}"
-            )
+        caveats: Any = self.caveats
+        typed = tuple(item if isinstance(item, Words) else caveat_of_words(item) for item in caveats)
+        object.__setattr__(self, "caveats", typed)
+        object.__setattr__(self, "sampler", SamplerStatement.of(self.sampler))
         _validate.boolean(self.simulated, "simulated")
         person: Any = self.person
         if not isinstance(person, str):
@@ -178,9 +128,16 @@ class Guarantee:
             _validate.boolean(self.determined_complete, "determined_complete")
 
     @property
+    def loss(self) -> Loss:
+        """The loss that `parameters` state in the definition `kind`."""
+        found = self.parameters.loss.stated(self.kind)
+        assert found is not None  # checked when the guarantee was made
+        return found
+
+    @property
     def certified(self) -> bool:
         """Whether the noise has the stated law, so that the losses stand as they are."""
-        return self.sampler == EXACT_SAMPLER
+        return self.sampler.exact
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the guarantee by plain strings, numbers, lists and dictionaries (JSON)."""
@@ -191,12 +148,21 @@ class Guarantee:
             "unit": self.unit,
             "pairs": [row.to_dict() for row in self.pairs],
             "determined_cells": list(self.determined_cells),
-            "sampler": self.sampler,
+            "sampler": str(self.sampler),
             "simulated": self.simulated,
-            "caveats": list(self.caveats),
-            **({"person": self.person} if self.person else {}),
+            "caveats": [str(caveat) for caveat in self.caveats],
+            **({"person": str(self.person)} if self.person else {}),
             **known,
+            **self._about(),
         }
+
+    def _about(self) -> dict[str, Any]:
+        """What the caveats and the sentences on one person are made from, where the words alone do not tell it."""
+        caveats = [None if isinstance(own, (Sentence, Fixed)) else own.describe() for own in self.caveats]
+        found: dict[str, Any] = {"caveats": caveats} if any(caveats) else {}
+        if isinstance(self.person, OnePerson):
+            found["record"] = self.person.describe()
+        return {"about": found} if found else {}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Guarantee:
@@ -205,8 +171,8 @@ class Guarantee:
         Parameters
         ----------
         description : mapping
-            Keys as in `to_dict`, all of them and no others; ``person`` and ``determined_complete``, which earlier versions did
-            not write, may be missing.
+            Keys as in `to_dict`, all of them and no others; ``person``, ``determined_complete`` and ``about``, which earlier versions
+            did not write, may be missing. Under ``about`` is what sentences are made from: that counts, and not the words.
 
         Raises
         ------
@@ -214,25 +180,24 @@ class Guarantee:
             If a key is missing, unknown, or holds something else than it should.
         """
         given: Any = description
-        told = {"person": "", "determined_complete": None, **given} if isinstance(given, Mapping) else given
-        entries = _exactly(told, [item.name for item in fields(cls)], "guarantee")
+        told = (
+            {"person": "", "determined_complete": None, "about": {}, **given} if isinstance(given, Mapping) else given
+        )
+        entries = exactly(told, [*(item.name for item in fields(cls)), "about"], "guarantee")
+        entries |= typed_sentences(entries, entries.pop("about"))
         rows = entries["pairs"]
         if not isinstance(rows, (list, tuple)):
             raise TypeError(f"pairs of a guarantee must be a list, got {rows!r}")
-        entries["pairs"] = tuple(_row_from(row) for row in rows)
+        entries["pairs"] = tuple(row_from(row) for row in rows)
         return cls(**entries)
 
     def shown_loss(self, loss: Mapping[str, float]) -> str:
         """Write a loss; while the sampler is not certified, never without saying so."""
-        if says_nothing(loss):
-            return NO_PROTECTION
-        shown = ", ".join(f"{name} = {value:.6g}" for name, value in loss.items() if name != "sensitivity")
-        return shown if self.certified else f"target {shown} ({self.sampler.replace(':', ',')})"
+        return loss_words(LossAt.of(loss, "loss").loss, self.sampler)
 
     def _headline(self) -> list[str]:
         """The loss that `parameters` state, unless a row says the same, and how it grows with the distance."""
-        size = self.parameters.get("sensitivity", 1.0)
-        stated = {name: value for name, value in self.parameters.items() if name != "sensitivity"}
+        size, stated = self.parameters.size, self.parameters.loss
 
         def says_it(row: PairLoss) -> bool:
             alike = math.isclose(row.size, size, rel_tol=1e-9) and row.norm == self.unit
@@ -304,31 +269,3 @@ class Guarantee:
             listed = "".join(f"<li>{html.escape(item)}</li>" for item in items)
             parts.append(f"<li>{html.escape(sentence)}{f'<ul>{listed}</ul>' if listed else ''}</li>")
         return "".join(parts) + "</ul>"
-
-
-def _row_from(description: Any) -> PairLoss:
-    """Read a row. What it is about counts, and not its words; files of earlier versions have the words only."""
-    row = _exactly(
-        {"about": None, **description} if isinstance(description, Mapping) else description, _ROW, "row of a guarantee"
-    )
-    about, words = row.pop("about"), row.pop("relation")
-    return PairLoss(relation_of_words(words) if about is None else relation_from(about), **row)
-
-
-_ROW = ["relation", "size", "norm", "loss", "about"]
-
-
-def _exactly(description: Any, names: list[str], what: str) -> dict[str, Any]:
-    """Accept a mapping with exactly these keys."""
-    if not isinstance(description, Mapping):
-        raise TypeError(f"the description of a {what} must be a mapping, got {description!r}")
-    unknown = [key for key in description if key not in names]
-    if unknown:
-        raise ValueError(
-            f"the description of a {what} has unknown keys {_validate.shown(unknown)}; "
-            f"valid keys are {', '.join(names)}"
-        )
-    missing = [name for name in names if name not in description]
-    if missing:
-        raise ValueError(f"the description of a {what} lacks {_validate.shown(missing)}")
-    return dict(description)

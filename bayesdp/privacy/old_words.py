@@ -1,6 +1,6 @@
-"""What rows of files are about that were written before rows said it: the words of that time, each with its relation.
+"""What rows and caveats of files are about that do not say it: words, each with its relation or its caveat.
 
-This is a table of fixed sentences, and nothing is added to it: newer files carry the relation itself.
+The relations are a table of fixed sentences, and nothing is added to it: newer files carry the relation itself.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+from bayesdp.privacy.caveats import SENTENCES, Fixed
+from bayesdp.privacy.caveats import Sentence as CaveatSentence
 from bayesdp.privacy.relations import DIFFERENCES, Apart, Difference, Kept, Neighbours, Relation, Sentence
 
-__all__ = ["relation_of_words"]
+__all__ = ["caveat_of_words", "relation_of_words"]
 
 _ADDED = Difference("one record added to or removed from a cell that no invariant counts", 1.0, 1.0)
 _BLOCKS = range(3, 21)
@@ -51,3 +53,15 @@ def _product_move(blocks: int) -> Difference:
     records, size = 2 ** (blocks - 1), 2.0**blocks
     words = f"{records} records exchange categories within a {name} subtable, all its margins of fewer dimensions kept ({name} move)"
     return Difference(words, size, math.sqrt(size))
+
+
+def caveat_of_words(words: str) -> Fixed | CaveatSentence:
+    """The caveat that a sentence is: one without numbers is known by it, any other is a `Sentence`.
+
+    Examples
+    --------
+    >>> type(caveat_of_words(SENTENCES["generator"])).__name__, type(caveat_of_words("made up")).__name__
+    ('Fixed', 'Sentence')
+    """
+    which = next((key for key, sentence in SENTENCES.items() if sentence == words), None)
+    return CaveatSentence(words) if which is None else Fixed(which)

@@ -8,14 +8,16 @@ a relation in words, the size of ``u`` in the mechanism's norm, and the loss.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bayesdp import _validate
-from bayesdp.privacy._frozen import FrozenMapping
 from bayesdp.privacy.gaussian import gaussian_epsilon
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, PureDP
 from bayesdp.privacy.relations import DIFFERENCES, NORMS, Difference, Kept, Relation, Sentence
+from bayesdp.privacy.stated_losses import all_of, stated_loss
 from bayesdp.privacy.zcdp import gaussian_rho, rho_to_epsilon
 
 __all__ = ["DIFFERENCES", "NORMS", "UNITS", "Difference", "PairLoss", "gaussian_pairs", "pure_pairs"]
@@ -38,21 +40,22 @@ class PairLoss:
         Norm of the difference, in counts.
     norm : str
         One of `UNITS`.
-    loss : mapping
-        The privacy parameters for that pair: names among ``epsilon``, ``delta``, ``rho``, ``mu``.
+    loss : Loss
+        The loss for that pair, by one definition or several; a mapping of names among ``epsilon``, ``delta``, ``rho``, ``mu`` is
+        taken as one.
     """
 
     about: Relation
     size: float
     norm: str
-    loss: Mapping[str, float]
+    loss: Loss
 
     def __post_init__(self) -> None:
         about: Any = self.about
         object.__setattr__(self, "about", about if isinstance(about, Relation) else Sentence(about))
         object.__setattr__(self, "size", _validate.nonnegative_real(self.size, "size"))
         _validate.choice(self.norm, UNITS, "norm")
-        object.__setattr__(self, "loss", checked_parameters(self.loss, "loss"))
+        object.__setattr__(self, "loss", stated_loss(self.loss))
 
     @property
     def relation(self) -> str:
@@ -63,18 +66,6 @@ class PairLoss:
         """Describe the row by plain strings and numbers; the words are there for whoever reads the file."""
         row = {"relation": self.relation, "size": self.size, "norm": self.norm, "loss": dict(self.loss)}
         return row if isinstance(self.about, Sentence) else {**row, "about": self.about.describe()}
-
-
-def checked_parameters(parameters: Any, argument: str) -> FrozenMapping:
-    """Accept a mapping of known privacy parameters to finite numbers that are not negative."""
-    if not isinstance(parameters, Mapping) or not parameters:
-        raise TypeError(f"{argument} must map names of privacy parameters to numbers, got {parameters!r}")
-    known = ("epsilon", "delta", "rho", "mu", "sensitivity")
-    unknown = [name for name in parameters if name not in known]
-    if unknown:
-        raise ValueError(f"{argument} has unknown names {_validate.shown(unknown)}; valid names are {', '.join(known)}")
-    checked = {key: _validate.nonnegative_real(value, f"{argument}[{key!r}]") for key, value in parameters.items()}
-    return FrozenMapping(checked)
 
 
 def pure_pairs(epsilon: float, norm: str, differences: Sequence[str | Difference]) -> tuple[PairLoss, ...]:
@@ -107,7 +98,7 @@ def pure_pairs(epsilon: float, norm: str, differences: Sequence[str | Difference
     found = [_difference(item) for item in differences]
     sizes = [item.size(norm) for item in found]
     return tuple(
-        PairLoss(Kept(item), size, norm, {"epsilon": epsilon * size}) for item, size in zip(found, sizes, strict=True)
+        PairLoss(Kept(item), size, norm, PureDP(epsilon * size)) for item, size in zip(found, sizes, strict=True)
     )
 
 
@@ -149,14 +140,14 @@ def gaussian_pairs(
     rows = []
     for item in map(_difference, differences):
         rho = gaussian_rho(sigma, item.l2)
-        loss = {"rho": rho}
+        losses: list[Loss] = [ZCDP(rho)]
         if continuous:
-            loss["mu"] = math.sqrt(2.0 * rho)
+            losses.append(GaussianDP(math.sqrt(2.0 * rho)))
         if delta is not None:
             exact = continuous and item.l2 > 0.0
-            loss["epsilon"] = gaussian_epsilon(delta, sigma, item.l2) if exact else rho_to_epsilon(rho, delta)
-            loss["delta"] = delta
-        rows.append(PairLoss(Kept(item), item.l2, "l2", loss))
+            epsilon = gaussian_epsilon(delta, sigma, item.l2) if exact else rho_to_epsilon(rho, delta)
+            losses.append(ApproximateDP(epsilon, delta))
+        rows.append(PairLoss(Kept(item), item.l2, "l2", all_of(losses)))
     return tuple(rows)
 
 

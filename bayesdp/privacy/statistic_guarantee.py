@@ -16,9 +16,8 @@ class StatisticGuarantee(Guarantee):
     """A `Guarantee` about neighbouring data sets; its first pair says what neighbours are."""
 
     def _protected(self) -> list[tuple[str, list[str]]]:
-        loss = {name: value for name, value in self.parameters.items() if name != "sensitivity"}
-        size = self.parameters.get("sensitivity", 1.0)
-        shown = self.shown_loss(loss)
+        size = self.parameters.size
+        shown = self.shown_loss(self.parameters.loss)
         return [
             *((sentence, []) for sentence in (_one_person(self.pairs, shown),) if sentence),
             ("Neighbouring data sets are protected against being told apart.", []),

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.noise.base import Floats
-from bayesdp.privacy._tradeoff_laws import ApproximateDP, GaussianDP
 from bayesdp.privacy.tradeoffs import TradeOff
+from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff
 
 __all__ = [
     "DiscreteGaussianNoise",
@@ -55,9 +55,9 @@ def in_words(tradeoff: TradeOff) -> str:
     >>> in_words(approximate_dp(1.0, 0.01))
     '(1, 0.01)-DP'
     """
-    if isinstance(tradeoff, ApproximateDP):
+    if isinstance(tradeoff, ApproximateTradeOff):
         return f"({tradeoff.epsilon:.10g}, {tradeoff.delta:.10g})-DP"
-    if isinstance(tradeoff, GaussianDP):
+    if isinstance(tradeoff, GaussianTradeOff):
         return f"{tradeoff.mu:.10g}-GDP"
     return repr(tradeoff)
 

@@ -21,7 +21,8 @@ from bayesdp.privacy import (
     rho_to_delta,
     rho_within,
 )
-from bayesdp.privacy.group import GROWTH, says_nothing
+from bayesdp.privacy.group import GROWTH
+from bayesdp.privacy.stated_losses import stated_loss
 
 
 def test_the_sum_over_the_steps_by_its_definition() -> None:
@@ -44,7 +45,7 @@ def test_the_sum_over_the_steps_by_its_definition() -> None:
 def test_a_delta_above_one_is_one_and_says_nothing(loss: dict[str, float], steps: int) -> None:
     found = group_loss(loss, steps)
     assert found == {"epsilon": steps * loss["epsilon"], "delta": 1.0}
-    assert says_nothing(found)
+    assert stated_loss(found).says_nothing
     stated = Guarantee("approximate", loss, "l1", (PairLoss("some pair", 4.0, "l1", found),))
     assert "some pair; l1 distance 4: no protection by this bound, because its delta is 1 or more" in " ".join(
         str(stated).split()

@@ -21,6 +21,7 @@ from bayesdp.privacy import (
     pure_pairs,
     rho_to_epsilon,
 )
+from bayesdp.privacy.losses import ZCDP
 
 NAMED = ["substitution", "2x2 move", "3-cycle"]
 
@@ -183,3 +184,12 @@ def test_files_of_earlier_versions_do_not_say_whether_the_list_is_complete() -> 
     assert "whether these are all was not recorded" in " ".join(str(read).split())
     with pytest.raises(TypeError, match="determined_complete must be True or False"):
         Guarantee.from_dict({**full().to_dict(), "determined_complete": 1})
+
+
+def test_the_whole_loss_and_those_of_rows_are_values() -> None:
+    stated = full()
+    assert stated.loss == ZCDP(0.02)
+    assert stated.pairs[0].loss.to("zcdp") == ZCDP(2 / 50)
+    assert stated.pairs[0].loss.to("approximate") == ZCDP(2 / 50).at(1e-10)
+    with pytest.raises(ValueError, match="must include epsilon without delta"):
+        Guarantee("pure", {"epsilon": 1.0, "delta": 1e-6}, "l1")

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from bayesdp.privacy.losses import NO_PROTECTION, ZCDP, ApproximateDP, GaussianDP, Loss, PureDP, loss_from
+from bayesdp.privacy.stated_losses import LossAt, SeveralLosses, stated_loss
 
 
 def hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
@@ -196,3 +197,77 @@ def test_values_are_equal_hashable_and_pickled() -> None:
         assert {own: 1}[type(own)(**own.parameters)] == 1
     assert PureDP(1) == PureDP(1.0)
     assert len({PureDP(1.0), ZCDP(1.0), GaussianDP(1.0)}) == 3
+
+
+def test_a_loss_reads_as_a_mapping_of_its_parameters() -> None:
+    own = ApproximateDP(1.0, 1e-6)
+    assert (own["epsilon"], own.get("rho"), list(own), {**own}) == (1.0, None, ["epsilon", "delta"], own.parameters)
+    assert own == {"epsilon": 1.0, "delta": 1e-6}
+    assert own != PureDP(1.0) != ZCDP(1.0)
+    assert {own: "x"}[ApproximateDP(1.0, 1e-6)] == "x"
+    with pytest.raises(TypeError):
+        own["epsilon"] = 2.0  # type: ignore[index]
+    with pytest.raises(KeyError):
+        own["rho"]
+
+
+def test_pure_is_approximate_with_a_delta_of_nothing() -> None:
+    assert PureDP(1.0).to("approximate") == ApproximateDP(1.0, 0.0)
+    assert PureDP(1.0).to("approximate", 0.1) == PureDP(1.0).at(0.1)
+
+
+ROW = SeveralLosses((ZCDP(0.5), GaussianDP(1.0), GaussianDP(1.0).at(1e-6)))
+"""Normal noise one standard deviation apart."""
+
+
+def test_several_losses_are_each_stated_and_all_true() -> None:
+    assert stated_loss(dict(ROW)) == ROW == stated_loss(ROW)
+    assert [ROW.to(kind) for kind in ("zcdp", "gdp", "approximate")] == list(ROW.parts)
+    assert list(ROW) == ["rho", "mu", "epsilon", "delta"]
+    assert ROW.group(2) == {**ZCDP(2.0), **GaussianDP(2.0), **ROW.parts[2].group(2)}
+    assert ROW.compose(GaussianDP(1.0)) == GaussianDP(math.sqrt(2.0)) == GaussianDP(1.0).compose(ROW)
+    assert ROW.compose(ROW)["rho"] == 1.0
+    assert ROW.at(1e-3) == GaussianDP(1.0).at(1e-3)  # mu says most at every delta
+    assert ROW.implies(GaussianDP(1.0))
+    assert ROW.implies(ROW)
+    assert GaussianDP(1.0).implies(SeveralLosses((ZCDP(0.5), ApproximateDP(5.0, 1e-6))))
+    assert not ZCDP(0.5).implies(ROW)  # rho gives no mu
+    assert pickle.loads(pickle.dumps(ROW)) == ROW
+    with pytest.raises(ValueError, match="must be one that follows"):
+        ROW.to("pure")
+    with pytest.raises(ValueError, match="stated by one of the definitions"):
+        ROW.compose(PureDP(1.0))
+    with pytest.raises(ValueError, match="a loss by several definitions"):
+        PureDP(1.0).compose(ROW)
+    with pytest.raises(ValueError, match="by different definitions"):
+        SeveralLosses((PureDP(1.0), ApproximateDP(1.0, 0.1)))
+
+
+def test_several_losses_of_which_one_says_nothing_print_the_other() -> None:
+    assert str(SeveralLosses((ZCDP(0.5), ApproximateDP(3.0, 1.0)))) == "rho = 0.5"
+    assert not SeveralLosses((ZCDP(0.5), ApproximateDP(3.0, 1.0))).says_nothing
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"delta": 0.1}, ValueError, "must state delta only with epsilon, got delta"),
+        ({"delta": 0.1, "rho": 1.0}, ValueError, "must state delta only with epsilon, got delta, rho"),
+        ({"sensitivity": 1.0}, ValueError, "unknown names 'sensitivity'; valid names are epsilon, delta, rho, mu"),
+        ({}, TypeError, "must map names"),
+        ([1.0], TypeError, "must map names"),
+        ({"rho": -1.0}, ValueError, r"x\['rho'\] must be a finite number of at least 0"),
+    ],
+)
+def test_what_states_no_loss_is_refused(given: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        stated_loss(given, "x")
+
+
+def test_a_loss_at_a_size_is_the_mapping_of_files() -> None:
+    assert dict(LossAt.of({"rho": 0.5, "sensitivity": 2.0}, "x")) == {"rho": 0.5, "sensitivity": 2.0}
+    assert dict(LossAt.of(ZCDP(0.5), "x")) == {"rho": 0.5}
+    assert (LossAt(ZCDP(0.5)).size, len(LossAt(ROW, 2.0))) == (1.0, 5)
+    assert hash(LossAt(ZCDP(0.5), 2.0)) == hash(LossAt.of({"rho": 0.5, "sensitivity": 2.0}, "x"))
+    with pytest.raises(ValueError, match="sensitivity must be"):
+        LossAt(ZCDP(0.5), -1.0)

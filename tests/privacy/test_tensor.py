@@ -18,9 +18,9 @@ from bayesdp.privacy import (
     tensor_product,
     tradeoff,
 )
-from bayesdp.privacy._loss_grid import bounds
-from bayesdp.privacy._piecewise import as_pair
-from bayesdp.privacy._tradeoff_laws import GaussianDP
+from bayesdp.privacy.tradeoffs.composition import bounds
+from bayesdp.privacy.tradeoffs.laws import GaussianTradeOff
+from bayesdp.privacy.tradeoffs.profile import as_pair
 
 GRID = np.unique(np.concatenate([np.linspace(0.0, 1.0, 301), np.logspace(-8, -2, 40), 1 - np.logspace(-8, -2, 40)]))
 P, Q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.1, 0.0, 0.5, 0.4])
@@ -101,7 +101,7 @@ def test_grid_bounds_hold_where_the_product_is_known(factors: list[tuple[TradeOf
         assert np.min(expected(GRID) - lower(GRID)) >= -1e-12
         assert np.min(upper(GRID) - expected(GRID)) >= -1e-12
         assert np.max(gap) <= count * h
-        if isinstance(factors[0][0], GaussianDP):  # no atoms: of second order from below
+        if isinstance(factors[0][0], GaussianTradeOff):  # no atoms: of second order from below
             assert np.max(expected(GRID) - lower(GRID)) <= 2 * count * h * h
 
 

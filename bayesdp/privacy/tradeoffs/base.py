@@ -8,18 +8,16 @@ can: so tails of 1e-300 pass through compositions without loss.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.privacy._canonical import CanonicalNoise
-from bayesdp.privacy._canonical_recursion import RecursiveNoise
-from bayesdp.privacy._levels import Floats, levels, plain
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from bayesdp.privacy.tradeoffs.levels import Floats, levels, plain
+from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
+from bayesdp.privacy.tradeoffs.noise_recursion import RecursiveNoise
 
 __all__ = ["TradeOff"]
 
@@ -41,6 +39,11 @@ class TradeOff(ABC):
     >>> print(f"{f(0.05):.6f} {f.power(0.05):.6f} {f.increasing(0.95):.6f}")
     0.740489 0.259511 0.740489
     """
+
+    # What it makes of itself is of modules that build on this one: the package hands them in.
+    _symmetrised_with: ClassVar[Callable[[TradeOff, TradeOff], TradeOff]]
+    _grouped: ClassVar[Callable[[TradeOff, int], TradeOff]]
+    _tensor_product: ClassVar[Callable[..., TradeOff]]
 
     @abstractmethod
     def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
@@ -156,12 +159,10 @@ class TradeOff(ABC):
         --------
         >>> from bayesdp.privacy.tradeoffs import gaussian_dp
         >>> gaussian_dp(3.0).tensor(gaussian_dp(4.0))
-        GaussianDP(mu=5.0)
+        GaussianTradeOff(mu=5.0)
         """
-        from bayesdp.privacy.tensor import tensor_product
-
         factors: Sequence[TradeOff] = (self, *others)
-        return tensor_product(*factors, interval=interval)
+        return TradeOff._tensor_product(*factors, interval=interval)
 
     def symmetrised(self) -> TradeOff:
         """Give ``max(f, f^-1)``, which an f-DP mechanism satisfies when neighbours are mutual.
@@ -170,9 +171,7 @@ class TradeOff(ABC):
         neighbours is bounded by f. Where f is the trade-off of one ordered pair only, the other order has
         ``f^-1``, and a guarantee for both is at most ``min(f, f^-1)``: do not use this method there.
         """
-        from bayesdp.privacy._tradeoff_derived import Symmetrised
-
-        return self if self.symmetric else Symmetrised(self, self.inverse())
+        return self if self.symmetric else TradeOff._symmetrised_with(self, self.inverse())
 
     def group(self, k: int) -> TradeOff:
         """Give ``1 - (1 - f)^{o k}``, what f-DP promises to groups of k (Dong, Roth and Su, 2022, Theorem 2.14).
@@ -191,10 +190,8 @@ class TradeOff(ABC):
         TypeError, ValueError
             If k is not a positive integer.
         """
-        from bayesdp.privacy._tradeoff_derived import Grouped
-
         steps = _validate.positive_integer(k, "k")
-        return self if steps == 1 else Grouped(self, steps)
+        return self if steps == 1 else TradeOff._grouped(self, steps)
 
     def canonical_noise(self) -> CanonicalNoise:
         """Give a noise law with ``T(F, F(. - 1)) = f``: closed form where known, otherwise Lemma 36 of paper 003.

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import gammainc, log_ndtr, ndtr, ndtri
 
 from bayesdp import _validate
-from bayesdp.privacy._canonical import CanonicalNoise
-from bayesdp.privacy._levels import Floats
+from bayesdp.privacy.tradeoffs.levels import Floats
+from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
 
 __all__ = ["GaussianNoise", "Tulap"]
 

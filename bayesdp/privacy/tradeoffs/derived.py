@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from bayesdp import _validate
-from bayesdp.privacy._levels import Floats
-from bayesdp.privacy._tradeoff import TradeOff
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.levels import Floats
 
 __all__ = ["Bracketed", "Grouped", "Symmetrised", "largest_gap"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.privacy._levels import Floats, levels, plain, points
+from bayesdp.privacy.tradeoffs.levels import Floats, levels, plain, points
 
 __all__ = ["CanonicalNoise"]
 

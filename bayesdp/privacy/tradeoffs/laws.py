@@ -10,13 +10,13 @@ import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from bayesdp import _validate
-from bayesdp.privacy._canonical import CanonicalNoise
-from bayesdp.privacy._canonical_laws import GaussianNoise, Tulap
-from bayesdp.privacy._levels import Floats
-from bayesdp.privacy._tradeoff import TradeOff
-from bayesdp.privacy._tradeoff_derived import Symmetrised
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.derived import Symmetrised
+from bayesdp.privacy.tradeoffs.levels import Floats
+from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
+from bayesdp.privacy.tradeoffs.noise_laws import GaussianNoise, Tulap
 
-__all__ = ["ApproximateDP", "DiscretePair", "GaussianDP"]
+__all__ = ["ApproximateTradeOff", "DiscretePair", "GaussianTradeOff", "approximate_dp", "gaussian_dp"]
 
 _EXP_MAX = 700.0  # exp of more than this is taken in log space
 _SAME = 1e-12  # largest difference at a knot between a function and its inverse if it passes as symmetric
@@ -36,7 +36,7 @@ class _Symmetric(TradeOff):
 
 
 @dataclass(frozen=True)
-class ApproximateDP(_Symmetric):
+class ApproximateTradeOff(_Symmetric):
     """Trade-off function of (epsilon, delta)-DP; see `bayesdp.privacy.tradeoffs.approximate_dp`.
 
     Parameters
@@ -93,7 +93,7 @@ class ApproximateDP(_Symmetric):
 
 
 @dataclass(frozen=True)
-class GaussianDP(_Symmetric):
+class GaussianTradeOff(_Symmetric):
     """Trade-off function of mu-GDP; see `bayesdp.privacy.tradeoffs.gaussian_dp`.
 
     Parameters
@@ -106,7 +106,7 @@ class GaussianDP(_Symmetric):
 
     def group(self, k: int) -> TradeOff:
         """Give ``G_{k mu}`` (Dong, Roth and Su, 2022, Section 2.5)."""
-        return GaussianDP(self.mu * _validate.positive_integer(k, "k"))
+        return GaussianTradeOff(self.mu * _validate.positive_integer(k, "k"))
 
     def canonical_noise(self) -> CanonicalNoise:
         """Give ``N(0, 1 / mu**2)``, the log-concave canonical noise of mu-GDP (Awan and Dong, 2022)."""
@@ -218,3 +218,66 @@ class DiscretePair(TradeOff):
         i = self._segment(a, s)
         with np.errstate(over="ignore"):
             return np.asarray(np.array(self.q)[i] / np.array(self.p)[i], dtype=np.float64)
+
+
+def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateTradeOff:
+    """Give ``max(0, 1 - delta - exp(epsilon) alpha, exp(-epsilon) (1 - delta - alpha))``.
+
+    Source: Wasserman and Zhou (2010); Dong, Roth and Su (2022, Proposition 2.5).
+
+    Parameters
+    ----------
+    epsilon : float
+        Zero or greater.
+    delta : float, default 0
+        At least 0 and less than 1.
+
+    Returns
+    -------
+    ApproximateTradeOff
+        A `TradeOff`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is negative, delta outside [0, 1), or one is not a finite number.
+
+    Examples
+    --------
+    >>> f = approximate_dp(1.0)
+    >>> print(f"{f(0.05):.6f} {f.group(2)(0.05):.6f}")
+    0.864086 0.630547
+    """
+    budget = _validate.nonnegative_real(epsilon, "epsilon")
+    slack = _validate.nonnegative_real(delta, "delta")
+    if slack >= 1.0:
+        raise ValueError(f"delta must be at least 0 and less than 1, got {delta!r}")
+    return ApproximateTradeOff(budget, slack)
+
+
+def gaussian_dp(mu: float) -> GaussianTradeOff:
+    """Give ``G_mu(alpha) = Phi(Phi^-1(1 - alpha) - mu)``, the trade-off of N(0, 1) and N(mu, 1).
+
+    Source: Dong, Roth and Su (2022, Definition 2.6).
+
+    Parameters
+    ----------
+    mu : float
+        Greater than zero.
+
+    Returns
+    -------
+    GaussianTradeOff
+        A `TradeOff`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If mu is not a positive finite number.
+
+    Examples
+    --------
+    >>> print(f"{gaussian_dp(0.5).group(2)(0.05):.6f}")
+    0.740489
+    """
+    return GaussianTradeOff(_validate.positive_real(mu, "mu"))

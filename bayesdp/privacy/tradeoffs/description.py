@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 
 from bayesdp import _validate
-from bayesdp.privacy._levels import levels
-from bayesdp.privacy._tradeoff import TradeOff
-from bayesdp.privacy._tradeoff_derived import Bracketed, Grouped, Symmetrised
-from bayesdp.privacy._tradeoff_laws import ApproximateDP, DiscretePair, GaussianDP
-from bayesdp.privacy.tradeoffs import approximate_dp, gaussian_dp
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.derived import Bracketed, Grouped, Symmetrised
+from bayesdp.privacy.tradeoffs.laws import (
+    ApproximateTradeOff,
+    DiscretePair,
+    GaussianTradeOff,
+    approximate_dp,
+    gaussian_dp,
+)
+from bayesdp.privacy.tradeoffs.levels import levels
 
 __all__ = ["describe_tradeoff", "tradeoff_from_description"]
 
@@ -58,9 +63,9 @@ def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
     """
     if not isinstance(tradeoff, TradeOff):
         raise TypeError(f"tradeoff must be a trade-off function, got {type(tradeoff).__name__}")
-    if isinstance(tradeoff, ApproximateDP):
+    if isinstance(tradeoff, ApproximateTradeOff):
         return {"tradeoff": "approximate-dp", "epsilon": tradeoff.epsilon, "delta": tradeoff.delta}
-    if isinstance(tradeoff, GaussianDP):
+    if isinstance(tradeoff, GaussianTradeOff):
         return {"tradeoff": "gaussian-dp", "mu": tradeoff.mu}
     if isinstance(tradeoff, DiscretePair):
         return {"tradeoff": "pair", "start": tradeoff.start, "p": list(tradeoff.p), "q": list(tradeoff.q)}
@@ -89,7 +94,7 @@ def tradeoff_from_description(description: Mapping[str, Any]) -> TradeOff:
     Examples
     --------
     >>> tradeoff_from_description({"tradeoff": "gaussian-dp", "mu": 0.5})
-    GaussianDP(mu=0.5)
+    GaussianTradeOff(mu=0.5)
     """
     return _read(description, _DEPTH)
 

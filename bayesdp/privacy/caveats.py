@@ -1,0 +1,285 @@
+"""Caveats of guarantees as values: which reservation it is, and its numbers; the sentences are made from them here.
+
+Those without numbers are in `bayesdp.privacy.fixed_caveats`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayesdp.privacy.fixed_caveats import FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT, SENTENCES, Fixed
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.words import Words
+
+__all__ = [
+    "FLOATING_POINT_CAVEAT",
+    "GENERATOR_CAVEAT",
+    "SENTENCES",
+    "AdjacencyEnough",
+    "AdjacencyOpen",
+    "CanonicalSteps",
+    "Composed",
+    "Drawn",
+    "Fixed",
+    "IntegersOnly",
+    "OfReleases",
+    "OtherSamplers",
+    "PaperElements",
+    "PaperScale",
+    "PaperSpace",
+    "Rounded",
+    "Sentence",
+]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sentence(Words):
+    """A caveat that only its author can say; nothing follows from it.
+
+    Examples
+    --------
+    >>> Sentence("made up")
+    'made up'
+    """
+
+    text: str
+    name = "sentence"
+    template = "{text}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rounded(Words):
+    """Released values are on a public grid.
+
+    Parameters
+    ----------
+    exponent : int
+        They are multiples of ``2**exponent``.
+    within : bool
+        Whether bounds are kept; otherwise invariants.
+    """
+
+    exponent: int
+    within: bool = False
+    name = "rounded"
+
+    @classmethod
+    def _words(cls, exponent: int, within: bool) -> str:
+        kept = " within the bounds" if within else ", invariants kept"
+        return f"Released values are rounded to multiples of 2**{exponent}{kept}."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Drawn(Words):
+    """How noise is drawn exactly."""
+
+    how: str
+    name = "drawn"
+    template = "How noise is drawn: {how}."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IntegersOnly(Words):
+    """The noise is drawn with integer arithmetic only.
+
+    Parameters
+    ----------
+    opendp : str
+        The version of OpenDP that draws it; "" for this package's own sampler.
+    extra : bool
+        Whether OpenDP could draw it.
+    redrawn : bool
+        Whether values outside of bounds are drawn again.
+    """
+
+    opendp: str
+    extra: bool = True
+    redrawn: bool = False
+    name = "integers only"
+
+    @classmethod
+    def _words(cls, opendp: str, extra: bool, redrawn: bool) -> str:
+        instead = " (the extra 'secure' uses OpenDP instead)" if extra else ""
+        words = (
+            f"The noise is drawn by OpenDP {opendp}, with integer arithmetic only, from the operating system's entropy: there is "
+            "no rounding."
+            if opendp
+            else "The noise is drawn with integer arithmetic only, from the operating system's entropy, by the algorithms of Canonne, "
+            f"Kamath and Steinke (2020): there is no rounding. Nobody outside has vetted this implementation{instead}, and how "
+            "long it runs depends on the noise."
+        )
+        if not redrawn:
+            return words
+        return (
+            f"{words} Values outside the bounds are drawn again (bounds at most two scales apart take uniform integers, which "
+            "our own integers accept or reject): how long that takes depends on the answers, and nobody may be able to time it."
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AdjacencyEnough(Words):
+    """The adjacency of Semi-DP gives every record a protected alternative, whatever the totals are."""
+
+    bound: int
+    name = "adjacency enough"
+    template = (
+        "Whatever the published totals are, they force at most {bound} records to change where one does, so that every value of "
+        "every record has a protected alternative."
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AdjacencyOpen(Words):
+    """Whether the adjacency of Semi-DP is enough depends on the totals."""
+
+    adjacency: int
+    name = "adjacency open"
+    template = (
+        "Whether {adjacency} records are enough for every value of every record to have a protected alternative depends on the "
+        "published totals: see bayesdp.privacy.semi_adjacency."
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PaperSpace(Words):
+    """The noise is made for the sensitivity space that Proposition 32 of Cho and Awan prints.
+
+    Parameters
+    ----------
+    unit : str
+        Norm of the noise.
+    sensitivity, true_sensitivity : float
+        That of the printed space, and of the definition.
+    loss, true_loss : Loss
+        At these.
+    """
+
+    unit: str
+    sensitivity: float
+    true_sensitivity: float
+    loss: Loss
+    true_loss: Loss
+    name = "paper space"
+
+    @classmethod
+    def _words(cls, unit: str, sensitivity: float, true_sensitivity: float, loss: Loss, true_loss: Loss) -> str:
+        told = (
+            f"convention='paper': the noise is made for the sensitivity space that Cho and Awan print in Proposition 32, of {unit} "
+            f"sensitivity {sensitivity:.6g}, which is that of two records (A_2)."
+        )
+        if str(loss) == str(true_loss):
+            return f"{told} Here three records (A_3) are no farther apart, and the guarantee stands."
+        return (
+            f"{told} Three records (A_3) are up to {true_sensitivity:.6g} apart, so that the guarantee under A_3 is {true_loss} and "
+            f"not {loss}."
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PaperScale(Words):
+    """The noise has the scale of Liu (2019), which states another epsilon than it has.
+
+    Parameters
+    ----------
+    scale, epsilon, true_epsilon : float
+        Of the noise; as the paper states it; as it is.
+    counts : bool
+        Whether it is noise on counts; otherwise on statistics.
+    """
+
+    scale: float
+    epsilon: float
+    true_epsilon: float
+    counts: bool = False
+    name = "paper scale"
+
+    @classmethod
+    def _words(cls, scale: float, epsilon: float, true_epsilon: float, counts: bool) -> str:
+        told = (
+            f"noise of scale {scale:.6g} is stated as epsilon = {epsilon:.6g} in Liu (2019)"
+            if counts
+            else f"the noise has scale {scale:.6g}, which Liu (2019) states as epsilon = {epsilon:.6g}"
+        )
+        return f"Paper convention: {told}. The true epsilon is {true_epsilon:.6g}. See docs/CORRECTIONS.md."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PaperElements(Words):
+    """The same of all elements of a covariance matrix."""
+
+    true_epsilon: float
+    name = "paper elements"
+    template = (
+        "Paper convention: each element has noise of scale sensitivity / epsilon, for which Liu (2019) states the epsilons of the "
+        "parts. The true epsilon of all is {true_epsilon:.6g}. See docs/CORRECTIONS.md."
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CanonicalSteps(Words):
+    """Canonical noise of a trade-off function, for tables whole steps apart.
+
+    Parameters
+    ----------
+    type_one, type_two : tuple of float
+        Errors of tests between tables one step apart: levels, and the least type II error at each.
+    """
+
+    type_one: tuple[float, ...]
+    type_two: tuple[float, ...]
+    name = "canonical steps"
+
+    @classmethod
+    def _words(cls, type_one: tuple[float, ...], type_two: tuple[float, ...]) -> str:
+        levels = "; ".join(f"{one:g}: {two:.6g}" for one, two in zip(type_one, type_two, strict=True))
+        return (
+            "Canonical noise: tables one step apart are told apart exactly as well as the trade-off function f says, and tables k "
+            "steps apart as well as f for groups of k. Least type II error of a test, by its type I error, one step: "
+            f"{levels}."
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Composed(Words):
+    """The guarantee is that of several releases."""
+
+    parts: int
+    name = "composed"
+    template = (
+        "This is the composition of {parts} releases. Only pairs of tables that agree on the invariants of all of them are "
+        "protected, which are fewer than each release protects alone. The losses of the releases are added, each at its largest "
+        "over the pairs of a row; a row that says neither 'upper bound' nor 'at most' is exact for all its pairs."
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OfReleases(Words):
+    """A caveat of some of the releases of a composition.
+
+    Parameters
+    ----------
+    releases : tuple of int
+        Their numbers, from 1.
+    said : Words
+        The caveat.
+    """
+
+    releases: tuple[int, ...]
+    said: Words
+    name = "of releases"
+
+    @classmethod
+    def _words(cls, releases: tuple[int, ...], said: Words) -> str:
+        return f"Release {', '.join(map(str, releases))}: {said}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OtherSamplers(Words):
+    """How the noise of other releases of a composition was drawn."""
+
+    samplers: tuple[str, ...]
+    name = "other samplers"
+
+    @classmethod
+    def _words(cls, samplers: tuple[str, ...]) -> str:
+        return f"The noise of other releases: {'; '.join(samplers)}."

@@ -1,0 +1,100 @@
+"""How the noise of a release was drawn: exactly from its law, or by a Markov chain whose convergence nobody has certified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bayesdp import _validate
+from bayesdp.privacy.words import Words
+
+__all__ = ["EXACT_SAMPLER", "SamplerStatement", "gibbs_sampler", "hit_and_run_sampler"]
+
+_CHAINS = ("Gibbs", "hit-and-run")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SamplerStatement(Words):
+    """How the noise was drawn; as text, what a guarantee says of it.
+
+    Parameters
+    ----------
+    chain : {"", "Gibbs", "hit-and-run"}
+        The Markov chain; "" for noise that is drawn from its law, up to floating point.
+    sweeps : int
+        Sweeps run for each draw; 0 without a chain.
+
+    Examples
+    --------
+    >>> SamplerStatement(), SamplerStatement("Gibbs", 1000)
+    ('exact', 'approximate: 1000 sweeps of Gibbs, convergence not certified')
+    """
+
+    chain: str = ""
+    sweeps: int = 0
+    name = "sampler"
+
+    @classmethod
+    def _words(cls, chain: str, sweeps: int) -> str:
+        return f"approximate: {sweeps} sweeps of {chain}, convergence not certified" if chain else "exact"
+
+    @property
+    def exact(self) -> bool:
+        """Whether the noise has the stated law."""
+        return not self.chain
+
+    @classmethod
+    def of(cls, words: Any) -> SamplerStatement:
+        """Accept a sampler, or its text, which is how files have it.
+
+        Raises
+        ------
+        ValueError
+            If it is another text.
+        """
+        if isinstance(words, cls):
+            return words
+        if isinstance(words, str):
+            count = next((int(part) for part in words[:60].split() if part.isascii() and part.isdigit()), 0)
+            found = [cls(), *(cls(chain, count) for chain in _CHAINS if count)]
+            if words in found:
+                return found[found.index(words)]  # type: ignore[arg-type]  # it is equal to one
+        raise ValueError(
+            f"sampler must be {EXACT_SAMPLER!r} or 'approximate: n sweeps of Gibbs, convergence not certified', got {words!r}"
+        )
+
+
+EXACT_SAMPLER = SamplerStatement()
+"""The noise is drawn from its law, up to floating point."""
+
+
+def gibbs_sampler(sweeps: int) -> SamplerStatement:
+    """Say that the noise is the end of a Gibbs chain whose convergence nobody has certified.
+
+    Parameters
+    ----------
+    sweeps : int
+        Sweeps run for each draw.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not a positive integer.
+
+    Examples
+    --------
+    >>> gibbs_sampler(1000)
+    'approximate: 1000 sweeps of Gibbs, convergence not certified'
+    """
+    return SamplerStatement("Gibbs", _validate.positive_integer(sweeps, "sweeps"))
+
+
+def hit_and_run_sampler(sweeps: int) -> SamplerStatement:
+    """Say the same of a chain of hit-and-run steps.
+
+    Examples
+    --------
+    >>> hit_and_run_sampler(50)
+    'approximate: 50 sweeps of hit-and-run, convergence not certified'
+    """
+    return SamplerStatement("hit-and-run", _validate.positive_integer(sweeps, "sweeps"))
