@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis_gibbs import draw_basis_gibbs
-from bayesdp.lattices.basis_law import BasisLaw
-from bayesdp.lattices.coupling import couple
-from bayesdp.lattices.double_geometric import draw_double_geometric, tune_jumps
+from bayesdp.lattices.coupling.basis_gibbs import draw_basis_gibbs
+from bayesdp.lattices.coupling.basis_law import BasisLaw
+from bayesdp.lattices.coupling.coupling import couple
+from bayesdp.lattices.coupling.double_geometric import draw_double_geometric, tune_jumps
 from bayesdp.lattices.samplers import sample_noise
 from bayesdp.queries import Margins, Totals
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bayesdp._random import seed_state
+from bayesdp.fibers.kernel.state import FAMILIES, State, new_state, set_counts, set_laplace, set_prior
+from bayesdp.fibers.kernel.sweep import sweep, sweep_arguments
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Moves, moves_for
-from bayesdp.lattices.random import seed_state
-from bayesdp.lattices.state import FAMILIES, State, new_state, set_counts, set_laplace, set_prior
-from bayesdp.lattices.sweep import sweep, sweep_arguments
 from bayesdp.queries import Margins, Totals
 
 MOVES = 200_000

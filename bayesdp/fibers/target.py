@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._random import seed_state
 from bayesdp._validate import choice
 from bayesdp.fibers.fiber import Fiber
-from bayesdp.lattices import state as columns
-from bayesdp.lattices.moves import Moves
-from bayesdp.lattices.random import seed_state
-from bayesdp.lattices.state import (
+from bayesdp.fibers.kernel import state as columns
+from bayesdp.fibers.kernel.state import (
     FAMILIES,
     State,
     add_gaussian,
@@ -29,7 +28,8 @@ from bayesdp.lattices.state import (
     set_laplace,
     set_prior,
 )
-from bayesdp.lattices.sweep import move_once, sweep, sweep_arguments, take_back
+from bayesdp.fibers.kernel.sweep import move_once, sweep, sweep_arguments, take_back
+from bayesdp.moves.moves import Moves
 from bayesdp.queries import Query
 
 __all__ = ["Chain", "NoiseTerm", "Target"]
@@ -97,7 +97,7 @@ class Target:
     fiber : Fiber
     terms : tuple of NoiseTerm
     family : {"flat", "poisson", "negbin", "binomial"}
-        Prior of a cell (see `bayesdp.lattices.state.FAMILIES`); multinomial cells are Poisson cells and
+        Prior of a cell (see `bayesdp.fibers.kernel.state.FAMILIES`); multinomial cells are Poisson cells and
         Dirichlet-multinomial cells negative binomial cells, given the totals.
     bounded : bool
         Whether the prior bounds cells from above (weights of zero); binomial cells have bounds in any case. Markov

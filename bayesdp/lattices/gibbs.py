@@ -6,10 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp.invariants import Invariants
-from bayesdp.lattices.moves import Moves, moves_for
-from bayesdp.lattices.random import seed_state
-from bayesdp.lattices.state import (
+from bayesdp._random import seed_state
+from bayesdp.fibers.kernel.state import (
     FLAT,
     GROUP,
     GROUP_RATE,
@@ -19,7 +17,9 @@ from bayesdp.lattices.state import (
     set_counts,
     set_laplace,
 )
-from bayesdp.lattices.sweep import sweep, sweep_arguments
+from bayesdp.fibers.kernel.sweep import sweep, sweep_arguments
+from bayesdp.invariants import Invariants
+from bayesdp.moves.moves import Moves, moves_for
 
 __all__ = ["draw_gibbs"]
 

@@ -6,8 +6,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.moves import CYCLE, LISTED, PRODUCT, SUMS
-from bayesdp.lattices.random import below, uniform
+from bayesdp._random import below, uniform
+from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS
 
 __all__ = ["draw_direction"]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis import integer_kernel
+from bayesdp.moves.basis import integer_kernel
 
 __all__ = ["directions_on", "short_combinations", "single_cells"]
 

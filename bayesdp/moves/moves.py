@@ -28,8 +28,8 @@ import scipy.sparse as sp
 
 from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.families import Classes, classes_of, is_decomposable, is_two_way, product_families
-from bayesdp.lattices.listed import directions_on, single_cells
+from bayesdp.moves.families import Classes, classes_of, is_decomposable, is_two_way, product_families
+from bayesdp.moves.listed import directions_on, single_cells
 
 __all__ = ["CYCLE", "LISTED", "PRODUCT", "SUMS", "Moves", "moves_for"]
 

@@ -12,11 +12,10 @@ import pytensor.tensor as pt
 import scipy.sparse as sp
 from pytensor.graph.traversal import ancestors
 
+from bayesdp._random import seed_state
 from bayesdp.distributions.lattice_gaussian import LatticeGaussianRV
 from bayesdp.distributions.lattice_laplace import LatticeLaplaceRV
-from bayesdp.lattices.moves import Moves, moves_for
-from bayesdp.lattices.random import seed_state
-from bayesdp.lattices.state import (
+from bayesdp.fibers.kernel.state import (
     FLAT,
     GROUP,
     GROUP_RATE,
@@ -28,7 +27,8 @@ from bayesdp.lattices.state import (
     set_counts,
     set_laplace,
 )
-from bayesdp.lattices.sweep import move_once, sweep, sweep_arguments, take_back
+from bayesdp.fibers.kernel.sweep import move_once, sweep, sweep_arguments, take_back
+from bayesdp.moves.moves import Moves, moves_for
 from bayesdp.steps._compiled import Point, compiled, depends, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
 

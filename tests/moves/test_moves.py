@@ -8,8 +8,8 @@ from flint import fmpz_mat
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import kernel_basis, moves_for
-from bayesdp.lattices.families import is_decomposable
-from bayesdp.lattices.moves import LISTED, PRODUCT, SUMS
+from bayesdp.moves.families import is_decomposable
+from bayesdp.moves.moves import LISTED, PRODUCT, SUMS
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import (
     BLOCKS,
@@ -23,7 +23,7 @@ from tests.lattices.oracles import (
     one_way,
     two_way_margins,
 )
-from tests.lattices.test_basis import NESTED
+from tests.moves.test_basis import NESTED
 
 DECOMPOSABLE = Invariants(Margins(labels(2, 3, 2), ["a", "b"], ["b", "c"]))
 SUMMED_OUT = Invariants(Margins(labels(2, 3, 2), ["a"], ["b"]))

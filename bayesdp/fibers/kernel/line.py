@@ -22,8 +22,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.random import uniform
-from bayesdp.lattices.state import (
+from bayesdp._random import uniform
+from bayesdp.fibers.kernel.state import (
     ACROSS,
     ALONG,
     EXP_MINUS_RATE,
@@ -49,8 +49,8 @@ from bayesdp.lattices.state import (
     WINDOW,
     X,
 )
-from bayesdp.lattices.weights import NEGLIGIBLE, SHORT, find_step, tabulate, tabulate_units
-from bayesdp.lattices.wide import IMPROPER, draw_unrestricted, draw_wide
+from bayesdp.fibers.kernel.weights import NEGLIGIBLE, SHORT, find_step, tabulate, tabulate_units
+from bayesdp.fibers.kernel.wide import IMPROPER, draw_unrestricted, draw_wide
 
 __all__ = ["draw_step"]
 

@@ -8,7 +8,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.state import (
+from bayesdp.fibers.kernel.state import (
     ACROSS,
     ALONG,
     BINOMIAL,

@@ -11,8 +11,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.random import below, next_word, uniform
-from bayesdp.lattices.state import (
+from bayesdp._random import below, next_word, uniform
+from bayesdp.fibers.kernel.state import (
     EXP_MINUS_RATE,
     EXP_MINUS_THETA,
     EXP_RATE,
@@ -28,7 +28,7 @@ from bayesdp.lattices.state import (
     WINDOW,
     X,
 )
-from bayesdp.lattices.weights import NEGLIGIBLE, REFLECT, SHORT, find_step, reflected_step, tabulate_units
+from bayesdp.fibers.kernel.weights import NEGLIGIBLE, REFLECT, SHORT, find_step, reflected_step, tabulate_units
 
 __all__ = ["short_moves"]
 

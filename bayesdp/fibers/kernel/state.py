@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp.lattices.moves import Moves
+from bayesdp.moves.moves import Moves
 
 __all__ = [
     "FAMILIES",

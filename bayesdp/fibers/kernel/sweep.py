@@ -8,12 +8,12 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.direction import draw_direction
-from bayesdp.lattices.line import draw_step
-from bayesdp.lattices.moves import PRODUCT, Moves
-from bayesdp.lattices.short import short_moves
-from bayesdp.lattices.state import ACROSS, ALONG, GROUP, NOISY, SQUARED, UNIT_CELLS, VALUE, WINDOW, State, X
-from bayesdp.lattices.wide import IMPROPER
+from bayesdp.fibers.kernel.line import draw_step
+from bayesdp.fibers.kernel.short import short_moves
+from bayesdp.fibers.kernel.state import ACROSS, ALONG, GROUP, NOISY, SQUARED, UNIT_CELLS, VALUE, WINDOW, State, X
+from bayesdp.fibers.kernel.wide import IMPROPER
+from bayesdp.moves.direction import draw_direction
+from bayesdp.moves.moves import PRODUCT, Moves
 
 __all__ = ["add_up_squares", "move_once", "sweep", "sweep_arguments", "take_back"]
 

@@ -8,8 +8,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.ratios import advance, rewind
-from bayesdp.lattices.state import BINOMIAL, FLAT, NEGBIN, WINDOW
+from bayesdp.fibers.kernel.ratios import advance, rewind
+from bayesdp.fibers.kernel.state import BINOMIAL, FLAT, NEGBIN, WINDOW
 
 __all__ = ["NEGLIGIBLE", "REFLECT", "SHORT", "find_step", "reflected_step", "tabulate", "tabulate_units"]
 

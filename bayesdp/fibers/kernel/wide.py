@@ -8,9 +8,9 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.random import below, exponential, uniform
-from bayesdp.lattices.ratios import advance, log_ratio, rewind
-from bayesdp.lattices.state import (
+from bayesdp._random import below, exponential, uniform
+from bayesdp.fibers.kernel.ratios import advance, log_ratio, rewind
+from bayesdp.fibers.kernel.state import (
     EXP_THETA,
     LINEAR,
     LOCATION,

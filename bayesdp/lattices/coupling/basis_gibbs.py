@@ -1,7 +1,7 @@
 """Noise on a lattice by Gibbs steps along the vectors of a basis, in a fixed order.
 
-Each step draws one coordinate from its exact law given the others (`bayesdp.lattices.conditional`): nothing is
-proposed, rejected or tuned. The order is fixed so that two chains can be coupled (`bayesdp.lattices.coupling`);
+Each step draws one coordinate from its exact law given the others (`bayesdp.lattices.coupling.conditional`): nothing is
+proposed, rejected or tuned. The order is fixed so that two chains can be coupled (`bayesdp.lattices.coupling.coupling`);
 `bayesdp.lattices.gibbs` moves along more directions, in random order, and mixes a little faster, but two such
 chains hardly meet.
 """
@@ -12,10 +12,10 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._random import seed_state
 from bayesdp._validate import nonnegative_integer, positive_integer
-from bayesdp.lattices.basis_law import BasisLaw, shift
-from bayesdp.lattices.conditional import describe, draw, new_pieces
-from bayesdp.lattices.random import seed_state
+from bayesdp.lattices.coupling.basis_law import BasisLaw, shift
+from bayesdp.lattices.coupling.conditional import describe, draw, new_pieces
 
 __all__ = ["draw_basis_gibbs", "gibbs_update"]
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from bayesdp._validate import choice, positive_real
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis import kernel_basis
+from bayesdp.moves.basis import kernel_basis
 
 __all__ = ["GAUSSIAN", "L1", "L2", "BasisLaw", "shift"]
 

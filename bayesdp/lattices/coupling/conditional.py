@@ -20,9 +20,9 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.basis_law import GAUSSIAN, L1
-from bayesdp.lattices.centred import centred_gaussian, mass_ratio
-from bayesdp.lattices.random import uniform
+from bayesdp._random import uniform
+from bayesdp.lattices.coupling.basis_law import GAUSSIAN, L1
+from bayesdp.lattices.exact.centred import centred_gaussian, mass_ratio
 
 __all__ = ["describe", "draw", "log_mass", "new_pieces"]
 

@@ -15,12 +15,12 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.basis_gibbs import gibbs_update
-from bayesdp.lattices.basis_law import shift
-from bayesdp.lattices.conditional import describe, draw, log_mass
-from bayesdp.lattices.double_geometric import log_ratio, metropolis_update
+from bayesdp._random import uniform
+from bayesdp.lattices.coupling.basis_gibbs import gibbs_update
+from bayesdp.lattices.coupling.basis_law import shift
+from bayesdp.lattices.coupling.conditional import describe, draw, log_mass
+from bayesdp.lattices.coupling.double_geometric import log_ratio, metropolis_update
 from bayesdp.lattices.integers import discrete_laplace
-from bayesdp.lattices.random import uniform
 
 __all__ = ["count_apart", "coupled_sweep", "sweep_alone"]
 
@@ -105,7 +105,7 @@ def coupled_sweep(gibbs: bool, rates: Floats, law: int, scale: float, pointers: 
     c : int64 array, shape (2, n)
     norms : int64 array, shape (2,)
     pieces : float64 array, shape (2, ...)
-        Two of `bayesdp.lattices.conditional.new_pieces`.
+        Two of `bayesdp.lattices.coupling.conditional.new_pieces`.
     generator : uint64 array, shape (4,)
     """
     for j in range(len(squares)):

@@ -19,13 +19,13 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._random import seed_state
 from bayesdp._validate import choice, positive_integer
-from bayesdp.lattices.basis_law import BasisLaw
-from bayesdp.lattices.conditional import new_pieces
-from bayesdp.lattices.coupled_updates import count_apart, coupled_sweep, sweep_alone
-from bayesdp.lattices.double_geometric import jump_rates
-from bayesdp.lattices.random import seed_state
-from bayesdp.lattices.upper_limit import upper_limits
+from bayesdp.lattices.coupling.basis_law import BasisLaw
+from bayesdp.lattices.coupling.conditional import new_pieces
+from bayesdp.lattices.coupling.coupled_updates import count_apart, coupled_sweep, sweep_alone
+from bayesdp.lattices.coupling.double_geometric import jump_rates
+from bayesdp.lattices.coupling.upper_limit import upper_limits
 
 __all__ = ["CouplingBound", "couple", "meeting_times", "suggest_lag"]
 
@@ -58,7 +58,7 @@ class CouplingBound:
     standard_error : float64 array, shape (times,)
         Of the estimate, by Monte Carlo; says nothing where few pairs are still apart. nan like `bound`.
     upper : float64 array, shape (times,)
-        Upper confidence limit of the bound, never increasing, at most 1; see `bayesdp.lattices.upper_limit` for
+        Upper confidence limit of the bound, never increasing, at most 1; see `bayesdp.lattices.coupling.upper_limit` for
         what it assumes. Pairs that were given up count as if they never met.
     meetings : int64 array, shape (pairs,)
         Meeting times tau, in sweeps of the leading chain; 0 for a pair that was given up.

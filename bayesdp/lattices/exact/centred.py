@@ -8,7 +8,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.random import uniform
+from bayesdp._random import uniform
 
 __all__ = ["SMALL", "centred_gaussian", "mass_ratio", "normal"]
 

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.fixed_sum import draw_fixed_sums
-from bayesdp.lattices.gram_schmidt import gram_schmidt
-from bayesdp.lattices.klein import draw_klein, klein_acceptance
-from bayesdp.lattices.lines import draw_lines, has_lines
-from bayesdp.lattices.nearest_plane import draw_nearest_plane, nearest_plane_acceptance
+from bayesdp.lattices.exact.fixed_sum import draw_fixed_sums
+from bayesdp.lattices.exact.gram_schmidt import gram_schmidt
+from bayesdp.lattices.exact.klein import draw_klein, klein_acceptance
+from bayesdp.lattices.exact.lines import draw_lines, has_lines
+from bayesdp.lattices.exact.nearest_plane import draw_nearest_plane, nearest_plane_acceptance
+from bayesdp.lattices.exact.pieces import Piece, laplace_pieces
 from bayesdp.lattices.parts import General, lattice_parts
-from bayesdp.lattices.pieces import Piece, laplace_pieces
 
 __all__ = ["Exact", "exact_sampler"]
 

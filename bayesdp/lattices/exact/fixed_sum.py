@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
+from bayesdp._random import seed_state, uniform
 from bayesdp.lattices.integers import discrete_laplace, geometric, spare_bits, uniform_below
-from bayesdp.lattices.random import seed_state, uniform
 
 __all__ = ["add_fixed_sum", "compose", "draw_fixed_sums", "log_normaliser", "mass_table", "scratch"]
 

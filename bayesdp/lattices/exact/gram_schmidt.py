@@ -16,8 +16,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis import integer_kernel, kernel_basis
 from bayesdp.lattices.parts import General, Line, Part, Table, lattice_parts
+from bayesdp.moves.basis import integer_kernel, kernel_basis
 
 __all__ = ["GramSchmidt", "gram_schmidt"]
 

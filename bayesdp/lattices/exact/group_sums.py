@@ -16,9 +16,9 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.fixed_sum import compose, scratch
+from bayesdp._random import uniform
+from bayesdp.lattices.exact.fixed_sum import compose, scratch
 from bayesdp.lattices.integers import geometric
-from bayesdp.lattices.random import uniform
 
 __all__ = ["log_sum_mass", "pair_given_sum", "split_sum", "sum_ratios"]
 
@@ -126,7 +126,7 @@ def pair_given_sum(state: Words, s: int, epsilon: float) -> int:
 def split_sum(state: Words, s: int, epsilon: float, cells: Ints, row: Ints, bits: Words) -> Words:
     """Add independent discrete Laplace variables, given that their sum is s, to some cells of a row.
 
-    `bits` is scratch, see `bayesdp.lattices.fixed_sum.add_fixed_sum`; what is returned replaces it.
+    `bits` is scratch, see `bayesdp.lattices.exact.fixed_sum.add_fixed_sum`; what is returned replaces it.
     """
     count = len(cells)
     if count == 1:

@@ -4,7 +4,7 @@ Cells that the invariants see in the same way, up to a common sign, are exchange
 groups meet the invariants. As many groups as the matrix has rank are chosen as pivots, their columns independent:
 the largest ones that are. All other cells are drawn independently. They determine the sums of the pivots; if
 these are integers they are kept with probability ``prod w_n(s) / w_n(0)``, w_n the law of a sum of n cells
-(`bayesdp.lattices.group_sums`), and the cells of each pivot are drawn given their sum. The share of tries that is
+(`bayesdp.lattices.exact.group_sums`), and the cells of each pivot are drawn given their sum. The share of tries that is
 kept is the probability that independent noise changes no invariant, divided by ``prod w_n(0)`` over the pivots in
 proportion, so that it is largest with the largest groups as pivots.
 """
@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 from flint import fmpz_mat
 
-from bayesdp.lattices.group_sums import log_sum_mass, split_sum, sum_ratios
+from bayesdp._random import seed_state, uniform
+from bayesdp.lattices.exact.group_sums import log_sum_mass, split_sum, sum_ratios
 from bayesdp.lattices.integers import geometric
 from bayesdp.lattices.parts import General
-from bayesdp.lattices.random import seed_state, uniform
 
 __all__ = ["Groups", "draw_groups", "exchangeable_groups", "groups_acceptance"]
 

@@ -17,9 +17,9 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.centred import centred_gaussian, mass_ratio
-from bayesdp.lattices.gram_schmidt import GramSchmidt
-from bayesdp.lattices.random import seed_state, uniform
+from bayesdp._random import seed_state, uniform
+from bayesdp.lattices.exact.centred import centred_gaussian, mass_ratio
+from bayesdp.lattices.exact.gram_schmidt import GramSchmidt
 
 __all__ = ["draw_klein", "klein_acceptance"]
 

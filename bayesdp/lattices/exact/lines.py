@@ -8,10 +8,10 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis import kernel_basis
 from bayesdp.lattices.integers import discrete_gaussian, discrete_laplace
-from bayesdp.lattices.random import seed_state
+from bayesdp.moves.basis import kernel_basis
 
 __all__ = ["draw_lines", "has_lines"]
 

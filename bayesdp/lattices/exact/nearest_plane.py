@@ -19,9 +19,9 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.centred import normal
-from bayesdp.lattices.gram_schmidt import GramSchmidt
-from bayesdp.lattices.random import exponential, seed_state, uniform
+from bayesdp._random import exponential, seed_state, uniform
+from bayesdp.lattices.exact.centred import normal
+from bayesdp.lattices.exact.gram_schmidt import GramSchmidt
 
 __all__ = ["draw_nearest_plane", "nearest_plane_acceptance"]
 

@@ -9,11 +9,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.fixed_sum import draw_fixed_sums
-from bayesdp.lattices.groups import draw_groups, exchangeable_groups, groups_acceptance
+from bayesdp.lattices.exact.fixed_sum import draw_fixed_sums
+from bayesdp.lattices.exact.groups import draw_groups, exchangeable_groups, groups_acceptance
+from bayesdp.lattices.exact.three_way import draw_three_way, three_way_acceptance
+from bayesdp.lattices.exact.two_way import draw_two_way, two_way, two_way_acceptance
 from bayesdp.lattices.parts import General, Line, Part, Table
-from bayesdp.lattices.three_way import draw_three_way, three_way_acceptance
-from bayesdp.lattices.two_way import draw_two_way, two_way, two_way_acceptance
 
 __all__ = ["Piece", "laplace_pieces"]
 

@@ -1,7 +1,7 @@
 """l1 noise on three-way tables with all two-way margins fixed: exact slices, and rejection on the last one.
 
 Every slice along one way is a two-way table with both margins zero, and the slices add up to zero. All but the
-last are drawn exactly (`bayesdp.lattices.two_way`) and kept with probability ``exp(-epsilon ||S||_1)``, S their
+last are drawn exactly (`bayesdp.lattices.exact.two_way`) and kept with probability ``exp(-epsilon ||S||_1)``, S their
 sum; the last is -S.
 """
 
@@ -13,8 +13,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.random import exponential, seed_state
-from bayesdp.lattices.two_way import TwoWay, add_two_way
+from bayesdp._random import exponential, seed_state
+from bayesdp.lattices.exact.two_way import TwoWay, add_two_way
 
 __all__ = ["draw_three_way", "three_way_acceptance"]
 

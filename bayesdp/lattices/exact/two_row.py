@@ -28,7 +28,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.fixed_sum import log_normaliser
+from bayesdp.lattices.exact.fixed_sum import log_normaliser
 
 __all__ = ["MOST_NODES", "TwoRow", "two_row", "two_row_bound", "two_row_ratio"]
 

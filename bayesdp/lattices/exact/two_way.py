@@ -1,8 +1,8 @@
 """l1 noise on two-way tables with both margins fixed: exact rows, and rejection on what the last rows must repair.
 
-All rows but two are drawn as exact noise with sum zero (`bayesdp.lattices.fixed_sum`). Their column sums S are kept
+All rows but two are drawn as exact noise with sum zero (`bayesdp.lattices.exact.fixed_sum`). Their column sums S are kept
 with probability q(S) / q(0), q(S) the mass of all pairs of rows that bring the column sums back to zero
-(`bayesdp.lattices.two_row`), and then the last two rows are drawn given S: one entry of each column has a mass that
+(`bayesdp.lattices.exact.two_row`), and then the last two rows are drawn given S: one entry of each column has a mass that
 is flat between two knots and falls geometrically beyond, whatever the other columns, but for the condition that
 the row sums to zero, which is met by rejection on the column with the widest flat.
 
@@ -21,10 +21,10 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.fixed_sum import add_fixed_sum, mass_table
-from bayesdp.lattices.group_sums import pair_given_sum
-from bayesdp.lattices.random import exponential, seed_state
-from bayesdp.lattices.two_row import two_row, two_row_bound, two_row_ratio
+from bayesdp._random import exponential, seed_state
+from bayesdp.lattices.exact.fixed_sum import add_fixed_sum, mass_table
+from bayesdp.lattices.exact.group_sums import pair_given_sum
+from bayesdp.lattices.exact.two_row import two_row, two_row_bound, two_row_ratio
 
 __all__ = ["TwoWay", "add_two_way", "draw_two_way", "two_way", "two_way_acceptance"]
 
@@ -133,7 +133,7 @@ def add_two_way(
         0, 1, ..., columns - 1.
     table : int64 array, shape (rows, columns)
     sums, products, bits
-        Scratch: as long as a row, as half of `sines`, and see `bayesdp.lattices.fixed_sum.add_fixed_sum`.
+        Scratch: as long as a row, as half of `sines`, and see `bayesdp.lattices.exact.fixed_sum.add_fixed_sum`.
 
     Returns
     -------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from bayesdp.lattices.coins import Bits, bernoulli_exp, geometric_exp
+from bayesdp.lattices.secure.coins import Bits, bernoulli_exp, geometric_exp
 
 __all__ = ["draw_discrete_gaussian", "draw_discrete_laplace"]
 
@@ -21,7 +21,7 @@ def draw_discrete_laplace(bits: Bits, scale: Fraction) -> int:
     Parameters
     ----------
     bits : callable
-        Random bits, see `bayesdp.lattices.coins`.
+        Random bits, see `bayesdp.lattices.secure.coins`.
     scale : Fraction
         Greater than 0.
 

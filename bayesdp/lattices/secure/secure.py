@@ -6,7 +6,7 @@ sum to zero. That covers free cells, disjoint totals, and 2 x c tables with both
 line
     discrete Laplace or discrete Gaussian multiples.
 zero sum, l1
-    the difference of two uniform compositions of a common mass K + N (see `bayesdp.lattices.fixed_sum`). K has probability
+    the difference of two uniform compositions of a common mass K + N (see `bayesdp.lattices.exact.fixed_sum`). K has probability
     proportional to ``(C(n, k) a**k)**2``, ``n = m - 1``, ``a = exp(-rate)``: it is a binomial number with odds a to one, kept
     with probability ``C(n, k) a**k`` over the largest value that this takes. (Keeping it when a second such number is
     equal gives the same law, and takes ``sqrt(n)`` times as many tries.) N is a sum of 2m - 1 geometric numbers.
@@ -26,7 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.coins import (
+from bayesdp.lattices.parts import Line, Table, lattice_parts
+from bayesdp.lattices.secure.coins import (
     Bits,
     bernoulli_exp,
     exact_fraction,
@@ -36,8 +37,7 @@ from bayesdp.lattices.coins import (
     system_bits,
     uniform_integer,
 )
-from bayesdp.lattices.parts import Line, Table, lattice_parts
-from bayesdp.lattices.rational import draw_discrete_gaussian, draw_discrete_laplace
+from bayesdp.lattices.secure.rational import draw_discrete_gaussian, draw_discrete_laplace
 
 __all__ = ["draw_secure", "has_secure", "zero_sum_gaussian", "zero_sum_laplace"]
 

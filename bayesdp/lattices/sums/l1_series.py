@@ -32,10 +32,10 @@ import numpy.typing as npt
 from flint import fmpz_mat, fmpz_poly
 from scipy.special import logsumexp
 
-from bayesdp.lattices.circuits import circuit_lengths
-from bayesdp.lattices.four_rows import four_row_shells
 from bayesdp.lattices.parts import General, Table
-from bayesdp.lattices.shell_counts import l1_shells
+from bayesdp.lattices.sums.circuits import circuit_lengths
+from bayesdp.lattices.sums.four_rows import four_row_shells
+from bayesdp.lattices.sums.shell_counts import l1_shells
 
 __all__ = ["L1Series", "l1_series", "part_matrix"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.fixed_sum import log_normaliser
-from bayesdp.lattices.sums import Multiples, ZeroSum, l1_sums
+from bayesdp.lattices.exact.fixed_sum import log_normaliser
+from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l1_sums
 
 __all__ = ["l1_log_sum"]
 
@@ -17,7 +17,7 @@ def l1_log_sum(invariants: Invariants, rate: float) -> float | None:
     It is a sum over the parts of the lattice: ``log coth(rate ||u||_1 / 2)`` for the multiples of a vector u, the
     logarithm of a Legendre polynomial for a fixed total (of ``coth 2 rate`` for a 2 x c table with both margins, which
     is a fixed total written twice), and a rational function of ``exp(-rate)`` for other small lattices
-    (`bayesdp.lattices.l1_series`).
+    (`bayesdp.lattices.sums.l1_series`).
 
     Parameters
     ----------

@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.l1_series import L1Series, l1_series
 from bayesdp.lattices.parts import Line, Table, lattice_parts
-from bayesdp.lattices.theta_series import ThetaSeries, theta_series
+from bayesdp.lattices.sums.l1_series import L1Series, l1_series
+from bayesdp.lattices.sums.theta_series import ThetaSeries, theta_series
 
 __all__ = ["Counted", "Multiples", "Sum", "ZeroSum", "l1_sums", "l2_sums"]
 

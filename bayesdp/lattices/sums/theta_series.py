@@ -26,10 +26,10 @@ import numpy.typing as npt
 from flint import fmpq_mat, fmpz_mat
 from scipy.special import gammaln, logsumexp
 
-from bayesdp.lattices.basis import integer_kernel
-from bayesdp.lattices.l1_series import part_matrix
 from bayesdp.lattices.parts import General, Table
-from bayesdp.lattices.short_vectors import squared_lengths
+from bayesdp.lattices.sums.l1_series import part_matrix
+from bayesdp.lattices.sums.short_vectors import squared_lengths
+from bayesdp.moves.basis import integer_kernel
 
 __all__ = ["ThetaSeries", "theta_series"]
 

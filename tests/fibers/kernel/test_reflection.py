@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesdp.lattices.state import WINDOW
-from bayesdp.lattices.weights import reflected_step
+from bayesdp.fibers.kernel.state import WINDOW
+from bayesdp.fibers.kernel.weights import reflected_step
 
 
 def _table(law, at):

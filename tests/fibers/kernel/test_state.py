@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from bayesdp.lattices import moves_for, state
-from bayesdp.lattices.state import add_gaussian, clear_noise, new_state, set_counts, set_laplace, set_prior
+from bayesdp.fibers.kernel import state
+from bayesdp.fibers.kernel.state import add_gaussian, clear_noise, new_state, set_counts, set_laplace, set_prior
+from bayesdp.lattices import moves_for
 from tests.lattices.oracles import one_way
 
 MATRIX = sp.csr_array(np.array([[1, 0, 2, 0], [0, -1, 0, 3], [0, 0, 0, 0]]))

@@ -14,9 +14,9 @@ import pytest
 from scipy import special, stats
 
 from bayesdp.fibers import Chain, Fiber, NoiseTerm, Target
+from bayesdp.fibers.kernel import state as columns
+from bayesdp.fibers.kernel.ratios import log_gamma_difference
 from bayesdp.frames import Frame
-from bayesdp.lattices import state as columns
-from bayesdp.lattices.ratios import log_gamma_difference
 from bayesdp.measurements import Exact
 from bayesdp.queries import Identity, LinearQuery, Totals
 from tests.fibers.harness import LEVEL, log_noise, log_prior, pooled_chi_square

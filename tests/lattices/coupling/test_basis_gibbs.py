@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import softmax
 
-from bayesdp.lattices.basis_gibbs import draw_basis_gibbs
-from bayesdp.lattices.basis_law import BasisLaw
-from bayesdp.lattices.conditional import describe, draw, log_mass, new_pieces
-from bayesdp.lattices.random import seed_state
+from bayesdp._random import seed_state
+from bayesdp.lattices.coupling.basis_gibbs import draw_basis_gibbs
+from bayesdp.lattices.coupling.basis_law import BasisLaw
+from bayesdp.lattices.coupling.conditional import describe, draw, log_mass, new_pieces
 from tests.lattices.oracles import CASES, LEVEL, lattice_points, law_on, one_way, pvalue
 
 LAWS = [("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1)]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from bayesdp.lattices.basis_law import BasisLaw
-from bayesdp.lattices.conditional import new_pieces
-from bayesdp.lattices.coupled_updates import coupled_sweep
-from bayesdp.lattices.coupling import couple, meeting_times, suggest_lag
-from bayesdp.lattices.random import seed_state
-from bayesdp.lattices.upper_limit import clopper_pearson, least_limit, upper_limits
-from tests.lattices.chains import Plane
+from bayesdp._random import seed_state
+from bayesdp.lattices.coupling.basis_law import BasisLaw
+from bayesdp.lattices.coupling.conditional import new_pieces
+from bayesdp.lattices.coupling.coupled_updates import coupled_sweep
+from bayesdp.lattices.coupling.coupling import couple, meeting_times, suggest_lag
+from bayesdp.lattices.coupling.upper_limit import clopper_pearson, least_limit, upper_limits
+from tests.lattices.coupling.chains import Plane
 from tests.lattices.oracles import LEVEL, one_way, pvalue
 
 LAWS = [("l1", 0.8), ("l2", 1.0), ("gaussian", 1.3)]

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from bayesdp.lattices.basis_law import BasisLaw
-from bayesdp.lattices.double_geometric import draw_double_geometric, jump_rates, tune_jumps
-from tests.lattices.chains import Plane
+from bayesdp.lattices.coupling.basis_law import BasisLaw
+from bayesdp.lattices.coupling.double_geometric import draw_double_geometric, jump_rates, tune_jumps
+from tests.lattices.coupling.chains import Plane
 from tests.lattices.oracles import CASES, LEVEL, lattice_points, law_on, one_way, pvalue
 
 LAWS = [("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1)]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import eval_legendre
 
-from bayesdp.lattices import fixed_sum
-from bayesdp.lattices.fixed_sum import draw_fixed_sums, log_normaliser
-from bayesdp.lattices.random import seed_state
+from bayesdp._random import seed_state
+from bayesdp.lattices.exact import fixed_sum
+from bayesdp.lattices.exact.fixed_sum import draw_fixed_sums, log_normaliser
 from tests.lattices.oracles import LEVEL, lattice_points, law_on, pvalue
 
 

@@ -13,11 +13,18 @@ import pytest
 from flint import arb, ctx, fmpq
 from scipy.stats import binomtest, chisquare
 
-from bayesdp.lattices import coins, rational, secure
-from bayesdp.lattices.coins import bernoulli_exp, exact_fraction, exp_bounds, geometric_exp, odds_exp, uniform_integer
-from bayesdp.lattices.rational import draw_discrete_gaussian, draw_discrete_laplace
+from bayesdp.lattices.secure import coins, rational, secure
+from bayesdp.lattices.secure.coins import (
+    bernoulli_exp,
+    exact_fraction,
+    exp_bounds,
+    geometric_exp,
+    odds_exp,
+    uniform_integer,
+)
+from bayesdp.lattices.secure.rational import draw_discrete_gaussian, draw_discrete_laplace
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
-from tests.lattices.bits import Counted
+from tests.lattices.secure.bits import Counted
 
 LEVEL = 1e-4
 """A right sampler fails one test in ten thousand; the bits have seeds."""

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
-from bayesdp.lattices.secure import (
+from bayesdp.lattices.secure.secure import (
     _below,
     _binomial_ratio,
     _composition,
@@ -26,8 +26,8 @@ from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace
 from bayesdp.mechanisms.base import GENERATOR_CAVEAT
 from bayesdp.privacy import FLOATING_POINT_CAVEAT
 from bayesdp.queries import Totals
-from tests.lattices.bits import Counted
 from tests.lattices.oracles import BLOCKS, GENERAL, LEVEL, LOOSE, lattice_points, law_on, one_way, pvalue
+from tests.lattices.secure.bits import Counted
 
 KNOWN = {"2x2": (one_way(2, 2), 30), "2x3": (one_way(2, 3), 14), "totals": (BLOCKS, 14), "loose": (LOOSE, 16)}
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices import shell_counts
-from bayesdp.lattices.circuits import circuit_lengths
-from bayesdp.lattices.fixed_sum import log_normaliser
-from bayesdp.lattices.four_rows import four_row_shells
-from bayesdp.lattices.l1_series import L1Series, _of_rows, l1_series
-from bayesdp.lattices.normaliser import l1_log_sum
+from bayesdp.lattices.exact.fixed_sum import log_normaliser
 from bayesdp.lattices.parts import General, Table, lattice_parts
-from bayesdp.lattices.shell_counts import l1_shells
+from bayesdp.lattices.sums import shell_counts
+from bayesdp.lattices.sums.circuits import circuit_lengths
+from bayesdp.lattices.sums.four_rows import four_row_shells
+from bayesdp.lattices.sums.l1_series import L1Series, _of_rows, l1_series
+from bayesdp.lattices.sums.normaliser import l1_log_sum
+from bayesdp.lattices.sums.shell_counts import l1_shells
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import GENERAL, Ints, labels, lattice_points, one_way, two_way_margins
 

@@ -9,8 +9,8 @@ import pytest
 from flint import fmpz_mat
 
 from bayesdp.lattices.parts import lattice_parts
-from bayesdp.lattices.short_vectors import squared_lengths
-from bayesdp.lattices.theta_series import _of_rows, theta_series
+from bayesdp.lattices.sums.short_vectors import squared_lengths
+from bayesdp.lattices.sums.theta_series import _of_rows, theta_series
 from bayesdp.noise._zero_sum import gaussian_log_sum
 from tests.lattices.oracles import GENERAL, lattice_points, one_way, two_way_margins
 
