@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis import integer_kernel, kernel_basis
-from bayesdp.lattices.normal_forms import gram_determinant, hermite_form, log_covolume, smith_form
+from bayesdp.moves.basis import integer_kernel, kernel_basis
 from bayesdp.queries import Margins, Totals
 from tests.lattices.oracles import CASES, GENERAL, labels
+from tests.moves.normal_forms import gram_determinant, hermite_form, log_covolume, smith_form
 
 
 def determinant(matrix) -> int:
