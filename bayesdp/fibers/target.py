@@ -28,7 +28,7 @@ from bayesdp.fibers.kernel.state import (
     set_laplace,
     set_prior,
 )
-from bayesdp.fibers.kernel.sweep import move_once, sweep, sweep_arguments, take_back
+from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.moves.moves import Moves
 from bayesdp.queries import Query
 
@@ -230,7 +230,7 @@ class Target:
 
 
 class Chain:
-    """A table that moves: a target, its state, and the arguments of the kernel.
+    """A table that moves: a target, and its state in the kernel.
 
     Parameters
     ----------
@@ -248,7 +248,6 @@ class Chain:
         self._real_rows = target.has_real_rows
         self._family = FAMILIES[target.family]
         self._none = np.empty((0, target.fiber.frame.size), dtype=np.int64)
-        self._arguments = sweep_arguments(target.moves, self.state)
         self.reseed(rng)
 
     def reseed(self, rng: np.random.Generator) -> None:
@@ -287,7 +286,7 @@ class Chain:
         """
         if self._real_rows:
             self.load(self.counts.copy())
-        changed = int(sweep(self._none, moves, self._family, self.concave, *self._arguments))
+        changed = int(sweep(self._none, moves, self._family, self.concave, self.state))
         if changed < 0:
             raise ValueError(_IMPROPER)
         return changed
@@ -314,18 +313,18 @@ class Chain:
         kept = np.empty((draws, len(self.counts)), dtype=np.int64)
         if draws == 0:
             return kept
-        if sweep(kept, moves, self._family, self.concave, *self._arguments) < 0:
+        if sweep(kept, moves, self._family, self.concave, self.state) < 0:
             raise ValueError(_IMPROPER)
         return kept
 
     def propose(self) -> tuple[int, int]:
         """Take one step and return its number of cells and its length, for `take_back`."""
-        count, step = move_once(self._family, self.concave, *self._arguments)
+        count, step = move_once(self._family, self.concave, self.state)
         return int(count), int(step)
 
     def take_back(self, count: int, step: int) -> None:
         """Undo the last `propose`."""
-        take_back(count, step, *self._arguments)
+        take_back(count, step, self.state)
 
     def disperse(self, sweeps: int = 5) -> None:
         """Scatter a start: a few sweeps with the noise flattened, so that chains begin apart."""

@@ -17,7 +17,7 @@ from bayesdp.fibers.kernel.state import (
     set_counts,
     set_laplace,
 )
-from bayesdp.fibers.kernel.sweep import sweep, sweep_arguments
+from bayesdp.fibers.kernel.sweep import sweep
 from bayesdp.invariants import Invariants
 from bayesdp.moves.moves import Moves, moves_for
 
@@ -71,9 +71,8 @@ def draw_gibbs(
     moves = moves_for(invariants)
     state = _noise_state(invariants.frame.size, moves, law, scale)
     state.generator[:] = seed_state(rng)
-    arguments = sweep_arguments(moves, state)
     draws = np.empty((size, invariants.frame.size), dtype=np.int64)
     for i in range(size):
         set_counts(state, 0)
-        sweep(draws[i : i + 1], sweeps * invariants.dimension, FLAT, True, *arguments)
+        sweep(draws[i : i + 1], sweeps * invariants.dimension, FLAT, True, state)
     return draws

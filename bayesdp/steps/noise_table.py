@@ -27,7 +27,7 @@ from bayesdp.fibers.kernel.state import (
     set_counts,
     set_laplace,
 )
-from bayesdp.fibers.kernel.sweep import move_once, sweep, sweep_arguments, take_back
+from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.moves.moves import Moves, moves_for
 from bayesdp.steps._compiled import Point, compiled, depends, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
@@ -91,7 +91,6 @@ class NoiseTable:
         self._rest = log_density(model, unknown, self.name, compile_kwargs)
         self.moves: Moves = moves_for(self.invariants)
         self.state = _new_state(self.invariants.frame.size, self.moves, self.law)
-        self._arguments = sweep_arguments(self.moves, self.state)
         self._none = np.empty((0, self.invariants.frame.size), dtype=np.int64)
         self.reseed(rng)
 
@@ -148,7 +147,7 @@ class NoiseTable:
             )
 
     def _propose(self) -> tuple[int, int]:
-        count, step = move_once(FLAT, True, *self._arguments)
+        count, step = move_once(FLAT, True, self.state)
         return count, step
 
     def step(self, point: Point, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
@@ -157,7 +156,7 @@ class NoiseTable:
         moves = sweeps * max(self.invariants.dimension, 1)
         if self._rest is None:
             moves = max(moves, _LEAST_MOVES)
-            changed = int(sweep(self._none, moves, FLAT, True, *self._arguments))
+            changed = int(sweep(self._none, moves, FLAT, True, self.state))
             return self.value, changed / moves, 1.0
         rest = self._rest
         changed, accepted = accept_on_the_rest(
@@ -165,7 +164,7 @@ class NoiseTable:
             moves,
             lambda: rest(point, self.value),
             self._propose,
-            lambda count, step: take_back(count, step, *self._arguments),
+            lambda count, step: take_back(count, step, self.state),
         )
         return self.value, changed / moves, accepted / moves
 

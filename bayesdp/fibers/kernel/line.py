@@ -19,8 +19,6 @@ from __future__ import annotations
 import math
 
 import numba as nb
-import numpy as np
-import numpy.typing as npt
 
 from bayesdp._random import uniform
 from bayesdp.fibers.kernel.state import (
@@ -47,6 +45,8 @@ from bayesdp.fibers.kernel.state import (
     UPPER,
     VALUE,
     WINDOW,
+    Line,
+    State,
     X,
 )
 from bayesdp.fibers.kernel.weights import NEGLIGIBLE, SHORT, find_step, tabulate, tabulate_units
@@ -54,22 +54,34 @@ from bayesdp.fibers.kernel.wide import IMPROPER, draw_unrestricted, draw_wide
 
 __all__ = ["draw_step"]
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-
 
 @nb.njit(cache=True, error_model="numpy", inline="always")
-def draw_step(family: int, concave: bool, cells_int: Ints, cells_float: Floats, indptr: Ints, indices: Ints, entries: Floats,
-              rows: Floats, groups: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int,
-              moving: Ints, met: Ints, met_steps: Floats, mark: Ints, weights: Floats, near: Floats,
-              residuals: Floats) -> int:  # fmt: skip
-    """Draw the step along the direction in ``cells`` and ``steps``, and take it.
+def draw_step(family: int, concave: bool, state: State, line: Line, count: int) -> int:
+    """Draw the step along the direction in ``line.cells`` and ``line.steps``, and take it.
+
+    Changes the table, the values of the rows and the l2 residuals of the state, its generator, and the work space.
+
+    Parameters
+    ----------
+    family : int
+        Prior family, see `FAMILIES`.
+    concave : bool
+        Whether the law is log-concave.
+    state : State
+    line : Line
+    count : int
+        Number of cells of the direction.
 
     Returns
     -------
     int
         The step k (0: the table stays as it is), or `IMPROPER`.
     """
+    # Not handed on as tuples: numba counts references to every array of a tuple that a function gets.
+    cells_int, cells_float, rows, groups = state.cells_int, state.cells_float, state.rows, state.groups
+    indptr, indices, entries, generator = state.indptr, state.indices, state.entries, state.generator
+    cells, steps, moving, near, weights = line.cells, line.steps, line.moving, line.near, line.weights
+    met, met_steps, mark, residuals = line.met, line.met_steps, line.mark, line.residuals
     # One pass over the cells: the feasible interval, the Gaussian part, and what the short way needs side by side.
     low, high = -UNBOUNDED, UNBOUNDED
     curvature, slope = 0.0, 0.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numba as nb
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp._random import below, next_word, uniform
 from bayesdp.fibers.kernel.state import (
@@ -26,28 +25,39 @@ from bayesdp.fibers.kernel.state import (
     UNBOUNDED,
     UPPER,
     WINDOW,
+    Line,
+    State,
     X,
 )
 from bayesdp.fibers.kernel.weights import NEGLIGIBLE, REFLECT, SHORT, find_step, reflected_step, tabulate_units
 
 __all__ = ["short_moves"]
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def short_moves(moves: int, family: int, meta: Ints, cumulative: Floats, pool: Ints, cells_int: Ints, cells_float: Floats,
-                generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, weights: Floats,
-                near: Floats) -> tuple[int, int, int]:  # fmt: skip
+def short_moves(moves: int, family: int, state: State, line: Line) -> tuple[int, int, int]:
     """Take up to `moves` steps; stop early at a direction that needs the general way.
+
+    Changes the table and the generator of the state, and the work space.
+
+    Parameters
+    ----------
+    moves : int
+    family : int
+        Prior family, see `FAMILIES`.
+    state : State
+        All families of moves are products of differences, and there are no rows.
+    line : Line
 
     Returns
     -------
     int, int, int
-        How many moves were taken, how many changed the table, and the number of cells of the direction left in ``cells``
-        and ``steps`` for the general way (0: none).
+        How many moves were taken, how many changed the table, and the number of cells of the direction left in ``line.cells``
+        and ``line.steps`` for the general way (0: none).
     """
+    meta, cumulative, pool, generator = state.meta, state.cumulative, state.pool, state.generator
+    cells_int, cells_float = state.cells_int, state.cells_float
+    cells, steps, weights, near = line.cells, line.steps, line.weights, line.near
     changed = 0
     families = len(cumulative)
     for done in range(moves):

@@ -6,7 +6,7 @@ row of one array; that is also kind to the memory cache. The names below are the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from bayesdp.moves.moves import Moves
 
 __all__ = [
     "FAMILIES",
+    "Line",
     "State",
     "add_gaussian",
     "clear_noise",
@@ -64,27 +65,37 @@ UNIT_CELLS = 16
 """Directions with at most this many cells, all entries +1 or -1, take the short way in `line`."""
 
 
-@dataclass(frozen=True, eq=False)
-class State:
-    """Arrays of the kernel. The arrays are written to while sampling; the object itself is fixed.
+class State(NamedTuple):
+    """What the kernel works on, and what its doors in `sweep` are handed. The tuple is fixed; the kernel writes to arrays.
 
     Parameters
     ----------
+    meta, cumulative, pool : int64, float64 and int64 arrays
+        The directions, see `Moves`; only read, and shared by all chains.
     cells_int : int64 array, shape (cells, 3)
-        Count and bounds of each cell.
+        Count and bounds of each cell. The kernel writes the counts.
     cells_float : float64 array, shape (cells, CELL_FLOATS)
-        Prior parameters and noise of each cell.
+        Prior parameters and noise of each cell; only read.
     indptr, indices, entries : int64, int64 and float64 arrays
-        The general noisy or limited rows that see each cell, cell by cell.
+        The general noisy or limited rows that see each cell, cell by cell; only read.
     rows : float64 array, shape (rows, ROW_FLOATS)
-        General rows: noisy answers that are not single cells, members of l2 laws, inequality limits.
+        General rows: noisy answers that are not single cells, members of l2 laws, inequality limits. The kernel writes
+        their current values.
     groups : float64 array, shape (l2 laws, GROUP_FLOATS)
+        The kernel writes everything but the rates.
     generator : uint64 array, shape (4,)
-        State of the random generator.
+        State of the random generator; written by every draw.
     scratch_int, scratch_float : arrays
-        Work space.
+        Work space, cut into a `Line`.
+    dense : int64 array, shape (cells,)
+        Work space that is zero between moves.
+    support : int
+        The most cells that a direction can have.
     """
 
+    meta: Ints
+    cumulative: Floats
+    pool: Ints
     cells_int: Ints
     cells_float: Floats
     indptr: Ints
@@ -96,11 +107,45 @@ class State:
     scratch_int: Ints
     scratch_float: Floats
     dense: Ints
+    support: int
 
     @property
     def counts(self) -> Ints:
         """The table, one count a cell."""
         return self.cells_int[:, X]
+
+
+class Line(NamedTuple):
+    """One direction and the law along it: the work space of a state, cut up.
+
+    Parameters
+    ----------
+    cells, steps : int64 arrays, shape (support,)
+        The cells of the direction, and its entries there.
+    touched, moving : int64 arrays, shape (support,)
+        Cells of a sum of directions while it is added up; counts while weights are tabulated.
+    met, met_steps : int64 and float64 arrays, shape (most,)
+        The rows that the direction changes, and by how much a step.
+    mark : int64 array, shape (rows,)
+        Where a row stands in `met`, plus one; zero between moves.
+    residuals : float64 array, shape (most,)
+        Residuals of these rows while weights are tabulated.
+    weights : float64 array, shape (2 * WINDOW,)
+        Tabulated weights of the downward steps, then of the upward steps.
+    near : float64 array, shape (5 * UNIT_CELLS,)
+        Numbers of the cells of a short direction side by side, see `weights.tabulate_units`.
+    """
+
+    cells: Ints
+    steps: Ints
+    touched: Ints
+    moving: Ints
+    met: Ints
+    met_steps: Floats
+    mark: Ints
+    residuals: Floats
+    weights: Floats
+    near: Floats
 
 
 def new_state(cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int) -> State:
@@ -128,19 +173,23 @@ def new_state(cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int
     # Rows that a direction of this support can meet: all of them at most.
     met = min(seen.shape[0], support * int(np.diff(seen.indptr).max(initial=0)))
     return State(
-        cells_int,
-        cells_float,
-        seen.indptr.astype(np.int64),
-        seen.indices.astype(np.int64),
-        seen.data.astype(np.float64),
-        rows,
-        np.zeros((groups, GROUP_FLOATS)),
-        np.ones(4, dtype=np.uint64),
+        meta=moves.meta,
+        cumulative=moves.cumulative,
+        pool=moves.pool,
+        cells_int=cells_int,
+        cells_float=cells_float,
+        indptr=seen.indptr.astype(np.int64),
+        indices=seen.indices.astype(np.int64),
+        entries=seen.data.astype(np.float64),
+        rows=rows,
+        groups=np.zeros((groups, GROUP_FLOATS)),
+        generator=np.ones(4, dtype=np.uint64),
         # cells, entries, touched cells and moving counts of a direction; rows met; a mark for each row
-        np.zeros(4 * support + met + seen.shape[0], dtype=np.int64),
+        scratch_int=np.zeros(4 * support + met + seen.shape[0], dtype=np.int64),
         # tabulated weights; the cells of one direction side by side; moving values of the rows met, their entries
-        np.zeros(2 * WINDOW + 5 * UNIT_CELLS + 2 * met),
-        np.zeros(cells, dtype=np.int64),
+        scratch_float=np.zeros(2 * WINDOW + 5 * UNIT_CELLS + 2 * met),
+        dense=np.zeros(cells, dtype=np.int64),
+        support=support,
     )
 
 
