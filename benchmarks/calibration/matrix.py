@@ -1,9 +1,9 @@
 """The calibration matrix: every mechanism of the library against two priors and two sets of invariants.
 
-``python -m bayesdp.calibration.matrix -o matrix.csv`` runs all cases (``make calibration``), each with a journal of its own, so that a
-run that was stopped goes on; ``--only WORD`` and ``--n`` make it smaller. A case's p-value is the smallest of its
-quantities, adjusted for their number; over the cases it is adjusted again (Holm), so that the chance of any false alarm in
-the whole matrix is held.
+``python -m benchmarks.calibration.matrix -o matrix.csv`` runs all cases (``make calibration``), each with a journal of its
+own, so that a run that was stopped goes on; ``--only WORD`` and ``--n`` make it smaller. A case's p-value is the smallest of
+its quantities, adjusted for their number; over the cases it is adjusted again (Holm), so that the chance of any false alarm
+in the whole matrix is held.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from bayesdp import _validate
-from bayesdp.calibration.matrix_cases import CASES, Case
-from bayesdp.calibration.matrix_table import markdown_table, versions, write_table
 from bayesdp.calibration.progress import followed
 from bayesdp.calibration.runners import in_processes, serially
 from bayesdp.calibration.verdict import holm
+from benchmarks.calibration.cases import CASES, Case
+from benchmarks.calibration.table import markdown_table, versions, write_table
 
 __all__ = ["main", "run_matrix"]
 
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 if no case is rejected, 1 if one is, 2 if one could not be run.
     """
-    parser = argparse.ArgumentParser(prog="python -m bayesdp.calibration.matrix", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.matrix", description=__doc__)
     parser.add_argument("-o", "--output", type=Path, help="a CSV file")
     parser.add_argument("--n", type=int, default=300, help="simulations of each case (default: 300)")
     parser.add_argument("--seed", type=int, default=1, help="default: 1")

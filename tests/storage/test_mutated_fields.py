@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from bayesdp import mechanisms
-from bayesdp.calibration.matrix_cases import INDEPENDENT, INVARIANTS, KEEPING, TABLE
 from bayesdp.composition import as_one
 from bayesdp.privacy import approximate_dp
 from bayesdp.queries import Margins
 from bayesdp.release import Release
 from bayesdp.storage.schema import describe
+from benchmarks.calibration.cases import INDEPENDENT, INVARIANTS, KEEPING, TABLE
 from tests.storage.examples import EXAMPLES
 
 COUNTS = np.array([[4, 7, 2], [5, 0, 9]])
