@@ -1,10 +1,9 @@
 """Coupled steps of two chains on one lattice: each moves as it would alone, and both go to the same place if they can.
 
-A coordinate of the two chains is updated by a maximal coupling of its two laws, in basis coordinates: of the exact
-conditional laws (Gibbs), or of the proposals, with one uniform number for both decisions (Metropolis). Maximal
-couplings by rejection: draw v from the first law p and keep it for both chains with probability ``min(1, q(v) /
-p(v))``; else draw w from the second law q until ``U q(w) > p(w)`` (Jacob, O'Leary and Atchadé, 2020, Algorithm 2).
-Chains that agree in all coordinates stay together from then on.
+A coordinate of the two chains is updated by a maximal coupling of its two conditional laws, in basis coordinates, by
+rejection: draw v from the first law p and keep it for both chains with probability ``min(1, q(v) / p(v))``; else draw w
+from the second law q until ``U q(w) > p(w)`` (Jacob, O'Leary and Atchadé, 2020, Algorithm 2). Chains that agree in all
+coordinates stay together from then on.
 """
 
 from __future__ import annotations
@@ -19,38 +18,31 @@ from bayesdp._random import uniform
 from bayesdp.lattices.coupling.basis_gibbs import gibbs_update
 from bayesdp.lattices.coupling.basis_law import shift
 from bayesdp.lattices.coupling.conditional import describe, draw, log_mass
-from bayesdp.lattices.coupling.double_geometric import log_ratio, metropolis_update
-from bayesdp.lattices.integers import discrete_laplace
 
-__all__ = ["count_apart", "coupled_sweep", "sweep_alone"]
+__all__ = ["TRIES", "count_apart", "coupled_sweep", "sweep_alone"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]
 
-_TRIES = 1_000_000
+TRIES = 1_000_000
 """Laws that are the same but for rounding leave nothing that only the second one has. To get there takes an event of
 probability 1e-16, and the search for a remainder that does not exist must then end: any draw of the second law will do."""
 
 
 @nb.njit(cache=True, error_model="numpy")
-def sweep_alone(gibbs: bool, rates: Floats, law: int, scale: float, pointers: Ints, cells: Ints, entries: Ints,
-                squares: Ints, z: Ints, c: Ints, norm: int, pieces: Floats, generator: Words) -> int:  # fmt: skip
+def sweep_alone(law: int, scale: float, pointers: Ints, cells: Ints, entries: Ints, squares: Ints, z: Ints, c: Ints,
+                norm: int, pieces: Floats, generator: Words) -> int:  # fmt: skip
     """Sweep one chain with cells z and coordinates c; returns its squared norm."""
     for j in range(len(squares)):
-        if gibbs:
-            k, norm = gibbs_update(j, law, scale, pointers, cells, entries, squares, z, norm, pieces, generator)
-        else:
-            k, norm, _ = metropolis_update(
-                j, rates[j], law, scale, pointers, cells, entries, squares, z, norm, generator
-            )
+        k, norm = gibbs_update(j, law, scale, pointers, cells, entries, squares, z, norm, pieces, generator)
         c[j] += k
     return norm
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _gibbs_pair(j: int, law: int, scale: float, pointers: Ints, cells: Ints, entries: Ints, squares: Ints, z: Ints,
-                gap: int, norms: Ints, pieces: Floats, generator: Words) -> tuple[int, int]:  # fmt: skip
+def _pair(j: int, law: int, scale: float, pointers: Ints, cells: Ints, entries: Ints, squares: Ints, z: Ints,
+          gap: int, norms: Ints, pieces: Floats, generator: Words) -> tuple[int, int]:  # fmt: skip
     """Steps of both chains; `gap` is the coordinate of the first minus that of the second."""
     start, stop, square = pointers[j], pointers[j + 1], squares[j]
     describe(law, scale, z[0], norms[0], cells, entries, start, stop, square, pieces[0])
@@ -61,7 +53,7 @@ def _gibbs_pair(j: int, law: int, scale: float, pointers: Ints, cells: Ints, ent
     if q >= p or uniform(generator) < math.exp(q - p):
         return first, first + gap
     second = 0
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         second = draw(law, scale, square, pieces[1], generator)
         q = log_mass(second, law, scale, z[1], cells, entries, start, stop, square, pieces[1])
         p = log_mass(second - gap, law, scale, z[0], cells, entries, start, stop, square, pieces[0])
@@ -71,34 +63,12 @@ def _gibbs_pair(j: int, law: int, scale: float, pointers: Ints, cells: Ints, ent
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _metropolis_pair(j: int, rate: float, law: int, scale: float, pointers: Ints, cells: Ints, entries: Ints,
-                     squares: Ints, z: Ints, gap: int, norms: Ints, generator: Words) -> tuple[int, int]:  # fmt: skip
-    start, stop, square = pointers[j], pointers[j + 1], squares[j]
-    first = discrete_laplace(generator, rate)
-    second = first + gap
-    if uniform(generator) >= math.exp(rate * (abs(first) - abs(second))):
-        for _ in range(_TRIES):
-            second = discrete_laplace(generator, rate)
-            if uniform(generator) > math.exp(rate * (abs(second) - abs(second - gap))):
-                break
-    common = math.log(uniform(generator))
-    if common >= log_ratio(first, law, scale, z[0], norms[0], cells, entries, start, stop, square):
-        first = 0
-    if common >= log_ratio(second, law, scale, z[1], norms[1], cells, entries, start, stop, square):
-        second = 0
-    return first, second
-
-
-@nb.njit(cache=True, error_model="numpy")
-def coupled_sweep(gibbs: bool, rates: Floats, law: int, scale: float, pointers: Ints, cells: Ints, entries: Ints,
-                  squares: Ints, z: Ints, c: Ints, norms: Ints, pieces: Floats, generator: Words) -> None:  # fmt: skip
+def coupled_sweep(law: int, scale: float, pointers: Ints, cells: Ints, entries: Ints, squares: Ints, z: Ints, c: Ints,
+                  norms: Ints, pieces: Floats, generator: Words) -> None:  # fmt: skip
     """Sweep both chains together.
 
     Parameters
     ----------
-    gibbs : bool
-        Gibbs steps, else Metropolis steps with the jump rates given.
-    rates : float64 array, shape (n,)
     law, scale, pointers, cells, entries, squares
         `BasisLaw.arrays`.
     z : int64 array, shape (2, cells)
@@ -110,14 +80,7 @@ def coupled_sweep(gibbs: bool, rates: Floats, law: int, scale: float, pointers: 
     """
     for j in range(len(squares)):
         gap = c[0, j] - c[1, j]
-        if gibbs:
-            first, second = _gibbs_pair(
-                j, law, scale, pointers, cells, entries, squares, z, gap, norms, pieces, generator
-            )
-        else:
-            first, second = _metropolis_pair(
-                j, rates[j], law, scale, pointers, cells, entries, squares, z, gap, norms, generator
-            )
+        first, second = _pair(j, law, scale, pointers, cells, entries, squares, z, gap, norms, pieces, generator)
         c[0, j] += first
         c[1, j] += second
         start, stop = pointers[j], pointers[j + 1]

@@ -13,6 +13,7 @@ number of pairs shows that longer meeting times do not occur.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numba as nb
@@ -20,21 +21,21 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._random import seed_state
-from bayesdp._validate import choice, positive_integer
+from bayesdp._validate import positive_integer
 from bayesdp.lattices.coupling.basis_law import BasisLaw
 from bayesdp.lattices.coupling.conditional import new_pieces
 from bayesdp.lattices.coupling.coupled_updates import count_apart, coupled_sweep, sweep_alone
-from bayesdp.lattices.coupling.double_geometric import jump_rates
 from bayesdp.lattices.coupling.upper_limit import upper_limits
 
-__all__ = ["CouplingBound", "couple", "meeting_times", "suggest_lag"]
+__all__ = ["CouplingBound", "Meet", "couple", "gibbs", "meeting_times", "suggest_lag"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]
 
-KERNELS = ("gibbs", "metropolis")
-"""Exact conditional steps; double-geometric jumps (paper 002)."""
+type Meet = Callable[[Ints, int, int, BasisLaw, Words], None]
+"""Runs pairs of chains that start at zero: fills an array with their meeting times, 0 for a pair that was given up. The
+other arguments are the lag, the horizon, the law, and the state of the generator."""
 
 _AT_ONCE = 50
 """Pairs in one call of the kernel, which cannot be interrupted."""
@@ -88,21 +89,27 @@ class CouplingBound:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _meet(meetings: Ints, lag: int, horizon: int, gibbs: bool, rates: Floats, pieces: Floats, law: int, scale: float,
-          pointers: Ints, own: Ints, entries: Ints, squares: Ints, cells: int, generator: Words) -> None:  # fmt: skip
+def _meet(meetings: Ints, lag: int, horizon: int, pieces: Floats, law: int, scale: float, pointers: Ints, own: Ints,
+          entries: Ints, squares: Ints, cells: int, generator: Words) -> None:  # fmt: skip
     n = len(squares)
     z, c, norms = np.empty((2, cells), np.int64), np.empty((2, n), np.int64), np.empty(2, np.int64)
     for r in range(len(meetings)):
         z[:], c[:], norms[:] = 0, 0, 0
         for _ in range(lag):
             norms[0] = sweep_alone(
-                gibbs, rates, law, scale, pointers, own, entries, squares, z[0], c[0], norms[0], pieces[0], generator
+                law, scale, pointers, own, entries, squares, z[0], c[0], norms[0], pieces[0], generator
             )
         t = lag
         while count_apart(c) > 0 and t < horizon:
-            coupled_sweep(gibbs, rates, law, scale, pointers, own, entries, squares, z, c, norms, pieces, generator)
+            coupled_sweep(law, scale, pointers, own, entries, squares, z, c, norms, pieces, generator)
             t += 1
         meetings[r] = t if count_apart(c) == 0 else 0
+
+
+def gibbs(meetings: Ints, lag: int, horizon: int, target: BasisLaw, generator: Words) -> None:
+    """Pairs of chains that move by exact conditional steps along the vectors of the basis, see `Meet`."""
+    pieces = np.stack([new_pieces(target.widest)] * 2)
+    _meet(meetings, lag, horizon, pieces, *target.arrays, target.cells, generator)
 
 
 def meeting_times(
@@ -111,8 +118,7 @@ def meeting_times(
     *,
     pairs: int,
     lag: int,
-    kernel: str = "gibbs",
-    a: float | Floats | None = None,
+    meet: Meet = gibbs,
     horizon: int = 100_000,
 ) -> Ints:
     """Times at which coupled chains that start at zero meet.
@@ -126,9 +132,8 @@ def meeting_times(
         Independent pairs of chains.
     lag : int
         Sweeps that one chain is ahead.
-    kernel : {"gibbs", "metropolis"}
-    a : float or array, optional
-        Jump parameter of the Metropolis kernel, see `draw_double_geometric`.
+    meet : callable
+        Runs pairs of chains, see `Meet`.
     horizon : int
         Pairs that have not met when the leading chain has run so many sweeps are given up.
 
@@ -142,27 +147,18 @@ def meeting_times(
     TypeError, ValueError
         If an argument is not valid.
     """
-    choice(kernel, KERNELS, "kernel")
-    if (a is None) == (kernel == "metropolis"):
-        raise ValueError("the Metropolis kernel, and only that, needs a jump parameter a")
     pairs, lag, horizon = (
         positive_integer(v, name) for v, name in ((pairs, "pairs"), (lag, "lag"), (horizon, "horizon"))
     )
     if horizon <= lag:
         raise ValueError(f"horizon must be more sweeps than the lag of {lag}, got {horizon}")
-    rates = np.zeros(target.dimension) if a is None else jump_rates(target, a)
-    pieces, generator = np.stack([new_pieces(target.widest)] * 2), seed_state(rng)
-    meetings = np.empty(pairs, dtype=np.int64)
+    generator, meetings = seed_state(rng), np.empty(pairs, dtype=np.int64)
     for done in range(0, pairs, _AT_ONCE):
-        _meet(meetings[done : done + _AT_ONCE], lag, horizon, kernel == "gibbs", rates, pieces, *target.arrays,
-              target.cells, generator)  # fmt: skip
+        meet(meetings[done : done + _AT_ONCE], lag, horizon, target, generator)
     return meetings
 
 
-def suggest_lag(
-    target: BasisLaw, rng: np.random.Generator, *, kernel: str = "gibbs", a: float | Floats | None = None,
-    horizon: int = 100_000,
-) -> int:  # fmt: skip
+def suggest_lag(target: BasisLaw, rng: np.random.Generator, *, meet: Meet = gibbs, horizon: int = 100_000) -> int:
     """A lag in which nearly all pairs meet, from 200 pairs with a growing lag that are used for nothing else.
 
     Raises
@@ -172,7 +168,7 @@ def suggest_lag(
     """
     lag = 1
     for _ in range(4):
-        meetings = meeting_times(target, rng, pairs=200, lag=lag, kernel=kernel, a=a, horizon=horizon)
+        meetings = meeting_times(target, rng, pairs=200, lag=lag, meet=meet, horizon=horizon)
         if not meetings.all():
             raise ValueError(
                 f"{np.count_nonzero(meetings == 0)} of 200 pairs of chains have not met within {horizon} sweeps, so that "
@@ -191,8 +187,7 @@ def couple(
     *,
     pairs: int = 1000,
     lag: int | None = None,
-    kernel: str = "gibbs",
-    a: float | Floats | None = None,
+    meet: Meet = gibbs,
     horizon: int = 100_000,
     confidence: float = 0.99,
 ) -> CouplingBound:
@@ -206,7 +201,7 @@ def couple(
         Independent pairs of coupled chains.
     lag : int, optional
         Sweeps that one chain is ahead; `suggest_lag` if not given. Any lag gives a bound, larger ones tighter bounds.
-    kernel, a, horizon
+    meet, horizon
         See `meeting_times`.
     confidence : float, default 0.99
 
@@ -234,8 +229,8 @@ def couple(
     >>> found.sweeps_to(0.01), found.sweeps_to(0.01, upper=True)
     (8, 11)
     """
-    lag = suggest_lag(target, rng, kernel=kernel, a=a, horizon=horizon) if lag is None else lag
-    meetings = meeting_times(target, rng, pairs=pairs, lag=lag, kernel=kernel, a=a, horizon=horizon)
+    lag = suggest_lag(target, rng, meet=meet, horizon=horizon) if lag is None else lag
+    meetings = meeting_times(target, rng, pairs=pairs, lag=lag, meet=meet, horizon=horizon)
     censored = int(np.count_nonzero(meetings == 0))
     last = int(meetings.max()) if not censored else horizon
     # From 0 to the first time at which no pair is apart a lag later: beyond it the curves do not change.

@@ -12,8 +12,9 @@ from bayesdp._random import seed_state
 from bayesdp.lattices.coupling.basis_law import BasisLaw
 from bayesdp.lattices.coupling.conditional import new_pieces
 from bayesdp.lattices.coupling.coupled_updates import coupled_sweep
-from bayesdp.lattices.coupling.coupling import couple, meeting_times, suggest_lag
+from bayesdp.lattices.coupling.coupling import couple, gibbs, meeting_times, suggest_lag
 from bayesdp.lattices.coupling.upper_limit import clopper_pearson, least_limit, upper_limits
+from benchmarks.paper_sampler import coupled
 from tests.lattices.coupling.chains import Plane
 from tests.lattices.oracles import LEVEL, one_way, pvalue
 
@@ -23,6 +24,10 @@ KERNELS = [None, A]
 """Jump parameters: none for Gibbs."""
 
 
+def pairs_of(a: float | None):
+    return gibbs if a is None else coupled.metropolis(a)
+
+
 class Pair:
     """Two coupled chains, as the kernels see them."""
 
@@ -30,12 +35,14 @@ class Pair:
         self.c = np.array(coordinates, dtype=np.int64)
         self.z = self.c @ target.basis.toarray()
         self.norms = (self.z**2).sum(axis=1)
-        rates = np.full(target.dimension, 0.0 if a is None else -math.log(a))
-        self.arguments = (a is None, rates, *target.arrays)
+        self.rates, self.arrays = None if a is None else np.full(target.dimension, -math.log(a)), target.arrays
         self.pieces, self.generator = np.stack([new_pieces(target.widest)] * 2), seed_state(rng)
 
     def sweep(self) -> None:
-        coupled_sweep(*self.arguments, self.z, self.c, self.norms, self.pieces, self.generator)
+        if self.rates is None:
+            coupled_sweep(*self.arrays, self.z, self.c, self.norms, self.pieces, self.generator)
+        else:
+            coupled.coupled_sweep(self.rates, *self.arrays, self.z, self.c, self.norms, self.generator)
 
 
 # 12 tests at the level LEVEL.
@@ -105,8 +112,7 @@ def test_chains_that_have_met_stay_together(law, scale, a, make_rng):
 @pytest.mark.parametrize(("law", "scale"), LAWS)
 def test_the_bound_is_above_the_true_distance(law, scale, a, lag, make_rng):
     plane = Plane(law, scale, 12)
-    kernel = "gibbs" if a is None else "metropolis"
-    found = couple(BasisLaw(plane.basis, law, scale), make_rng(6), pairs=4000, lag=lag, kernel=kernel, a=a)
+    found = couple(BasisLaw(plane.basis, law, scale), make_rng(6), pairs=4000, lag=lag, meet=pairs_of(a))
     truth = plane.distances(plane.sweep(a), int(found.times[-1]) + 1)[found.times]
     assert truth[0] > 0.3
     assert found.bound[0] > 0.3
@@ -149,9 +155,8 @@ def test_one_dimension_is_forgotten_in_one_gibbs_step(make_rng):
     ],
 )
 def test_meeting_times_of_a_4x4_table(a, pairs, lag, median, sweeps, make_rng):
-    kernel = "gibbs" if a is None else "metropolis"
     target = BasisLaw.of(one_way(4, 4), "l1", 0.25)
-    found = couple(target, make_rng(9), pairs=pairs, lag=lag, kernel=kernel, a=a)
+    found = couple(target, make_rng(9), pairs=pairs, lag=lag, meet=pairs_of(a))
     assert median[0] <= np.median(found.meetings - lag) <= median[1]
     assert sweeps[0] <= found.sweeps_to(0.01) <= sweeps[1]
 
@@ -200,12 +205,6 @@ def test_upper_limits_at_the_edges():
 
 def test_wrong_arguments(make_rng):
     target = BasisLaw.of(one_way(2, 3), "l1", 0.5)
-    with pytest.raises(ValueError, match="needs a jump parameter"):
-        meeting_times(target, make_rng(1), pairs=10, lag=1, kernel="metropolis")
-    with pytest.raises(ValueError, match="needs a jump parameter"):
-        meeting_times(target, make_rng(1), pairs=10, lag=1, a=0.5)
-    with pytest.raises(ValueError, match="'gibbs', 'metropolis', got 'hmc'"):
-        couple(target, make_rng(1), kernel="hmc")
     with pytest.raises(ValueError, match="more sweeps than the lag of 9, got 9"):
         meeting_times(target, make_rng(1), pairs=10, lag=9, horizon=9)
     with pytest.raises(ValueError, match="confidence must lie strictly between 0 and 1"):
