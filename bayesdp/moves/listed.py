@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import integer_kernel
 
-__all__ = ["directions_on", "short_combinations", "single_cells"]
+__all__ = ["directions_on", "distinct_up_to_sign", "short_combinations", "single_cells"]
 
 type Ints = npt.NDArray[np.int64]
 
@@ -79,9 +79,9 @@ def short_combinations(basis: Ints) -> Ints:
         ]
         combined = np.array(pairs, dtype=np.int64).reshape(-1, cells)
         limit = 2 * int(np.abs(basis).sum(axis=1).max())
-        return _distinct(np.concatenate([basis, combined[np.abs(combined).sum(axis=1) <= limit]]))
+        return distinct_up_to_sign(np.concatenate([basis, combined[np.abs(combined).sum(axis=1) <= limit]]))
     weights = np.array(list(product((-1, 0, 1), repeat=n)), dtype=np.int64).reshape(3**n, n)
-    vectors = _distinct(weights[len(weights) // 2 + 1 :] @ basis)  # one of each pair of opposite combinations
+    vectors = distinct_up_to_sign(weights[len(weights) // 2 + 1 :] @ basis)  # one of each pair of opposite combinations
     lengths = np.abs(vectors).sum(axis=1)
     order = np.argsort(lengths, kind="stable")
     vectors = vectors[order[lengths[order] <= _LONGER * np.abs(basis).sum(axis=1).max(initial=0)]]
@@ -93,11 +93,11 @@ def short_combinations(basis: Ints) -> Ints:
         if not np.any(np.all(parts <= np.concatenate([up, down]), axis=1)):
             kept.append(v)
             parts = np.concatenate([parts, [np.concatenate([up, down])], [np.concatenate([down, up])]])
-    return _distinct(np.concatenate([basis, np.array(kept, dtype=np.int64).reshape(-1, cells)]))
+    return distinct_up_to_sign(np.concatenate([basis, np.array(kept, dtype=np.int64).reshape(-1, cells)]))
 
 
-def _distinct(vectors: Ints) -> Ints:
-    """The different vectors up to sign, first entry positive, zero left out."""
+def distinct_up_to_sign(vectors: Ints) -> Ints:
+    """The different vectors, one of each pair u, -u (the first entry other than zero is positive), without zero."""
     moving = vectors[np.any(vectors != 0, axis=1)]
     if not len(moving):
         return moving

@@ -16,11 +16,11 @@ from bayesdp.fibers.feasible import is_two_way
 from bayesdp.hulls import SymmetricHull
 from bayesdp.invariants import Invariants
 from bayesdp.moves.bounded import bounded_kernel
+from bayesdp.moves.listed import distinct_up_to_sign
 from bayesdp.privacy._differences import (
     basis_of,
     closed_sensitivities,
     determine_the_same,
-    distinct_up_to_sign,
     exact_rank,
 )
 from bayesdp.privacy._realised import realised
