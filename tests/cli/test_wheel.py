@@ -59,7 +59,7 @@ def test_the_wheel_has_the_package_and_nothing_else(installed):
 
 @pytest.mark.slow
 def test_the_demonstration_runs_from_the_wheel(installed, tmp_path):
-    shown = run(installed, tmp_path, "-m", "bayesdp", "demo", "--draws", "100", "--output", "shown")
+    shown = run(installed, tmp_path, "-m", "bayesdp", "demo", "--output", "shown")
     for part in ("berkeley", "illinois"):
         page = tmp_path / "shown" / part / "report.html"
         assert str(page) in shown
