@@ -54,7 +54,7 @@ lock: $(INSTALLED) ## rewrite requirements.lock from pyproject.toml (LOCK_OPTION
 # ------------------------------------------------------------------------------------------------------- products
 
 demo: $(INSTALLED) ## two real tables from release to posterior, with an HTML report for each
-	$(BIN)/python -m bayesdp.cli.demo
+	$(BIN)/python -m bayesdp demo
 
 # --------------------------------------------------------------------------------------------------------- checks
 
@@ -87,7 +87,7 @@ bench: $(INSTALLED) ## the benchmarks, with the load of the machine before and a
 	@$(BIN)/python -c 'import os; print("load average after: %.2f %.2f %.2f on %d cores" % (*os.getloadavg(), os.cpu_count()))'
 
 calibration: $(INSTALLED) ## every mechanism x 2 priors x 2 invariants, 300 simulations each; goes on where it was stopped
-	$(BIN)/python -m bayesdp.calibration.matrix --workers 2 --folder .cache/calibration \
+	$(BIN)/python -m benchmarks.calibration.matrix --workers 2 --folder .cache/calibration \
 	  --output notebooks/data/calibration_matrix.csv
 
 notebooks: $(INSTALLED) ## run every notebook in full, twice, and store the outputs if the numbers agree

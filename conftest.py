@@ -10,8 +10,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 
-# Packages whose numba kernels call one another across files.
-_COMPILED = ("lattices", "hulls", "fibers", "noise", "distributions")
+# Packages, and a module, whose numba kernels call one another across files.
+_COMPILED = (
+    *(f"bayesdp/{name}" for name in ("_random.py", "moves", "fibers", "lattices", "hulls", "noise", "distributions")),
+    "benchmarks/paper_sampler",
+)
 
 
 def _cache_folder() -> Path:
@@ -23,7 +26,8 @@ def _cache_folder() -> Path:
     """
     digest = hashlib.blake2b(digest_size=8)
     for package in _COMPILED:
-        for path in sorted((ROOT / "bayesdp" / package).rglob("*.py")):
+        whole = ROOT / package
+        for path in [whole] if whole.is_file() else sorted(whole.rglob("*.py")):
             digest.update(f"{path.relative_to(ROOT)}\0".encode())
             digest.update(path.read_bytes())
     return ROOT / ".cache" / f"numba-{digest.hexdigest()}"

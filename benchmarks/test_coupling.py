@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis_gibbs import draw_basis_gibbs
-from bayesdp.lattices.basis_law import BasisLaw
-from bayesdp.lattices.coupling import couple
-from bayesdp.lattices.double_geometric import draw_double_geometric, tune_jumps
+from bayesdp.lattices.coupling.basis_gibbs import draw_basis_gibbs
+from bayesdp.lattices.coupling.basis_law import BasisLaw
+from bayesdp.lattices.coupling.coupling import couple, gibbs
 from bayesdp.lattices.samplers import sample_noise
 from bayesdp.queries import Margins, Totals
+from benchmarks.paper_sampler.coupled import metropolis
+from benchmarks.paper_sampler.double_geometric import draw_double_geometric, tune_jumps
 
 EPSILON, PAPER = 0.25, math.exp(-1)
 TARGET = BasisLaw.of(
@@ -50,9 +51,8 @@ def plain_metropolis(
 def test_sweeps_to_the_law(benchmark, enter, name):
     rng = np.random.default_rng(1)
     a = {"paper": PAPER, "tuned": tune_jumps(TARGET, rng), "gibbs": None}[name]
-    kernel = "gibbs" if a is None else "metropolis"
     words = {"paper": "Metropolis, a = exp(-1)", "tuned": "Metropolis, tuned", "gibbs": "Gibbs along a basis"}[name]
-    found = couple(TARGET, rng, pairs=3000, kernel=kernel, a=a)
+    found = couple(TARGET, rng, pairs=3000, meet=gibbs if a is None else metropolis(a))
     sweeps = found.sweeps_to(0.01)
     assert sweeps is not None
 

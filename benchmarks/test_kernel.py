@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bayesdp._random import seed_state
+from bayesdp.fibers.kernel.state import FAMILIES, State, new_state, set_counts, set_laplace, set_prior
+from bayesdp.fibers.kernel.sweep import sweep
 from bayesdp.invariants import Invariants
-from bayesdp.lattices import Moves, moves_for
-from bayesdp.lattices.random import seed_state
-from bayesdp.lattices.state import FAMILIES, State, new_state, set_counts, set_laplace, set_prior
-from bayesdp.lattices.sweep import sweep, sweep_arguments
+from bayesdp.lattices import moves_for
 from bayesdp.queries import Margins, Totals
 
 MOVES = 200_000
@@ -20,7 +20,7 @@ TABLES = {"4x4": (4, 4), "20x20": (20, 20), "100x100": (100, 100), "1000x50": (1
 _RATES: dict[str, float] = {}
 
 
-def chain(invariants: Invariants, mean: float, epsilon: float) -> tuple[Moves, State]:
+def chain(invariants: Invariants, mean: float, epsilon: float) -> State:
     """Poisson counts with this mean, measured with l1 noise of this rate."""
     rng = np.random.default_rng(1)
     cells, moves = invariants.frame.size, moves_for(invariants)
@@ -31,10 +31,10 @@ def chain(invariants: Invariants, mean: float, epsilon: float) -> tuple[Moves, S
     set_prior(state, "poisson", np.log(mean))
     set_laplace(state, epsilon, counts)
     state.generator[:] = seed_state(rng)
-    return moves, state
+    return state
 
 
-def case(name: str) -> tuple[Moves, State]:
+def case(name: str) -> State:
     if name == "51 blocks of 62":
         frame = {"county": range(51 * 62), "state": ("county", np.arange(51 * 62) // 62)}
         return chain(Invariants(Totals(frame, by="state")), 50, 0.192)
@@ -45,18 +45,17 @@ def case(name: str) -> tuple[Moves, State]:
 @pytest.mark.parametrize("name", [*TABLES, "51 blocks of 62"])
 @pytest.mark.benchmark(group="exact moves")
 def test_moves(benchmark, enter, name):
-    moves, state = case(name)
-    arguments = sweep_arguments(moves, state)
+    state = case(name)
     benchmark.pedantic(
         sweep,
-        args=(np.empty((0, state.cells_int.shape[0]), dtype=np.int64), MOVES, POISSON, True, *arguments),
+        args=(np.empty((0, state.cells_int.shape[0]), dtype=np.int64), MOVES, POISSON, True, state),
         rounds=7,
         iterations=1,
         warmup_rounds=2,
     )
     rate = _RATES[name] = MOVES / benchmark.stats.stats.min
     enter(f"exact moves, {name}", rate / 1e6, "million a second", at_least=3.0 if name == "4x4" else None)
-    numbers = [a for a in arguments if isinstance(a, np.ndarray)]
+    numbers = [a for a in state if isinstance(a, np.ndarray)]
     # The work space is of one size for all tables: it is left out.
     scratch = {id(state.scratch_int), id(state.scratch_float)}
     held = sum(a.nbytes for a in numbers if id(a) not in scratch)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.random import seed_state
 from bayesdp.noise._laplace_line import blocks_density
 from bayesdp.noise._row_noise import directions_of, sweep
 from bayesdp.queries import Margins

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 import bayesdp
-from bayesdp.cli import calibrate, fit, import_, release, report, summary, test
+from bayesdp.cli import calibrate, demo, fit, import_, release, report, summary, test
 from bayesdp.cli.errors import OneLineParser, run_safely
 from bayesdp.cli.signals import terminating_signals
 
@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"bayesdp {bayesdp.__version__}")
     commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for module in (import_, release, fit, summary, report, test, calibrate):
+    for module in (import_, release, fit, summary, report, test, calibrate, demo):
         module.add(commands)
     return top
 

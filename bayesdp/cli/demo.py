@@ -1,7 +1,7 @@
-"""``make demo``: two real tables from release to posterior, with an HTML report for each.
+"""``bayesdp demo``: two real tables from release to posterior, with an HTML report for each.
 
 The first goes the way of the main user, from published files on the command line. The second plays the agency and the
-analyst in Python, with the models of the folder ``models/``.
+analyst in Python, with a worked model of the folder ``models/``, which an installed package has beside this file.
 """
 
 from __future__ import annotations
@@ -17,12 +17,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from bayesdp.cli.errors import run_safely, say
-from bayesdp.cli.signals import interrupt_status, terminating_signals
+from bayesdp.cli.arguments import add_command
+from bayesdp.cli.errors import say
+from bayesdp.cli.signals import interrupt_status
 
-__all__ = ["main"]
+__all__ = ["add", "run"]
 
-_MODELS = Path(__file__).resolve().parents[2] / "models"
+_HERE = Path(__file__).resolve()
+_MODELS = next((f for f in (_HERE.with_name("models"), _HERE.parents[2] / "models") if f.is_dir()), _HERE.parent)
+"""Where the worked models are: wheels have that of the demonstration here (see ``pyproject.toml``), a clone at its root."""
+
+_TEXT = """\
+1. Admissions to the University of California, Berkeley: from published files, by commands that are shown.
+2. The 102 counties of Illinois, whose total is exact: release and model in Python, with a hierarchical prior.
+Nothing is downloaded. It takes a minute or two, most of it for compiling when it is run for the first time.
+"""
 
 _PUBLISHED = ("admissions_noisy.csv", "admissions_exact.csv", "METHODS.md")
 """What an agency would publish of the Berkeley table; ``bayesdp/datasets/published`` has the files."""
@@ -39,10 +48,10 @@ def _publish(folder: Path) -> None:
 
 def _command(*arguments: str) -> None:
     """Show a command as a user would type it, and run it."""
-    from bayesdp.cli import main as run
+    from bayesdp.cli import main
 
     print("\n$ bayesdp " + " ".join(f"'{a}'" if " " in a else a for a in arguments), flush=True)
-    status = run(arguments)
+    status = main(arguments)
     if status:
         raise SystemExit(status)
 
@@ -120,27 +129,22 @@ def _in_python(folder: Path, draws: int) -> Path:
     return page
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the demonstration.
-
-    Parameters
-    ----------
-    argv : list of str, optional
-        ``--output FOLDER`` (default: demo-output) and ``--draws N`` a chain (default: 1000).
-
-    Returns
-    -------
-    int
-        0; 2 if a file cannot be written; 130, 143 or 129 if Ctrl-C, SIGTERM or SIGHUP has ended it.
-    """
-    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+def add(commands: Any) -> None:
+    """Add the subcommand to the command line."""
+    parser = add_command(
+        commands,
+        "demo",
+        run,
+        title="take two real tables from release to posterior, with an HTML report for each",
+        text=_TEXT,
+        example="bayesdp demo --output demo-output",
+    )
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder for files and reports")
     parser.add_argument("--draws", type=int, default=1000, help="draws a chain (default: 1000)")
-    with terminating_signals():
-        return run_safely(_until_interrupted, parser.parse_args(argv, argparse.Namespace(command="demo")))
 
 
-def _until_interrupted(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
+    """Run the demonstration; 0, or 130, 143 or 129 if Ctrl-C, SIGTERM or SIGHUP has ended it."""
     try:
         return _run(args)
     except KeyboardInterrupt:
@@ -159,7 +163,3 @@ def _run(args: argparse.Namespace) -> int:
     for page in pages:
         print(f"  {page.resolve()}")
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

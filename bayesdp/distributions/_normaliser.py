@@ -16,9 +16,9 @@ from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.distributions import _theta
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.l1_series import L1Series
-from bayesdp.lattices.sums import Multiples, ZeroSum, l1_sums, l2_sums
-from bayesdp.lattices.theta_series import ThetaSeries
+from bayesdp.lattices.sums.l1_series import L1Series
+from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l1_sums, l2_sums
+from bayesdp.lattices.sums.theta_series import ThetaSeries
 from bayesdp.noise._radial_sum import RadialSum, radial_sum
 from bayesdp.noise._zero_sum import GAUSSIAN_SWITCH, log_squared_binomials, trapezoid
 from bayesdp.noise.lattice_gaussian import LatticeGaussian
@@ -75,7 +75,7 @@ def _numbers(scale: TensorConstant[Any], log_sum: Any) -> Any | None:
 
 
 def _laplace_zero_sum(count: int, rate: Any) -> Any:
-    """Legendre polynomial ``P_(count-1)(coth rate)``, see `bayesdp.lattices.fixed_sum`."""
+    """Legendre polynomial ``P_(count-1)(coth rate)``, see `bayesdp.lattices.exact.fixed_sum`."""
     terms = log_squared_binomials(count) - 2.0 * rate[..., None] * np.arange(count)
     return logsumexp(terms, axis=-1) - (count - 1) * pt.log(-pt.expm1(-2.0 * rate))
 

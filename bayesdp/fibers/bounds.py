@@ -9,9 +9,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp.fibers.determined import determined_cells
 from bayesdp.fibers.feasible import is_two_way
+from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.state import UNBOUNDED
 
 __all__ = ["EXACT_CELLS", "cell_bounds", "propagated_bounds"]
 

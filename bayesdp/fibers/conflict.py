@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp._validate import no_table
+from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
-from bayesdp.lattices.state import UNBOUNDED
 
 __all__ = ["conflict"]
 

@@ -9,9 +9,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp._validate import exact_total
 from bayesdp.fibers.conflict import conflict
+from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.state import UNBOUNDED
 
 __all__ = ["find_point", "is_two_way"]
 

@@ -13,11 +13,11 @@ import scipy.sparse as sp
 
 from bayesdp.fibers.bounds import cell_bounds
 from bayesdp.fibers.feasible import find_point, is_two_way
+from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.moves import Moves, moves_for
-from bayesdp.lattices.state import UNBOUNDED
+from bayesdp.moves.moves import Moves, moves_for
 from bayesdp.queries import LinearQuery, MatrixPart, Query
 
 __all__ = ["ExactAnswers", "Fiber"]

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._validate import no_table
+from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
-from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.queries import Query
 from bayesdp.queries._exact_sums import exact_product, largest_size
 

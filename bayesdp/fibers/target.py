@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._random import seed_state
 from bayesdp._validate import choice
 from bayesdp.fibers.fiber import Fiber
-from bayesdp.lattices import state as columns
-from bayesdp.lattices.moves import Moves
-from bayesdp.lattices.random import seed_state
-from bayesdp.lattices.state import (
+from bayesdp.fibers.kernel import state as columns
+from bayesdp.fibers.kernel.state import (
     FAMILIES,
     State,
     add_gaussian,
@@ -29,7 +28,8 @@ from bayesdp.lattices.state import (
     set_laplace,
     set_prior,
 )
-from bayesdp.lattices.sweep import move_once, sweep, sweep_arguments, take_back
+from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
+from bayesdp.moves.moves import Moves
 from bayesdp.queries import Query
 
 __all__ = ["Chain", "NoiseTerm", "Target"]
@@ -97,7 +97,7 @@ class Target:
     fiber : Fiber
     terms : tuple of NoiseTerm
     family : {"flat", "poisson", "negbin", "binomial"}
-        Prior of a cell (see `bayesdp.lattices.state.FAMILIES`); multinomial cells are Poisson cells and
+        Prior of a cell (see `bayesdp.fibers.kernel.state.FAMILIES`); multinomial cells are Poisson cells and
         Dirichlet-multinomial cells negative binomial cells, given the totals.
     bounded : bool
         Whether the prior bounds cells from above (weights of zero); binomial cells have bounds in any case. Markov
@@ -230,7 +230,7 @@ class Target:
 
 
 class Chain:
-    """A table that moves: a target, its state, and the arguments of the kernel.
+    """A table that moves: a target, and its state in the kernel.
 
     Parameters
     ----------
@@ -248,7 +248,6 @@ class Chain:
         self._real_rows = target.has_real_rows
         self._family = FAMILIES[target.family]
         self._none = np.empty((0, target.fiber.frame.size), dtype=np.int64)
-        self._arguments = sweep_arguments(target.moves, self.state)
         self.reseed(rng)
 
     def reseed(self, rng: np.random.Generator) -> None:
@@ -287,7 +286,7 @@ class Chain:
         """
         if self._real_rows:
             self.load(self.counts.copy())
-        changed = int(sweep(self._none, moves, self._family, self.concave, *self._arguments))
+        changed = int(sweep(self._none, moves, self._family, self.concave, self.state))
         if changed < 0:
             raise ValueError(_IMPROPER)
         return changed
@@ -314,18 +313,18 @@ class Chain:
         kept = np.empty((draws, len(self.counts)), dtype=np.int64)
         if draws == 0:
             return kept
-        if sweep(kept, moves, self._family, self.concave, *self._arguments) < 0:
+        if sweep(kept, moves, self._family, self.concave, self.state) < 0:
             raise ValueError(_IMPROPER)
         return kept
 
     def propose(self) -> tuple[int, int]:
         """Take one step and return its number of cells and its length, for `take_back`."""
-        count, step = move_once(self._family, self.concave, *self._arguments)
+        count, step = move_once(self._family, self.concave, self.state)
         return int(count), int(step)
 
     def take_back(self, count: int, step: int) -> None:
         """Undo the last `propose`."""
-        take_back(count, step, *self._arguments)
+        take_back(count, step, self.state)
 
     def disperse(self, sweeps: int = 5) -> None:
         """Scatter a start: a few sweeps with the noise flattened, so that chains begin apart."""

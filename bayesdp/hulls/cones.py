@@ -6,8 +6,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.hulls.boundary import Boundary
-from bayesdp.lattices.random import exponential, seed_state, uniform
 
 __all__ = ["draw_cones", "second_moment"]
 

@@ -8,11 +8,11 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._random import seed_state, uniform
 from bayesdp.hulls.base import Hull
 from bayesdp.hulls.boundary import Boundary
 from bayesdp.hulls.generators import Generators
 from bayesdp.hulls.simplex import SOLVED, solve
-from bayesdp.lattices.random import seed_state, uniform
 
 __all__ = ["draw_hit_and_run"]
 

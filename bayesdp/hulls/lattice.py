@@ -12,7 +12,7 @@ from bayesdp._validate import Seed, generator_of, positive_real
 from bayesdp.hulls.base import Hull
 from bayesdp.hulls.envelope import LEAST, reach_of
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.exact import Exact, exact_sampler
+from bayesdp.lattices.exact.exact import Exact, exact_sampler
 from bayesdp.lattices.samplers import Sampler
 
 __all__ = ["choose_lattice_sampler", "sample_lattice"]

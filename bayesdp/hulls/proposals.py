@@ -19,8 +19,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._random import seed_state, uniform
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.random import seed_state, uniform
 
 __all__ = ["Proposal", "proposal_for"]
 

@@ -18,8 +18,8 @@ import pytensor.tensor as pt
 import scipy.linalg
 import scipy.sparse as sp
 
+from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.inference._polytope import Limits, guide, inside, precision
-from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.release import Release
 
 __all__ = ["Coordinates", "Rays", "Splits", "coordinates_of"]

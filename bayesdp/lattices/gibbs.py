@@ -6,38 +6,53 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp.invariants import Invariants
-from bayesdp.lattices.moves import Moves, moves_for
-from bayesdp.lattices.random import seed_state
-from bayesdp.lattices.state import (
+from bayesdp._random import seed_state
+from bayesdp.fibers.kernel.state import (
     FLAT,
     GROUP,
     GROUP_RATE,
+    NOISY,
     State,
     add_gaussian,
+    clear_noise,
     new_state,
     set_counts,
     set_laplace,
 )
-from bayesdp.lattices.sweep import sweep, sweep_arguments
+from bayesdp.fibers.kernel.sweep import sweep
+from bayesdp.invariants import Invariants
+from bayesdp.moves.moves import Moves, moves_for
 
-__all__ = ["draw_gibbs"]
+__all__ = ["draw_gibbs", "noise_state", "set_law"]
 
 
-def _noise_state(cells: int, moves: Moves, law: str, scale: float) -> State:
-    """The noise as the kernel sees it: a table with a flat prior and no bounds, measured to be zero."""
-    if law == "l2":
-        # One group: the length of all cells together.
-        state = new_state(cells, moves, sp.csr_array(sp.eye_array(cells, dtype=np.int64, format="csr")), 1)
-        state.rows[:, GROUP] = 0
-        state.groups[:, GROUP_RATE] = scale
-        return state
-    state = new_state(cells, moves, None, 0)
-    if law == "l1":
-        set_laplace(state, scale, 0.0)
-    else:
-        add_gaussian(state, 1.0 / scale**2, 0.0)
+def noise_state(cells: int, moves: Moves, law: str) -> State:
+    """Noise as the kernel sees it: a table with a flat prior and no bounds, whose cells have been measured.
+
+    Parameters
+    ----------
+    cells : int
+    moves : Moves
+    law : {"l1", "l2", "gaussian"}
+    """
+    if law != "l2":
+        return new_state(cells, moves, None, 0)
+    # One group: the length of all cells together.
+    state = new_state(cells, moves, sp.csr_array(sp.eye_array(cells, dtype=np.int64, format="csr")), 1)
+    state.rows[:, GROUP] = 0
     return state
+
+
+def set_law(state: State, law: str, scale: float, location: npt.ArrayLike) -> None:
+    """Write the law of the noise, see `draw_gibbs`, around a location of shape () or (cells,)."""
+    if law == "l2":
+        state.rows[:, NOISY] = location
+        state.groups[:, GROUP_RATE] = scale
+    elif law == "l1":
+        set_laplace(state, scale, location)
+    else:
+        clear_noise(state)
+        add_gaussian(state, 1.0 / scale**2, location)
 
 
 def draw_gibbs(
@@ -69,11 +84,11 @@ def draw_gibbs(
     int64 array, shape (size, cells)
     """
     moves = moves_for(invariants)
-    state = _noise_state(invariants.frame.size, moves, law, scale)
+    state = noise_state(invariants.frame.size, moves, law)
+    set_law(state, law, scale, 0.0)
     state.generator[:] = seed_state(rng)
-    arguments = sweep_arguments(moves, state)
     draws = np.empty((size, invariants.frame.size), dtype=np.int64)
     for i in range(size):
         set_counts(state, 0)
-        sweep(draws[i : i + 1], sweeps * invariants.dimension, FLAT, True, *arguments)
+        sweep(draws[i : i + 1], sweeps * invariants.dimension, FLAT, True, state)
     return draws

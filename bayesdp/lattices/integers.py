@@ -1,4 +1,4 @@
-"""Draws of single integers inside numba kernels, from the state of `bayesdp.lattices.random`."""
+"""Draws of single integers inside numba kernels, from the state of `bayesdp._random`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.random import exponential, next_word, uniform
+from bayesdp._random import exponential, next_word, uniform
 
 __all__ = ["discrete_gaussian", "discrete_laplace", "geometric", "spare_bits", "uniform_below"]
 

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis import integer_kernel
+from bayesdp.moves.basis import integer_kernel
 from bayesdp.queries import SumPart
 
 __all__ = ["General", "Line", "Part", "Table", "lattice_parts"]

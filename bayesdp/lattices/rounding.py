@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis import kernel_basis
+from bayesdp.moves.basis import kernel_basis
 
 __all__ = ["round_to_lattice"]
 

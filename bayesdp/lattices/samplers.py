@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bayesdp._validate import Seed, choice, generator_of, positive_integer, positive_real
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.exact import Exact, exact_sampler
+from bayesdp.lattices.exact.exact import Exact, exact_sampler
 from bayesdp.lattices.gibbs import draw_gibbs
 
 __all__ = ["DEFAULT_SWEEPS", "LAWS", "METHODS", "MOST_TRIES", "Sampler", "sample_noise", "sampler_for"]

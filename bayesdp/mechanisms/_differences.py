@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis import integer_kernel
-from bayesdp.lattices.families import family_sizes
-from bayesdp.lattices.listed import short_combinations
+from bayesdp.moves.basis import integer_kernel
+from bayesdp.moves.families import family_sizes
+from bayesdp.moves.listed import short_combinations
 from bayesdp.privacy import DIFFERENCES, Difference
 
 __all__ = ["ADDED", "found_changes", "kept_differences"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.secure import has_secure
+from bayesdp.lattices.secure.secure import has_secure
 from bayesdp.noise.secure import statement
 from bayesdp.privacy.caveats import IntegersOnly
 

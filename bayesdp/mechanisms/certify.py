@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import Seed, generator_of, positive_integer, positive_real, probability
-from bayesdp.lattices.basis_gibbs import draw_basis_gibbs
-from bayesdp.lattices.basis_law import BasisLaw
-from bayesdp.lattices.coupling import CouplingBound, couple
-from bayesdp.lattices.upper_limit import least_limit
+from bayesdp.lattices.coupling.basis_gibbs import draw_basis_gibbs
+from bayesdp.lattices.coupling.basis_law import BasisLaw
+from bayesdp.lattices.coupling.coupling import CouplingBound, couple
+from bayesdp.lattices.coupling.upper_limit import least_limit
 from bayesdp.mechanisms.lattice_gaussian import LatticeGaussian
 from bayesdp.mechanisms.lattice_laplace import LatticeLaplace
 from bayesdp.noise._rng import count_of
@@ -25,7 +25,7 @@ __all__ = ["Certificate", "certify"]
 class Certificate:
     """An estimate of how far the noise of a chain is from its law, and a way to draw that noise.
 
-    It is an estimate from coupled chains, never a proof; see `bayesdp.lattices.upper_limit` for what it assumes.
+    It is an estimate from coupled chains, never a proof; see `bayesdp.lattices.coupling.upper_limit` for what it assumes.
 
     Parameters
     ----------

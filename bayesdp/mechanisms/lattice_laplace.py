@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, sample_noise, sampler_for
-from bayesdp.lattices.secure import draw_secure
+from bayesdp.lattices.secure.secure import draw_secure
 from bayesdp.mechanisms._secure import secure_statement
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.noise import LatticeLaplace as Law

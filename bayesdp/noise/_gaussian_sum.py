@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.sums import Multiples, ZeroSum, l2_sums
+from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l2_sums
 from bayesdp.noise import _theta
 from bayesdp.noise._zero_sum import gaussian_log_sum
 

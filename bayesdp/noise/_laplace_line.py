@@ -17,7 +17,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.random import exponential, uniform
+from bayesdp._random import exponential, uniform
 
 __all__ = ["blocks_density", "draw_on_line", "line_integrals", "order_of"]
 
@@ -214,7 +214,7 @@ def draw_on_line(knots: Floats, weights: Floats, b: float, masses: Floats, gener
     masses : float array, shape (cells + 1 at least,)
         Scratch.
     generator : uint64 array, shape (4,)
-        State of the random generator, see `bayesdp.lattices.random`.
+        State of the random generator, see `bayesdp._random`.
     """
     count = len(knots)
     order = order_of(knots)

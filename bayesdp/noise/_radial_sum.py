@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import gammainccinv, gammaln, logsumexp
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.sums import Multiples, l2_sums
+from bayesdp.lattices.sums.sums import Multiples, l2_sums
 from bayesdp.noise._gaussian_sum import l2_log_sum
 from bayesdp.noise.base import Floats
 

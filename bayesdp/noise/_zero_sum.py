@@ -1,6 +1,6 @@
 """Sums over integers that add up to zero: normalisers and variances of noise with a fixed total.
 
-The normaliser for the l1 norm stands with its exact sampler, in `bayesdp.lattices.fixed_sum`.
+The normaliser for the l1 norm stands with its exact sampler, in `bayesdp.lattices.exact.fixed_sum`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from bayesdp.lattices.coins import bernoulli_exp, exact_fraction, system_bits, uniform_integer
+from bayesdp.lattices.secure.coins import bernoulli_exp, exact_fraction, system_bits, uniform_integer
 from bayesdp.noise.base import Ints
 from bayesdp.noise.bounded_discrete import BoundedDiscrete
 from bayesdp.noise.discrete_laplace import DiscreteLaplace

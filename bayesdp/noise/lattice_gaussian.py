@@ -98,7 +98,7 @@ class LatticeGaussian(NoiseLaw):
         For every sigma where it is computed, to about 1e-14 of the sum: disjoint totals, free cells, 2 x 2 and 2 x c
         tables with both margins, and other lattices whose parts have up to ten dimensions or so (two-way tables up to 4
         x 4 and 3 x 6, 3 x 3 x 3 tables with all two-way margins, a few overlapping totals), whose short vectors are
-        counted (`bayesdp.lattices.theta_series`).
+        counted (`bayesdp.lattices.sums.theta_series`).
         """
         return l2_log_sum(invariants, self.sigma)
 

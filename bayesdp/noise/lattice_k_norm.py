@@ -21,8 +21,8 @@ from bayesdp.hulls import (
     shared,
 )
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.normaliser import l1_log_sum
 from bayesdp.lattices.samplers import Sampler
+from bayesdp.lattices.sums.normaliser import l1_log_sum
 from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise._lattice import lattice_difference, needed, table_location
 from bayesdp.noise._polytopes import adjacency_of

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
-from bayesdp.lattices.normaliser import l1_log_sum
+from bayesdp.lattices.sums.normaliser import l1_log_sum
 from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise._lattice import draw_on_lattice, lattice_difference, needed
 from bayesdp.noise._parts import Line, parts
@@ -101,7 +101,7 @@ class LatticeLaplace(NoiseLaw):
         For every epsilon where it is computed, to about 1e-14 of the sum. In the l1 norm, where each part of the
         lattice has a closed form (disjoint totals, free cells, 2 x c tables with both margins) or is small enough for
         its vectors to be counted up to the size from which the rest follows: 3 x c tables up to c = 6, 4 x 4 and 4 x 5
-        tables, 2 x 3 x 2 tables with all one-way margins, a few overlapping totals (`bayesdp.lattices.l1_series`). In the l2
+        tables, 2 x 3 x 2 tables with all one-way margins, a few overlapping totals (`bayesdp.lattices.sums.l1_series`). In the l2
         norm, as a mixture of Gaussian sums, wherever those are computed: see `LatticeGaussian.log_normaliser`.
         """
         if self.norm == "l1":

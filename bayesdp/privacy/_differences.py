@@ -11,7 +11,7 @@ from flint import fmpz_mat
 from bayesdp.fibers.feasible import is_two_way
 from bayesdp.invariants import Invariants
 
-__all__ = ["basis_of", "closed_sensitivities", "determine_the_same", "distinct_up_to_sign", "exact_rank"]
+__all__ = ["basis_of", "closed_sensitivities", "determine_the_same", "exact_rank"]
 
 type Ints = npt.NDArray[np.int64]
 type Floats = npt.NDArray[np.float64]
@@ -33,15 +33,6 @@ def closed_sensitivities(invariants: Invariants, a: int) -> tuple[float, float, 
         length = 0.0 if a == 1 else 6.0 if a == 3 and min(shape) > 2 else 4.0
         return length, math.sqrt(length), min(length, 1.0)
     return None
-
-
-def distinct_up_to_sign(vectors: Ints) -> Ints:
-    """The different vectors, one of each pair u, -u (the first entry other than zero is positive), without zero."""
-    moving = vectors[np.any(vectors != 0, axis=1)]
-    if not len(moving):
-        return moving
-    first = np.take_along_axis(moving, np.argmax(moving != 0, axis=1)[:, None], axis=1)
-    return np.asarray(np.unique(moving * np.sign(first), axis=0))
 
 
 def exact_rank(vectors: Ints) -> int:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.basis import kernel_basis
+from bayesdp.moves.basis import kernel_basis
 from bayesdp.privacy._farthest import (
     check_size,
     distinct_columns,

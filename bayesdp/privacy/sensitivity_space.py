@@ -15,12 +15,12 @@ from bayesdp.fibers import Fiber
 from bayesdp.fibers.feasible import is_two_way
 from bayesdp.hulls import SymmetricHull
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.bounded import bounded_kernel
+from bayesdp.moves.bounded import bounded_kernel
+from bayesdp.moves.listed import distinct_up_to_sign
 from bayesdp.privacy._differences import (
     basis_of,
     closed_sensitivities,
     determine_the_same,
-    distinct_up_to_sign,
     exact_rank,
 )
 from bayesdp.privacy._realised import realised
@@ -65,7 +65,7 @@ class SensitivitySpace:
 
     Notes
     -----
-    The differences are listed when they are first needed, by a complete search (`bayesdp.lattices.bounded`): tables of 10 x 10
+    The differences are listed when they are first needed, by a complete search (`bayesdp.moves.bounded`): tables of 10 x 10
     with both margins take about a second at a = 3, 20 x 20 at a = 2. Sensitivities have a closed form, at
     any size, for disjoint totals and, for a <= 3, for both margins of a two-way table.
 

@@ -9,24 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
-import scipy.sparse as sp
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.lattices.moves import Moves, moves_for
-from bayesdp.lattices.random import seed_state
-from bayesdp.lattices.state import (
-    FLAT,
-    GROUP,
-    GROUP_RATE,
-    NOISY,
-    State,
-    add_gaussian,
-    clear_noise,
-    new_state,
-    set_counts,
-    set_laplace,
-)
-from bayesdp.lattices.sweep import move_once, sweep, sweep_arguments, take_back
+from bayesdp._random import seed_state
+from bayesdp.fibers.kernel.state import FLAT, set_counts
+from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
+from bayesdp.lattices.gibbs import noise_state, set_law
+from bayesdp.moves.moves import Moves, moves_for
 from bayesdp.steps._compiled import Point, compiled, depends, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
 
@@ -89,8 +78,7 @@ class NoiseTable:
         unknown = [other for other in others if other is not rv and depends(model, other, value)]
         self._rest = log_density(model, unknown, self.name, compile_kwargs)
         self.moves: Moves = moves_for(self.invariants)
-        self.state = _new_state(self.invariants.frame.size, self.moves, self.law)
-        self._arguments = sweep_arguments(self.moves, self.state)
+        self.state = noise_state(self.invariants.frame.size, self.moves, self.law)
         self._none = np.empty((0, self.invariants.frame.size), dtype=np.int64)
         self.reseed(rng)
 
@@ -125,7 +113,7 @@ class NoiseTable:
     def refresh(self, point: Point, table: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Read the law off the model, put a table into the kernel, and give the location."""
         mu, scale = self._parameters(*[point[name] for name in self._inputs])
-        _set_law(self.state, self.law, float(scale), mu)
+        set_law(self.state, self.law, float(scale), mu)
         set_counts(self.state, np.asarray(table, dtype=np.int64).reshape(-1))
         return np.asarray(mu, dtype=np.float64)
 
@@ -147,7 +135,7 @@ class NoiseTable:
             )
 
     def _propose(self) -> tuple[int, int]:
-        count, step = move_once(FLAT, True, *self._arguments)
+        count, step = move_once(FLAT, True, self.state)
         return count, step
 
     def step(self, point: Point, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
@@ -156,7 +144,7 @@ class NoiseTable:
         moves = sweeps * max(self.invariants.dimension, 1)
         if self._rest is None:
             moves = max(moves, _LEAST_MOVES)
-            changed = int(sweep(self._none, moves, FLAT, True, *self._arguments))
+            changed = int(sweep(self._none, moves, FLAT, True, self.state))
             return self.value, changed / moves, 1.0
         rest = self._rest
         changed, accepted = accept_on_the_rest(
@@ -164,27 +152,6 @@ class NoiseTable:
             moves,
             lambda: rest(point, self.value),
             self._propose,
-            lambda count, step: take_back(count, step, *self._arguments),
+            lambda count, step: take_back(count, step, self.state),
         )
         return self.value, changed / moves, accepted / moves
-
-
-def _new_state(cells: int, moves: Moves, law: str) -> State:
-    """A flat prior without bounds; the l2 law sees every cell as a row of one group."""
-    if law != "l2":
-        return new_state(cells, moves, None, 0)
-    state = new_state(cells, moves, sp.csr_array(sp.eye_array(cells, dtype=np.int64, format="csr")), 1)
-    state.rows[:, GROUP] = 0
-    return state
-
-
-def _set_law(state: State, law: str, scale: float, mu: npt.NDArray[np.float64]) -> None:
-    """Noise around `mu`: a table without a prior, measured to be `mu`."""
-    if law == "l2":
-        state.rows[:, NOISY] = mu
-        state.groups[:, GROUP_RATE] = scale
-    elif law == "l1":
-        set_laplace(state, scale, mu)
-    else:
-        clear_noise(state)
-        add_gaussian(state, 1.0 / scale**2, mu)

@@ -16,9 +16,9 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
+from bayesdp._random import seed_state
 from bayesdp._validate import positive_integer
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
-from bayesdp.lattices.random import seed_state
 from bayesdp.noise._row_noise import RowDirections, directions_of, sweep
 from bayesdp.noise._rows import row_basis
 from bayesdp.steps._assigned import chosen_values, register_step

@@ -26,7 +26,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random import basic as laws
 
 from bayesdp.distributions.confidential_counts import FlatCountsRV
-from bayesdp.lattices.state import UNBOUNDED
+from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.steps._signs import Signs, signs_of
 
 __all__ = ["Support", "support_of"]

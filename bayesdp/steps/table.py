@@ -12,7 +12,7 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.fibers import Chain
-from bayesdp.lattices.state import SQUARED, UPPER, VALUE
+from bayesdp.fibers.kernel.state import SQUARED, UPPER, VALUE
 from bayesdp.steps._compiled import Point, compiled, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
 from bayesdp.steps.movement import kernel_target, said_of

@@ -16,8 +16,8 @@ from bayesdp.distributions.answers import AnswersOp
 from bayesdp.distributions.exact_answers import ExactAnswersRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.fibers.bounds import propagated_bounds
+from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
-from bayesdp.lattices.state import UNBOUNDED
 from bayesdp.queries import Query
 from bayesdp.steps._compiled import Rest, depends
 from bayesdp.steps._graph import check_whole, source, value_of

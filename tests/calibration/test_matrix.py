@@ -11,10 +11,10 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp import mechanisms
-from bayesdp.calibration.matrix import main, run_matrix
-from bayesdp.calibration.matrix_cases import CASES, INVARIANTS, STATISTICS, Case
-from bayesdp.calibration.matrix_table import COLUMNS, markdown_table, write_table
 from bayesdp.noise import law_names
+from benchmarks.calibration.cases import CASES, INVARIANTS, STATISTICS, Case
+from benchmarks.calibration.matrix import main, run_matrix
+from benchmarks.calibration.table import COLUMNS, markdown_table, write_table
 
 SMALL = [
     Case("lattice Laplace, l1", "negative binomial", "both margins"),

@@ -6,10 +6,10 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from bayesdp.calibration.matrix_cases import Case
 from bayesdp.calibration.refit import Refit
 from bayesdp.calibration.sampling import _GRADIENTS, SAMPLER, quiet_sample
 from bayesdp.steps._compiled import _KEPT, compiled
+from benchmarks.calibration.cases import Case
 
 SETTINGS = SAMPLER | {"draws": 60, "tune": 20}
 

@@ -53,7 +53,7 @@ def statistics(path: Path) -> None:
 
 
 def matrix_table(path: Path) -> None:
-    from bayesdp.calibration.matrix_table import COLUMNS, write_table
+    from benchmarks.calibration.table import COLUMNS, write_table
 
     write_table([dict.fromkeys(COLUMNS, "text")], path)
 

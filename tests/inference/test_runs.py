@@ -50,11 +50,13 @@ class TestNotInstalled:
 
         monkeypatch.setattr(metadata, "version", version)
         for module in [
-            own for name, own in list(sys.modules.items()) if name.startswith("bayesdp") and own is not None
+            own
+            for name, own in list(sys.modules.items())
+            if name.startswith(("bayesdp", "benchmarks")) and own is not None
         ]:
             if getattr(module, "version", None) is real:
                 monkeypatch.setattr(module, "version", version)
-        from bayesdp.calibration.matrix_table import versions
+        from benchmarks.calibration.table import versions
 
         with model:
             tree = bdp.sample(**QUICK)

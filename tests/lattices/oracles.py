@@ -12,10 +12,10 @@ import numpy.typing as npt
 from scipy.special import softmax
 from scipy.stats import chi2
 
+from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.direction import draw_direction
-from bayesdp.lattices.moves import Moves
-from bayesdp.lattices.random import seed_state
+from bayesdp.moves.direction import draw_direction
+from bayesdp.moves.moves import Moves
 from bayesdp.queries import LinearQuery, Margins, Totals
 
 type Floats = npt.NDArray[np.float64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bayesdp._random import seed_state
 from bayesdp.lattices.integers import discrete_gaussian, discrete_laplace, geometric, spare_bits, uniform_below
-from bayesdp.lattices.random import seed_state
 from tests.lattices.oracles import LEVEL, pvalue
 
 K = np.arange(-300, 301)[:, None]

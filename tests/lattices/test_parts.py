@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.normaliser import l1_log_sum
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
+from bayesdp.lattices.sums.normaliser import l1_log_sum
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import BLOCKS, CASES, LOOSE, labels, lattice_points, one_way, two_way_margins
 

@@ -10,7 +10,7 @@ from bayesdp.lattices import kernel_basis
 from bayesdp.lattices.rounding import round_to_lattice
 from bayesdp.queries import Margins, Totals
 from tests.lattices.oracles import BLOCKS, GENERAL, LOOSE, labels, one_way, two_way_margins
-from tests.lattices.test_basis import NESTED
+from tests.moves.test_basis import NESTED
 
 INVARIANTS = [
     one_way(4, 5),

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices import Sampler, exact, sample_noise, sampler_for
+from bayesdp.lattices import Sampler, sample_noise, sampler_for
+from bayesdp.lattices.exact import exact
 from bayesdp.lattices.samplers import MOST_TRIES
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import (

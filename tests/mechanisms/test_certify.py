@@ -11,7 +11,7 @@ from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace, ProjectedGaussia
 from bayesdp.mechanisms.certify import certify
 from bayesdp.privacy import rho_to_epsilon
 from bayesdp.queries import LinearQuery, Totals
-from tests.lattices.chains import Plane
+from tests.lattices.coupling.chains import Plane
 from tests.lattices.oracles import LEVEL, labels, one_way, pvalue
 
 COUNTIES = {"county": ["Alpha", "Beta", "Gamma"]}

@@ -13,7 +13,7 @@ from bayesdp.mechanisms._differences import kept_differences
 from bayesdp.privacy import gaussian_delta, gibbs_sampler, rho_to_delta
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import BLOCKS, GENERAL, LOOSE, labels, lattice_points, law_on, one_way, two_way_margins
-from tests.lattices.test_basis import NESTED
+from tests.moves.test_basis import NESTED
 
 SQUARE, CYCLE, MOVED = (4.0, 2.0), (6.0, math.sqrt(6)), (2.0, math.sqrt(2))
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import special, stats
 
 import bayesdp as bdp
-from bayesdp.lattices.basis import kernel_basis
+from bayesdp.moves.basis import kernel_basis
 
 LINE = {"cell": list("abc")}
 TABLE = {"row": ["p", "q"], "column": ["x", "y", "z"]}

@@ -15,7 +15,7 @@ from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, SemiLatticeLap
 from bayesdp.mechanisms._one_person import alone, with_person
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gibbs_sampler, pure_pairs
 from tests.lattices.oracles import labels, lattice_points
-from tests.lattices.test_basis import NESTED
+from tests.moves.test_basis import NESTED
 
 UNPROTECTED = "changes an exact value and is not protected at all"
 NUMBER = r"(\d+(?:\.\d+)?(?:e-?\d+)?)(?!\d)"

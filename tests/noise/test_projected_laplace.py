@@ -11,9 +11,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import chi2
 
+from bayesdp._random import seed_state
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.random import seed_state
 from bayesdp.noise import ProjectedLaplace
 from bayesdp.noise._laplace_line import blocks_density, draw_on_line, line_integrals
 from bayesdp.noise._rows import components_of, log_gram, row_basis, rows_of_cells

@@ -9,7 +9,7 @@ import pytest
 
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, LatticeGaussian, secure
 from bayesdp.noise.secure import draw_independent, engine_for, statement
-from tests.lattices.test_rational import fits
+from tests.lattices.secure.test_rational import fits
 
 HAS_OPENDP = importlib.util.find_spec("opendp") is not None
 ENGINES = [

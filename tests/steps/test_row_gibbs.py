@@ -15,9 +15,9 @@ from pymc.step_methods.compound import Competence
 from scipy.stats import kstest
 
 from bayesdp import noise
+from bayesdp._random import seed_state
 from bayesdp.distributions import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.random import seed_state
 from bayesdp.noise._row_noise import directions_of, row_coordinates, sweep
 from bayesdp.noise._rows import row_basis
 from bayesdp.queries import LinearQuery, Margins

@@ -10,7 +10,7 @@ import pytest
 import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.fibers import enumerate_fiber
-from bayesdp.lattices.state import UNBOUNDED
+from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.steps import FiberGibbs
 from bayesdp.steps._signs import signs_of
 from bayesdp.steps.movement import movement

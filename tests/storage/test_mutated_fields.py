@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from bayesdp import mechanisms
-from bayesdp.calibration.matrix_cases import INDEPENDENT, INVARIANTS, KEEPING, TABLE
 from bayesdp.composition import as_one
 from bayesdp.privacy import approximate_dp
 from bayesdp.queries import Margins
 from bayesdp.release import Release
 from bayesdp.storage.schema import describe
+from benchmarks.calibration.cases import INDEPENDENT, INVARIANTS, KEEPING, TABLE
 from tests.storage.changed_fields import at, mutants
 from tests.storage.examples import EXAMPLES
 

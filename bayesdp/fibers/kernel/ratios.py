@@ -1,0 +1,172 @@
+"""Ratios of the density of a table along one direction, by steps and by differences of logarithms."""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.fibers.kernel.state import (
+    ACROSS,
+    ALONG,
+    BINOMIAL,
+    EXP_MINUS_RATE,
+    EXP_RATE,
+    EXP_THETA,
+    FLAT,
+    GROUP_RATE,
+    LOCATION,
+    NEGBIN,
+    NOISY,
+    RATE,
+    ROW_RATE,
+    SHAPE,
+    SQUARED,
+    THETA,
+    VALUE,
+    X,
+)
+
+__all__ = ["advance", "log_gamma_difference", "log_ratio", "rewind"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+
+@nb.njit(cache=True, error_model="numpy")
+def log_gamma_difference(a: float, k: float) -> float:
+    """``lgamma(a + k) - lgamma(a)`` without the cancellation of two large numbers."""
+    b = a + k
+    if abs(k) <= 8.0:
+        total = 0.0
+        if k >= 0:
+            for i in range(int(k)):
+                total += math.log(a + i)
+        else:
+            for i in range(int(-k)):
+                total -= math.log(b + i)
+        return total
+    if a < 20.0 or b < 20.0:
+        return math.lgamma(b) - math.lgamma(a)
+    # Stirling's series for both; the leading terms are combined before they are rounded.
+    series = (1.0 / b - 1.0 / a) / 12.0 - (1.0 / (b * b * b) - 1.0 / (a * a * a)) / 360.0
+    series += (1.0 / b**5 - 1.0 / a**5) / 1260.0
+    return (a - 0.5) * math.log1p(k / a) + k * (math.log(b) - 1.0) + series
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _cell_log_ratio(family: int, theta: float, shape: float, x: int, step: int) -> float:
+    """Log prior ratio of one cell going from x to x + step."""
+    total = theta * step
+    if family != FLAT:
+        total -= log_gamma_difference(x + 1.0, float(step))
+    if family == NEGBIN:
+        total += log_gamma_difference(x + shape, float(step))
+    elif family == BINOMIAL:
+        total -= log_gamma_difference(shape - x + 1.0, float(-step))
+    return total
+
+
+@nb.njit(cache=True, error_model="numpy")
+def log_ratio(k: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
+               cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats, rows_met: int,
+               curvature: float, slope: float) -> float:  # fmt: skip
+    """L(k) - L(0)."""
+    if k == 0:
+        return 0.0
+    total = slope * k - 0.5 * curvature * k * k
+    for i in range(count):
+        c = cells[i]
+        x, jump = cells_int[c, X], steps[i] * k
+        total += _cell_log_ratio(family, cells_float[c, THETA], cells_float[c, SHAPE], x, jump)
+        if cells_float[c, RATE] > 0.0:
+            residual = cells_float[c, LOCATION] - x
+            total -= cells_float[c, RATE] * (abs(residual - jump) - abs(residual))
+    for i in range(rows_met):
+        j = met[i]
+        if rows[j, ROW_RATE] > 0.0:
+            residual = rows[j, NOISY] - rows[j, VALUE]
+            total -= rows[j, ROW_RATE] * (abs(residual - met_steps[i] * k) - abs(residual))
+    for g in range(len(groups)):
+        squared = groups[g, SQUARED]
+        moved = squared - 2.0 * k * groups[g, ALONG] + groups[g, ACROSS] * k * k
+        total -= groups[g, GROUP_RATE] * (math.sqrt(max(moved, 0.0)) - math.sqrt(squared))
+    return total
+
+
+@nb.njit(cache=True, error_model="numpy")
+def rewind(
+    cells_int: Ints,
+    rows: Floats,
+    cells: Ints,
+    count: int,
+    met: Ints,
+    rows_met: int,
+    moving: Ints,
+    residuals: Floats,
+) -> None:
+    """Put the moving counts and residuals back to k = 0."""
+    for i in range(count):
+        moving[i] = cells_int[cells[i], X]
+    for i in range(rows_met):
+        residuals[i] = rows[met[i], NOISY] - rows[met[i], VALUE]
+
+
+@nb.njit(cache=True, error_model="numpy")
+def advance(sign: int, k: int, family: int, cells_float: Floats, rows: Floats, groups: Floats, cells: Ints, steps: Ints,
+             count: int, met: Ints, met_steps: Floats, rows_met: int, moving: Ints, residuals: Floats) -> float:  # fmt: skip
+    """Go from step k to k + 1 (times `sign`): the ratio of the weights, without the Gaussian part."""
+    above, under = 1.0, 1.0
+    for i in range(count):
+        c = cells[i]
+        jump = sign * steps[i]
+        x = moving[i]
+        if family != FLAT:
+            # One unit at a time; the ratio is kept as a fraction and divided out now and then against overflow.
+            theta = cells_float[c, EXP_THETA]
+            for _ in range(abs(jump)):
+                if jump > 0:
+                    above *= theta
+                    under *= x + 1.0
+                    if family == NEGBIN:
+                        above *= x + cells_float[c, SHAPE]
+                    elif family == BINOMIAL:
+                        above *= cells_float[c, SHAPE] - x
+                    x += 1
+                else:
+                    above *= x
+                    under *= theta
+                    x -= 1
+                    if family == NEGBIN:
+                        under *= x + cells_float[c, SHAPE]
+                    elif family == BINOMIAL:
+                        under *= cells_float[c, SHAPE] - x
+            if under > 1e100 or above > 1e100 or (i & 7) == 7:
+                above /= under
+                under = 1.0
+        else:
+            x += jump
+        if cells_float[c, RATE] > 0.0:
+            before = cells_float[c, LOCATION] - moving[i]
+            change = abs(before - jump) - abs(before)
+            if change == 1.0:
+                above *= cells_float[c, EXP_MINUS_RATE]
+            elif change == -1.0:
+                above *= cells_float[c, EXP_RATE]
+            else:
+                above *= math.exp(-cells_float[c, RATE] * change)
+        moving[i] = x
+    for i in range(rows_met):
+        j = met[i]
+        if rows[j, ROW_RATE] > 0.0:
+            after = residuals[i] - sign * met_steps[i]
+            above *= math.exp(-rows[j, ROW_RATE] * (abs(after) - abs(residuals[i])))
+            residuals[i] = after
+    for g in range(len(groups)):
+        b = sign * groups[g, ALONG]
+        before = groups[g, SQUARED] - 2.0 * k * b + groups[g, ACROSS] * k * k
+        after = groups[g, SQUARED] - 2.0 * (k + 1) * b + groups[g, ACROSS] * (k + 1) * (k + 1)
+        above *= math.exp(-groups[g, GROUP_RATE] * (math.sqrt(max(after, 0.0)) - math.sqrt(max(before, 0.0))))
+    return above / under

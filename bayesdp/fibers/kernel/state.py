@@ -1,0 +1,272 @@
+"""What the kernel works on: a table, its prior and its noise, packed into a few arrays.
+
+Handing an array to numba costs about half a microsecond, so everything that belongs to a cell stands in one
+row of one array; that is also kind to the memory cache. The names below are the columns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bayesdp.moves.moves import Moves
+
+__all__ = [
+    "FAMILIES",
+    "Line",
+    "State",
+    "add_gaussian",
+    "clear_noise",
+    "new_state",
+    "set_counts",
+    "set_laplace",
+    "set_prior",
+]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+FLAT, POISSON, NEGBIN, BINOMIAL = 0, 1, 2, 3
+FAMILIES = {"flat": FLAT, "poisson": POISSON, "negbin": NEGBIN, "binomial": BINOMIAL}
+"""Prior families of a cell, up to a constant in x: theta x (flat); theta x - log x! (Poisson, multinomial);
+theta x + log Gamma(x + shape) - log x! (negative binomial, Dirichlet-multinomial); theta x - log x! -
+log (n - x)!"""
+
+# Columns of `cells_int`.
+X, LOWER, UPPER = 0, 1, 2
+# Columns of `cells_float`: exp(theta), theta, shape or n;
+EXP_THETA, THETA, SHAPE = 0, 1, 2
+# rate, exp(rate), exp(-rate) and location of Laplace noise;
+RATE, EXP_RATE, EXP_MINUS_RATE, LOCATION = 3, 4, 5, 6
+# precision q and linear term b of Gaussian noise, -q x^2 / 2 + b x;
+PRECISION, LINEAR = 7, 8
+# exp(-theta); 1 where the Laplace location is not an integer.
+EXP_MINUS_THETA, FRACTIONAL = 9, 10
+CELL_FLOATS = 11
+# Columns of `rows`: current value, noisy value, Laplace rate, Gaussian precision, limits, group of an l2 law
+# or -1.
+VALUE, NOISY, ROW_RATE, ROW_PRECISION, ROW_LOWER, ROW_UPPER, GROUP = 0, 1, 2, 3, 4, 5, 6
+ROW_FLOATS = 7
+# Columns of `groups` (l2 laws): rate, squared length of the residual, then scratch for one direction.
+GROUP_RATE, SQUARED, ALONG, ACROSS = 0, 1, 2, 3
+GROUP_FLOATS = 4
+
+UNBOUNDED = 2**53
+"""Stands for no bound on a cell; also the largest count."""
+
+WINDOW = 4096
+"""Steps of a direction that are tabulated; wider laws are drawn by rejection or slices."""
+
+
+UNIT_CELLS = 16
+"""Directions with at most this many cells, all entries +1 or -1, take the short way in `line`."""
+
+
+class State(NamedTuple):
+    """What the kernel works on, and what its doors in `sweep` are handed. The tuple is fixed; the kernel writes to arrays.
+
+    Parameters
+    ----------
+    meta, cumulative, pool : int64, float64 and int64 arrays
+        The directions, see `Moves`; only read, and shared by all chains.
+    cells_int : int64 array, shape (cells, 3)
+        Count and bounds of each cell. The kernel writes the counts.
+    cells_float : float64 array, shape (cells, CELL_FLOATS)
+        Prior parameters and noise of each cell; only read.
+    indptr, indices, entries : int64, int64 and float64 arrays
+        The general noisy or limited rows that see each cell, cell by cell; only read.
+    rows : float64 array, shape (rows, ROW_FLOATS)
+        General rows: noisy answers that are not single cells, members of l2 laws, inequality limits. The kernel writes
+        their current values.
+    groups : float64 array, shape (l2 laws, GROUP_FLOATS)
+        The kernel writes everything but the rates.
+    generator : uint64 array, shape (4,)
+        State of the random generator; written by every draw.
+    scratch_int, scratch_float : arrays
+        Work space, cut into a `Line`.
+    dense : int64 array, shape (cells,)
+        Work space that is zero between moves.
+    support : int
+        The most cells that a direction can have.
+    """
+
+    meta: Ints
+    cumulative: Floats
+    pool: Ints
+    cells_int: Ints
+    cells_float: Floats
+    indptr: Ints
+    indices: Ints
+    entries: Floats
+    rows: Floats
+    groups: Floats
+    generator: npt.NDArray[np.uint64]
+    scratch_int: Ints
+    scratch_float: Floats
+    dense: Ints
+    support: int
+
+    @property
+    def counts(self) -> Ints:
+        """The table, one count a cell."""
+        return self.cells_int[:, X]
+
+
+class Line(NamedTuple):
+    """One direction and the law along it: the work space of a state, cut up.
+
+    Parameters
+    ----------
+    cells, steps : int64 arrays, shape (support,)
+        The cells of the direction, and its entries there.
+    touched, moving : int64 arrays, shape (support,)
+        Cells of a sum of directions while it is added up; counts while weights are tabulated.
+    met, met_steps : int64 and float64 arrays, shape (most,)
+        The rows that the direction changes, and by how much a step.
+    mark : int64 array, shape (rows,)
+        Where a row stands in `met`, plus one; zero between moves.
+    residuals : float64 array, shape (most,)
+        Residuals of these rows while weights are tabulated.
+    weights : float64 array, shape (2 * WINDOW,)
+        Tabulated weights of the downward steps, then of the upward steps.
+    near : float64 array, shape (5 * UNIT_CELLS,)
+        Numbers of the cells of a short direction side by side, see `weights.tabulate_units`.
+    """
+
+    cells: Ints
+    steps: Ints
+    touched: Ints
+    moving: Ints
+    met: Ints
+    met_steps: Floats
+    mark: Ints
+    residuals: Floats
+    weights: Floats
+    near: Floats
+
+
+def new_state(cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int) -> State:
+    """An empty state: counts zero, no bounds, flat prior, no noise.
+
+    Parameters
+    ----------
+    cells : int
+        Number of cells.
+    moves : Moves
+        The directions that will be used; fixes the size of the work space.
+    matrix : sparse array, shape (rows, cells), optional
+        General rows; integers, or real coordinates.
+    groups : int
+        Number of l2 laws.
+    """
+    cells_int = np.zeros((cells, 3), dtype=np.int64)
+    cells_int[:, LOWER], cells_int[:, UPPER] = -UNBOUNDED, UNBOUNDED
+    cells_float = np.zeros((cells, CELL_FLOATS))
+    cells_float[:, [EXP_THETA, EXP_MINUS_THETA, EXP_RATE, EXP_MINUS_RATE]] = 1.0
+    seen = sp.csc_array(matrix) if matrix is not None else sp.csc_array((0, cells), dtype=np.int64)
+    rows = np.zeros((seen.shape[0], ROW_FLOATS))
+    rows[:, ROW_LOWER], rows[:, ROW_UPPER], rows[:, GROUP] = -np.inf, np.inf, -1
+    support = max(64 * moves.longest, 256)
+    # Rows that a direction of this support can meet: all of them at most.
+    met = min(seen.shape[0], support * int(np.diff(seen.indptr).max(initial=0)))
+    return State(
+        meta=moves.meta,
+        cumulative=moves.cumulative,
+        pool=moves.pool,
+        cells_int=cells_int,
+        cells_float=cells_float,
+        indptr=seen.indptr.astype(np.int64),
+        indices=seen.indices.astype(np.int64),
+        entries=seen.data.astype(np.float64),
+        rows=rows,
+        groups=np.zeros((groups, GROUP_FLOATS)),
+        generator=np.ones(4, dtype=np.uint64),
+        # cells, entries, touched cells and moving counts of a direction; rows met; a mark for each row
+        scratch_int=np.zeros(4 * support + met + seen.shape[0], dtype=np.int64),
+        # tabulated weights; the cells of one direction side by side; moving values of the rows met, their entries
+        scratch_float=np.zeros(2 * WINDOW + 5 * UNIT_CELLS + 2 * met),
+        dense=np.zeros(cells, dtype=np.int64),
+        support=support,
+    )
+
+
+def set_counts(state: State, counts: npt.ArrayLike) -> None:
+    """Put a table into the state, one count a cell, and bring the rows and the l2 residuals up to date."""
+    state.cells_int[:, X] = counts
+    seen = np.repeat(state.counts, np.diff(state.indptr)) * state.entries
+    state.rows[:, VALUE] = np.bincount(state.indices, weights=seen, minlength=len(state.rows))
+    member = state.rows[:, GROUP] >= 0
+    squares = np.square(state.rows[member, NOISY] - state.rows[member, VALUE])
+    owner = state.rows[member, GROUP].astype(np.int64)
+    state.groups[:, SQUARED] = np.bincount(owner, weights=squares, minlength=len(state.groups))
+
+
+def set_prior(state: State, family: str, theta: npt.ArrayLike, shape: npt.ArrayLike = 0.0) -> bool:
+    """Write the prior of every cell (see `FAMILIES`).
+
+    Parameters
+    ----------
+    state : State
+    family : {"flat", "poisson", "negbin", "binomial"}
+    theta : array_like, shape () or (cells,)
+        Log weights, finite. A cell with weight zero is a cell with upper bound 0.
+    shape : array_like, shape () or (cells,)
+        Shapes of negative binomial cells, numbers of trials of binomial ones. That x is at most the number of
+        trials is for the bounds to say.
+
+    Returns
+    -------
+    bool
+        Whether the prior is log-concave in every cell.
+    """
+    cells = state.cells_float
+    cells[:, THETA] = theta
+    with np.errstate(over="ignore"):  # the kernel takes another way where a weight overflows
+        cells[:, EXP_THETA], cells[:, EXP_MINUS_THETA] = np.exp(cells[:, THETA]), np.exp(-cells[:, THETA])
+    cells[:, SHAPE] = shape
+    return family != "negbin" or bool(np.min(cells[:, SHAPE], initial=np.inf) >= 1.0)
+
+
+def clear_noise(state: State) -> None:
+    """Take all noise away from the single cells."""
+    set_laplace(state, 0.0, 0.0)
+    state.cells_float[:, [PRECISION, LINEAR]] = 0.0
+
+
+def set_laplace(state: State, rate: npt.ArrayLike, location: npt.ArrayLike) -> None:
+    """Write Laplace noise of the single cells, ``-rate |location - x|``.
+
+    There is room for one such term a cell.
+
+    Parameters
+    ----------
+    state : State
+    rate : array_like, shape () or (cells,)
+        Per count; 0 where there is no noise.
+    location : array_like, shape () or (cells,)
+        The noisy values, any finite real numbers.
+    """
+    cells = state.cells_float
+    cells[:, RATE] = rate
+    with np.errstate(over="ignore"):  # the kernel takes another way where a factor overflows
+        cells[:, EXP_RATE], cells[:, EXP_MINUS_RATE] = np.exp(cells[:, RATE]), np.exp(-cells[:, RATE])
+    cells[:, LOCATION] = location
+    cells[:, FRACTIONAL] = cells[:, LOCATION] != np.rint(cells[:, LOCATION])
+
+
+def add_gaussian(state: State, precision: npt.ArrayLike, centre: npt.ArrayLike) -> None:
+    """Add Gaussian noise of the single cells, ``-precision (centre - x)**2 / 2``; several terms add up.
+
+    Parameters
+    ----------
+    state : State
+    precision : array_like, shape () or (cells,)
+        Inverse squared scales; 0 where there is no noise.
+    centre : array_like, shape () or (cells,)
+        The noisy values, any finite real numbers.
+    """
+    state.cells_float[:, PRECISION] += np.asarray(precision)
+    state.cells_float[:, LINEAR] += np.multiply(precision, centre)

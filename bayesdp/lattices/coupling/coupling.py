@@ -1,0 +1,250 @@
+"""How far the noise of a chain is from its law after t sweeps, estimated from pairs of chains that meet.
+
+One chain X is run L sweeps ahead of another chain Y with the same start; then both are moved together by a coupling
+until ``X_t = Y_{t - L}``, at the time tau. Then (Biswas, Jacob and Vanetti, 2019, Theorem 2.5; X may meet Y as soon as
+``t = L``)
+
+    TV(law of X_t, target) <= E[max(0, ceil((tau - L - t) / L))] = sum over j >= 1 of P(tau > t + j L).
+
+The average of the left hand side over independent pairs is an *estimate* of this bound, never a proof: no finite
+number of pairs shows that longer meeting times do not occur.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._random import seed_state
+from bayesdp._validate import positive_integer
+from bayesdp.lattices.coupling.basis_law import BasisLaw
+from bayesdp.lattices.coupling.conditional import new_pieces
+from bayesdp.lattices.coupling.coupled_updates import count_apart, coupled_sweep, sweep_alone
+from bayesdp.lattices.coupling.upper_limit import upper_limits
+
+__all__ = ["CouplingBound", "Meet", "couple", "gibbs", "meeting_times", "suggest_lag"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Words = npt.NDArray[np.uint64]
+
+type Meet = Callable[[Ints, int, int, BasisLaw, Words], None]
+"""Runs pairs of chains that start at zero: fills an array with their meeting times, 0 for a pair that was given up. The
+other arguments are the lag, the horizon, the law, and the state of the generator."""
+
+_AT_ONCE = 50
+"""Pairs in one call of the kernel, which cannot be interrupted."""
+
+_SHOWN = 2000
+"""Most times at which a bound is evaluated."""
+
+
+@dataclass(frozen=True, eq=False)
+class CouplingBound:
+    """Estimated bound on the total variation distance between the noise after t sweeps and its law.
+
+    Parameters
+    ----------
+    lag : int
+        Sweeps that one chain is ahead.
+    times : int64 array, shape (times,)
+        Sweeps t, ascending from 0.
+    bound : float64 array, shape (times,)
+        Estimate of the bound; all nan (unknown) if a pair was still apart when it was given up.
+    standard_error : float64 array, shape (times,)
+        Of the estimate, by Monte Carlo; says nothing where few pairs are still apart. nan like `bound`.
+    upper : float64 array, shape (times,)
+        Upper confidence limit of the bound, never increasing, at most 1; see `bayesdp.lattices.coupling.upper_limit` for
+        what it assumes. Pairs that were given up count as if they never met.
+    meetings : int64 array, shape (pairs,)
+        Meeting times tau, in sweeps of the leading chain; 0 for a pair that was given up.
+    censored : int
+        Number of pairs that were given up.
+    horizon : int
+        Sweeps after which a pair is given up.
+    confidence : float
+        Level of `upper`, which holds for the first time at which it falls below a given number as well.
+    """
+
+    lag: int
+    times: Ints
+    bound: Floats
+    standard_error: Floats
+    upper: Floats
+    meetings: Ints
+    censored: int
+    horizon: int
+    confidence: float
+
+    def sweeps_to(self, tolerance: float, *, upper: bool = False) -> int | None:
+        """First time at which the estimate (or its upper limit) is at most the tolerance; None if it never is."""
+        curve = self.upper if upper else self.bound
+        below = np.flatnonzero(curve <= tolerance)
+        return int(self.times[below[0]]) if below.size else None
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _meet(meetings: Ints, lag: int, horizon: int, pieces: Floats, law: int, scale: float, pointers: Ints, own: Ints,
+          entries: Ints, squares: Ints, cells: int, generator: Words) -> None:  # fmt: skip
+    n = len(squares)
+    z, c, norms = np.empty((2, cells), np.int64), np.empty((2, n), np.int64), np.empty(2, np.int64)
+    for r in range(len(meetings)):
+        z[:], c[:], norms[:] = 0, 0, 0
+        for _ in range(lag):
+            norms[0] = sweep_alone(
+                law, scale, pointers, own, entries, squares, z[0], c[0], norms[0], pieces[0], generator
+            )
+        t = lag
+        while count_apart(c) > 0 and t < horizon:
+            coupled_sweep(law, scale, pointers, own, entries, squares, z, c, norms, pieces, generator)
+            t += 1
+        meetings[r] = t if count_apart(c) == 0 else 0
+
+
+def gibbs(meetings: Ints, lag: int, horizon: int, target: BasisLaw, generator: Words) -> None:
+    """Pairs of chains that move by exact conditional steps along the vectors of the basis, see `Meet`."""
+    pieces = np.stack([new_pieces(target.widest)] * 2)
+    _meet(meetings, lag, horizon, pieces, *target.arrays, target.cells, generator)
+
+
+def meeting_times(
+    target: BasisLaw,
+    rng: np.random.Generator,
+    *,
+    pairs: int,
+    lag: int,
+    meet: Meet = gibbs,
+    horizon: int = 100_000,
+) -> Ints:
+    """Times at which coupled chains that start at zero meet.
+
+    Parameters
+    ----------
+    target : BasisLaw
+    rng : numpy.random.Generator
+        Seeds the generator of the kernel.
+    pairs : int
+        Independent pairs of chains.
+    lag : int
+        Sweeps that one chain is ahead.
+    meet : callable
+        Runs pairs of chains, see `Meet`.
+    horizon : int
+        Pairs that have not met when the leading chain has run so many sweeps are given up.
+
+    Returns
+    -------
+    int64 array, shape (pairs,)
+        In sweeps of the leading chain, at least `lag`; 0 for a pair that was given up.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not valid.
+    """
+    pairs, lag, horizon = (
+        positive_integer(v, name) for v, name in ((pairs, "pairs"), (lag, "lag"), (horizon, "horizon"))
+    )
+    if horizon <= lag:
+        raise ValueError(f"horizon must be more sweeps than the lag of {lag}, got {horizon}")
+    generator, meetings = seed_state(rng), np.empty(pairs, dtype=np.int64)
+    for done in range(0, pairs, _AT_ONCE):
+        meet(meetings[done : done + _AT_ONCE], lag, horizon, target, generator)
+    return meetings
+
+
+def suggest_lag(target: BasisLaw, rng: np.random.Generator, *, meet: Meet = gibbs, horizon: int = 100_000) -> int:
+    """A lag in which nearly all pairs meet, from 200 pairs with a growing lag that are used for nothing else.
+
+    Raises
+    ------
+    ValueError
+        If pairs do not meet within the horizon.
+    """
+    lag = 1
+    for _ in range(4):
+        meetings = meeting_times(target, rng, pairs=200, lag=lag, meet=meet, horizon=horizon)
+        if not meetings.all():
+            raise ValueError(
+                f"{np.count_nonzero(meetings == 0)} of 200 pairs of chains have not met within {horizon} sweeps, so that "
+                "nothing is known of the convergence; raise the horizon, or draw exactly where that is practical"
+            )
+        apart = math.ceil(np.quantile(meetings - lag, 0.95))
+        if apart <= lag:
+            break
+        lag = apart
+    return max(lag, 1)
+
+
+def couple(
+    target: BasisLaw,
+    rng: np.random.Generator,
+    *,
+    pairs: int = 1000,
+    lag: int | None = None,
+    meet: Meet = gibbs,
+    horizon: int = 100_000,
+    confidence: float = 0.99,
+) -> CouplingBound:
+    """Estimate how many sweeps a chain that starts at zero needs.
+
+    Parameters
+    ----------
+    target : BasisLaw
+    rng : numpy.random.Generator
+    pairs : int, default 1000
+        Independent pairs of coupled chains.
+    lag : int, optional
+        Sweeps that one chain is ahead; `suggest_lag` if not given. Any lag gives a bound, larger ones tighter bounds.
+    meet, horizon
+        See `meeting_times`.
+    confidence : float, default 0.99
+
+    Returns
+    -------
+    CouplingBound
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not valid, or, where the lag is to be found, pairs do not meet.
+
+    References
+    ----------
+    Biswas, Jacob and Vanetti (2019), Estimating convergence of Markov chains with L-lag couplings, Theorem 2.5.
+    Jacob, O'Leary and Atchadé (2020), Unbiased Markov chain Monte Carlo methods with couplings.
+
+    Examples
+    --------
+    >>> from bayesdp.invariants import Invariants
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
+    >>> target = BasisLaw.of(Invariants(Margins(table, ["county"], ["education"])), "l1", 1.0)
+    >>> found = couple(target, np.random.default_rng(1), pairs=2000, lag=10)
+    >>> found.sweeps_to(0.01), found.sweeps_to(0.01, upper=True)
+    (8, 11)
+    """
+    lag = suggest_lag(target, rng, meet=meet, horizon=horizon) if lag is None else lag
+    meetings = meeting_times(target, rng, pairs=pairs, lag=lag, meet=meet, horizon=horizon)
+    censored = int(np.count_nonzero(meetings == 0))
+    last = int(meetings.max()) if not censored else horizon
+    # From 0 to the first time at which no pair is apart a lag later: beyond it the curves do not change.
+    times = np.unique(np.linspace(0, max(last - lag, 0), _SHOWN).astype(np.int64))
+    if censored:
+        bound = error = np.full(len(times), np.nan)
+    else:
+        terms = (_blocks(meetings, int(t), lag) for t in times)
+        moments = np.array([(values.mean(), values.std()) for values in terms])
+        bound, error = moments[:, 0], moments[:, 1] / math.sqrt(len(meetings))
+    upper = upper_limits(meetings, lag, horizon, times, confidence)
+    return CouplingBound(lag, times, bound, error, upper, meetings, censored, horizon, confidence)
+
+
+def _blocks(meetings: Ints, t: int, lag: int) -> Ints:
+    """``max(0, ceil((tau - L - t) / L))``."""
+    return np.maximum(-((t + lag - meetings) // lag), 0)

@@ -1,0 +1,188 @@
+"""Exact samplers of l1 noise for the parts of a lattice, each with the share of its tries that it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.lattices.exact.fixed_sum import draw_fixed_sums
+from bayesdp.lattices.exact.groups import draw_groups, exchangeable_groups, groups_acceptance
+from bayesdp.lattices.exact.three_way import draw_three_way, three_way_acceptance
+from bayesdp.lattices.exact.two_way import draw_two_way, two_way, two_way_acceptance
+from bayesdp.lattices.parts import General, Line, Part, Table
+
+__all__ = ["Piece", "laplace_pieces"]
+
+type Ints = npt.NDArray[np.int64]
+
+_TRIAL_CELLS = 400_000
+"""Cells drawn to estimate a share."""
+
+_TRIALS = (64, 4000)
+"""Fewest and most tries behind an estimate."""
+
+_SEED = 20231
+"""Estimates always see the same random numbers, so that the choice of a sampler is the same every time."""
+
+_WIDEST = 2.0**62
+"""Sums of noise times entries of the invariants must be integers of 64 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A sampler of noise on some cells.
+
+    Parameters
+    ----------
+    name : {"lines", "fixed-sum", "two-way", "three-way", "groups"}
+    acceptance : float
+        Expected share of tries that is kept: 1 without rejection, 0 where not one of the trial's could have been.
+    cells : int64 array, shape (n,)
+        Flat cells of the table.
+    sources, factors : int64 arrays, shape (n,)
+        Which number of a draw is written into each cell, and what it is multiplied by.
+    draw : callable
+        From a generator and a number of draws, an int64 array, shape (draws, numbers).
+    """
+
+    name: str
+    acceptance: float
+    cells: Ints
+    sources: Ints
+    factors: Ints
+    draw: Callable[[np.random.Generator, int], Ints]
+
+
+def laplace_pieces(parts: Sequence[Part], epsilon: float) -> list[Piece]:
+    """Samplers of noise with mass proportional to ``exp(-epsilon ||z||_1)`` that together cover the parts."""
+    found = list(_lines([part for part in parts if isinstance(part, Line)], epsilon))
+    tables = [part for part in parts if isinstance(part, Table)]
+    found += _totals([part for part in tables if len(part.shape) == 1], epsilon)
+    for part in parts:
+        if isinstance(part, Table) and len(part.shape) == 2:
+            found.append(_two_way(part, epsilon))
+        elif isinstance(part, Table) and len(part.shape) == 3:
+            found.append(_three_way(part, epsilon))
+        elif isinstance(part, General):
+            found.append(_groups(part, epsilon))
+    return found
+
+
+def _blocks(blocks: Ints, rate: float) -> Callable[[np.random.Generator, int], Ints]:
+    return lambda rng, size: draw_fixed_sums(blocks, rate, rng, size)
+
+
+def _lines(parts: Sequence[Line], epsilon: float) -> Iterator[Piece]:
+    """Multiples of vectors: one piece for each l1 length."""
+    lengths = np.array([int(np.abs(part.entries).sum()) for part in parts])
+    for length in np.unique(lengths):
+        own = [part for part, other in zip(parts, lengths, strict=True) if other == length]
+        yield Piece(
+            "lines",
+            1.0,
+            np.concatenate([part.cells for part in own]),
+            np.repeat(np.arange(len(own)), [part.cells.size for part in own]),
+            np.concatenate([part.entries for part in own]),
+            _blocks(np.full(len(own), -1), epsilon * length),
+        )
+
+
+def _totals(parts: Sequence[Table], epsilon: float) -> Iterator[Piece]:
+    """Fixed totals: one piece for each number of copies."""
+    for copies in sorted({part.copies for part in parts}):
+        own = [part for part in parts if part.copies == copies]
+        blocks = np.repeat(np.arange(len(own)), [part.shape[0] for part in own])
+        yield Piece(
+            "fixed-sum",
+            1.0,
+            np.concatenate([part.cells for part in own], axis=1).ravel(),
+            np.tile(np.arange(len(blocks)), copies),
+            np.concatenate([part.signs for part in own], axis=1).ravel(),
+            _blocks(blocks, epsilon * copies),
+        )
+
+
+def _trials(cells: float) -> int:
+    """How many tries, of so many cells each, stand behind an estimate."""
+    return int(np.clip(_TRIAL_CELLS / cells, *_TRIALS))
+
+
+@lru_cache(maxsize=256)
+def _two_way_share(rows: int, columns: int, epsilon: float) -> float:
+    trials = _trials(rows * columns)
+    return two_way_acceptance(two_way(rows, columns, epsilon), np.random.default_rng(_SEED), trials)
+
+
+def _two_way(part: Table, epsilon: float) -> Piece:
+    rate = epsilon * part.copies
+    axes = (0, 1, 2) if part.shape[0] >= part.shape[1] else (0, 2, 1)
+    rows, columns = (part.shape[axis - 1] for axis in axes[1:])
+    plan = two_way(rows, columns, rate)
+    return Piece(
+        "two-way",
+        _two_way_share(rows, columns, rate),
+        *_written(part, axes),
+        lambda rng, size: draw_two_way(plan, rng, size)[0].reshape(size, rows * columns),
+    )
+
+
+def _written(part: Table, axes: Sequence[int]) -> tuple[Ints, Ints, Ints]:
+    """Cells, sources and factors of a table that is drawn with its axes in another order."""
+    cells, signs = np.transpose(part.cells, axes).ravel(), np.transpose(part.signs, axes).ravel()
+    return cells, np.tile(np.arange(cells.size // part.copies), part.copies), signs
+
+
+@lru_cache(maxsize=256)
+def _three_way_share(slices: int, rows: int, columns: int, epsilon: float) -> float:
+    """Share of the tries for a slice times share of the tries for the last slice."""
+    inner = _two_way_share(rows, columns, epsilon)
+    cells = slices * rows * columns / max(inner, 1e-9)
+    if cells > _TRIAL_CELLS:
+        return 0.0  # the slices alone take too long
+    trials = _trials(cells)
+    plan = two_way(rows, columns, epsilon)
+    return inner * three_way_acceptance(plan, slices, np.random.default_rng(_SEED), trials)
+
+
+def _three_way(part: Table, epsilon: float) -> Piece:
+    """Slices along the way with which most tries are kept."""
+    rate = epsilon * part.copies
+    share, order = -1.0, [0, 1, 2]
+    for along in range(3):
+        others = sorted((axis for axis in range(3) if axis != along), key=lambda axis: -part.shape[axis])
+        kept = _three_way_share(part.shape[along], part.shape[others[0]], part.shape[others[1]], rate)
+        if kept > share:
+            share, order = kept, [along, *others]
+    slices, rows, columns = (part.shape[axis] for axis in order)
+    plan = two_way(rows, columns, rate)
+    return Piece(
+        "three-way",
+        share,
+        *_written(part, (0, *(axis + 1 for axis in order))),
+        lambda rng, size: draw_three_way(plan, slices, rng, size)[0].reshape(size, slices * rows * columns),
+    )
+
+
+def _groups(part: General, epsilon: float) -> Piece:
+    cells, ones = part.cells, np.ones_like(part.cells)
+    groups = exchangeable_groups(part)
+    widest = 40.0 * (cells.size + 1) / epsilon
+    if groups is None or widest * float(np.abs(groups.relation).sum(axis=1).max(initial=1)) > _WIDEST:
+        return Piece("groups", 0.0, cells, np.arange(cells.size), ones, _never)
+    rng = np.random.default_rng(_SEED)
+    return Piece(
+        "groups",
+        groups_acceptance(groups, epsilon, rng, _trials(cells.size)),
+        cells,
+        np.arange(cells.size),
+        ones,
+        lambda rng, size: draw_groups(groups, epsilon, rng, size)[0],
+    )
+
+
+def _never(rng: np.random.Generator, size: int) -> Ints:
+    raise NotImplementedError("the invariants have entries that are too large for this sampler")

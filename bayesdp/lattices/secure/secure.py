@@ -1,0 +1,243 @@
+"""Lattice noise with integer arithmetic only, where the law allows it.
+
+The lattice must fall into parts of two kinds (`bayesdp.lattices.parts`): the multiples of one vector, and m integers that
+sum to zero. That covers free cells, disjoint totals, and 2 x c tables with both margins.
+
+line
+    discrete Laplace or discrete Gaussian multiples.
+zero sum, l1
+    the difference of two uniform compositions of a common mass K + N (see `bayesdp.lattices.exact.fixed_sum`). K has probability
+    proportional to ``(C(n, k) a**k)**2``, ``n = m - 1``, ``a = exp(-rate)``: it is a binomial number with odds a to one, kept
+    with probability ``C(n, k) a**k`` over the largest value that this takes. (Keeping it when a second such number is
+    equal gives the same law, and takes ``sqrt(n)`` times as many tries.) N is a sum of 2m - 1 geometric numbers.
+zero sum, Gaussian
+    n independent discrete Gaussian numbers; the last is minus their sum S, and the whole is kept with probability
+    ``exp(-S**2 / (2 sigma**2))``. About one try in ``sqrt(m)`` is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.invariants import Invariants
+from bayesdp.lattices.parts import Line, Table, lattice_parts
+from bayesdp.lattices.secure.coins import (
+    Bits,
+    bernoulli_exp,
+    exact_fraction,
+    exp_bounds,
+    geometric_exp,
+    odds_exp,
+    system_bits,
+    uniform_integer,
+)
+from bayesdp.lattices.secure.rational import draw_discrete_gaussian, draw_discrete_laplace
+
+__all__ = ["draw_secure", "has_secure", "zero_sum_gaussian", "zero_sum_laplace"]
+
+type Ints = npt.NDArray[np.int64]
+
+_MOST_CELLS = {"l1": 1_000_000, "gaussian": 10_000}
+"""Larger blocks would take minutes: the work grows as m (l1) and m**1.5 (Gaussian), at some 30 microseconds a unit."""
+
+_LARGEST = 2**53
+"""Noise must stay exact when it is added to a count."""
+
+
+def has_secure(invariants: Invariants, law: str) -> bool:
+    """Whether the law can be drawn with integer arithmetic only, in seconds.
+
+    Parameters
+    ----------
+    invariants : Invariants
+    law : {"l1", "l2", "gaussian"}
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins, Totals
+    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
+    >>> has_secure(Invariants(Totals(table)), "l1"), has_secure(Invariants(Margins(table, ["county"], ["education"])), "l1")
+    (True, False)
+    """
+    return _parts(invariants, law) is not None
+
+
+def _parts(invariants: Invariants, law: str) -> list[Line | Table] | None:
+    """The parts of the lattice, if there is a sampler for each."""
+    if law not in _MOST_CELLS:  # l2 lengths are square roots
+        return None
+    known: list[Line | Table] = []
+    for part in lattice_parts(invariants):
+        if not isinstance(part, Line) and not (
+            isinstance(part, Table) and len(part.shape) == 1 and part.shape[0] <= _MOST_CELLS[law]
+        ):
+            return None
+        known.append(part)
+    return known
+
+
+def draw_secure(invariants: Invariants, law: str, scale: float, size: int = 1, bits: Bits = system_bits) -> Ints:
+    """Draw lattice noise with integer arithmetic only.
+
+    Parameters
+    ----------
+    invariants : Invariants
+        Such that `has_secure`.
+    law : {"l1", "gaussian"}
+        Mass proportional to ``exp(-scale ||z||_1)`` or ``exp(-||z||_2**2 / (2 scale**2))``.
+    scale : float
+        Taken as the fraction that the float is.
+    size : int
+        Number of draws.
+    bits : callable
+        Source of random bits, the operating system unless given.
+
+    Returns
+    -------
+    int64 array, shape (size, *table)
+
+    Raises
+    ------
+    NotImplementedError
+        If no such sampler is known.
+    OverflowError
+        If noise comes out that is too large to be added to a count exactly.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Totals
+    >>> noise = draw_secure(Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]})), "l1", 0.1, size=100)
+    >>> noise.shape, bool(noise.sum(axis=1).any())
+    ((100, 3), False)
+    """
+    parts = _parts(invariants, law)
+    if parts is None:
+        raise NotImplementedError(f"no integers-only sampler of {law} noise under {invariants!r} is known")
+    exact = exact_fraction(float(scale))
+    out = np.zeros((size, invariants.frame.size), dtype=np.int64)
+    for row in out:
+        for part in parts:
+            for cells, values in _of_part(part, law, exact, bits):
+                row[cells] = [_small(value) for value in values]
+    return out.reshape(size, *invariants.frame.shape)
+
+
+def _of_part(part: Line | Table, law: str, scale: Fraction, bits: Bits) -> Iterator[tuple[Ints, list[int]]]:
+    """Flat cells of one part, and their noise."""
+    if isinstance(part, Line):
+        entries = part.entries.tolist()
+        if law == "l1":
+            multiple = draw_discrete_laplace(bits, 1 / (scale * sum(map(abs, entries))))
+        else:
+            multiple = draw_discrete_gaussian(bits, scale**2 / sum(entry * entry for entry in entries))
+        yield part.cells, [multiple * entry for entry in entries]
+        return
+    count = part.shape[0]
+    if law == "l1":
+        values = zero_sum_laplace(bits, count, scale * part.copies)
+    else:
+        values = zero_sum_gaussian(bits, count, scale**2 / part.copies)
+    for cells, signs in zip(part.cells, part.signs.tolist(), strict=True):
+        yield cells, [sign * value for sign, value in zip(signs, values, strict=True)]
+
+
+def _small(value: int) -> int:
+    if abs(value) >= _LARGEST:
+        raise OverflowError(
+            "noise of 2**53 or more was drawn, and cannot be added to a count exactly; the scale is too wide"
+        )
+    return value
+
+
+def zero_sum_laplace(bits: Bits, count: int, rate: Fraction) -> list[int]:
+    """Draw integers with sum zero and mass proportional to ``exp(-rate ||z||_1)``."""
+    mass = _finite_mass(bits, count - 1, rate) + sum(geometric_exp(bits, 2 * rate) for _ in range(2 * count - 1))
+    first, second = _composition(bits, mass, count), _composition(bits, mass, count)
+    return [a - b for a, b in zip(first, second, strict=True)]
+
+
+def zero_sum_gaussian(bits: Bits, count: int, variance: Fraction) -> list[int]:
+    """Draw integers with sum zero and mass proportional to ``exp(-||z||_2**2 / (2 variance))``."""
+    while True:
+        values = [draw_discrete_gaussian(bits, variance) for _ in range(count - 1)]
+        total = sum(values)
+        if bernoulli_exp(bits, Fraction(total * total) / (2 * variance)):
+            return [*values, -total]
+
+
+def _finite_mass(bits: Bits, n: int, rate: Fraction) -> int:
+    """K, with probability proportional to ``(C(n, k) a**k)**2``."""
+    mode = _mode(n, rate)
+    while True:
+        k = sum(odds_exp(bits, rate) for _ in range(n))
+        if _below(bits, _binomial_ratio(n, k, mode), (k - mode) * rate):
+            return k
+
+
+def _mode(n: int, rate: Fraction) -> int:
+    """Where ``C(n, k) a**k`` is largest: the whole part of ``(n + 1) a / (1 + a)``, which is not a whole number itself."""
+    precision = 64 + n.bit_length()
+    while True:
+        low, high = exp_bounds(rate, precision)
+        one = 1 << precision
+        # a / (1 + a) grows with a.
+        least, most = (n + 1) * low // (one + low), (n + 1) * high // (one + high)
+        if least == most:
+            return least
+        precision *= 2
+
+
+def _binomial_ratio(n: int, k: int, mode: int) -> Fraction:
+    """``C(n, k) / C(n, mode)``, from the few factors that the two do not share."""
+    low, high = min(k, mode), max(k, mode)
+    ratio = Fraction(math.prod(range(n - high + 1, n - low + 1)), math.prod(range(low + 1, high + 1)))
+    return ratio if k > mode else 1 / ratio
+
+
+def _below(bits: Bits, ratio: Fraction, rate: Fraction) -> bool:
+    """Toss a coin with probability ``ratio * exp(-rate)``, at most 1; either factor may be larger.
+
+    A uniform number is revealed bit by bit until bounds on the product tell which is less.
+    """
+    if rate == 0:
+        return uniform_integer(bits, ratio.denominator) < ratio.numerator
+    precision = 64
+    uniform = bits(precision)
+    while True:
+        low, high = _scaled(ratio, rate, precision)
+        if uniform + 1 <= low:
+            return True
+        if uniform >= high:
+            return False
+        uniform = (uniform << precision) | bits(precision)
+        precision *= 2
+
+
+def _scaled(ratio: Fraction, rate: Fraction, precision: int) -> tuple[int, int]:
+    """Integers that enclose ``2**precision * ratio * exp(-rate)``."""
+    # The digits of exp(-|rate|) that matter are those after its leading zeros.
+    work = (
+        precision + 32 + 2 * math.ceil(abs(rate)) + abs(ratio.numerator.bit_length() - ratio.denominator.bit_length())
+    )
+    low, high = exp_bounds(abs(rate), work)
+    p, q = ratio.numerator, ratio.denominator
+    if rate > 0:
+        return ((p * low) << precision) // (q << work), -(((-p * high) << precision) // (q << work))
+    return (p << (precision + work)) // (q * high), -((-p << (precision + work)) // (q * low))
+
+
+def _composition(bits: Bits, mass: int, count: int) -> list[int]:
+    """A uniform weak composition of `mass` into `count` parts: count - 1 bars among all places (Floyd's subset)."""
+    places = mass + count - 1
+    bars: set[int] = set()
+    for last in range(mass, places):
+        place = uniform_integer(bits, last + 1)
+        bars.add(last if place in bars else place)
+    edges = [-1, *sorted(bars), places]
+    return [right - left - 1 for left, right in pairwise(edges)]

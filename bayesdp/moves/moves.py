@@ -1,0 +1,260 @@
+"""Directions of movement: random integer vectors that change no invariant.
+
+A direction is drawn without looking at the table, and the step along it is then drawn from its exact
+conditional law. That leaves every law on the fiber invariant whatever the distribution of the directions, so
+a family of moves is judged only by what it connects and how fast it mixes. The families:
+
+product
+    a product of differences: pair moves ``e_a - e_b`` of totals, 2x2 moves of two-way margins, and so on
+    (`families`).
+cycle
+    a simple cycle of the bipartite graph of the cells of a two-way table that may move.
+listed
+    vectors of an explicit list: single cells, or a reduced lattice basis with short combinations (`listed`).
+sums
+    signed sums of 1 + Geometric(1/2) moves of the other families. As the others generate the whole lattice,
+    every integer direction that the kernel has room for (64 moves without common cells, and more) has
+    positive probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bayesdp._nested import NestedSums
+from bayesdp.invariants import Invariants
+from bayesdp.moves.families import Classes, classes_of, is_decomposable, is_two_way, product_families
+from bayesdp.moves.listed import directions_on, single_cells
+
+__all__ = ["CYCLE", "LISTED", "PRODUCT", "SUMS", "Moves", "moves_for"]
+
+type Ints = npt.NDArray[np.int64]
+type Mask = npt.NDArray[np.bool_]
+
+PRODUCT, LISTED, CYCLE, SUMS = 0, 1, 2, 3
+"""Kinds of families; the first number of a family's row in `Moves.meta`."""
+
+_SUMS_SHARE = 0.08
+"""Weight of the random sums against all other families: they cost more and are needed rarely."""
+
+_LISTED_CELLS = 64
+"""Up to this many cells, a list with every short primitive move is added where nothing is proved: it mixes
+better."""
+
+_SINGLE = "proved: every cell moves on its own"
+_PAIRS = "proved: pair moves connect every table with the same disjoint totals"
+_SQUARES = (
+    "proved: 2x2 moves connect every table with these margins (Diaconis and Sturmfels 1998 for two-way "
+    "tables; Dobra 2003 for decomposable sets of margins)"
+)
+_CYCLES = "proved: simple cycles of the graph of free cells connect every two-way table with these margins"
+_UNPROVED = (
+    "no Markov basis is known for these invariants: basic moves are mixed with random sums of them, which "
+    "reach every table of the fiber with positive probability, but how fast is not proved"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Families of directions, packed for the kernel.
+
+    Parameters
+    ----------
+    meta : int64 array, shape (families, width)
+        What each family is: kind, number of factors, then four numbers a factor that say where its lists
+        start in `pool` (see `_Builder`). Random sums, if there are any, come last.
+    cumulative : float64 array, shape (families,)
+        Cumulative probabilities of the families.
+    pool : int64 array
+        All index lists of all families, one after the other.
+    longest : int
+        Bound on the number of cells in one direction that is not a sum.
+    proved : bool
+        Whether the moves other than sums are known to connect every fiber of these invariants (a Markov
+        basis).
+    claim : str
+        What is known of connectivity, in words.
+    """
+
+    meta: Ints
+    cumulative: npt.NDArray[np.float64]
+    pool: Ints
+    longest: int
+    proved: bool
+    claim: str
+
+
+class _Builder:
+    """Collects families: a row of `meta` and a weight each, and the lists that the rows point to."""
+
+    def __init__(self, limited_rows: bool = False) -> None:
+        self._limited_rows = limited_rows
+        self._rows: list[list[int]] = []
+        self._weights: list[float] = []
+        self._pool: list[Ints] = [np.zeros(0, dtype=np.int64)]
+        self._used = 0
+        self._longest = 1
+
+    def product(self, factors: Sequence[Classes]) -> None:
+        """Add products of differences; for each factor the classes of offsets that may be exchanged.
+
+        Numbers of a factor: how many offsets, where they start, where the class of each starts, where the
+        bounds of the classes start.
+        """
+        numbers = []
+        for classes in factors:
+            kept = [own for own in classes if len(own) > 1]
+            sizes = np.array([len(own) for own in kept], dtype=np.int64)
+            offsets = self._lay_down(np.concatenate(kept))
+            members = self._lay_down(np.repeat(np.arange(len(kept)), sizes))
+            bounds = self._lay_down(np.concatenate([[0], np.cumsum(sizes)]))
+            numbers.append([int(sizes.sum()), offsets, members, bounds])
+        self._add(PRODUCT, numbers, 2 ** len(factors))
+
+    def pairs(self, codes: Ints, cells: Ints) -> None:
+        """Add the pair moves of disjoint blocks: `cells`, and the block of each."""
+        classes = classes_of(codes, cells) if cells.size else []
+        if any(len(own) > 1 for own in classes):
+            self.product([classes])
+
+    def listed(self, vectors: sp.csr_array) -> None:
+        """Add explicit vectors, one a row. Numbers: how many, where indptr, cells and entries start."""
+        if not vectors.shape[0]:
+            return
+        starts = [self._lay_down(array) for array in (vectors.indptr, vectors.indices, vectors.data)]
+        self._add(LISTED, [[vectors.shape[0], *starts]], int(np.diff(vectors.indptr).max()))
+
+    def cycles(self, allowed: Mask) -> None:
+        """Add the simple cycles of the bipartite graph of the cells of a two-way table that may move.
+
+        Numbers, for the rows and then for the columns: how many, where their neighbours and the bounds of
+        these start.
+        """
+        numbers = []
+        for grid in (allowed, allowed.T):
+            neighbours = self._lay_down(np.nonzero(grid)[1])
+            bounds = self._lay_down(np.concatenate([[0], np.cumsum(grid.sum(axis=1))]))
+            numbers.append([grid.shape[0], neighbours, bounds, 0])
+        self._add(CYCLE, numbers, 2 * sum(allowed.shape))
+
+    def moves(self, proved: bool, claim: str) -> Moves:
+        """Pack everything; random sums are added where connectivity is not proved."""
+        if self._limited_rows:
+            proved, claim = False, _UNPROVED
+        if self._rows and not proved:
+            self._rows.append([SUMS, 0])
+            self._weights.append(_SUMS_SHARE * sum(self._weights))
+        width = max((len(row) for row in self._rows), default=2)
+        meta = np.zeros((len(self._rows), width), dtype=np.int64)
+        for own, row in zip(meta, self._rows, strict=True):
+            own[: len(row)] = row
+        cumulative = np.cumsum(self._weights, dtype=np.float64)
+        if len(cumulative):
+            cumulative /= cumulative[-1]
+        return Moves(meta, cumulative, np.concatenate(self._pool), self._longest, proved, claim)
+
+    def _lay_down(self, values: npt.NDArray[np.integer]) -> int:
+        """Append a list to the pool; returns where it starts."""
+        start = self._used
+        self._pool.append(np.asarray(values, dtype=np.int64))
+        self._used += len(values)
+        return start
+
+    def _add(self, kind: int, factors: list[list[int]], longest: int) -> None:
+        self._rows.append([kind, len(factors), *(n for factor in factors for n in factor)])
+        self._weights.append(1.0)
+        self._longest = max(self._longest, longest)
+
+
+def moves_for(
+    invariants: Invariants,
+    fixed: Mask | None = None,
+    *,
+    bounded: bool = False,
+    limited_rows: bool = False,
+) -> Moves:
+    """The families of directions for some invariants.
+
+    Parameters
+    ----------
+    invariants : Invariants
+        What the directions must not change.
+    fixed : bool array, shape (cells,), optional
+        Cells that never move (structural zeros, cells published exactly). Some directions may still touch
+        one; the bounds of the cell, which the kernel respects, block them.
+    bounded : bool, default False
+        Whether some cells have an upper bound. Markov bases of nonnegative tables need not connect tables
+        with upper bounds; two-way tables get the simple cycles, which do.
+    limited_rows : bool, default False
+        Whether sums of several cells have bounds. No Markov basis is claimed then, and random sums are mixed in.
+
+    Returns
+    -------
+    Moves
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `fixed` is not a boolean array with one entry a cell; if general invariants have too many cells.
+
+    Notes
+    -----
+    Two-way margins without fixed cells, disjoint totals and decomposable sets of margins (Dobra 2003) have
+    Markov bases of product moves: connectivity is proved. Two-way margins with fixed or bounded cells: simple
+    cycles of the graph of free cells, proved (the matrix is totally unimodular, so they are its Graver
+    basis). Everything else: basic moves and random sums of them.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    >>> moves_for(Invariants(Margins(table, ["county"], ["education"]))).proved
+    True
+    """
+    allowed = _allowed(fixed, invariants.frame.size)
+    limited = bounded or not allowed.all()
+    builder = _Builder(limited_rows)
+    if invariants.rank == 0:
+        builder.listed(single_cells(np.flatnonzero(allowed), len(allowed)))
+        return builder.moves(True, _SINGLE)
+    if invariants.nested is not None:
+        return _nested_moves(builder, invariants, invariants.nested, allowed, limited)
+    if invariants.blocks is not None:
+        inside, loose = allowed & (invariants.blocks >= 0), allowed & (invariants.blocks < 0)
+        builder.pairs(invariants.blocks[inside], np.flatnonzero(inside))
+        builder.listed(single_cells(np.flatnonzero(loose), len(allowed)))
+        return builder.moves(True, _PAIRS)
+    builder.listed(directions_on(invariants, allowed))
+    return builder.moves(False, _UNPROVED)
+
+
+def _allowed(fixed: Mask | None, cells: int) -> Mask:
+    if fixed is None:
+        return np.ones(cells, dtype=np.bool_)
+    array = np.asarray(fixed)
+    if array.dtype != np.bool_:
+        raise TypeError(f"fixed must hold True and False, got an array of dtype {array.dtype}")
+    if array.shape != (cells,):
+        raise ValueError(f"fixed must have one entry for each of the {cells} cells, got shape {array.shape}")
+    return ~array
+
+
+def _nested_moves(builder: _Builder, invariants: Invariants, nested: NestedSums, allowed: Mask, limited: bool) -> Moves:
+    for factors in product_families(nested, allowed):
+        builder.product(factors)
+    if len(nested.generators) == 1:
+        return builder.moves(True, _PAIRS)
+    if limited and is_two_way(nested):
+        builder.cycles(allowed.reshape(invariants.frame.shape))
+        return builder.moves(True, _CYCLES)
+    if not limited and is_decomposable(nested):
+        return builder.moves(True, _SQUARES)
+    # Products that touch a cell that must not move are blocked, so what is left needs a list of its own.
+    if not allowed.all() or len(allowed) <= _LISTED_CELLS:
+        builder.listed(directions_on(invariants, allowed))
+    return builder.moves(False, _UNPROVED)

@@ -1,0 +1,200 @@
+"""Laws too wide, or too far away, or with too many modes for a short table of weights; and their arithmetic.
+
+Two cells with a known total leave one number free, so each move is an independent draw from the posterior (except
+where the kernel takes slice steps). The exact law is summed over all its points with SciPy. Each test of a law has the
+false-alarm probability `harness.LEVEL`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from bayesdp.fibers import Chain, Fiber, NoiseTerm, Target
+from bayesdp.fibers.kernel import state as columns
+from bayesdp.fibers.kernel.ratios import log_gamma_difference
+from bayesdp.frames import Frame
+from bayesdp.measurements import Exact
+from bayesdp.queries import Identity, LinearQuery, Totals
+from tests.fibers.harness import LEVEL, log_noise, log_prior, pooled_chi_square
+
+PAIR = Frame.of({"c": ["p", "q"]})
+ALL = np.ones(2, dtype=bool)
+
+
+def pair(total: int, *terms: NoiseTerm, family: str) -> Target:
+    return Target(Fiber.of([Exact(Totals(PAIR), total)], PAIR), terms, family)
+
+
+def noise(kind: str, scale: float, *values: float) -> NoiseTerm:
+    return NoiseTerm(Identity(PAIR), np.array(values, dtype=float), kind, np.asarray(scale), ALL)
+
+
+def exact_law(target: Target, theta, shape, total: int) -> np.ndarray:
+    """Probability of every value 0 .. total of the first cell."""
+    first = np.arange(total + 1)
+    tables = np.stack([first, total - first], axis=1)
+    return special.softmax(log_prior(target.family, theta, shape, tables) + log_noise(target, tables))
+
+
+def draw(target: Target, theta, shape, start, draws: int, moves: int = 1, seed: int = 1, fresh: bool = False):
+    """First cell after every `moves` moves; with `fresh`, each time from the same start."""
+    chain = Chain(target, np.random.default_rng(seed))
+    chain.set_prior(np.asarray(theta, dtype=float), np.asarray(shape, dtype=float))
+    chain.load(np.asarray(start))
+    found = np.empty(draws, dtype=np.int64)
+    for i in range(draws):
+        if fresh:
+            chain.load(np.asarray(start))
+        chain.sweep(moves)
+        found[i] = chain.counts[0]
+    return found
+
+
+def kolmogorov(draws, probability, seed: int = 0) -> float:
+    """P-value of a Kolmogorov-Smirnov test on the cdf, uniform within each atom."""
+    edges = np.concatenate([[0.0], np.cumsum(probability)])
+    u = np.random.default_rng(seed).random(len(draws))
+    return float(stats.kstest(edges[draws] + u * probability[draws], "uniform").pvalue)
+
+
+TOTAL = 2_000_000
+PRIORS = {
+    "flat": (np.zeros(2), np.ones(2)),
+    "poisson": (np.log([900_000.0, 1_000_000.0]), np.ones(2)),
+    "negbin": (np.array([-1e-6, -2e-6]), np.array([2.5, 7.0])),
+    "binomial": (np.array([0.1, 0.0]), np.array([1_900_000.0, 1_800_000.0])),
+}
+LAWS = {"l1": 1e-4, "l2": 1e-4, "gaussian": 1e4}
+
+
+@pytest.mark.parametrize(
+    "start", [[1_100_000, 900_000], [200_000, 1_800_000], [1_799_999, 200_001]], ids=["near", "low", "high"]
+)
+@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("family", PRIORS)
+def test_millions_of_counts_from_near_and_from_far_tails(family, kind, start):
+    theta, shape = PRIORS[family]
+    target = pair(TOTAL, noise(kind, LAWS[kind], 1_104_321.4, 893_210.0), family=family)
+    draws = draw(target, theta, shape, start, 1500, fresh=True)
+    assert kolmogorov(draws, exact_law(target, theta, shape, TOTAL)) > LEVEL
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.7, 40.0, 3e4])
+def test_flat_prior_and_gaussian_noise_give_a_discrete_gaussian(sigma):
+    # Only the first cell is measured: discrete Gaussian around the noisy value, from a start 1e6 away.
+    centre, reach = 1_000_000.3, math.ceil(12 * sigma + 3)
+    term = NoiseTerm(Identity(PAIR), np.array([centre, 0.0]), "gaussian", np.asarray(sigma), np.array([True, False]))
+    draws = draw(pair(3_000_000, term, family="flat"), [0, 0], [1, 1], [0, 3_000_000], 3000, fresh=True)
+    around = np.arange(1_000_000 - reach, 1_000_001 + reach)
+    law = special.softmax(-((around - centre) ** 2) / (2 * sigma**2))
+    assert draws.min() >= around[0]
+    assert draws.max() <= around[-1]
+    assert kolmogorov(draws - around[0], law) > LEVEL
+    assert pooled_chi_square(np.bincount(draws - around[0], minlength=len(law)), law * len(draws)) > LEVEL
+
+
+def test_poisson_cells_with_a_known_total_are_binomial():
+    total, p = 40_000_000, 0.3
+    draws = draw(pair(total, family="poisson"), np.log([3.0, 7.0]), [1, 1], [0, total], 3000, fresh=True)
+    u = stats.binom.cdf(draws - 1, total, p) + np.random.default_rng(2).random(3000) * stats.binom.pmf(draws, total, p)
+    assert stats.kstest(u, "uniform").pvalue > LEVEL
+
+
+@pytest.mark.parametrize(
+    ("alpha", "total", "moves"),
+    [(0.1, 200, 1), (0.1, 5000, 40), (0.4, 1_000_000, 40), (1.0, 1_000_000, 1), (30.0, 90_000, 1)],
+)
+def test_dirichlet_multinomial_cells_are_beta_binomial(alpha, total, moves):
+    # Below alpha = 1 and above 1024 counts: slice steps, 40 for each draw kept.
+    shape = np.array([alpha, 2 * alpha])
+    draws = draw(pair(total, family="negbin"), [0, 0], shape, [total // 2, total - total // 2], 2000, moves)
+    cdf = np.cumsum(np.exp(stats.betabinom.logpmf(np.arange(total + 1), total, *shape)))
+    edges = np.unique(np.searchsorted(cdf, np.linspace(0, 1, 40)[1:-1]))
+    expected = np.diff(np.concatenate([[0.0], cdf[edges], [1.0]]))
+    bins = np.searchsorted(edges, draws)
+    assert pooled_chi_square(np.bincount(bins, minlength=len(expected)), expected * len(draws)) > LEVEL
+
+
+@pytest.mark.parametrize(("total", "rate", "moves"), [(60, 0.05, 1), (1200, 0.0045, 60)], ids=["scan", "slice"])
+def test_three_modes_are_all_visited(total, rate, moves):
+    # Shape 0.3: both ends and the noisy value in the middle attract. A walk outwards from one mode would miss the others.
+    theta, shape = np.zeros(2), np.full(2, 0.3)
+    target = pair(total, noise("l1", rate, total / 2, total / 2), family="negbin")
+    law = exact_law(target, theta, shape, total)
+    peaks = np.flatnonzero((law >= np.append(law[1:], 0)) & (law >= np.append(0, law[:-1])))
+    assert peaks.tolist() == [0, total // 2, total]
+    draws = draw(target, theta, shape, [0, total], 3000, moves=moves)
+    assert pooled_chi_square(np.bincount(draws, minlength=total + 1), law * 3000) > LEVEL
+
+
+@pytest.mark.parametrize("family", ["flat", "poisson", "negbin"])
+def test_entries_larger_than_one_and_many_counts(family):
+    # 2 p + 3 q = 6,000,001: the only direction is (3, -2).
+    query = LinearQuery(PAIR, [[2, 3]], ["weighted"])
+    target = Target(Fiber.of([Exact(query, [6_000_001])], PAIR), (noise("gaussian", 5e3, 1.5e6, 1.01e6),), family)
+    theta, shape = np.log([0.999999, 0.999999]), np.array([2.5, 1.5])
+    draws = draw(target, theta, shape, [2, 1_999_999], 2000, fresh=True)
+    first = np.arange(2, 3_000_000, 3)
+    tables = np.stack([first, (6_000_001 - 2 * first) // 3], axis=1)
+    law = special.softmax(log_prior(family, theta, shape, tables) + log_noise(target, tables))
+    assert kolmogorov((draws - 2) // 3, law) > LEVEL
+
+
+def test_one_cell_without_bounds_far_below_and_far_above_its_mode():
+    frame = Frame.of({"c": ["p"]})
+    target = Target(Fiber.of([], frame), (), "poisson")
+    for start in (0, 5_000_000):
+        draws = draw(target, np.log([1e6]), np.ones(1), [start], 2000, fresh=True)
+        u = stats.poisson.cdf(draws - 1, 1e6) + np.random.default_rng(3).random(2000) * stats.poisson.pmf(draws, 1e6)
+        assert stats.kstest(u, "uniform").pvalue > LEVEL
+
+
+def test_improper_directions_are_refused():
+    frame = Frame.of({"c": ["p"]})
+    chain = Chain(Target(Fiber.of([], frame), (), "flat"), np.random.default_rng(1))
+    chain.set_prior(np.zeros(1), np.ones(1))
+    with pytest.raises(ValueError, match="improper"):
+        chain.sweep(10)
+
+
+def test_l2_residuals_do_not_drift():
+    # A start 1e9 away makes the squared residual 1e18, where doubles are 128 apart; it must not stay wrong by that much.
+    total = 4_000_000_000
+    target = pair(total, noise("l2", 0.05, 2e9 + 0.3, 2e9 - 0.9), family="flat")
+    chain = Chain(target, np.random.default_rng(4))
+    chain.set_prior(np.zeros(2), np.ones(2))
+    chain.load(np.array([3_000_000_000, 1_000_000_000]))
+    draws = np.empty(3000, dtype=np.int64)
+    for i in range(3000):
+        chain.sweep(1)
+        draws[i] = chain.counts[0]
+    residual = chain.state.rows[:, columns.NOISY] - chain.counts
+    assert chain.state.groups[0, columns.SQUARED] == pytest.approx((residual**2).sum(), abs=1e-3)
+    around = np.arange(2_000_000_000 - 900, 2_000_000_000 + 901)
+    tables = np.stack([around, total - around], axis=1)
+    law = special.softmax(log_noise(target, tables))
+    assert kolmogorov(draws[1:] - around[0], law) > LEVEL
+
+
+@pytest.mark.parametrize("rate", [30.0, 900.0])
+def test_sharp_noise_does_not_overflow(rate):
+    target = pair(100, noise("l1", rate, 40.0, 61.0), family="poisson")
+    draws = draw(target, [900.0, 0.0], [1, 1], [100, 0], 200, fresh=True)
+    # The prior weight exp(900) wins against the noise at 30 and draws with it at 900 up to the noisy values.
+    law = exact_law(target, np.array([900.0, 0.0]), np.ones(2), 100)
+    assert pooled_chi_square(np.bincount(draws, minlength=101), law * 200) > LEVEL
+
+
+@pytest.mark.parametrize("twice_a", [1, 3, 7, 38, 40, 41, 1001, 2_000_001, 2 * 10**12 + 1])
+@pytest.mark.parametrize("k", [0, 1, 5, 8, 9, 40, 1000, 30_000])
+def test_log_gamma_difference_against_exact_products(twice_a, k):
+    # (a)(a+1)...(a+k-1) = prod(2a + 2i) / 2^k, exactly; math.log takes integers of any length.
+    product = math.prod(range(twice_a, twice_a + 2 * k, 2))
+    exact = math.log(product) - k * math.log(2)
+    a = twice_a / 2
+    assert log_gamma_difference(a, float(k)) == pytest.approx(exact, rel=2e-12, abs=2e-12)
+    assert log_gamma_difference(a + k, float(-k)) == pytest.approx(-exact, rel=2e-12, abs=2e-12)

@@ -1,0 +1,158 @@
+"""The l1 sums as rational functions, against vectors counted one by one and against closed forms."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from bayesdp.invariants import Invariants
+from bayesdp.lattices.exact.fixed_sum import log_normaliser
+from bayesdp.lattices.parts import General, Table, lattice_parts
+from bayesdp.lattices.sums import shell_counts
+from bayesdp.lattices.sums.circuits import circuit_lengths
+from bayesdp.lattices.sums.four_rows import four_row_shells
+from bayesdp.lattices.sums.l1_series import L1Series, _of_rows, l1_series
+from bayesdp.lattices.sums.normaliser import l1_log_sum
+from bayesdp.lattices.sums.shell_counts import l1_shells
+from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.lattices.oracles import GENERAL, Ints, labels, lattice_points, one_way, two_way_margins
+
+VENN = Invariants(LinearQuery(labels(7), [[v >> b & 1 for v in range(1, 8)] for b in range(3)], ["a", "b", "c"]))
+"""One cell for each region of three overlapping sets."""
+
+CASES = {
+    "3x3": (one_way(3, 3), 11, 22),
+    "2x2x2": (one_way(2, 2, 2), 11, 20),
+    "general": (GENERAL, 40, 40),
+    "three sets": (VENN, 13, 13),
+}
+"""Invariants, how far to enumerate free cells, and the largest size at which no vector is missed then."""
+
+
+def series_of(invariants: Invariants) -> L1Series:
+    [part] = lattice_parts(invariants)
+    assert isinstance(part, Table | General)
+    series = l1_series(part)
+    assert series is not None
+    return series
+
+
+def counts_by_size(points: Ints, largest: int) -> list[int]:
+    sizes = np.abs(points).sum(axis=1)
+    return np.bincount(sizes[sizes <= largest], minlength=largest + 1).tolist()
+
+
+def expanded(series: L1Series, largest: int) -> list[int]:
+    """Coefficients of the rational function, by the binomial series."""
+    counts = [0] * (largest + 1)
+    for exponent, log_coefficient in zip(series.exponents, series.log_coefficients, strict=True):
+        for power in range((largest - int(exponent)) // series.period + 1):
+            ways = math.comb(series.power - 1 + power, power)
+            counts[int(exponent) + power * series.period] += round(math.exp(log_coefficient)) * ways
+    return counts
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_all_shells_follow_from_the_first_ones(name):
+    invariants, reach, largest = CASES[name]
+    points = lattice_points(invariants.matrix.toarray(), reach)
+    expected = counts_by_size(points, largest)
+    assert l1_shells(invariants.matrix.toarray(), largest).tolist() == expected
+    assert expanded(series_of(invariants), largest) == expected
+    # At a rate where nothing is left beyond the enumeration.
+    direct = math.log(np.exp(-3.0 * np.abs(points).sum(axis=1)).sum())
+    assert l1_log_sum(invariants, 3.0) == pytest.approx(direct, rel=1e-12)
+
+
+def test_shells_beyond_those_that_were_counted():
+    # 3 x 4 tables: sizes up to 24 are counted, the rest follows from symmetry; 30 is beyond.
+    invariants = one_way(3, 4)
+    assert expanded(series_of(invariants), 36) == l1_shells(invariants.matrix.toarray(), 36).tolist()
+
+
+@pytest.mark.parametrize("cells", [3, 4, 6])
+def test_a_fixed_sum_is_the_legendre_polynomial(cells):
+    series = _of_rows(((1,) * cells,), ())
+    for rate in (1e-7, 1e-3, 0.25, 1.0, 5.0, 60.0):
+        assert series.log_sum(rate) == pytest.approx(log_normaliser(cells, rate), rel=1e-13, abs=1e-15)
+
+
+def test_numbers_from_elsewhere():
+    assert math.exp(-l1_log_sum(one_way(3, 3), 1.0)) == pytest.approx(0.71698655, abs=5e-9)
+    # A table with two equal rows: each constraint is the sum over columns, at twice the rate.
+    assert l1_log_sum(one_way(2, 5), 0.3) == pytest.approx(log_normaliser(5, 0.6), rel=1e-13)
+
+
+def test_two_ways_to_count_agree(monkeypatch):
+    matrix = VENN.matrix.toarray()
+    in_a_box = l1_shells(matrix, 20)
+    monkeypatch.setattr(shell_counts, "_BOX_ROWS", 0)
+    assert l1_shells(matrix, 20).tolist() == in_a_box.tolist()
+
+
+def test_four_rows_two_at_a_time():
+    for columns, largest in ((3, 26), (4, 18)):
+        assert (
+            four_row_shells(columns, largest).tolist()
+            == l1_shells(one_way(4, columns).matrix.toarray(), largest).tolist()
+        )
+    series = series_of(one_way(4, 4))
+    assert expanded(series, 64) == four_row_shells(4, 64).tolist()  # counted up to 54
+    assert four_row_shells(9, 200) is None
+
+
+def test_fourteen_cells_with_three_overlapping_sets():
+    # Each region twice: the sum over a pair of cells with sum s is exp(-eps |s|) (|s| + coth eps).
+    matrix = [[v >> b & 1 for v in range(1, 8) for _ in range(2)] for b in range(3)]
+    invariants = Invariants(LinearQuery(labels(14), matrix, ["a", "b", "c"]))
+    assert invariants.dimension == 11
+    sums = np.abs(lattice_points(VENN.matrix.toarray(), 13))
+    for epsilon in (2.0, 3.0):
+        terms = np.prod(np.exp(-epsilon * sums) * (sums + 1.0 / math.tanh(epsilon)), axis=1)
+        assert l1_log_sum(invariants, epsilon) == pytest.approx(math.log(terms.sum()), rel=1e-9)
+    # Towards zero, epsilon**11 Z grows to the volume; its series starts with a square.
+    small = [l1_log_sum(invariants, e) + 11 * math.log(e) for e in (1e-3, 1e-4, 1e-5)]
+    assert np.diff(small) == pytest.approx([0.0, 0.0], abs=1e-4)
+    assert abs(small[2] - small[1]) < abs(small[1] - small[0]) / 50
+
+
+def test_parts_and_copies():
+    # 3 x 3 tables side by side, and one written twice.
+    frame = labels(3, 3, 2)
+    separate = Invariants(Margins(frame, ["a", "c"], ["b", "c"]))
+    assert l1_log_sum(separate, 0.7) == pytest.approx(2 * l1_log_sum(one_way(3, 3), 0.7), rel=1e-13)
+    twice = two_way_margins(3, 3, 2)
+    assert l1_log_sum(twice, 0.7) == pytest.approx(l1_log_sum(one_way(3, 3), 1.4), rel=1e-13)
+
+
+def test_circuits_against_all_sets_of_cells():
+    for invariants in (GENERAL, VENN, one_way(3, 3), one_way(2, 2, 2)):
+        matrix = invariants.matrix.toarray()
+        found = set()
+        for size in range(1, matrix.shape[1] + 1):
+            for chosen in combinations(range(matrix.shape[1]), size):
+                columns = matrix[:, chosen].astype(float)
+                if np.linalg.matrix_rank(columns) != size - 1:
+                    continue
+                vector = np.linalg.svd(columns)[2][-1]
+                if np.abs(vector).min() < 1e-9:
+                    continue
+                sizes = np.abs(vector) / np.abs(vector).min()
+                multiple = next(k for k in range(1, 50) if np.allclose(k * sizes, np.rint(k * sizes), atol=1e-6))
+                found.add(int(np.rint(multiple * sizes).sum()))
+        assert circuit_lengths(matrix) == found
+
+
+def test_circuits_of_free_cells_and_of_columns_that_are_multiples():
+    assert circuit_lengths(np.array([[0, 1, 2], [0, 0, 0]])) == {1, 3}
+    assert circuit_lengths(np.array([[1, -1, 3]])) == {2, 4}
+
+
+def test_large_lattices_are_refused_at_once():
+    for invariants in (one_way(5, 5), one_way(30, 40), two_way_margins(4, 4, 4)):
+        assert l1_log_sum(invariants, 1.0) is None
+    assert l1_log_sum(Invariants(LinearQuery(labels(3), [[100, 201, 3]], ["odd"])), 1.0) is None
+    assert l1_log_sum(Invariants(Totals(labels(3))), 1.0) is not None

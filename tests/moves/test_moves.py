@@ -1,0 +1,259 @@
+"""Directions: they change no invariant, generate the lattice, and connect what they are said to connect."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flint import fmpz_mat
+
+from bayesdp.invariants import Invariants
+from bayesdp.lattices import kernel_basis, moves_for
+from bayesdp.moves.families import is_decomposable
+from bayesdp.moves.moves import LISTED, PRODUCT, SUMS
+from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.lattices.oracles import (
+    BLOCKS,
+    GENERAL,
+    LOOSE,
+    components,
+    directions,
+    distinct_up_to_sign,
+    labels,
+    lattice_points,
+    one_way,
+    two_way_margins,
+)
+from tests.moves.test_basis import NESTED
+
+DECOMPOSABLE = Invariants(Margins(labels(2, 3, 2), ["a", "b"], ["b", "c"]))
+SUMMED_OUT = Invariants(Margins(labels(2, 3, 2), ["a"], ["b"]))
+CYCLE_OF_FOUR = Invariants(Margins(labels(2, 2, 2, 2), ["a", "b"], ["b", "c"], ["c", "d"], ["a", "d"]))
+
+INVARIANTS = [
+    one_way(2, 3),
+    one_way(4, 4),
+    one_way(2, 3, 2),
+    one_way(2, 2, 2, 2),
+    two_way_margins(3, 3, 3),
+    two_way_margins(3, 4, 6),  # larger than what gets a list: product moves alone must generate the lattice
+    DECOMPOSABLE,
+    SUMMED_OUT,
+    CYCLE_OF_FOUR,
+    Invariants(Margins(labels(2, 2, 3), ["a", "b"], ["c"])),
+    Invariants(Margins(labels(3, 4), ["a"])),
+    Invariants([Totals(NESTED, by=["state", "sex"]), Margins(NESTED, ["county"])]),
+    Invariants([Totals(NESTED, by="state"), Margins(NESTED, ["sex"])]),
+    Invariants(Totals(labels(7))),
+    Invariants(None, labels(3)),
+    BLOCKS,
+    GENERAL,
+    LOOSE,
+    Invariants(LinearQuery(labels(3), [[2, 4, 6]], ["even"])),
+]
+
+
+def without_sums(invariants: Invariants, draws: int = 4000, fixed: np.ndarray | None = None) -> np.ndarray:
+    """Distinct directions of the families other than random sums."""
+    moves = moves_for(invariants, fixed)
+    drawn = directions(moves, invariants.frame.size, draws)
+    if len(moves.meta) and moves.meta[-1, 0] == SUMS:
+        # Random sums are told apart by asking for the families before them alone.
+        cumulative = moves.cumulative[:-1] / moves.cumulative[-2]
+        bare = type(moves)(moves.meta[:-1], cumulative, moves.pool, moves.longest, moves.proved, moves.claim)
+        drawn = directions(bare, invariants.frame.size, draws)
+    return np.array(sorted(distinct_up_to_sign(drawn)), dtype=np.int64).reshape(-1, invariants.frame.size)
+
+
+@pytest.mark.parametrize("invariants", INVARIANTS, ids=repr)
+def test_directions_change_no_invariant_and_fit_their_bound(invariants):
+    moves = moves_for(invariants)
+    drawn = directions(moves, invariants.frame.size, 4000)
+    assert not np.any(invariants.matrix @ drawn.T)
+    assert np.count_nonzero(without_sums(invariants), axis=1).max() <= moves.longest
+
+
+@pytest.mark.parametrize("invariants", INVARIANTS, ids=repr)
+def test_directions_generate_the_lattice(invariants):
+    listed, basis = without_sums(invariants), kernel_basis(invariants).toarray()
+    forms = [fmpz_mat(rows.astype(int).tolist()).hnf().tolist() for rows in (listed, basis)]
+    # Hermite forms of one lattice are equal; a redundant list has rows of zeros below.
+    assert [row for row in forms[0] if any(row)] == forms[1]
+
+
+@pytest.mark.parametrize(("invariants", "count"), [(one_way(3, 3), 9), (one_way(4, 4), 36), (one_way(2, 3), 3)])
+def test_two_way_tables_have_their_squares(invariants, count):
+    listed = without_sums(invariants)
+    assert len(listed) == count
+    assert np.all(np.abs(listed).sum(axis=1) == 4)
+    assert moves_for(invariants).proved
+
+
+def test_three_way_tables_have_their_markov_basis():
+    sizes = np.abs(without_sums(two_way_margins(3, 3, 3), 8000)).sum(axis=1)
+    assert sorted(zip(*np.unique(sizes, return_counts=True), strict=True)) == [(8, 27), (12, 54)]
+    moves = moves_for(two_way_margins(3, 3, 3))
+    assert not moves.proved
+    assert "no Markov basis is known" in moves.claim
+    assert sorted(moves.meta[:, 0]) == [PRODUCT, LISTED, SUMS]
+
+
+def test_totals_have_pair_moves_only():
+    for invariants in (BLOCKS, Invariants(Margins(labels(3, 4), ["a"]))):
+        moves = moves_for(invariants)
+        assert moves.proved
+        assert len(moves.meta) == 1
+        assert moves.longest == 2
+
+
+def fiber(invariants: Invariants, table: np.ndarray, reach: int) -> np.ndarray:
+    """All nonnegative tables with the invariants of a table."""
+    points = lattice_points(invariants.matrix.toarray(), reach) + table.reshape(-1)
+    return points[np.all(points >= 0, axis=1)]
+
+
+@pytest.mark.parametrize("invariants", [one_way(3, 3), DECOMPOSABLE, one_way(2, 2, 2), BLOCKS, LOOSE], ids=repr)
+def test_proved_moves_connect_enumerated_fibers(invariants, make_rng):
+    moves = moves_for(invariants)
+    assert moves.proved
+    steps = distinct_up_to_sign(without_sums(invariants))
+    for seed in range(4):
+        table = make_rng(seed).poisson(0.9, size=invariants.frame.size)
+        found = fiber(invariants, table, 5)
+        assert len(found) > 1
+        assert components(found, steps) == 1
+
+
+def test_structural_zeros_of_a_two_way_table_are_connected_by_cycles(make_rng):
+    invariants, fixed = one_way(4, 4), np.eye(4, dtype=np.bool_).reshape(-1)
+    moves = moves_for(invariants, fixed)
+    assert moves.proved
+    assert "cycles" in moves.claim
+    drawn = without_sums(invariants, 20000, fixed)
+    inside = drawn[~np.any(drawn[:, fixed], axis=1)]
+    assert set(np.abs(inside).sum(axis=1)) == {4, 6, 8}
+    for seed in range(3):
+        table = np.where(fixed, 0, make_rng(seed).poisson(0.5, size=16))
+        free = np.vstack([invariants.matrix.toarray(), np.eye(16, dtype=np.int64)[fixed]])
+        points = lattice_points(free, 3) + table
+        found = points[np.all(points >= 0, axis=1)]
+        assert len(found) > 1
+        assert components(found, map(tuple, inside)) == 1
+
+
+def test_a_zero_diagonal_leaves_one_cycle_and_no_square():
+    invariants, fixed = one_way(3, 3), np.eye(3, dtype=np.bool_).reshape(-1)
+    drawn = without_sums(invariants, 3000, fixed)
+    inside = drawn[~np.any(drawn[:, fixed], axis=1)]
+    assert inside.tolist() == [[0, 1, -1, -1, 0, 1, 1, -1, 0]]
+
+
+def test_upper_bounds_need_cycles_too():
+    # Ones on the off-diagonal, at most one a cell and none on the diagonal: two tables, a 6-cycle apart.
+    plain, bounded = moves_for(one_way(3, 3)), moves_for(one_way(3, 3), bounded=True)
+    assert np.abs(directions(plain, 9, 2000)).sum(axis=1).max() == 4
+    assert np.abs(directions(bounded, 9, 2000)).sum(axis=1).max() == 6
+    assert bounded.proved
+    assert not moves_for(DECOMPOSABLE, bounded=True).proved
+    assert moves_for(BLOCKS, bounded=True).proved
+
+
+def test_fixed_cells_of_general_invariants_are_left_alone():
+    fixed = np.array([False, True, False, False, False])
+    for invariants in (GENERAL, BLOCKS):
+        drawn = directions(moves_for(invariants, fixed), 5, 2000)
+        assert drawn.any()
+        assert not drawn[:, 1].any()
+
+
+def test_fixed_cells_of_a_three_way_table_leave_a_generating_list():
+    invariants, fixed = two_way_margins(2, 3, 3), np.zeros(18, dtype=np.bool_)
+    fixed[[0, 7]] = True
+    moves = moves_for(invariants, fixed)
+    assert not moves.proved
+    drawn = without_sums(invariants, 4000, fixed)
+    inside = drawn[~np.any(drawn[:, fixed], axis=1)]
+    points = lattice_points(np.vstack([invariants.matrix.toarray(), np.eye(18, dtype=np.int64)[fixed]]), 1)
+    forms = [fmpz_mat(rows.astype(int).tolist()).hnf().tolist() for rows in (inside, points)]
+    assert [row for row in forms[0] if any(row)] == [row for row in forms[1] if any(row)]
+
+
+ISOLATED = np.array(
+    [
+        [[0, 0, 1], [0, 1, 0], [0, 0, 0]],
+        [[0, 1, 0], [0, 0, 0], [0, 0, 1]],
+        [[0, 0, 0], [0, 0, 1], [0, 1, 0]],
+    ]
+)
+
+
+def test_the_isolated_fiber_is_crossed_by_listed_moves_and_by_sums():
+    invariants = two_way_margins(3, 3, 3)
+    found = fiber(invariants, ISOLATED, 1)
+    assert len(found) == 2
+    (step,) = distinct_up_to_sign(np.diff(found, axis=0))
+    basic = {v for v in distinct_up_to_sign(without_sums(invariants, 8000)) if np.abs(v).sum() == 8}
+    assert components(found, basic) == 2
+    assert step in distinct_up_to_sign(without_sums(invariants, 8000))
+    # Random sums of the 27 basic moves, without the list: about one in 800 is the step.
+    moves = moves_for(invariants)
+    kinds = [0, 2]
+    alone = type(moves)(moves.meta[kinds], np.array([0.1, 1.0]), moves.pool, moves.longest, moves.proved, moves.claim)
+    drawn = [tuple(v) for v in directions(alone, 27, 40000).tolist()]
+    assert drawn.count(step) + drawn.count(tuple(-x for x in step)) > 10
+
+
+@pytest.mark.parametrize(
+    ("invariants", "expected"),
+    [
+        (one_way(2, 2, 2), True),
+        (DECOMPOSABLE, True),
+        (two_way_margins(2, 2, 2), False),
+        (CYCLE_OF_FOUR, False),
+        (Invariants(Margins(labels(2, 2, 2, 2), ["a", "b"], ["b", "c"], ["b", "d"])), True),
+        (Invariants(Margins(labels(2, 2, 2, 2), ["a", "b", "c"], ["b", "c", "d"], ["a", "d"])), False),
+        (Invariants([Totals(NESTED, by=["state", "sex"]), Margins(NESTED, ["county"])]), False),
+    ],
+    ids=repr,
+)
+def test_decomposable_sets_of_margins(invariants, expected):
+    assert is_decomposable(invariants.nested) is expected
+
+
+def test_many_dimensions_are_no_obstacle():
+    # All 6-way margins of a 7-way table: one direction, of 128 cells. All 15 two-way margins of a 6-way table.
+    frame = labels(*[2] * 7)
+    six = Invariants(Margins(frame, *[[d for d in frame if d != out] for out in frame]))
+    assert six.dimension == 1
+    assert distinct_up_to_sign(directions(moves_for(six), 128, 100)) == {tuple(kernel_basis(six).toarray()[0])}
+    frame = labels(*[2] * 6)
+    pairs = Invariants(Margins(frame, *[[a, b] for a in frame for b in frame if a < b]))
+    drawn = directions(moves_for(pairs), 64, 500)
+    assert drawn.any()
+    assert not np.any(pairs.matrix @ drawn.T)
+
+
+def test_determined_tables_have_no_moves():
+    moves = moves_for(one_way(1, 3))
+    assert moves.meta.shape[0] == 0
+    assert not directions(moves, 3, 10).any()
+
+
+@pytest.mark.parametrize(
+    ("fixed", "error", "message"),
+    [
+        (np.zeros(9, dtype=np.int64), TypeError, "fixed must hold True and False, got an array of dtype int64"),
+        (np.zeros((3, 3), dtype=np.bool_), ValueError, r"one entry for each of the 9 cells, got shape \(3, 3\)"),
+    ],
+)
+def test_bad_masks_are_refused(fixed, error, message):
+    with pytest.raises(error, match=message):
+        moves_for(one_way(3, 3), fixed)
+
+
+def test_sums_with_bounds_take_back_what_is_proved():
+    for invariants in (BLOCKS, one_way(3, 3), DECOMPOSABLE, Invariants(None, labels(3))):
+        assert moves_for(invariants).proved
+        limited = moves_for(invariants, limited_rows=True)
+        assert not limited.proved
+        assert "no Markov basis is known" in limited.claim
+        assert limited.meta[-1, 0] == SUMS
