@@ -30,7 +30,7 @@ _MODELS = next((f for f in (_HERE.with_name("models"), _HERE.parents[2] / "model
 _TEXT = """\
 1. Admissions to the University of California, Berkeley: from published files, by commands that are shown.
 2. The 102 counties of Illinois, whose total is exact: release and model in Python, with a hierarchical prior.
-Nothing is downloaded. It takes a minute or two, most of it for compiling when it is run for the first time.
+Nothing is downloaded. The first run takes longer than others: numba compiles.
 """
 
 _PUBLISHED = ("admissions_noisy.csv", "admissions_exact.csv", "METHODS.md")
