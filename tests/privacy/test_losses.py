@@ -230,6 +230,7 @@ def test_several_losses_are_each_stated_and_all_true() -> None:
     assert ROW.at(1e-3) == GaussianDP(1.0).at(1e-3)  # mu says most at every delta
     assert ROW.implies(GaussianDP(1.0))
     assert ROW.implies(ROW)
+    assert not ROW.implies(SeveralLosses((ZCDP(0.5), GaussianDP(0.9))))
     assert GaussianDP(1.0).implies(SeveralLosses((ZCDP(0.5), ApproximateDP(5.0, 1e-6))))
     assert not ZCDP(0.5).implies(ROW)  # rho gives no mu
     assert pickle.loads(pickle.dumps(ROW)) == ROW
