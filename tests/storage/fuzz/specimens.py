@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from bayesdp.inference import diagnose
+from bayesdp.mechanisms import BoundaryInflatedLaplace
 from bayesdp.mechanisms.statistic_release import StatisticRelease
 from bayesdp.noise import TruncatedLaplace
 from bayesdp.release import Release
@@ -86,6 +87,8 @@ def write_specimens(folder: Path) -> None:
     StatisticRelease([0.37, 0.9], TruncatedLaplace(0.04, (0.0, 1.0)), ("share", "other")).to_netcdf(
         folder / "statistics.nc"
     )
+    share = BoundaryInflatedLaplace(1.0, 0.02, (0.0, 1.0), names=["share", "other"])
+    share.release([0.37, 0.9], rng=5).to_netcdf(folder / "stated.nc")
     TABLE.assign_coords(state=("county", ["IL", "IL", "IN"])).to_dataset(name="count").to_netcdf(
         folder / "table.nc", engine="h5netcdf"
     )

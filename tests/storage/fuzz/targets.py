@@ -57,8 +57,8 @@ _FILES = (*(f"{own}.nc" for own in _RELEASES), "exact_only.nc")
 TARGETS = (
     Target("release, netCDF", _FILES, "hdf5", Release.from_netcdf, readers.check_netcdf, 30),
     Target("release, folder", _RELEASES, "folder", Release.from_csv, readers.check_folder, 14),
-    Target("release of statistics", ("statistics.nc",), "hdf5", StatisticRelease.from_netcdf,
-    readers.check_statistics, 4),
+    Target("release of statistics", ("statistics.nc", "stated.nc"), "hdf5", StatisticRelease.from_netcdf,
+    readers.check_statistics, 8),
     Target("posterior", ("posterior.nc",), "hdf5", readers.read_saved_posterior, readers.check_posterior, 14),
     Target("table, netCDF", ("table.nc",), "hdf5", read_table, readers.check_same, 4),
     Target("table, long", ("long.csv",), "csv", read_table, readers.check_same, 4),
