@@ -22,22 +22,22 @@ from bayesdp.distributions.bounded_discrete import (
 )
 from bayesdp.distributions.bounded_laplace import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.distributions.canonical_noise import CanonicalNoise
-from bayesdp.distributions.correlated_gaussian import CorrelatedGaussian
 from bayesdp.distributions.discrete_gaussian import DiscreteGaussian
 from bayesdp.distributions.discrete_laplace import DiscreteLaplace
-from bayesdp.distributions.extended_laplace import ExtendedLaplace
 from bayesdp.distributions.gaussian import Gaussian
-from bayesdp.distributions.k_norm import KNorm
 from bayesdp.distributions.laplace import Laplace
-from bayesdp.distributions.lattice_gaussian import LatticeGaussian
-from bayesdp.distributions.lattice_k_norm import LatticeKNorm
-from bayesdp.distributions.lattice_laplace import LatticeLaplace
-from bayesdp.distributions.projected_gaussian import ProjectedGaussian
-from bayesdp.distributions.projected_laplace import ProjectedLaplace
+from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
+from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
+from bayesdp.distributions.polytope.k_norm import KNorm
+from bayesdp.distributions.polytope.lattice_k_norm import LatticeKNorm
 from bayesdp.distributions.rescaled_laplace import rescaled_logp
-from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
-from bayesdp.distributions.semi_k_norm import SemiKNorm
-from bayesdp.distributions.subspace_norm import SubspaceNorm
+from bayesdp.distributions.semi.semi_k_norm import SemiKNorm
+from bayesdp.distributions.subspace.correlated_gaussian import CorrelatedGaussian
+from bayesdp.distributions.subspace.extended_laplace import ExtendedLaplace
+from bayesdp.distributions.subspace.projected_gaussian import ProjectedGaussian
+from bayesdp.distributions.subspace.projected_laplace import ProjectedLaplace
+from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
+from bayesdp.distributions.subspace.subspace_norm import SubspaceNorm
 from bayesdp.distributions.tulap import Tulap
 
 __all__ = [

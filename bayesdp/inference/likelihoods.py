@@ -15,8 +15,8 @@ from bayesdp.distributions.canonical_of_counts import CanonicalOfCounts
 from bayesdp.distributions.tulap_of_counts import TulapOfCounts
 from bayesdp.invariants import Invariants
 from bayesdp.noise import NoiseLaw
-from bayesdp.noise._rows import components_of
 from bayesdp.noise._scaled import ScaledLaw
+from bayesdp.noise.subspace.rows import components_of
 
 __all__ = ["add_likelihood"]
 

@@ -11,7 +11,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
-from bayesdp.distributions.row_noise import RowSpaceNoiseRV
+from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
 from bayesdp.inference._interrupt import StopOnCtrlC
 from bayesdp.inference._keeping import diagnosed, drawn
 from bayesdp.inference.annotating import annotate

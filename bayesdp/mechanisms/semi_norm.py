@@ -11,8 +11,8 @@ import numpy.typing as npt
 from bayesdp._validate import choice
 from bayesdp.mechanisms._semi import SemiRealMechanism
 from bayesdp.noise._arrays import positive_rate
-from bayesdp.noise.subspace_norm import NORM_ORDERS
-from bayesdp.noise.subspace_norm import SubspaceNorm as Law
+from bayesdp.noise.subspace.subspace_norm import NORM_ORDERS
+from bayesdp.noise.subspace.subspace_norm import SubspaceNorm as Law
 from bayesdp.privacy import DIFFERENCES, Difference, TradeOff, approximate_dp
 
 __all__ = ["SemiNorm"]

@@ -12,8 +12,8 @@ import pytensor.tensor as pt
 import scipy.sparse as sp
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.distributions.lattice_gaussian import LatticeGaussianRV
-from bayesdp.distributions.lattice_laplace import LatticeLaplaceRV
+from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussianRV
+from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplaceRV
 from bayesdp.lattices.moves import Moves, moves_for
 from bayesdp.lattices.random import seed_state
 from bayesdp.lattices.state import (

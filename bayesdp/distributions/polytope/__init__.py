@@ -1,0 +1,1 @@
+"""Noise in the norm of a given polytope, as PyMC distributions."""

@@ -1,0 +1,187 @@
+"""The correlated Gaussian law: normal noise of a given covariance on the subspace that the invariants leave free."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from bayesdp import _validate
+from bayesdp.invariants import Invariants
+from bayesdp.noise._arrays import MAX_SCALE
+from bayesdp.noise._rng import count_of, generator_of
+from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.noise.subspace.coordinates import checked_rule, coordinates_of_difference, same_rule
+from bayesdp.noise.tables import needed, table_location
+
+__all__ = ["CorrelatedGaussian", "checked_covariance"]
+
+_MAX_DIMENSION = 2000
+"""A covariance is a dense matrix: above this many rows it is refused."""
+
+_ASYMMETRY = 1e-12
+"""Entries across the diagonal may differ by this much, relative to the largest: rounding of whoever computed them."""
+
+
+def checked_covariance(covariance: npt.ArrayLike) -> Floats:
+    """Accept a symmetric positive definite matrix, as one that nobody can write to.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not a square matrix of finite numbers, is larger than 2000 x 2000, or not symmetric or not positive
+        definite; the message then names the entry, or the smallest eigenvalue.
+    """
+    matrix = np.array(_validate.finite_array(covariance, "covariance"), dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise ValueError(f"covariance must be a square matrix, got shape {matrix.shape}")
+    if len(matrix) > _MAX_DIMENSION:
+        raise ValueError(f"covariance must have at most {_MAX_DIMENSION} rows, got {len(matrix)}")
+    largest = float(np.max(np.abs(matrix)))
+    if largest >= MAX_SCALE**2:
+        raise ValueError(f"covariance must have entries smaller than 2**92, got {largest!r}")
+    skew = np.abs(matrix - matrix.T)
+    if float(skew.max()) > _ASYMMETRY * largest:
+        i, j = (int(k) for k in np.unravel_index(int(np.argmax(skew)), skew.shape))
+        raise ValueError(
+            f"covariance must be symmetric, but entry ({i}, {j}) is {float(matrix[i, j])!r} and ({j}, {i}) is "
+            f"{float(matrix[j, i])!r}"
+        )
+    smallest = float(scipy.linalg.eigvalsh(matrix, subset_by_index=(0, 0))[0])
+    # An eigenvalue below the rounding of the matrix cannot be told from zero, and the density would be noise.
+    if smallest <= len(matrix) * np.finfo(float).eps * largest:
+        raise ValueError(f"covariance must be positive definite, but its smallest eigenvalue is {smallest!r}")
+    matrix.flags.writeable = False
+    return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelatedGaussian(NoiseLaw):
+    r"""Normal noise with a given covariance in orthonormal coordinates ``Q`` of ``{z : A z = 0}``.
+
+    With ``c = Q^T z``, the log-density of a noisy table z is
+    ``-c^T covariance^-1 c / 2 - log det(2 pi covariance) / 2``. The covariance is stated in coordinates, so the law carries
+    the name of the rule that fixes them. `ProjectedGaussian` is the case of a multiple of the identity.
+
+    ========  =============================================
+    Support   tables of real numbers that change no invariant
+    Mean      0
+    Variance  the diagonal of ``Q covariance Q^T``
+    ========  =============================================
+
+    Parameters
+    ----------
+    covariance : array_like, shape (n, n)
+        Symmetric positive definite, n the dimension of the subspace; in squared counts.
+    coordinates : {"helmert-1", "echelon-1"}
+        How the coordinates are chosen, see `Invariants.coordinate_rule`; the invariants that the law is used with must
+        have coordinates of that rule.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the covariance is not symmetric positive definite (the smallest eigenvalue is named) or has more than 2000
+        rows, or the rule is not known.
+
+    See Also
+    --------
+    bayesdp.distributions.CorrelatedGaussian : the same law as a PyMC distribution.
+    bayesdp.CorrelatedGaussian : the mechanism that adds this noise.
+
+    References
+    ----------
+    Gao, Gong and Yu (2022), Subspace Differential Privacy, Section 3.4.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Totals
+    >>> three = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
+    >>> law = CorrelatedGaussian([[4.0, 1.0], [1.0, 2.0]])
+    >>> noise = law.draw(np.random.default_rng(1), (3,), 1000, three)
+    >>> bool(np.all(np.abs(noise.sum(axis=1)) < 1e-12))
+    True
+    """
+
+    covariance: Floats
+    coordinates: str = "helmert-1"
+
+    name = "correlated-gaussian"
+    support = "subspace"
+    integer = False
+    isotropic = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "covariance", checked_covariance(self.covariance))
+        object.__setattr__(self, "coordinates", checked_rule(self.coordinates))
+
+    @cached_property
+    def factor(self) -> Floats:
+        """The lower triangular Cholesky factor of the covariance."""
+        return np.asarray(scipy.linalg.cholesky(self.covariance, lower=True))
+
+    def _own(self, invariants: Invariants | None, shape: tuple[int, ...] | None) -> Invariants:
+        own = same_rule(needed(invariants, shape, self.name), self.coordinates, self.name)
+        if own.dimension != len(self.covariance):
+            raise ValueError(
+                f"covariance has {len(self.covariance)} rows, but the invariants leave {own.dimension} dimensions free"
+            )
+        return own
+
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
+        """Log-density in orthonormal coordinates; ``-inf`` off the subspace. See `NoiseLaw.logp`.
+
+        A table counts as off the subspace under the same tolerance as in `ProjectedGaussian.logp`.
+
+        Raises
+        ------
+        ValueError
+            If the invariants leave another number of dimensions free, or have coordinates of another rule.
+        """
+        own = self._own(invariants, None)
+        found = coordinates_of_difference(values, location, own)
+        if found is None:
+            return -math.inf
+        white = scipy.linalg.solve_triangular(self.factor, found, lower=True)
+        half_log_determinant = float(np.sum(np.log(np.diagonal(self.factor))))
+        return -0.5 * float(white @ white) - half_log_determinant - 0.5 * own.dimension * math.log(2.0 * math.pi)
+
+    def draw(
+        self,
+        rng: _validate.Seed,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Floats:
+        """Draw noise that changes no invariant, or noisy tables around a table. See `NoiseLaw.draw`."""
+        own = self._own(invariants, shape)
+        lead = () if size is None else (count_of(size),)
+        noise = own.from_coordinates(generator_of(rng).normal(size=(*lead, own.dimension)) @ self.factor.T)
+        return np.asarray(table_location(location, own) + noise, dtype=np.float64)
+
+    def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats:
+        """Variance of each cell."""
+        own = self._own(invariants, shape)
+        return np.asarray(np.sum(own.from_coordinates(self.factor.T) ** 2, axis=0)).reshape(shape)
+
+    # Compared and hashed by the bytes of the matrix: its description would be a long list of lists.
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, CorrelatedGaussian)
+            and self.coordinates == other.coordinates
+            and np.array_equal(self.covariance, other.covariance)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.coordinates, self.covariance.tobytes()))
+
+    def __str__(self) -> str:
+        rows, spread = len(self.covariance), np.sqrt(np.diagonal(self.covariance))
+        return (
+            f"{self.name} covariance=<{rows} x {rows}, standard deviations from {spread.min():.6g} to "
+            f"{spread.max():.6g}> coordinates={self.coordinates}"
+        )
