@@ -9,6 +9,8 @@ names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of 
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace` and the four discrete laws of such names are elementwise, with values between ``lower`` and
 ``upper``. In most models `bayesdp.observe` puts them in for you.
+
+`table_distribution` makes the distribution of a law whose noise is a whole table from the law; `distribution_of` finds it.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.polytope.k_norm import KNorm
 from bayesdp.distributions.polytope.lattice_k_norm import LatticeKNorm
+from bayesdp.distributions.registry import distribution_of
 from bayesdp.distributions.rescaled_laplace import rescaled_logp
 from bayesdp.distributions.semi.semi_k_norm import SemiKNorm
 from bayesdp.distributions.subspace.correlated_gaussian import CorrelatedGaussian
@@ -38,6 +41,7 @@ from bayesdp.distributions.subspace.projected_gaussian import ProjectedGaussian
 from bayesdp.distributions.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.distributions.subspace.subspace_norm import SubspaceNorm
+from bayesdp.distributions.tables import table_distribution
 from bayesdp.distributions.tulap import Tulap
 
 __all__ = [
@@ -65,7 +69,9 @@ __all__ = [
     "TruncatedDiscreteLaplace",
     "TruncatedLaplace",
     "Tulap",
+    "distribution_of",
     "rescaled_logp",
+    "table_distribution",
 ]
 
 register()  # so that `pickle` writes models and steps

@@ -1,25 +1,35 @@
-"""Random variables whose value is a whole table, sampled by the laws of `bayesdp.noise`."""
+"""PyMC distributions of the laws whose noise is a whole table, made from the laws of `bayesdp.noise`."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import sys
 from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from inspect import Parameter, Signature
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.dist_math import check_parameters
+from pymc.logprob.abstract import _logprob
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.variable import shared_rng
 
-from bayesdp.distributions._parameters import is_discrete
+from bayesdp.distributions._parameters import checked_location, is_discrete, scale
+from bayesdp.distributions._steps import register_steps
+from bayesdp.distributions._tied_tables import as_tied_table
+from bayesdp.distributions.registry import register_distribution
+from bayesdp.distributions.table_densities import check_known, log_density
 from bayesdp.invariants import Invariants
-from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.noise.base import Floats, Ints
+from bayesdp.noise.tables import TableLaw
 
-__all__ = ["TableNoiseRV", "applied", "nearest_table", "norm_l1", "norm_l2", "squared_norm"]
+__all__ = ["TableNoiseRV", "nearest_table", "table_distribution"]
 
 
 class TableNoiseRV(RandomVariable):
@@ -30,22 +40,20 @@ class TableNoiseRV(RandomVariable):
     invariants : Invariants
         What the noise does not change. It is among ``__props__``, as is everything else that an Op depends
         on: PyTensor merges and caches Ops that agree in their props.
-    norm : {"l1", "l2"}
-        Norm of the noise; only the lattice Laplace law has a choice.
+    unit : TableLaw
+        The law, at scale 1.
     """
 
-    __props__: tuple[str, ...] = (*RandomVariable.__props__, "invariants", "norm")  # type: ignore[assignment]
+    __props__: tuple[str, ...] = (*RandomVariable.__props__, "invariants", "unit")  # type: ignore[assignment]
+    law_type: ClassVar[type[TableLaw]]
+    moved_only_by: ClassVar[str | None]
 
-    def __init__(self, invariants: Invariants, norm: str = "l2", **props: Any) -> None:
+    def __init__(self, invariants: Invariants, unit: TableLaw, **props: Any) -> None:
         self.invariants = invariants
-        self.norm = norm
+        self.unit = unit
         core = ",".join(ascii_lowercase[: len(invariants.frame.shape)])
         props.setdefault("signature", f"({core}),()->({core})")
         super().__init__(**props)
-
-    @abstractmethod
-    def law(self, scale: float) -> NoiseLaw:
-        """Give the noise law at one scale."""
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, scale: Any, size: Sequence[int] | None = None) -> Floats | Ints:
         """Draw one table for each location and scale of the batch."""
@@ -57,16 +65,13 @@ class TableNoiseRV(RandomVariable):
         scales = np.broadcast_to(scale, batch).reshape(-1)
         if np.all(locations == locations[:1]) and np.all(scales == scales[:1]) and len(scales):
             # The usual case, one law for the whole batch: a sampler is set up once.
-            law = self.law(float(scales[0]))
+            law = self.unit.at(float(scales[0]))
             draws = law.draw(rng, table, len(scales), self.invariants, locations[0])
             return np.reshape(draws, (*batch, *table))
         out: Any = np.empty((len(scales), *table), dtype=self.dtype)
         for i, (location, value) in enumerate(zip(locations, scales, strict=True)):
-            out[i] = self.law(float(value)).draw(rng, table, None, self.invariants, location)
+            out[i] = self.unit.at(float(value)).draw(rng, table, None, self.invariants, location)
         return np.reshape(out, (*batch, *table))
-
-    def __str__(self) -> str:
-        return f"{self.name}_rv{{{self.norm}}}"
 
 
 @numba_core_rv_funcify.register(TableNoiseRV)
@@ -89,11 +94,12 @@ def _core(op: TableNoiseRV, node: Any) -> tuple[Any, None]:
     return random, None
 
 
-def applied(op: TableNoiseRV, mu: Any, scale: Any, *, size: Any = None, rng: Any = None) -> Any:
-    """Make the variable of an Op, with a generator of its own unless one is given."""
-    own = shared_rng(seed=None) if rng is None else rng
-    _, variable = op(mu, scale, size=size, rng=own, return_next_rng=True)
-    return variable
+@_logprob.register(TableNoiseRV)
+def _logp(op: TableNoiseRV, values: Any, rng: Any, size: Any, mu: Any, scale: Any, **_: Any) -> Any:
+    # A free variable on a lattice must be left to its own step method.
+    value = as_tied_table(values[0]) if op.unit.support == "lattice" else values[0]
+    density = log_density(op.unit, value - mu, scale, op.invariants)
+    return check_parameters(density, scale > 0, msg=f"{op.unit.scale_name} > 0")
 
 
 def nearest_table(rv: Any, mu: Any) -> Any:
@@ -102,18 +108,93 @@ def nearest_table(rv: Any, mu: Any) -> Any:
     return pt.zeros_like(rv) + centre
 
 
-def squared_norm(difference: Any, ndim: int) -> Any:
-    """Sum of squares over the last `ndim` dimensions."""
-    return pt.sum(pt.sqr(difference), axis=tuple(range(-ndim, 0)))
+def table_distribution(law_type: type[TableLaw], doc: str | None = None, *, moved_only_by: str = "") -> Any:
+    """Make the PyMC distribution of a law whose noise is a table, and register it.
+
+    It takes `mu`, the scale of the law by its name, ``invariants``, and the other parameters of the law as keywords. Assign it
+    to the name of the law in a module: by that name `pickle` finds it.
+
+    Parameters
+    ----------
+    law_type : type
+        Its log-density is finite off the lattice or subspace too: in a model, membership is decided by the exact part of a
+        release alone.
+    doc : str, optional
+        The docstring; that of the law by default.
+    moved_only_by : str
+        Name of the step method of free variables, if the law is on a lattice; without one these cannot be sampled.
+
+    Returns
+    -------
+    type
+        A subclass of `pymc.Discrete` or `pymc.Continuous` with the name of the law.
+    """
+    law_name, given = law_type.__name__, _signature(law_type)
+    kind: Any = pm.Discrete if law_type.integer else pm.Continuous
+    on_lattice = law_type.support == "lattice"
+    # As `collections.namedtuple` does: `pickle` looks for the classes where this is called.
+    module = sys._getframe(1).f_globals["__name__"]
+
+    class RV(TableNoiseRV):
+        __module__ = module
+        __qualname__ = f"{law_name}.rv_type"
+        __doc__ = f"Random variable of `{law_name}`."
+        name = law_type.name.replace("-", "_")
+        dtype = "int64" if law_type.integer else "float64"
+        _print_name = (law_name, rf"\operatorname{{{law_name}}}")
+
+    RV.__name__ = f"{law_name}RV"
+    RV.law_type = law_type
+    RV.moved_only_by = moved_only_by if on_lattice else None
+
+    class Made(kind):
+        __module__ = module
+        __qualname__ = law_name
+        __doc__ = doc or law_type.__doc__
+        rv_type = RV
+
+        @classmethod
+        def rv_op(cls, mu: Any, value: Any, *, unit: TableLaw, size: Any = None, rng: Any = None, **props: Any) -> Any:
+            """Apply the random variable of this law and these invariants."""
+            own = shared_rng(seed=None) if rng is None else rng
+            _, variable = RV(unit=unit, **props)(mu, value, size=size, rng=own, return_next_rng=True)
+            return variable
+
+        @classmethod
+        def dist(cls, *args: Any, **kwargs: Any) -> Any:
+            """Make an unregistered variable; see the class for the parameters."""
+            parameters = given.bind(cls, *args, **kwargs).arguments
+            more, invariants = parameters.pop("kwargs", {}), parameters.pop("invariants")
+            del parameters["cls"]
+            location = checked_location(parameters.pop("mu"), invariants)
+            value = scale(parameters.pop(law_type.scale_name, 1.0), law_type.scale_name)
+            unit = law_type.unit(invariants, **parameters)
+            if on_lattice:
+                register_steps()
+            check_known(unit, value, invariants)
+            return super().dist([location, value], invariants=invariants, unit=unit, **more)
+
+        def support_point(rv: Any, size: Any, mu: Any, value: Any) -> Any:  # PyMC passes the variable
+            """Give mu itself."""
+            return nearest_table(rv, mu)
+
+    Made.__name__ = law_name
+    vars(Made)["dist"].__func__.__signature__ = given  # what `help` shows
+    register_distribution(law_type, Made)
+    return Made
 
 
-def norm_l1(difference: Any, ndim: int) -> Any:
-    """Sum of absolute values over the last `ndim` dimensions."""
-    return pt.sum(pt.abs(difference), axis=tuple(range(-ndim, 0)))
-
-
-def norm_l2(difference: Any, ndim: int) -> Any:
-    """Euclidean length over the last `ndim` dimensions, with gradient 0 (not NaN) where it is 0."""
-    square = squared_norm(difference, ndim)
-    inside = square > 0
-    return pt.switch(inside, pt.sqrt(pt.switch(inside, square, 1.0)), 0.0)
+def _signature(law_type: type[TableLaw]) -> Signature:
+    """What `dist` takes; parameters that are not given are left to the law and the invariants."""
+    own = {item.name: Parameter.empty if item.default is MISSING else None for item in fields(law_type)}  # type: ignore[arg-type]
+    first = own.pop(law_type.scale_name, 1.0)
+    return Signature(
+        [
+            Parameter("cls", Parameter.POSITIONAL_OR_KEYWORD),
+            Parameter("mu", Parameter.POSITIONAL_OR_KEYWORD),
+            Parameter(law_type.scale_name, Parameter.POSITIONAL_OR_KEYWORD, default=first),
+            *(Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in own.items()),
+            Parameter("invariants", Parameter.KEYWORD_ONLY),
+            Parameter("kwargs", Parameter.VAR_KEYWORD),
+        ]
+    )

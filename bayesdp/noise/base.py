@@ -13,10 +13,11 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 
-__all__ = ["Floats", "Ints", "NoiseLaw", "law_names", "made_law", "registered_law"]
+__all__ = ["Family", "Floats", "Ints", "NoiseLaw", "law_names", "made_law", "registered_law"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+type Family = Literal["independent", "bounded", "lattice", "subspace", "polytope", "semi"]
 
 _REGISTRY: dict[str, type[NoiseLaw]] = {}
 
@@ -35,6 +36,8 @@ class NoiseLaw(ABC):
     ----------
     name : str
         Name in files and on the command line.
+    family : {"independent", "bounded", "lattice", "subspace", "polytope", "semi"}
+        The laws that it shares most with: each has a folder.
     support : {"integers", "reals", "bounded", "lattice", "subspace"}
         Where the noise lives: independent integers or real numbers, independent values within bounds, the integer points
         of the null space of the invariants, or that null space itself. The last two need the invariants.
@@ -50,6 +53,7 @@ class NoiseLaw(ABC):
     """
 
     name: ClassVar[str]
+    family: ClassVar[Family]
     support: ClassVar[Literal["integers", "reals", "bounded", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True

@@ -1,67 +1,168 @@
-"""Argument checks shared by the laws that respect invariants."""
+"""What the laws share that respect invariants: noise is a table, and so are its location and the noisy values."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from abc import abstractmethod
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _validate, lattices
+from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._rng import count_of, generator_of
-from bayesdp.noise.base import Floats, Ints
+from bayesdp.noise.base import Floats, Ints, NoiseLaw
 
-__all__ = ["draw_on_lattice", "lattice_difference", "needed", "table_difference", "table_location"]
-
-
-def needed(invariants: Invariants | None, shape: tuple[int, ...] | None, law: str) -> Invariants:
-    """Insist on invariants, and on the shape of their table where one is given."""
-    if not isinstance(invariants, Invariants):
-        raise TypeError(f"the law {law!r} needs invariants (bayesdp.Invariants), got {invariants!r}")
-    if shape is not None and tuple(shape) != invariants.frame.shape:
-        raise ValueError(f"shape must be that of the table of the invariants, {invariants.frame.shape}, got {shape}")
-    return invariants
+__all__ = ["TableLaw", "difference_of", "norm_of", "squared_norm", "table_of"]
 
 
-def _table(values: Any, argument: str, invariants: Invariants) -> Floats | Ints:
+class TableLaw(NoiseLaw):
+    """Noise that is a whole table, and changes no invariant.
+
+    A law states its kernel, once for NumPy and PyTensor, and how noise is drawn; its family says where the noise lives.
+
+    Attributes
+    ----------
+    scale_name : str
+        What PyMC may leave unknown: a field of the law, or else the name of a factor of the noise (see `at`).
+    """
+
+    scale_name: ClassVar[str]
+
+    @abstractmethod
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        """Logarithm of the mass or density at noise of one scale.
+
+        Parameters
+        ----------
+        xp : module
+            ``numpy`` or ``pytensor.tensor``: the formula is for both.
+        measured : array or tensor variable
+            What `measured` gives: of most laws the noise itself, shape (..., *table).
+        scale : float or tensor variable, shape (...)
+        invariants : Invariants
+
+        Returns
+        -------
+        float, array or tensor variable, shape (...)
+            Of a law on a lattice without its normaliser; of others the density, but for a constant that is not known.
+        """
+
+    @abstractmethod
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats | Ints:
+        """Draw noise around zero, shape (count, *table)."""
+
+    @abstractmethod
+    def noise_between(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants) -> Floats | None:
+        """Values minus location as float64, shape (*table), or None if the law has no such noise."""
+
+    def measured(self, noise: Floats, invariants: Invariants) -> Any:
+        """What of a table of noise the kernel depends on: all of it, where the law does not say otherwise."""
+        return noise
+
+    @property
+    def scale(self) -> float:
+        """The parameter `scale_name`."""
+        scale: float = getattr(self, self.scale_name)
+        return scale
+
+    def at(self, scale: float) -> Self:
+        """The law with another scale, and its other parameters."""
+        return replace(self, **{self.scale_name: scale})  # type: ignore[type-var]  # laws are dataclasses
+
+    @classmethod
+    def unit(cls, invariants: Invariants, **parameters: Any) -> Self:
+        """The law of scale 1, for invariants that the parameters must fit."""
+        known = {item.name for item in fields(cls)}  # type: ignore[arg-type]  # laws are dataclasses
+        own = cls(**parameters, **({cls.scale_name: 1.0} if cls.scale_name in known else {}))
+        own.check_fit(invariants)
+        return own
+
+    def check_fit(self, invariants: Invariants) -> None:
+        """Raise ValueError where the parameters do not fit the invariants."""
+
+    def needed(self, invariants: Invariants | None, shape: tuple[int, ...] | None = None) -> Invariants:
+        """Insist on invariants that the parameters fit, and on the shape of their table where one is given."""
+        if not isinstance(invariants, Invariants):
+            raise TypeError(f"the law {self.name!r} needs invariants (bayesdp.Invariants), got {invariants!r}")
+        if shape is not None and tuple(shape) != invariants.frame.shape:
+            raise ValueError(
+                f"shape must be that of the table of the invariants, {invariants.frame.shape}, got {shape}"
+            )
+        self.check_fit(invariants)
+        return invariants
+
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
+        """Log-mass, or log-density in orthonormal coordinates, of a noisy table; ``-inf`` off the support. See `NoiseLaw.logp`.
+
+        What is not known of the normaliser is taken as 0.
+        """
+        own = self.needed(invariants)
+        noise = self.noise_between(values, location, own)
+        return -math.inf if noise is None else self.log_mass(noise, own)
+
+    def log_mass(self, noise: Floats, invariants: Invariants) -> float:
+        """The same at noise that the law can have."""
+        return float(self.log_kernel(np, self.measured(noise, invariants), self.scale, invariants))
+
+    def draw(
+        self,
+        rng: _validate.Seed,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Any:
+        """Draw noise that changes no invariant, or noisy tables around a table. See `NoiseLaw.draw`."""
+        own = self.needed(invariants, shape)
+        if location is None:
+            location = np.zeros(own.frame.shape, dtype=np.int64)
+        centre = table_of(location, "location", own)
+        if self.integer:
+            centre = _validate.integer_array(centre, "location", own.frame.cell_name)
+        noise = self.noise(generator_of(rng), 1 if size is None else count_of(size), own)
+        drawn = centre + (noise[0] if size is None else noise)
+        return np.asarray(drawn, dtype=np.int64 if self.integer else np.float64)
+
+    # Laws may hold large arrays: compared and hashed are the numbers, and not the description with all of them as text.
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash((self.name, *self._content()))
+
+    def _content(self) -> list[Any]:
+        own = self._parameters().values()
+        return [(item.shape, item.tobytes()) if isinstance(item, np.ndarray) else item for item in own]
+
+
+def table_of(values: Any, argument: str, invariants: Invariants) -> Floats | Ints:
+    """Accept a table of finite numbers, of the shape of the invariants' table."""
     array = _validate.finite_array(values, argument, invariants.frame.cell_name)
     if array.shape != invariants.frame.shape:
         raise ValueError(f"{argument} must have the shape of the table, {invariants.frame.shape}, got {array.shape}")
     return array
 
 
-def table_location(location: npt.ArrayLike | None, invariants: Invariants) -> Floats | Ints:
-    """Accept a table of locations; zeros if None."""
-    if location is None:
-        return np.zeros(invariants.frame.shape, dtype=np.int64)
-    return _table(location, "location", invariants)
-
-
-def table_difference(values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants) -> Floats:
+def difference_of(values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants) -> Floats:
     """Values minus location, both of the shape of the table."""
-    difference = _table(values, "values", invariants) - _table(location, "location", invariants)
+    difference = table_of(values, "values", invariants) - table_of(location, "location", invariants)
     return np.asarray(difference, dtype=np.float64)
 
 
-def lattice_difference(values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants) -> Ints | None:
-    """Values minus location as integers, or None if they are off the lattice (exact integer arithmetic)."""
-    difference = table_difference(values, location, invariants)
-    whole = np.rint(difference).astype(np.int64)
-    return whole if np.array_equal(whole, difference) and invariants.is_null(whole) else None
+def squared_norm(xp: Any, noise: Any, invariants: Invariants) -> Any:
+    """Sums of squares of tables, shape (..., *table)."""
+    return xp.sum(xp.square(noise), axis=tuple(range(-len(invariants.frame.shape), 0)))
 
 
-def draw_on_lattice(
-    kind: str,
-    scale: float,
-    rng: _validate.Seed,
-    size: int | None,
-    invariants: Invariants,
-    location: npt.ArrayLike | None,
-) -> Ints:
-    """Add lattice noise to a table of integers (zeros if None); without `size`, one table, no extra axis."""
-    name = invariants.frame.cell_name
-    centre = _validate.integer_array(table_location(location, invariants), "location", name)
-    count = 1 if size is None else count_of(size)
-    noise: Ints = lattices.sample_noise(invariants, kind, scale, rng=generator_of(rng), size=count)
-    return centre + (noise[0] if size is None else noise)
+def norm_of(xp: Any, noise: Any, norm: str, invariants: Invariants) -> Any:
+    """The l1, l2 or l-infinity norm of tables, shape (..., *table); its gradient at zero is 0 and not NaN."""
+    cells = tuple(range(-len(invariants.frame.shape), 0))
+    if norm == "l1":
+        return xp.sum(xp.abs(noise), axis=cells)
+    if norm == "linf":
+        return xp.max(xp.abs(noise), axis=cells)
+    square = squared_norm(xp, noise, invariants)
+    return xp.where(square > 0, xp.sqrt(xp.where(square > 0, square, 1.0)), 0.0)

@@ -12,8 +12,7 @@ import pytensor.tensor as pt
 import scipy.sparse as sp
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussianRV
-from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplaceRV
+from bayesdp.distributions import LatticeGaussian, LatticeLaplace
 from bayesdp.lattices.moves import Moves, moves_for
 from bayesdp.lattices.random import seed_state
 from bayesdp.lattices.state import (
@@ -36,13 +35,15 @@ __all__ = ["NoiseTable", "is_lattice_noise"]
 
 type Ints = npt.NDArray[np.int64]
 
+_LATTICE = (LatticeLaplace.rv_type, LatticeGaussian.rv_type)
+
 _LEAST_MOVES = 100
 """Exact moves a draw at least, where nothing else depends on the noise: below this the framework costs more."""
 
 
 def is_lattice_noise(variable: Any) -> bool:
     """Whether a random variable is lattice noise."""
-    return variable.owner is not None and isinstance(variable.owner.op, LatticeLaplaceRV | LatticeGaussianRV)
+    return variable.owner is not None and isinstance(variable.owner.op, _LATTICE)
 
 
 class NoiseTable:
@@ -74,7 +75,7 @@ class NoiseTable:
         self.name = value.name
         self.invariants = op.invariants
         self.shape: tuple[int, ...] = op.invariants.frame.shape
-        self.law = "gaussian" if isinstance(op, LatticeGaussianRV) else op.norm
+        self.law = getattr(op.unit, "norm", "gaussian")
         if rv.ndim != len(self.shape):
             raise ValueError(f"{self.name!r} must be one table of shape {self.shape}, not a batch of tables")
         mu, scale = model.replace_rvs_by_values([pt.as_tensor_variable(v) for v in rv.owner.inputs[2:4]])

@@ -11,20 +11,14 @@ import pytensor.tensor as pt
 import scipy.linalg
 from pytensor.graph.traversal import ancestors
 
+from bayesdp import distributions
 from bayesdp.distributions._bounded import BoundedRV
 from bayesdp.distributions.canonical_of_counts import CanonicalOfCountsRV
 from bayesdp.distributions.discrete_gaussian import DiscreteGaussianRV
 from bayesdp.distributions.discrete_laplace import DiscreteLaplaceRV
 from bayesdp.distributions.gaussian import GaussianRV
 from bayesdp.distributions.laplace import LaplaceRV
-from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussianRV
-from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplaceRV
-from bayesdp.distributions.subspace.correlated_gaussian import CorrelatedGaussianRV
-from bayesdp.distributions.subspace.extended_laplace import ExtendedLaplaceRV
-from bayesdp.distributions.subspace.projected_gaussian import ProjectedGaussianRV
-from bayesdp.distributions.subspace.projected_laplace import ProjectedLaplaceRV
 from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRowsRV
-from bayesdp.distributions.subspace.subspace_norm import SubspaceNormRV
 from bayesdp.distributions.tulap import TulapRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
@@ -63,9 +57,14 @@ class Known:
 _REAL_ENTRIES = 4_000_000
 """Coordinates times cells of a law that is a product in coordinates; larger ones go through the compiled log-density."""
 
-_GAUSSIAN = (DiscreteGaussianRV, GaussianRV, LatticeGaussianRV, ProjectedGaussianRV)
+_GAUSSIAN = (
+    DiscreteGaussianRV,
+    GaussianRV,
+    distributions.LatticeGaussian.rv_type,
+    distributions.ProjectedGaussian.rv_type,
+)
 _LAPLACE = (DiscreteLaplaceRV, LaplaceRV)
-_NORMS = (LatticeLaplaceRV, SubspaceNormRV)
+_NORMS = (distributions.LatticeLaplace.rv_type, distributions.SubspaceNorm.rv_type)
 
 
 def known_term(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
@@ -93,7 +92,7 @@ def known_term(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
         return _canonical(model, rv, x, fiber.frame)
     if isinstance(op, ProjectedLaplaceGivenRowsRV):
         return _given_rows(model, rv, x, fiber.frame)
-    if isinstance(op, ExtendedLaplaceRV | CorrelatedGaussianRV):
+    if isinstance(op, (distributions.ExtendedLaplace.rv_type, distributions.CorrelatedGaussian.rv_type)):
         return _in_coordinates(model, rv, x, fiber.frame)
     return _simple(model, rv, x, fiber.frame)
 
@@ -109,10 +108,11 @@ def known_reach(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Reach | None:
 def _simple(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Known | None:
     """Independent noise, and noise with the density of independent noise on a subspace or lattice."""
     op = rv.owner.op
-    independent = isinstance(op, ProjectedLaplaceRV) and not op.invariants.rank
+    independent = isinstance(op, distributions.ProjectedLaplace.rv_type) and not op.invariants.rank
     if not independent and not isinstance(op, (*_GAUSSIAN, *_LAPLACE, *_NORMS)):
         return None
-    if isinstance(op, SubspaceNormRV) and op.norm == "linf":
+    norm = op.unit.norm if isinstance(op, _NORMS) else "l1"
+    if norm == "linf":
         return None  # the largest cell is not a sum over cells: left to the compiled log-density
     found = published(model, rv, x, frame)
     if found is None:
@@ -120,10 +120,9 @@ def _simple(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Known | None:
     query, keep, observed = found
     values = np.zeros(query.rows)
     values[keep] = observed
-    norm = getattr(op, "norm", "l1") if isinstance(op, _NORMS) else "l1"
     kind = "gaussian" if isinstance(op, _GAUSSIAN) else norm
     scale = rv.owner.inputs[3]
-    rate = pt.reciprocal(scale) if isinstance(op, (*_LAPLACE, ProjectedLaplaceRV)) else scale
+    rate = pt.reciprocal(scale) if isinstance(op, (*_LAPLACE, distributions.ProjectedLaplace.rv_type)) else scale
     return Known(NoiseTerm(query, values, kind, np.ones(()), keep), spread(rate, rv, keep))
 
 
@@ -157,11 +156,11 @@ def _in_coordinates(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Known | N
         return None
     query, _, observed = found
     combinations = op.invariants.from_coordinates(np.eye(n)).reshape(n, query.rows)
-    if isinstance(op, CorrelatedGaussianRV):
-        factor = np.linalg.cholesky(op.covariance.values)
+    if isinstance(op, distributions.CorrelatedGaussian.rv_type):
+        factor = op.unit.factor
         combinations = scipy.linalg.solve_triangular(factor, combinations, lower=True)
     rows = np.asarray((query.matrix.T @ combinations.T).T, dtype=np.float64)
-    laplace = isinstance(op, ExtendedLaplaceRV)
+    laplace = isinstance(op, distributions.ExtendedLaplace.rv_type)
     scale = pt.reciprocal(rv.owner.inputs[3]) if laplace else rv.owner.inputs[3]
     measured = np.ones(len(rows), dtype=np.bool_)
     kind = "l1" if laplace else "gaussian"

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.special import logsumexp
-from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.distributions import _theta
+from bayesdp.distributions.table_densities import symbolic_log_sum
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.l1_series import L1Series
 from bayesdp.lattices.sums import Multiples, ZeroSum, l1_sums, l2_sums
@@ -23,14 +23,37 @@ from bayesdp.noise.lattice._radial_sum import RadialSum, radial_sum
 from bayesdp.noise.lattice._zero_sum import GAUSSIAN_SWITCH, log_squared_binomials, trapezoid
 from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
+from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
 
-__all__ = ["gaussian_log_normaliser", "laplace_log_normaliser"]
+
+@symbolic_log_sum.register
+def _gaussian(law: LatticeGaussian, sigma: Any, invariants: Invariants) -> Any | None:
+    sums = l2_sums(invariants)
+    if sums is None:
+        return None
+    total = pt.zeros_like(sigma)
+    for part, number in sums.items():
+        if isinstance(part, Multiples):
+            total += number * _theta.log_sum(None, sigma / part.length)
+        elif isinstance(part, ZeroSum):
+            total += number * _gaussian_zero_sum(part.count, sigma / math.sqrt(part.copies))
+        else:
+            total += number * _theta_series(part.series, sigma / math.sqrt(part.copies))
+    return total
 
 
-def laplace_log_normaliser(epsilon: Any, invariants: Invariants, norm: str) -> Any | None:
-    """Logarithm of the sum of ``exp(-epsilon ||z||)`` over the lattice; None where it is not computed."""
-    if isinstance(epsilon, TensorConstant):
-        return _numbers(epsilon, lambda one: LatticeLaplace(one, norm).log_normaliser(invariants))
+@symbolic_log_sum.register
+def _k_norm(law: LatticeKNorm, epsilon: Any, invariants: Invariants) -> Any | None:
+    multiple = law.l1_multiple(invariants)
+    return None if multiple is None else _of_norm("l1", multiple * epsilon, invariants)
+
+
+@symbolic_log_sum.register
+def _laplace(law: LatticeLaplace, epsilon: Any, invariants: Invariants) -> Any | None:
+    return _of_norm(law.norm, epsilon, invariants)
+
+
+def _of_norm(norm: str, epsilon: Any, invariants: Invariants) -> Any | None:
     if norm == "l2" and invariants.dimension > 1:
         rule = radial_sum(invariants)
         return None if rule is None else _radial(epsilon, rule)
@@ -46,32 +69,6 @@ def laplace_log_normaliser(epsilon: Any, invariants: Invariants, norm: str) -> A
         else:
             total += number * _l1_series(part.series, epsilon * part.copies)
     return total
-
-
-def gaussian_log_normaliser(sigma: Any, invariants: Invariants) -> Any | None:
-    """Logarithm of the Gaussian sum over the lattice; None where it is not computed."""
-    if isinstance(sigma, TensorConstant):
-        return _numbers(sigma, lambda one: LatticeGaussian(one).log_normaliser(invariants))
-    sums = l2_sums(invariants)
-    if sums is None:
-        return None
-    total = pt.zeros_like(sigma)
-    for part, number in sums.items():
-        if isinstance(part, Multiples):
-            total += number * _theta.log_sum(None, sigma / part.length)
-        elif isinstance(part, ZeroSum):
-            total += number * _gaussian_zero_sum(part.count, sigma / math.sqrt(part.copies))
-        else:
-            total += number * _theta_series(part.series, sigma / math.sqrt(part.copies))
-    return total
-
-
-def _numbers(scale: TensorConstant[Any], log_sum: Any) -> Any | None:
-    """Of known scales: numbers, so that the graph stays as small as it was."""
-    found = [log_sum(float(one)) for one in np.asarray(scale.data).ravel()]
-    if any(one is None for one in found):
-        return None
-    return pt.constant(np.reshape(np.array(found, dtype=np.float64), np.shape(scale.data)))
 
 
 def _laplace_zero_sum(count: int, rate: Any) -> Any:

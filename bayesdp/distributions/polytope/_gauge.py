@@ -13,8 +13,10 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
+from bayesdp.distributions.table_densities import measured
 from bayesdp.hulls import Hull, SensitivityHull
 from bayesdp.invariants import Invariants
+from bayesdp.noise.polytope.base import HullLaw
 
 __all__ = ["GaugeOp", "table_gauge"]
 
@@ -134,3 +136,8 @@ def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
     else:
         gauges = pt.max(pt.abs(pt.dot(flat, (hull.facets.forms @ basis).T)), axis=1)
     return gauges.reshape(lead) if lead else gauges[0]
+
+
+@measured.register
+def _norm(law: HullLaw, noise: Any, invariants: Invariants) -> Any:
+    return table_gauge(noise, law.ball(invariants), invariants)

@@ -1,33 +1,21 @@
-"""Orthonormal coordinates of the null space of invariants, and matrices in them, in PyTensor graphs."""
+"""Orthonormal coordinates of the null space of invariants, in PyTensor graphs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytensor.tensor as pt
 
+from bayesdp.distributions.table_densities import measured
 from bayesdp.invariants import Invariants
+from bayesdp.noise.subspace.coordinates import CoordinateLaw
 
-__all__ = ["FixedMatrix", "linear_coordinates"]
+__all__ = ["linear_coordinates"]
 
 _ENTRIES = 4_000_000
 """Largest dense matrix, dimensions times cells, that is put into a graph."""
-
-
-@dataclass(frozen=True, eq=False)
-class FixedMatrix:
-    """A matrix among the ``__props__`` of an Op: compared and hashed by its bytes."""
-
-    values: npt.NDArray[np.float64]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FixedMatrix) and np.array_equal(self.values, other.values)
-
-    def __hash__(self) -> int:
-        return hash((self.values.shape, self.values.tobytes()))
 
 
 def linear_coordinates(
@@ -61,3 +49,8 @@ def linear_coordinates(
     matrix = basis if whitening is None else whitening @ basis
     lead = [difference.shape[i] for i in range(difference.ndim - ndim)]
     return pt.dot(difference.reshape((*lead, cells)), pt.constant(np.ascontiguousarray(matrix.T)))
+
+
+@measured.register
+def _in_coordinates(law: CoordinateLaw, noise: Any, invariants: Invariants) -> Any:
+    return linear_coordinates(noise, invariants, law.whitening)

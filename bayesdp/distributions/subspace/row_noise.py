@@ -19,10 +19,11 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.variable import shared_rng
 
 from bayesdp.distributions._parameters import checked_location, scale
-from bayesdp.distributions.tables import nearest_table, norm_l1
+from bayesdp.distributions.tables import nearest_table
 from bayesdp.invariants import Invariants
 from bayesdp.noise.subspace.row_noise import row_coordinates
 from bayesdp.noise.subspace.rows import log_gram, rows_of_cells
+from bayesdp.noise.tables import norm_of
 
 __all__ = ["ProjectedLaplaceGivenRows", "ProjectedLaplaceGivenRowsRV", "RowSpaceNoise", "RowSpaceNoiseRV"]
 
@@ -244,5 +245,5 @@ def _given_rows_logp(
     [value] = values
     own = op.invariants
     noise = value - mu + op.spread(w)
-    density = -norm_l1(noise, op.ndim_supp) / b - own.frame.size * pt.log(2.0 * b) + 0.5 * log_gram(own)
+    density = -norm_of(pt, noise, "l1", own) / b - own.frame.size * pt.log(2.0 * b) + 0.5 * log_gram(own)
     return check_parameters(density, b > 0, msg="b > 0")

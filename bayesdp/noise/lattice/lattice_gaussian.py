@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp import _validate
+from bayesdp import lattices
 from bayesdp.invariants import Invariants
 from bayesdp.noise import _theta
 from bayesdp.noise._arrays import positive_number
-from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.lattice._gaussian_sum import l2_log_sum
 from bayesdp.noise.lattice._parts import Line, parts
 from bayesdp.noise.lattice._zero_sum import gaussian_variance
-from bayesdp.noise.tables import draw_on_lattice, lattice_difference, needed
+from bayesdp.noise.lattice.base import LatticeLaw
+from bayesdp.noise.tables import squared_norm
 
 __all__ = ["LatticeGaussian"]
 
 
 @dataclass(frozen=True, eq=False)
-class LatticeGaussian(NoiseLaw):
+class LatticeGaussian(LatticeLaw):
     r"""Noise with mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))`` on ``{z integer : A z = 0}``.
 
     By Poisson summation, two tables x, x' with the same invariants are told apart with a loss of at most
@@ -66,8 +67,7 @@ class LatticeGaussian(NoiseLaw):
     sigma: float
 
     name = "lattice-gaussian"
-    support = "lattice"
-    integer = True
+    scale_name = "sigma"
     relation = (
         "sigma, as in mass ~ exp(-norm**2 / (2 sigma**2)): length / sqrt(2 rho) for tables that "
         "far apart (l2), if rho is their loss"
@@ -76,18 +76,9 @@ class LatticeGaussian(NoiseLaw):
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive_number(self.sigma, "sigma"))
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Log-mass of a noisy table; ``-inf`` if it is off the lattice. See `NoiseLaw.logp`.
-
-        Where `log_normaliser` is not known it is taken as 0: the result is then right up to a constant that
-        depends on sigma and the invariants only.
-        """
-        own = needed(invariants, None, self.name)
-        difference = lattice_difference(values, location, own)
-        if difference is None:
-            return -math.inf
-        square = float(np.sum((difference / self.sigma) ** 2))
-        return -0.5 * square - (self.log_normaliser(own) or 0.0)
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        """``-||z||_2**2 / (2 sigma**2)``; see `TableLaw.log_kernel`."""
+        return -0.5 * squared_norm(xp, measured, invariants) / scale**2
 
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the Gaussian sum over the lattice, or None where it is not computed.
@@ -99,24 +90,13 @@ class LatticeGaussian(NoiseLaw):
         """
         return l2_log_sum(invariants, self.sigma)
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Ints:
-        """Draw noise that changes no invariant, or noisy tables around an integer table. See `NoiseLaw.draw`.
-
-        `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which.
-        """
-        own = needed(invariants, shape, self.name)
-        return draw_on_lattice("gaussian", self.sigma, rng, size, own, location)
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
+        """Draw noise; `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which."""
+        return lattices.sample_noise(invariants, "gaussian", self.sigma, rng=rng, size=count)
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known (see `log_normaliser`)."""
-        own = needed(invariants, shape, self.name)
+        own = self.needed(invariants, shape)
         found = parts(own)
         if found is None:
             return None

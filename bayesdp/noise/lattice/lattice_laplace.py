@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp import _validate
+from bayesdp import _validate, lattices
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.normaliser import l1_log_sum
 from bayesdp.noise._arrays import positive_rate
-from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.lattice._parts import Line, parts
 from bayesdp.noise.lattice._radial_sum import radial_log_sum
 from bayesdp.noise.lattice._zero_sum import laplace_variance
-from bayesdp.noise.tables import draw_on_lattice, lattice_difference, needed
+from bayesdp.noise.lattice.base import LatticeLaw
+from bayesdp.noise.tables import norm_of
 
 __all__ = ["LatticeLaplace"]
 
@@ -24,7 +25,7 @@ _NORMS = ("l1", "l2")
 
 
 @dataclass(frozen=True, eq=False)
-class LatticeLaplace(NoiseLaw):
+class LatticeLaplace(LatticeLaw):
     r"""Noise with mass proportional to ``exp(-epsilon ||z||)`` on ``{z integer : A z = 0}``.
 
     Two tables x, x' with the same invariants are told apart with a loss of at most ``epsilon ||x - x'||``.
@@ -70,27 +71,16 @@ class LatticeLaplace(NoiseLaw):
     norm: str = "l1"
 
     name = "lattice-laplace"
-    support = "lattice"
-    integer = True
+    scale_name = "epsilon"
     relation = "epsilon, the rate per count in mass ~ exp(-epsilon norm): 1 / b for a scale b; and norm, l1 or l2"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
         _validate.choice(self.norm, _NORMS, "norm")
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Log-mass of a noisy table; ``-inf`` if it is off the lattice. See `NoiseLaw.logp`.
-
-        Where `log_normaliser` is not known it is taken as 0: the result is then right up to a constant that
-        depends on epsilon and the invariants only.
-        """
-        own = needed(invariants, None, self.name)
-        difference = lattice_difference(values, location, own)
-        if difference is None:
-            return -math.inf
-        order = 1 if self.norm == "l1" else 2
-        size = float(np.linalg.norm(difference.reshape(-1).astype(np.float64), ord=order))
-        return -self.epsilon * size - (self.log_normaliser(own) or 0.0)
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        """``-epsilon ||z||``; see `TableLaw.log_kernel`."""
+        return -scale * norm_of(xp, measured, self.norm, invariants)
 
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the sum of ``exp(-epsilon ||z||)`` over the lattice, or None where it is not computed.
@@ -105,24 +95,13 @@ class LatticeLaplace(NoiseLaw):
             return l1_log_sum(invariants, self.epsilon)
         return radial_log_sum(invariants, self.epsilon)
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Ints:
-        """Draw noise that changes no invariant, or noisy tables around an integer table. See `NoiseLaw.draw`.
-
-        `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which.
-        """
-        own = needed(invariants, shape, self.name)
-        return draw_on_lattice(self.norm, self.epsilon, rng, size, own, location)
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
+        """Draw noise; `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which."""
+        return lattices.sample_noise(invariants, self.norm, self.epsilon, rng=rng, size=count)
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known (see `log_normaliser`)."""
-        own = needed(invariants, shape, self.name)
+        own = self.needed(invariants, shape)
         found = parts(own)
         if found is None or (self.norm == "l2" and own.dimension > 1):
             return None

@@ -1,22 +1,22 @@
-"""Density, draws and variance of noise in the norm of a polytope, shared by the laws that have one."""
+"""What the laws share whose mass or density falls in the norm of a polytope."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.hulls import Hull, sample_hull
+from bayesdp.hulls import Hull, choose_hull_sampler, sample_hull
 from bayesdp.invariants import Invariants
-from bayesdp.noise._rng import count_of, generator_of
-from bayesdp.noise.base import Floats
-from bayesdp.noise.subspace.projected_gaussian import TOLERANCE
-from bayesdp.noise.tables import table_difference, table_location
+from bayesdp.lattices.samplers import Sampler
+from bayesdp.noise.base import Family, Floats
+from bayesdp.noise.subspace.base import SubspaceLaw, cell_variances
+from bayesdp.noise.tables import TableLaw
 
-__all__ = ["adjacency_of", "hull_draw", "hull_logp", "hull_variance"]
+__all__ = ["HullDensity", "HullLaw", "adjacency_of"]
 
 
 def adjacency_of(value: Any) -> int:
@@ -25,40 +25,54 @@ def adjacency_of(value: Any) -> int:
     return _validate.positive_integer(whole, "adjacency")
 
 
-def hull_logp(
-    hull: Hull, epsilon: float, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants
-) -> float:
-    """Log-density in orthonormal coordinates; ``-inf`` off the subspace, by the tolerance of `ProjectedGaussian.logp`.
+class HullLaw(TableLaw):
+    """Noise with a kernel ``exp(-epsilon ||Q^T z||_K)``."""
 
-    Where the volume of K is not computed, ``log(n! vol(K))`` is taken as 0.
-    """
-    difference = table_difference(values, location, invariants)
-    outside = difference - invariants.project(difference)
-    magnitude = max(1.0, float(np.max(np.abs(values))), float(np.max(np.abs(location))))
-    if float(np.max(np.abs(outside))) > TOLERANCE * magnitude:
-        return -math.inf
-    size = float(hull.gauge(invariants.coordinates(difference)))
-    return hull.dimension * math.log(epsilon) - (hull.log_cone_mass or 0.0) - epsilon * size
+    epsilon: float
+    family: ClassVar[Family] = "polytope"
+    scale_name = "epsilon"
 
+    @abstractmethod
+    def ball(self, invariants: Invariants) -> Hull:
+        """The polytope K, in orthonormal coordinates of the invariants."""
 
-def hull_draw(
-    hull: Hull,
-    epsilon: float,
-    rng: _validate.Seed,
-    size: int | None,
-    invariants: Invariants,
-    location: npt.ArrayLike | None,
-) -> Floats:
-    """Noise around a location (zeros if None); without `size`, one table, no extra axis."""
-    points = sample_hull(hull, epsilon, generator_of(rng), 1 if size is None else count_of(size), invariants)
-    noise = invariants.from_coordinates(points[0] if size is None else points)
-    return np.asarray(table_location(location, invariants) + noise, dtype=np.float64)
+    def check_fit(self, invariants: Invariants) -> None:
+        """Insist that there is such a polytope."""
+        self.ball(invariants)
+
+    def measured(self, noise: Floats, invariants: Invariants) -> Any:
+        """The norm of the noise."""
+        return self.ball(invariants).gauge(invariants.coordinates(noise))
+
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        """``-epsilon ||Q^T z||_K``; see `TableLaw.log_kernel`."""
+        return -scale * measured
 
 
-def hull_variance(hull: Hull, epsilon: float, invariants: Invariants) -> Floats | None:
-    """Variance of each cell, or None where second moments are not known."""
-    if hull.second_moment is None:
-        return None
-    # Q C Q^T has the diagonal sum_j (Q L)_ij**2, with C = L L^T.
-    factor = np.linalg.cholesky(hull.second_moment / epsilon**2)
-    return np.asarray(np.sum(invariants.from_coordinates(factor.T) ** 2, axis=0))
+class HullDensity(HullLaw, SubspaceLaw):
+    """Such noise of real numbers, with the normaliser ``n! vol(K) / epsilon**n``."""
+
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        """Log-density at a norm; where the volume of K is not computed, ``log(n! vol(K))`` is taken as 0."""
+        constant = self.ball(invariants).log_cone_mass or 0.0
+        return invariants.dimension * xp.log(scale) - constant - scale * measured
+
+    def sampler(self, invariants: Invariants) -> Sampler:
+        """How noise is drawn, before any is, exactly or by hit-and-run: see `bayesdp.hulls.choose_hull_sampler`."""
+        return choose_hull_sampler(self.ball(invariants), invariants)
+
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats:
+        """Draw noise; `sampler` says how."""
+        points = sample_hull(self.ball(invariants), self.epsilon, rng, count, invariants)
+        return invariants.from_coordinates(points)
+
+    def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
+        """Variance of each cell, or None where second moments of K are not known."""
+        own = self.needed(invariants, shape)
+        moments = self.ball(own).second_moment
+        return None if moments is None else cell_variances(moments / self.epsilon**2, own)
+
+    def _log_integral(self, hull: Hull) -> float | None:
+        """Logarithm of the integral of ``exp(-epsilon ||v||_K)``, or None where the volume of K is not computed."""
+        cones = hull.log_cone_mass
+        return None if cones is None else cones - hull.dimension * math.log(self.epsilon)

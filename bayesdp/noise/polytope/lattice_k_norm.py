@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.hulls import (
@@ -24,16 +22,15 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices.normaliser import l1_log_sum
 from bayesdp.lattices.samplers import Sampler
 from bayesdp.noise._arrays import positive_rate
-from bayesdp.noise._rng import count_of, generator_of
-from bayesdp.noise.base import Ints, NoiseLaw
-from bayesdp.noise.polytope.base import adjacency_of
-from bayesdp.noise.tables import lattice_difference, needed, table_location
+from bayesdp.noise.base import Ints
+from bayesdp.noise.lattice.base import LatticeLaw
+from bayesdp.noise.polytope.base import HullLaw, adjacency_of
 
 __all__ = ["LatticeKNorm"]
 
 
 @dataclass(frozen=True, eq=False)
-class LatticeKNorm(NoiseLaw):
+class LatticeKNorm(HullLaw, LatticeLaw):
     r"""Noise with mass proportional to ``exp(-epsilon ||z||_K)`` on ``{z integer : A z = 0}``, K a polytope.
 
     Either K is the hull of all that a number of records can change without changing an invariant, as for `SemiKNorm`, and
@@ -87,9 +84,8 @@ class LatticeKNorm(NoiseLaw):
     vertices: Ints | None = None
 
     name = "lattice-k-norm"
-    support = "lattice"
-    integer = True
     isotropic = False
+    unknown_sum = "it is known where the norm is a multiple of the l1 norm"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
@@ -115,51 +111,28 @@ class LatticeKNorm(NoiseLaw):
         assert self.vertices is not None  # one of the two is given
         return _listed(self.vertices.tobytes(), self.vertices.shape, invariants)
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Log-mass of a noisy table; ``-inf`` if it is off the lattice. See `NoiseLaw.logp`.
-
-        Where `log_normaliser` is not known it is taken as 0: the result is then right up to a constant that
-        depends on epsilon, K and the invariants only.
-        """
-        own = needed(invariants, None, self.name)
-        hull = self.hull(own)
-        difference = lattice_difference(values, location, own)
-        if difference is None:
-            return -math.inf
-        size = float(hull.gauge(own.coordinates(difference)))
-        return -self.epsilon * size - (self.log_normaliser(own) or 0.0)
+    ball = hull
 
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the sum of ``exp(-epsilon ||z||_K)`` over the lattice, or None where it is not known.
 
         Known where the norm is a multiple of the l1 norm (see `bayesdp.hulls.SensitivityHull`).
         """
+        multiple = self.l1_multiple(invariants)
+        return None if multiple is None else l1_log_sum(invariants, self.epsilon * multiple)
+
+    def l1_multiple(self, invariants: Invariants) -> float | None:
+        """How many times the l1 norm the norm is; None if it is another norm."""
         hull = self.hull(invariants)
-        if not (isinstance(hull, SensitivityHull) and hull.is_l1):
-            return None
-        return l1_log_sum(invariants, self.epsilon / hull.reach)
+        return 1.0 / hull.reach if isinstance(hull, SensitivityHull) and hull.is_l1 else None
 
     def sampler(self, invariants: Invariants) -> Sampler:
         """How noise is drawn, before any is: see `bayesdp.hulls.choose_lattice_sampler`."""
         return choose_lattice_sampler(self.hull(invariants), invariants, self.epsilon)
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Ints:
-        """Draw noise that changes no invariant, or noisy tables around an integer table. See `NoiseLaw.draw`.
-
-        Always exactly, or not at all: `sampler` says how, or why not.
-        """
-        own = needed(invariants, shape, self.name)
-        centre = _validate.integer_array(table_location(location, own), "location", own.frame.cell_name)
-        count = 1 if size is None else count_of(size)
-        noise = sample_lattice(self.hull(own), own, self.epsilon, generator_of(rng), count)
-        return centre + (noise[0] if size is None else noise)
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
+        """Draw noise, always exactly or not at all: `sampler` says how, or why not."""
+        return sample_lattice(self.hull(invariants), invariants, self.epsilon, rng, count)
 
 
 @lru_cache(maxsize=16)

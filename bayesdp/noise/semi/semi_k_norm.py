@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy.typing as npt
-
-from bayesdp import _validate
-from bayesdp.hulls import SensitivityHull, choose_hull_sampler, sensitivity_hull
+from bayesdp.hulls import SensitivityHull, sensitivity_hull
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.samplers import Sampler
 from bayesdp.noise._arrays import positive_rate
-from bayesdp.noise.base import Floats, NoiseLaw
-from bayesdp.noise.polytope.base import adjacency_of, hull_draw, hull_logp, hull_variance
-from bayesdp.noise.tables import needed
+from bayesdp.noise.base import Family
+from bayesdp.noise.polytope.base import HullDensity, adjacency_of
 
 __all__ = ["SemiKNorm"]
 
 
 @dataclass(frozen=True, eq=False)
-class SemiKNorm(NoiseLaw):
+class SemiKNorm(HullDensity):
     r"""Noise with density proportional to ``exp(-epsilon ||z||_K)`` on ``{z : A z = 0}``, K the hull of a sensitivity space.
 
     K is the hull of all integer tables z with ``A z = 0`` and ``||z||_1 <= 2 adjacency``: of all that so many records can
@@ -72,8 +67,7 @@ class SemiKNorm(NoiseLaw):
     adjacency: int
 
     name = "semi-k-norm"
-    support = "subspace"
-    integer = False
+    family: ClassVar[Family] = "semi"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
@@ -83,41 +77,8 @@ class SemiKNorm(NoiseLaw):
         """The polytope K, in orthonormal coordinates of the invariants."""
         return sensitivity_hull(invariants, self.adjacency)
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Log-density in orthonormal coordinates; ``-inf`` off the subspace. See `NoiseLaw.logp`.
-
-        Where the volume of K is not computed, ``log(n! vol(K))`` is taken as 0: the result is then right up to a
-        constant that depends on K only.
-        """
-        own = needed(invariants, None, self.name)
-        return hull_logp(self.hull(own), self.epsilon, values, location, own)
+    ball = hull
 
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the integral of ``exp(-epsilon ||v||_K)``, or None where the volume of K is not computed."""
-        hull = self.hull(invariants)
-        cones = hull.log_cone_mass
-        return None if cones is None else cones - hull.dimension * math.log(self.epsilon)
-
-    def sampler(self, invariants: Invariants) -> Sampler:
-        """How noise is drawn, before any is: see `bayesdp.hulls.choose_hull_sampler`."""
-        return choose_hull_sampler(self.hull(invariants), invariants)
-
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Draw noise that changes no invariant, or noisy tables around a table. See `NoiseLaw.draw`.
-
-        `sampler` says how.
-        """
-        own = needed(invariants, shape, self.name)
-        return hull_draw(self.hull(own), self.epsilon, rng, size, own, location)
-
-    def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
-        """Variance of each cell, or None where it is not known."""
-        own = needed(invariants, shape, self.name)
-        return hull_variance(self.hull(own), self.epsilon, own)
+        return self._log_integral(self.hull(invariants))

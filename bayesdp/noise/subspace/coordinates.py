@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import Any, Self
 
 from bayesdp import _validate
 from bayesdp.invariants import COORDINATE_RULES, Invariants
 from bayesdp.noise.base import Floats
-from bayesdp.noise.subspace.projected_gaussian import TOLERANCE
-from bayesdp.noise.tables import table_difference
+from bayesdp.noise.subspace.base import SubspaceLaw
 
-__all__ = ["checked_rule", "coordinates_of_difference", "same_rule"]
-
-
-def checked_rule(rule: str) -> str:
-    """Accept the name of a rule that fixes coordinates."""
-    return _validate.choice(rule, COORDINATE_RULES, "coordinates")
+__all__ = ["CoordinateLaw"]
 
 
-def same_rule(invariants: Invariants, rule: str, law: str) -> Invariants:
-    """Insist that the coordinates of the invariants are those that the law is stated in."""
-    if invariants.coordinate_rule != rule:
-        raise ValueError(
-            f"the law {law!r} is stated in coordinates {rule!r}, but these invariants have coordinates "
-            f"{invariants.coordinate_rule!r}"
-        )
-    return invariants
+class CoordinateLaw(SubspaceLaw):
+    """Noise on a subspace with a density in coordinates ``Q^T z``; the law carries the name of the rule that fixes them.
 
-
-def coordinates_of_difference(values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants) -> Floats | None:
-    """Orthonormal coordinates of values minus location, or None if they are off the subspace.
-
-    They count as off it if what they change of the invariants exceeds `TOLERANCE` times the largest entry of values and
-    location (at least 1).
+    Attributes
+    ----------
+    coordinates : str
+        A field of the law.
     """
-    difference = table_difference(values, location, invariants)
-    found = invariants.coordinates(difference)
-    magnitude = max(1.0, float(np.max(np.abs(values))), float(np.max(np.abs(location))))
-    if float(np.max(np.abs(difference - invariants.from_coordinates(found)))) > TOLERANCE * magnitude:
+
+    coordinates: str
+    isotropic = False
+
+    def _check_rule(self) -> None:
+        object.__setattr__(self, "coordinates", _validate.choice(self.coordinates, COORDINATE_RULES, "coordinates"))
+
+    @classmethod
+    def unit(cls, invariants: Invariants, **parameters: Any) -> Self:
+        """The law of scale 1, in the coordinates of the invariants where none are given."""
+        if parameters.get("coordinates") is None:
+            parameters["coordinates"] = invariants.coordinate_rule
+        return super().unit(invariants, **parameters)
+
+    def check_fit(self, invariants: Invariants) -> None:
+        """Insist that the coordinates of the invariants are those that the law is stated in."""
+        if invariants.coordinate_rule != self.coordinates:
+            raise ValueError(
+                f"the law {self.name!r} is stated in coordinates {self.coordinates!r}, but these invariants have "
+                f"coordinates {invariants.coordinate_rule!r}"
+            )
+
+    @property
+    def whitening(self) -> Floats | None:
+        """A matrix to multiply coordinates by, shape (n, n), before the kernel has them; None where there is none."""
         return None
-    return found
+
+    def measured(self, noise: Floats, invariants: Invariants) -> Any:
+        """Coordinates of the noise, shape (n,)."""
+        return invariants.coordinates(noise)

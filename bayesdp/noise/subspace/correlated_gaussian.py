@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,9 @@ import scipy.linalg
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._arrays import MAX_SCALE
-from bayesdp.noise._rng import count_of, generator_of
-from bayesdp.noise.base import Floats, NoiseLaw
-from bayesdp.noise.subspace.coordinates import checked_rule, coordinates_of_difference, same_rule
-from bayesdp.noise.tables import needed, table_location
+from bayesdp.noise.base import Floats
+from bayesdp.noise.subspace.base import cell_variances
+from bayesdp.noise.subspace.coordinates import CoordinateLaw
 
 __all__ = ["CorrelatedGaussian", "checked_covariance"]
 
@@ -60,7 +60,7 @@ def checked_covariance(covariance: npt.ArrayLike) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class CorrelatedGaussian(NoiseLaw):
+class CorrelatedGaussian(CoordinateLaw):
     r"""Normal noise with a given covariance in orthonormal coordinates ``Q`` of ``{z : A z = 0}``.
 
     With ``c = Q^T z``, the log-density of a noisy table z is
@@ -110,74 +110,52 @@ class CorrelatedGaussian(NoiseLaw):
     coordinates: str = "helmert-1"
 
     name = "correlated-gaussian"
-    support = "subspace"
-    integer = False
-    isotropic = False
+    scale_name = "sigma"  # no field: PyMC's distribution has it as a factor
+    scale = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "covariance", checked_covariance(self.covariance))
-        object.__setattr__(self, "coordinates", checked_rule(self.coordinates))
+        self._check_rule()
 
     @cached_property
     def factor(self) -> Floats:
         """The lower triangular Cholesky factor of the covariance."""
         return np.asarray(scipy.linalg.cholesky(self.covariance, lower=True))
 
-    def _own(self, invariants: Invariants | None, shape: tuple[int, ...] | None) -> Invariants:
-        own = same_rule(needed(invariants, shape, self.name), self.coordinates, self.name)
-        if own.dimension != len(self.covariance):
+    @cached_property
+    def whitening(self) -> Floats:
+        """The inverse of `factor`, which makes coordinates independent, of variance 1."""
+        return np.asarray(scipy.linalg.solve_triangular(self.factor, np.eye(len(self.factor)), lower=True))
+
+    def at(self, scale: float) -> Self:
+        """The law of `scale` times the noise."""
+        return replace(self, covariance=scale**2 * self.covariance)
+
+    def check_fit(self, invariants: Invariants) -> None:
+        """Insist on the rule of the coordinates, and on their number."""
+        super().check_fit(invariants)
+        if invariants.dimension != len(self.covariance):
             raise ValueError(
-                f"covariance has {len(self.covariance)} rows, but the invariants leave {own.dimension} dimensions free"
+                f"covariance has {len(self.covariance)} rows, but the invariants leave {invariants.dimension} dimensions free"
             )
-        return own
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Log-density in orthonormal coordinates; ``-inf`` off the subspace. See `NoiseLaw.logp`.
+    def measured(self, noise: Floats, invariants: Invariants) -> Any:
+        """White coordinates, shape (n,)."""
+        return scipy.linalg.solve_triangular(self.factor, super().measured(noise, invariants), lower=True)
 
-        A table counts as off the subspace under the same tolerance as in `ProjectedGaussian.logp`.
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        """Log-density at white coordinates; see `TableLaw.log_kernel`."""
+        density = -0.5 * xp.sum(xp.square(measured), axis=-1) / scale**2
+        density -= invariants.dimension * xp.log(scale * math.sqrt(2.0 * math.pi))
+        return density - float(np.sum(np.log(np.diagonal(self.factor))))
 
-        Raises
-        ------
-        ValueError
-            If the invariants leave another number of dimensions free, or have coordinates of another rule.
-        """
-        own = self._own(invariants, None)
-        found = coordinates_of_difference(values, location, own)
-        if found is None:
-            return -math.inf
-        white = scipy.linalg.solve_triangular(self.factor, found, lower=True)
-        half_log_determinant = float(np.sum(np.log(np.diagonal(self.factor))))
-        return -0.5 * float(white @ white) - half_log_determinant - 0.5 * own.dimension * math.log(2.0 * math.pi)
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats:
+        """Draw normal coordinates of the covariance."""
+        return invariants.from_coordinates(rng.normal(size=(count, invariants.dimension)) @ self.factor.T)
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Draw noise that changes no invariant, or noisy tables around a table. See `NoiseLaw.draw`."""
-        own = self._own(invariants, shape)
-        lead = () if size is None else (count_of(size),)
-        noise = own.from_coordinates(generator_of(rng).normal(size=(*lead, own.dimension)) @ self.factor.T)
-        return np.asarray(table_location(location, own) + noise, dtype=np.float64)
-
-    def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats:
+    def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell."""
-        own = self._own(invariants, shape)
-        return np.asarray(np.sum(own.from_coordinates(self.factor.T) ** 2, axis=0)).reshape(shape)
-
-    # Compared and hashed by the bytes of the matrix: its description would be a long list of lists.
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, CorrelatedGaussian)
-            and self.coordinates == other.coordinates
-            and np.array_equal(self.covariance, other.covariance)
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.coordinates, self.covariance.tobytes()))
+        return cell_variances(self.covariance, self.needed(invariants, shape))
 
     def __str__(self) -> str:
         rows, spread = len(self.covariance), np.sqrt(np.diagonal(self.covariance))

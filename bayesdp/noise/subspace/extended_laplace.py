@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._arrays import positive_number
-from bayesdp.noise._rng import count_of, generator_of
-from bayesdp.noise.base import Floats, NoiseLaw
-from bayesdp.noise.subspace.coordinates import checked_rule, coordinates_of_difference, same_rule
-from bayesdp.noise.tables import needed, table_location
+from bayesdp.noise.base import Floats
+from bayesdp.noise.subspace.base import share_of_projection
+from bayesdp.noise.subspace.coordinates import CoordinateLaw
 
 __all__ = ["ExtendedLaplace"]
 
-_VARIANCE_CELLS = 2048  # variances of other invariants than totals: one projection a cell, so for small tables only
-
 
 @dataclass(frozen=True, eq=False)
-class ExtendedLaplace(NoiseLaw):
+class ExtendedLaplace(CoordinateLaw):
     r"""Independent Laplace noise of scale b in orthonormal coordinates ``Q`` of ``{z : A z = 0}``.
 
     The log-density of a noisy table z is ``-||Q^T z||_1 / b - n log(2 b)`` with n the dimension. It depends on the
@@ -71,55 +66,21 @@ class ExtendedLaplace(NoiseLaw):
     coordinates: str = "helmert-1"
 
     name = "extended-laplace"
-    support = "subspace"
-    integer = False
-    isotropic = False
+    scale_name = "b"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", positive_number(self.b, "b"))
-        object.__setattr__(self, "coordinates", checked_rule(self.coordinates))
+        self._check_rule()
 
-    def _own(self, invariants: Invariants | None, shape: tuple[int, ...] | None) -> Invariants:
-        return same_rule(needed(invariants, shape, self.name), self.coordinates, self.name)
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        """Log-density at coordinates; see `TableLaw.log_kernel`."""
+        return -xp.sum(xp.abs(measured), axis=-1) / scale - invariants.dimension * xp.log(2.0 * scale)
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Log-density in orthonormal coordinates; ``-inf`` off the subspace. See `NoiseLaw.logp`.
-
-        A table counts as off the subspace under the same tolerance as in `ProjectedGaussian.logp`.
-
-        Raises
-        ------
-        ValueError
-            If the coordinates of the invariants follow another rule.
-        """
-        own = self._own(invariants, None)
-        found = coordinates_of_difference(values, location, own)
-        if found is None:
-            return -math.inf
-        return -float(np.sum(np.abs(found))) / self.b - own.dimension * math.log(2.0 * self.b)
-
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Draw noise that changes no invariant, or noisy tables around a table. See `NoiseLaw.draw`."""
-        own = self._own(invariants, shape)
-        lead = () if size is None else (count_of(size),)
-        noise = own.from_coordinates(generator_of(rng).laplace(scale=self.b, size=(*lead, own.dimension)))
-        return np.asarray(table_location(location, own) + noise, dtype=np.float64)
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats:
+        """Draw independent coordinates."""
+        return invariants.from_coordinates(rng.laplace(scale=self.b, size=(count, invariants.dimension)))
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell; None for more than 2048 cells, unless the invariants are disjoint totals."""
-        own = self._own(invariants, shape)
-        if own.blocks is not None:
-            sizes = np.bincount(own.blocks + 1)
-            kept = np.where(own.blocks < 0, 1.0, 1.0 - 1.0 / sizes[own.blocks + 1])
-        elif own.frame.size <= _VARIANCE_CELLS:
-            kept = np.sum(own.from_coordinates(np.eye(own.dimension)).reshape(own.dimension, -1) ** 2, axis=0)
-        else:
-            return None
-        return np.asarray(2.0 * self.b**2 * kept.reshape(shape))
+        kept = share_of_projection(self.needed(invariants, shape))
+        return None if kept is None else 2.0 * self.b**2 * kept

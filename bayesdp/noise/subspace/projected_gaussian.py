@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._arrays import positive_number
-from bayesdp.noise._rng import count_of, generator_of
-from bayesdp.noise.base import Floats, NoiseLaw
-from bayesdp.noise.tables import needed, table_difference, table_location
+from bayesdp.noise.base import Floats
+from bayesdp.noise.subspace.base import SubspaceLaw, share_of_projection
+from bayesdp.noise.tables import squared_norm
 
-__all__ = ["TOLERANCE", "ProjectedGaussian"]
-
-TOLERANCE = 1e-6
-"""How far a table on the subspace may break its invariants, relative to its largest entry (at least 1).
-
-Published tables are rounded: to a dyadic grid by our own mechanism, to a few decimals by others.
-"""
-
-_PROJECTED_CELLS = 2048  # variances of other invariants than totals: one projection a cell, so for small tables only
+__all__ = ["ProjectedGaussian"]
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectedGaussian(NoiseLaw):
+class ProjectedGaussian(SubspaceLaw):
     r"""Independent normal noise of scale sigma, projected orthogonally onto ``{z : A z = 0}``.
 
     In orthonormal coordinates of that subspace the noise is again independent normal of scale sigma: its
@@ -71,8 +62,7 @@ class ProjectedGaussian(NoiseLaw):
     sigma: float
 
     name = "projected-gaussian"
-    support = "subspace"
-    integer = False
+    scale_name = "sigma"
     relation = (
         "sigma, the standard deviation before projection: length / sqrt(2 rho) for tables that far "
         "apart (l2), if rho is their loss"
@@ -81,44 +71,16 @@ class ProjectedGaussian(NoiseLaw):
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive_number(self.sigma, "sigma"))
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Log-density in orthonormal coordinates; ``-inf`` off the subspace. See `NoiseLaw.logp`.
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        """Log-density; see `TableLaw.log_kernel`."""
+        density = -0.5 * squared_norm(xp, measured, invariants) / scale**2
+        return density - invariants.dimension * xp.log(scale * math.sqrt(2.0 * math.pi))
 
-        A table counts as off the subspace if what it changes of the invariants exceeds `TOLERANCE` times the
-        largest entry of values and location (at least 1).
-        """
-        own = needed(invariants, None, self.name)
-        difference = table_difference(values, location, own)
-        inside = own.project(difference)
-        magnitude = max(1.0, float(np.max(np.abs(values))), float(np.max(np.abs(location))))
-        if float(np.max(np.abs(difference - inside))) > TOLERANCE * magnitude:
-            return -math.inf
-        square = float(np.sum((inside / self.sigma) ** 2))
-        return -0.5 * square - own.dimension * math.log(self.sigma * math.sqrt(2.0 * math.pi))
-
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Draw projected normal noise, or noisy tables around a table. See `NoiseLaw.draw`."""
-        own = needed(invariants, shape, self.name)
-        lead = () if size is None else (count_of(size),)
-        noise = own.project(generator_of(rng).normal(scale=self.sigma, size=(*lead, *shape)))
-        return np.asarray(table_location(location, own) + noise, dtype=np.float64)
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats:
+        """Draw normal noise, and project it."""
+        return invariants.project(rng.normal(scale=self.sigma, size=(count, *invariants.frame.shape)))
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell; None for more than 2048 cells, unless the invariants are disjoint totals."""
-        own = needed(invariants, shape, self.name)
-        if own.blocks is not None:
-            sizes = np.bincount(own.blocks + 1)
-            kept = np.where(own.blocks < 0, 1.0, 1.0 - 1.0 / sizes[own.blocks + 1])
-        elif own.frame.size <= _PROJECTED_CELLS:
-            units = np.eye(own.frame.size).reshape(-1, *shape)
-            kept = np.diagonal(own.project(units).reshape(own.frame.size, -1))
-        else:
-            return None
-        return np.asarray(self.sigma**2 * kept.reshape(shape))
+        kept = share_of_projection(self.needed(invariants, shape))
+        return None if kept is None else self.sigma**2 * kept

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._arrays import positive_number
-from bayesdp.noise._rng import count_of, generator_of
-from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace._laplace_wide import log_integral, within_reach
+from bayesdp.noise.subspace.base import SubspaceLaw, share_of_projection
 from bayesdp.noise.subspace.laplace_line import blocks_density
-from bayesdp.noise.subspace.projected_gaussian import TOLERANCE, ProjectedGaussian
 from bayesdp.noise.subspace.rows import components_of
-from bayesdp.noise.tables import needed, table_difference, table_location
 
 __all__ = ["ProjectedLaplace"]
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectedLaplace(NoiseLaw):
+class ProjectedLaplace(SubspaceLaw):
     r"""Independent Laplace noise of scale b, projected orthogonally onto ``{z : A z = 0}``.
 
     Unlike projected normal noise it is neither independent in any coordinates nor the unprojected noise given the
@@ -82,8 +79,7 @@ class ProjectedLaplace(NoiseLaw):
     b: float
 
     name = "projected-laplace"
-    support = "subspace"
-    integer = False
+    scale_name = "b"
     relation = (
         "b, the scale before projection: length / epsilon for tables that far apart (l1), if epsilon is their loss"
     )
@@ -91,25 +87,17 @@ class ProjectedLaplace(NoiseLaw):
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", positive_number(self.b, "b"))
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Log-density in orthonormal coordinates; ``-inf`` off the subspace. See `NoiseLaw.logp`.
-
-        A table counts as off the subspace under the same tolerance as in `ProjectedGaussian.logp`.
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> float:
+        """Log-density of one table of NumPy: the integral is compiled here, and PyTensor has an Op of its own for it.
 
         Raises
         ------
         NotImplementedError
             If a component of the invariants has a rank above 3, or is too large for numerical integration.
         """
-        own = needed(invariants, None, self.name)
-        difference = table_difference(values, location, own)
-        inside = own.project(difference)
-        magnitude = max(1.0, float(np.max(np.abs(values))), float(np.max(np.abs(location))))
-        if float(np.max(np.abs(difference - inside))) > TOLERANCE * magnitude:
-            return -math.inf
-        parts = components_of(own)
-        flat = inside.reshape(-1)
-        density, _ = blocks_density(flat, self.b, parts.starts, parts.cells, parts.entries, np.empty(flat.size))
+        parts = components_of(invariants)
+        flat = measured.reshape(-1)
+        density, _ = blocks_density(flat, scale, parts.starts, parts.cells, parts.entries, np.empty(flat.size))
         density += parts.log_volume
         for part in parts.wide:
             rank, cells = part.rows.shape
@@ -121,25 +109,14 @@ class ProjectedLaplace(NoiseLaw):
                 )
             rows = part.rows.toarray()
             density += 0.5 * float(np.linalg.slogdet(rows @ rows.T)[1])
-            density += log_integral(flat[part.cells], rows, self.b) - len(part.cells) * math.log(2.0 * self.b)
+            density += log_integral(flat[part.cells], rows, scale) - len(part.cells) * math.log(2.0 * scale)
         return float(density)
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Draw projected Laplace noise, or noisy tables around a table. See `NoiseLaw.draw`."""
-        own = needed(invariants, shape, self.name)
-        lead = () if size is None else (count_of(size),)
-        noise = own.project(generator_of(rng).laplace(scale=self.b, size=(*lead, *shape)))
-        return np.asarray(table_location(location, own) + noise, dtype=np.float64)
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats:
+        """Draw Laplace noise, and project it."""
+        return invariants.project(rng.laplace(scale=self.b, size=(count, *invariants.frame.shape)))
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell; None for more than 2048 cells, unless the invariants are disjoint totals."""
-        needed(invariants, shape, self.name)
-        # Laplace noise has the variance of normal noise of scale sqrt(2) b, and a projection is linear.
-        return ProjectedGaussian(math.sqrt(2.0) * self.b).variance(shape, invariants)
+        kept = share_of_projection(self.needed(invariants, shape))
+        return None if kept is None else 2.0 * self.b**2 * kept

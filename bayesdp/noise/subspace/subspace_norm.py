@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
 from bayesdp.noise._arrays import positive_rate
-from bayesdp.noise._rng import count_of, generator_of
-from bayesdp.noise.base import Floats, NoiseLaw
-from bayesdp.noise.polytope.base import hull_variance
+from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace._norm_draws import norm_sampler
 from bayesdp.noise.subspace._norm_sections import log_integral_of, section_of
-from bayesdp.noise.subspace.projected_gaussian import TOLERANCE, ProjectedGaussian
-from bayesdp.noise.tables import needed, table_difference, table_location
+from bayesdp.noise.subspace.base import SubspaceLaw, cell_variances, share_of_projection
+from bayesdp.noise.tables import norm_of
 
-__all__ = ["NORM_ORDERS", "SubspaceNorm"]
+__all__ = ["NORMS", "SubspaceNorm"]
 
-NORM_ORDERS = {"l1": 1.0, "l2": 2.0, "linf": math.inf}
-"""The order of each norm, as NumPy takes it."""
+NORMS = ("l1", "l2", "linf")
 
 
 @dataclass(frozen=True, eq=False)
-class SubspaceNorm(NoiseLaw):
+class SubspaceNorm(SubspaceLaw):
     r"""Noise with density proportional to ``exp(-epsilon ||z||)`` on ``{z : A z = 0}``.
 
     Two tables x, x' with the same invariants are told apart with a loss of at most ``epsilon ||x - x'||``. This is the noise of
@@ -74,28 +71,17 @@ class SubspaceNorm(NoiseLaw):
     norm: str = "l1"
 
     name = "subspace-norm"
-    support = "subspace"
-    integer = False
+    scale_name = "epsilon"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
-        _validate.choice(self.norm, tuple(NORM_ORDERS), "norm")
+        _validate.choice(self.norm, NORMS, "norm")
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Log-density in orthonormal coordinates; ``-inf`` off the subspace. See `NoiseLaw.logp`.
-
-        Where `log_normaliser` is not known it is taken as 0: the result is then right up to a constant that
-        depends on epsilon, the norm and the invariants only. A table counts as off the subspace under the same
-        tolerance as in `ProjectedGaussian.logp`.
-        """
-        own = needed(invariants, None, self.name)
-        difference = table_difference(values, location, own)
-        inside = own.project(difference)
-        magnitude = max(1.0, float(np.max(np.abs(values))), float(np.max(np.abs(location))))
-        if float(np.max(np.abs(difference - inside))) > TOLERANCE * magnitude:
-            return -math.inf
-        size = float(np.linalg.norm(inside.reshape(-1), ord=NORM_ORDERS[self.norm]))
-        return -self.epsilon * size - (self.log_normaliser(own) or 0.0)
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        """Log-density, but for a constant where `log_normaliser` is not known; see `TableLaw.log_kernel`."""
+        constant = log_integral_of(invariants, self.norm) or 0.0
+        density = invariants.dimension * xp.log(scale) - constant
+        return density - scale * norm_of(xp, measured, self.norm, invariants)
 
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the integral of ``exp(-epsilon ||v||)`` in orthonormal coordinates, or None where it is not computed.
@@ -117,32 +103,21 @@ class SubspaceNorm(NoiseLaw):
         found = norm_sampler(invariants, self.norm)
         return Sampler(True, found.name, None, found.words, found.acceptance)
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Draw noise that changes no invariant, or noisy tables around a table. See `NoiseLaw.draw`.
-
-        Always exactly, or not at all: `sampler` says how, or why not.
-        """
-        own = needed(invariants, shape, self.name)
-        count = 1 if size is None else count_of(size)
-        noise = norm_sampler(own, self.norm).draw(self.epsilon, generator_of(rng), count)
-        return np.asarray(table_location(location, own) + (noise[0] if size is None else noise), dtype=np.float64)
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats:
+        """Draw noise, always exactly or not at all: `sampler` says how, or why not."""
+        return norm_sampler(invariants, self.norm).draw(self.epsilon, rng, count)
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known."""
-        own = needed(invariants, shape, self.name)
+        own = self.needed(invariants, shape)
         if self.norm == "l2":
             # The squared radius has mean n (n + 1) / epsilon**2, shared by n coordinates alike.
-            return ProjectedGaussian(math.sqrt(own.dimension + 1.0) / self.epsilon).variance(shape, own)
+            kept = share_of_projection(own)
+            return None if kept is None else (own.dimension + 1.0) / self.epsilon**2 * kept
         if self.norm == "linf" or own.blocks is None:
             section = section_of(own, self.norm)
-            return None if section is None else hull_variance(section, self.epsilon, own)
+            moments = None if section is None else section.second_moment
+            return None if moments is None else cell_variances(moments / self.epsilon**2, own)
         # Differences of two uniform points: each coordinate has the variance (2 m - 1) / (m + 1), times 1 - 1/m for a cell.
         blocks = np.asarray(own.blocks)
         m = np.bincount(blocks + 1).astype(np.float64)[blocks + 1]

@@ -14,7 +14,7 @@ from pytensor.compile.mode import Mode
 
 from bayesdp import noise
 from bayesdp.distributions import LatticeGaussian, LatticeLaplace
-from bayesdp.distributions.lattice._normaliser import gaussian_log_normaliser, laplace_log_normaliser
+from bayesdp.distributions.table_densities import log_sum
 from bayesdp.invariants import Invariants
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.lattice.test_lattice_normalisers import POINTS
@@ -28,9 +28,9 @@ TWICE = Invariants(Margins(frame_of(3, 3, 2), ["d0", "d1"], ["d1", "d2"], ["d0",
 """A 3 x 3 table, written twice."""
 TOTAL = Invariants(Totals(frame_of(40)))
 LAWS = {
-    "l1": (lambda s, i: laplace_log_normaliser(s, i, "l1"), lambda s: noise.LatticeLaplace(s)),
-    "l2": (lambda s, i: laplace_log_normaliser(s, i, "l2"), lambda s: noise.LatticeLaplace(s, "l2")),
-    "gaussian": (gaussian_log_normaliser, noise.LatticeGaussian),
+    "l1": (lambda s, i: log_sum(noise.LatticeLaplace(1.0), s, i), lambda s: noise.LatticeLaplace(s)),
+    "l2": (lambda s, i: log_sum(noise.LatticeLaplace(1.0, "l2"), s, i), lambda s: noise.LatticeLaplace(s, "l2")),
+    "gaussian": (lambda s, i: log_sum(noise.LatticeGaussian(1.0), s, i), noise.LatticeGaussian),
 }
 
 
@@ -54,7 +54,7 @@ def test_values_and_gradients(case: str, invariants: Invariants) -> None:
 @pytest.mark.parametrize(("norm", "order"), [("l1", 1), ("l2", 2)])
 def test_gradient_is_minus_the_mean_size(norm: str, order: int) -> None:
     epsilon = pt.scalar("epsilon")
-    slope = pt.grad(laplace_log_normaliser(epsilon, OPEN, norm), epsilon).eval({epsilon: 2.2}, mode=PYTHON)
+    slope = pt.grad(log_sum(noise.LatticeLaplace(1.0, norm), epsilon, OPEN), epsilon).eval({epsilon: 2.2}, mode=PYTHON)
     size = np.linalg.norm(POINTS, ord=order, axis=1)
     weights = np.exp(-2.2 * size)
     assert slope == pytest.approx(-(weights @ size) / weights.sum(), rel=1e-10)
