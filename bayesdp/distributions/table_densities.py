@@ -77,6 +77,6 @@ def _constant_or_known(law: LatticeLaw, scale: Any, invariants: Invariants) -> N
         return
     raise NotImplementedError(
         f"{law.scale_name} must be a constant here: the normaliser of the law {law.name!r} with these invariants "
-        f"({invariants!r}) depends on {law.scale_name}, and {law.unknown_sum} ({invariants.dimension}). Give the "
-        f"{law.scale_name} that was published, as a number"
+        f"({invariants!r}) depends on {law.scale_name}, and {law.unknown_sum}; they leave {invariants.dimension} dimensions "
+        f"free. Give the {law.scale_name} that was published, as a number"
     )

@@ -108,11 +108,13 @@ def nearest_table(rv: Any, mu: Any) -> Any:
     return pt.zeros_like(rv) + centre
 
 
-def table_distribution(law_type: type[TableLaw], doc: str | None = None, *, moved_only_by: str = "") -> Any:
+def table_distribution(
+    law_type: type[TableLaw], doc: str | None = None, *, name: str | None = None, moved_only_by: str = ""
+) -> Any:
     """Make the PyMC distribution of a law whose noise is a table, and register it.
 
     It takes `mu`, the scale of the law by its name, ``invariants``, and the other parameters of the law as keywords. Assign it
-    to the name of the law in a module: by that name `pickle` finds it.
+    to its name in a module: there `pickle` looks for it.
 
     Parameters
     ----------
@@ -121,15 +123,17 @@ def table_distribution(law_type: type[TableLaw], doc: str | None = None, *, move
         release alone.
     doc : str, optional
         The docstring; that of the law by default.
+    name : str, optional
+        Name of the distribution; that of the law by default.
     moved_only_by : str
         Name of the step method of free variables, if the law is on a lattice; without one these cannot be sampled.
 
     Returns
     -------
     type
-        A subclass of `pymc.Discrete` or `pymc.Continuous` with the name of the law.
+        A subclass of `pymc.Discrete` or `pymc.Continuous`.
     """
-    law_name, given = law_type.__name__, _signature(law_type)
+    own_name, given = name or law_type.__name__, _signature(law_type)
     kind: Any = pm.Discrete if law_type.integer else pm.Continuous
     on_lattice = law_type.support == "lattice"
     # As `collections.namedtuple` does: `pickle` looks for the classes where this is called.
@@ -137,19 +141,19 @@ def table_distribution(law_type: type[TableLaw], doc: str | None = None, *, move
 
     class RV(TableNoiseRV):
         __module__ = module
-        __qualname__ = f"{law_name}.rv_type"
-        __doc__ = f"Random variable of `{law_name}`."
+        __qualname__ = f"{own_name}.rv_type"
+        __doc__ = f"Random variable of `{own_name}`."
         name = law_type.name.replace("-", "_")
         dtype = "int64" if law_type.integer else "float64"
-        _print_name = (law_name, rf"\operatorname{{{law_name}}}")
+        _print_name = (own_name, rf"\operatorname{{{own_name}}}")
 
-    RV.__name__ = f"{law_name}RV"
+    RV.__name__ = f"{own_name}RV"
     RV.law_type = law_type
     RV.moved_only_by = moved_only_by if on_lattice else None
 
     class Made(kind):
         __module__ = module
-        __qualname__ = law_name
+        __qualname__ = own_name
         __doc__ = doc or law_type.__doc__
         rv_type = RV
 
@@ -178,7 +182,7 @@ def table_distribution(law_type: type[TableLaw], doc: str | None = None, *, move
             """Give mu itself."""
             return nearest_table(rv, mu)
 
-    Made.__name__ = law_name
+    Made.__name__ = own_name
     vars(Made)["dist"].__func__.__signature__ = given  # what `help` shows
     register_distribution(law_type, Made)
     return Made

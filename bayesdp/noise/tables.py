@@ -95,9 +95,11 @@ class TableLaw(NoiseLaw):
         return invariants
 
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Log-mass, or log-density in orthonormal coordinates, of a noisy table; ``-inf`` off the support. See `NoiseLaw.logp`.
+        """Log-mass, or log-density in orthonormal coordinates, of a noisy table. See `NoiseLaw.logp`.
 
-        What is not known of the normaliser is taken as 0.
+        It is ``-inf`` for tables that break the invariants: of laws of real numbers by more than 1e-6 times the largest entry
+        of values and location (at least 1), as published tables are rounded. Where the normaliser is not known, it is
+        right up to a constant.
         """
         own = self.needed(invariants)
         noise = self.noise_between(values, location, own)

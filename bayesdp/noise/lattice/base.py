@@ -20,35 +20,7 @@ class LatticeLaw(TableLaw):
     Attributes
     ----------
     unknown_sum : str
-        Why the sum may not be known, for messages.
-
-    Examples
-    --------
-    A law states its kernel, and how noise is drawn. `bayesdp.distributions.table_distribution` makes the PyMC distribution.
-
-    >>> from dataclasses import dataclass
-    >>> from bayesdp.queries import Totals
-    >>> @dataclass(frozen=True, eq=False)
-    ... class Uniform(LatticeLaw):
-    ...     '''Each cell but the last moves by at most reach, the last one makes up for it; under one total.'''
-    ...
-    ...     reach: float
-    ...     name, scale_name = "doctest-uniform", "reach"
-    ...
-    ...     def log_kernel(self, xp, measured, scale, invariants):
-    ...         return xp.where(xp.max(xp.abs(measured[..., :-1]), axis=-1) <= scale, 0.0, -xp.inf)
-    ...
-    ...     def log_normaliser(self, invariants):
-    ...         return invariants.dimension * np.log(2.0 * np.floor(self.reach) + 1.0)
-    ...
-    ...     def noise(self, rng, count, invariants):
-    ...         moved = rng.integers(-int(self.reach), int(self.reach) + 1, (count, invariants.dimension))
-    ...         return np.column_stack([moved, -moved.sum(axis=1)])
-    >>> three = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
-    >>> print(f"{Uniform(2.0).logp([4, 7, 1], [5, 5, 2], three):.6f} {-2 * np.log(5):.6f}")
-    -3.218876 -3.218876
-    >>> Uniform(2.0).logp([4, 8, 0], [5, 5, 2], three)
-    -inf
+        Why the sum may not be known, for a message about invariants: "and they have neither ...".
     """
 
     family: ClassVar[Family] = "lattice"
@@ -72,4 +44,4 @@ class LatticeLaw(TableLaw):
         Where `log_normaliser` is not known it is taken as 0: the result is then right up to a constant that
         depends on the parameters and the invariants only.
         """
-        return super().log_mass(noise, invariants) - (self.log_normaliser(invariants) or 0.0)
+        return super().log_mass(noise, invariants) - float(self.log_normaliser(invariants) or 0.0)

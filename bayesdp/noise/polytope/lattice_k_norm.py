@@ -85,7 +85,7 @@ class LatticeKNorm(HullLaw, LatticeLaw):
 
     name = "lattice-k-norm"
     isotropic = False
-    unknown_sum = "it is known where the norm is a multiple of the l1 norm"
+    unknown_sum = "it is computed only where the norm is a multiple of the l1 norm and that sum is known"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
