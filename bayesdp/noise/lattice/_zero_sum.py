@@ -41,7 +41,7 @@ def laplace_variance(count: int, rate: float) -> float:
     k = np.arange(count)
     terms = log_squared_binomials(count) - 2.0 * rate * k
     weights = np.exp(terms - logsumexp(terms))
-    ratio = 1.0 / math.expm1(2.0 * rate)  # x / (1 - x)
+    ratio = 1.0 / math.expm1(min(2.0 * rate, 700.0))  # x / (1 - x), a number for every rate
     first, second = float(weights @ k), float(weights @ (k * k))
     mean = (2 * count - 1) * ratio
     square = mean * (1.0 + ratio) + mean * mean  # second moment of the negative binomial

@@ -98,6 +98,12 @@ def test_102_counties_with_a_fixed_total() -> None:
     assert (down - up) / (2 * step) == pytest.approx(522.78, abs=5e-3)
 
 
+def test_extreme_rates_have_a_variance() -> None:
+    counties = Invariants(Totals(frame_of(3)))
+    for epsilon in (400.0, 2.0**40, 2.0**400):
+        assert LatticeLaplace(epsilon).variance((3,), counties) == pytest.approx(np.zeros(3), abs=1e-300)
+
+
 def test_gaussian_with_a_fixed_total_has_no_step_where_the_formula_changes() -> None:
     counties = Invariants(Totals(frame_of(102)))
     for below, above in [(1.9999999999, 2.0)]:
