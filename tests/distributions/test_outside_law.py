@@ -98,7 +98,10 @@ def test_draws_follow_the_mass(outside: Any, mode: str) -> None:
     assert draws.dtype == np.int64
     assert draws.shape == (4000, 3)
     points, logs = brute_force(outside, 0.7)
-    assert chi_square_pvalue((draws - CENTRE) @ KEY, points @ KEY, np.exp(logs)) > 1e-4
+    sizes = np.abs(points).max(axis=1)
+    of_sizes = np.bincount(sizes, np.exp(logs))
+    assert chi_square_pvalue((draws - CENTRE) @ KEY, points @ KEY, np.exp(logs)) > 5e-5
+    assert chi_square_pvalue(np.abs(draws - CENTRE).max(axis=1), np.arange(len(of_sizes)), of_sizes) > 5e-5
 
 
 def test_in_a_model(outside: Any) -> None:
