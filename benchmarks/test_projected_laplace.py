@@ -11,8 +11,8 @@ from scipy.integrate import quad
 
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.noise._laplace_line import blocks_density
-from bayesdp.noise._row_noise import directions_of, sweep
+from bayesdp.noise.subspace.laplace_line import blocks_density
+from bayesdp.noise.subspace.row_noise import directions_of, sweep
 from bayesdp.queries import Margins
 
 _TIMES: dict[int, float] = {}

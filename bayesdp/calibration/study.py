@@ -29,7 +29,7 @@ from bayesdp.calibration.refit import Build, Refit, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.simulated import Simulate, Simulated, simulated
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
-from bayesdp.distributions.row_noise import RowSpaceNoiseRV
+from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
 from bayesdp.release import Release
 
 __all__ = ["Study"]

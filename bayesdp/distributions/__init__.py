@@ -9,7 +9,8 @@ names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of 
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace` and the four discrete laws of such names are elementwise, with values between ``lower`` and
 ``upper``. In most models `bayesdp.observe` puts them in for you.
-`distribution_of` gives the distribution of a law, and `register_distribution` makes one known (CONTRIBUTING.md shows it).
+`distribution_of` gives the distribution of a law, and `register_distribution` makes one known (CONTRIBUTING.md shows it);
+`table_distribution` makes the distribution of a law whose noise is a whole table from the law.
 """
 
 from __future__ import annotations
@@ -27,24 +28,25 @@ from bayesdp.distributions.bounded_discrete import (
 )
 from bayesdp.distributions.bounded_laplace import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.distributions.canonical_noise import CanonicalNoise
-from bayesdp.distributions.correlated_gaussian import CorrelatedGaussian
 from bayesdp.distributions.discrete_gaussian import DiscreteGaussian
 from bayesdp.distributions.discrete_laplace import DiscreteLaplace
-from bayesdp.distributions.extended_laplace import ExtendedLaplace
 from bayesdp.distributions.gaussian import Gaussian
-from bayesdp.distributions.k_norm import KNorm
 from bayesdp.distributions.laplace import Laplace
-from bayesdp.distributions.lattice_gaussian import LatticeGaussian
-from bayesdp.distributions.lattice_k_norm import LatticeKNorm
-from bayesdp.distributions.lattice_laplace import LatticeLaplace
+from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
+from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
-from bayesdp.distributions.projected_gaussian import ProjectedGaussian
-from bayesdp.distributions.projected_laplace import ProjectedLaplace
+from bayesdp.distributions.polytope.k_norm import KNorm
+from bayesdp.distributions.polytope.lattice_k_norm import LatticeKNorm
 from bayesdp.distributions.registry import distribution_of, register_distribution
 from bayesdp.distributions.rescaled_laplace import rescaled_logp
-from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
-from bayesdp.distributions.semi_k_norm import SemiKNorm
-from bayesdp.distributions.subspace_norm import SubspaceNorm
+from bayesdp.distributions.semi.semi_k_norm import SemiKNorm
+from bayesdp.distributions.subspace.correlated_gaussian import CorrelatedGaussian
+from bayesdp.distributions.subspace.extended_laplace import ExtendedLaplace
+from bayesdp.distributions.subspace.projected_gaussian import ProjectedGaussian
+from bayesdp.distributions.subspace.projected_laplace import ProjectedLaplace
+from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
+from bayesdp.distributions.subspace.subspace_norm import SubspaceNorm
+from bayesdp.distributions.tables import table_distribution
 from bayesdp.distributions.tulap import Tulap
 
 __all__ = [
@@ -76,6 +78,7 @@ __all__ = [
     "distribution_of",
     "register_distribution",
     "rescaled_logp",
+    "table_distribution",
 ]
 
 _LAWS: dict[type[noise.NoiseLaw], Any] = {
@@ -83,20 +86,10 @@ _LAWS: dict[type[noise.NoiseLaw], Any] = {
     noise.BoundaryInflatedDiscreteLaplace: BoundaryInflatedDiscreteLaplace,
     noise.BoundaryInflatedLaplace: BoundaryInflatedLaplace,
     noise.Canonical: CanonicalNoise,
-    noise.CorrelatedGaussian: CorrelatedGaussian,
     noise.DiscreteGaussian: DiscreteGaussian,
     noise.DiscreteLaplace: DiscreteLaplace,
-    noise.ExtendedLaplace: ExtendedLaplace,
     noise.Gaussian: Gaussian,
-    noise.KNorm: KNorm,
     noise.Laplace: Laplace,
-    noise.LatticeGaussian: LatticeGaussian,
-    noise.LatticeKNorm: LatticeKNorm,
-    noise.LatticeLaplace: LatticeLaplace,
-    noise.ProjectedGaussian: ProjectedGaussian,
-    noise.ProjectedLaplace: ProjectedLaplace,
-    noise.SemiKNorm: SemiKNorm,
-    noise.SubspaceNorm: SubspaceNorm,
     noise.TruncatedDiscreteGaussian: TruncatedDiscreteGaussian,
     noise.TruncatedDiscreteLaplace: TruncatedDiscreteLaplace,
     noise.TruncatedLaplace: TruncatedLaplace,

@@ -17,7 +17,7 @@ def register_distribution(law_type: type[NoiseLaw], distribution: Any) -> None:
     Parameters
     ----------
     law_type : type
-        A `NoiseLaw`.
+        A `NoiseLaw`; a later distribution takes the place of an earlier one.
     distribution : type
         A PyMC distribution; called with a name, ``mu``, the parameters of the law by their names
         (`NoiseLaw.model_parameters`), for noise that is not independent ``invariants``, and ``observed`` and ``dims``.
@@ -28,6 +28,16 @@ def register_distribution(law_type: type[NoiseLaw], distribution: Any) -> None:
 
 def distribution_of(law_type: type[NoiseLaw]) -> Any:
     """The PyMC distribution of a noise law.
+
+    Parameters
+    ----------
+    law_type : type
+        A `bayesdp.noise.NoiseLaw`.
+
+    Returns
+    -------
+    type
+        A subclass of `pymc.Distribution`.
 
     Raises
     ------

@@ -11,7 +11,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesdp._terminals import dispensable_progress
-from bayesdp.distributions.row_noise import RowSpaceNoiseRV
+from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
 from bayesdp.inference._chain_processes import chain_processes
 from bayesdp.inference._draw_journal import DrawJournal
 from bayesdp.inference._interrupt import StopOnCtrlC

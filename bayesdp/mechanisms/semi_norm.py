@@ -10,8 +10,8 @@ import numpy.typing as npt
 from bayesdp._validate import choice
 from bayesdp.mechanisms._semi import SemiRealMechanism
 from bayesdp.noise._arrays import positive_rate
-from bayesdp.noise.subspace_norm import NORM_ORDERS
-from bayesdp.noise.subspace_norm import SubspaceNorm as Law
+from bayesdp.noise.subspace.subspace_norm import NORMS
+from bayesdp.noise.subspace.subspace_norm import SubspaceNorm as Law
 from bayesdp.privacy import DIFFERENCES, Difference, TradeOff, approximate_dp
 from bayesdp.privacy.caveats import Drawn
 from bayesdp.privacy.losses import PureDP
@@ -84,7 +84,7 @@ class SemiNorm(SemiRealMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
-        choice(self.norm, tuple(NORM_ORDERS), "norm")
+        choice(self.norm, NORMS, "norm")
         super().__post_init__()
 
     @property

@@ -43,22 +43,22 @@ from bayesdp.noise.bounded_discrete import (
     TruncatedDiscreteLaplace,
 )
 from bayesdp.noise.canonical import Canonical
-from bayesdp.noise.correlated_gaussian import CorrelatedGaussian
 from bayesdp.noise.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.discrete_laplace import DiscreteLaplace
-from bayesdp.noise.extended_laplace import ExtendedLaplace
 from bayesdp.noise.gaussian import Gaussian
-from bayesdp.noise.k_norm import KNorm
 from bayesdp.noise.laplace import Laplace
-from bayesdp.noise.lattice_gaussian import LatticeGaussian
-from bayesdp.noise.lattice_k_norm import LatticeKNorm
-from bayesdp.noise.lattice_laplace import LatticeLaplace
+from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
+from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.parsing import parse_law
-from bayesdp.noise.projected_gaussian import ProjectedGaussian
-from bayesdp.noise.projected_laplace import ProjectedLaplace
+from bayesdp.noise.polytope.k_norm import KNorm
+from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
 from bayesdp.noise.rescaled_laplace import RescaledLaplace
-from bayesdp.noise.semi_k_norm import SemiKNorm
-from bayesdp.noise.subspace_norm import SubspaceNorm
+from bayesdp.noise.semi.semi_k_norm import SemiKNorm
+from bayesdp.noise.subspace.correlated_gaussian import CorrelatedGaussian
+from bayesdp.noise.subspace.extended_laplace import ExtendedLaplace
+from bayesdp.noise.subspace.projected_gaussian import ProjectedGaussian
+from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
+from bayesdp.noise.subspace.subspace_norm import SubspaceNorm
 from bayesdp.noise.truncated_laplace import TruncatedLaplace
 from bayesdp.noise.tulap import Tulap
 

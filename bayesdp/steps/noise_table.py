@@ -62,17 +62,19 @@ class NoiseTable:
         self.name = value.name
         self.invariants = op.invariants
         self.shape: tuple[int, ...] = op.invariants.frame.shape
-        self.law: str = op.law(1.0).kernel_of(op.invariants).kind
+        form = op.unit.kernel_of(op.invariants)
+        self.law: str = form.kind
         if rv.ndim != len(self.shape):
             raise ValueError(f"{self.name!r} must be one table of shape {self.shape}, not a batch of tables")
         mu, scale = model.replace_rvs_by_values([pt.as_tensor_variable(v) for v in rv.owner.inputs[2:4]])
+        rate = pt.reciprocal(scale) if form.of_scale else scale
         if set(ancestors([mu])) & set(model.value_vars):
             raise ValueError(
                 f"mu of the latent noise {self.name!r} must be known, for example a table of zeros; to sample a table that "
                 "noise was added to, use ConfidentialCounts and observe"
             )
         self._parameters, self._inputs = compiled(
-            model, [pt.cast(mu, "float64").flatten(), pt.cast(scale, "float64")], compile_kwargs
+            model, [pt.cast(mu, "float64").flatten(), pt.cast(rate, "float64")], compile_kwargs
         )
         others = [*model.free_RVs, *model.observed_RVs, *model.potentials]
         unknown = [other for other in others if other is not rv and depends(model, other, value)]

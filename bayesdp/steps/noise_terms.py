@@ -12,9 +12,9 @@ import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.distributions._bounded import BoundedRV
-from bayesdp.distributions._table import TableNoiseRV
 from bayesdp.distributions.canonical_of_counts import CanonicalOfCountsRV
-from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV
+from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRowsRV
+from bayesdp.distributions.tables import TableNoiseRV
 from bayesdp.distributions.tulap import TulapRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
@@ -61,7 +61,7 @@ def kernel_term(op: Any, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Know
     Parameters
     ----------
     op : Op
-        Of the variable; `law_type` is its law, `law` that at a scale where it is one of tables.
+        Of the variable; `law_type` is its law, `unit` that at scale 1 where it is one of tables.
     model : pymc.Model
     rv : tensor variable
         Observed.
@@ -77,7 +77,7 @@ def kernel_term(op: Any, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Know
     """
     form = getattr(getattr(op, "law_type", None), "kernel_form", None)
     if form is not None and isinstance(op, TableNoiseRV):
-        form = op.law(1.0).kernel_of(op.invariants)
+        form = op.unit.kernel_of(op.invariants)
     found = None if form is None else published(model, rv, x, fiber.frame)
     if form is None or found is None:
         return None

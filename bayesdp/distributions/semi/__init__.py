@@ -1,0 +1,1 @@
+"""Noise in the norm of Semi-DP, as a PyMC distribution."""

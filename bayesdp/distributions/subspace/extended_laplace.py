@@ -1,0 +1,52 @@
+"""The extended Laplace law as a PyMC distribution."""
+
+from __future__ import annotations
+
+from bayesdp.distributions.tables import table_distribution
+from bayesdp.noise.subspace.extended_laplace import ExtendedLaplace as ExtendedLaplaceLaw
+
+__all__ = ["ExtendedLaplace"]
+
+ExtendedLaplace = table_distribution(
+    ExtendedLaplaceLaw,
+    r"""Real tables that share the invariants of mu: Laplace noise, independent in orthonormal coordinates Q.
+
+.. math:: \log f(x \mid \mu, b) = -\frac{\|Q^\top (x - \mu)\|_1}{b} - n \log(2 b)
+
+with n the dimension of the null space, on which this is the density in the coordinates Q. It is finite for tables that
+break the invariants too: in a model, membership is decided by the exact part of a release alone.
+
+Parameters
+----------
+mu : tensor_like, shape (..., *table)
+    The table that the noise was added to.
+b : tensor_like of float
+    Scale in counts (b > 0), one for a table.
+invariants : Invariants
+    What the noise does not change.
+coordinates : {"helmert-1", "echelon-1"}, optional
+    The rule that the release states; if given, that of the invariants must be the same.
+
+Raises
+------
+ValueError
+    If the rule is not known, or not that of the invariants.
+NotImplementedError
+    If dimensions times cells exceed four million: the log-density needs Q as a dense matrix.
+
+See Also
+--------
+bayesdp.ExtendedLaplace : the mechanism of the same name; it takes privacy parameters.
+bayesdp.noise.ExtendedLaplace : the same law without PyMC.
+
+Examples
+--------
+>>> import pymc as pm
+>>> import bayesdp as bdp
+>>> table = bdp.datasets.delinquent_children()
+>>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
+>>> with pm.Model():
+...     counts = pm.Poisson("counts", 10.0, shape=(4, 4))
+...     noisy = ExtendedLaplace("noisy", counts, 5.0, invariants=margins, observed=table.values)
+""",
+)

@@ -1,0 +1,44 @@
+"""The projected Gaussian law as a PyMC distribution."""
+
+from __future__ import annotations
+
+from bayesdp.distributions.tables import table_distribution
+from bayesdp.noise.subspace.projected_gaussian import ProjectedGaussian as ProjectedGaussianLaw
+
+__all__ = ["ProjectedGaussian"]
+
+ProjectedGaussian = table_distribution(
+    ProjectedGaussianLaw,
+    r"""Real tables that share the invariants of mu: normal noise, projected onto what they leave free.
+
+.. math:: \log f(x \mid \mu, \sigma) = -\frac{\|x - \mu\|_2^2}{2\sigma^2} - n \log(\sigma\sqrt{2\pi})
+
+with n the dimension of the null space, on which this is the density in orthonormal coordinates. It is
+finite for tables that break the invariants too: in a model, membership is decided by the exact part of a
+release alone.
+
+Parameters
+----------
+mu : tensor_like, shape (..., *table)
+    The table that the noise was added to.
+sigma : tensor_like of float
+    Scale in counts (sigma > 0), one for a table.
+invariants : Invariants
+    What the noise does not change.
+
+See Also
+--------
+bayesdp.ProjectedGaussian : the mechanism of the same name; it takes privacy parameters.
+bayesdp.noise.ProjectedGaussian : the same law without PyMC.
+
+Examples
+--------
+>>> import pymc as pm
+>>> import bayesdp as bdp
+>>> table = bdp.datasets.delinquent_children()
+>>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
+>>> with pm.Model():
+...     counts = pm.Poisson("counts", 10.0, shape=(4, 4))
+...     noisy = ProjectedGaussian("noisy", counts, 5.0, invariants=margins, observed=table.values)
+""",
+)

@@ -1,0 +1,269 @@
+"""Projected Laplace noise for any invariants: the part of the noise that the projection removed is a latent variable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_lowercase
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.dist_math import check_parameters
+from pymc.logprob.abstract import _logprob
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.variable import shared_rng
+
+from bayesdp.distributions._parameters import checked_location, is_discrete, scale
+from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.distributions.subspace.projected_laplace import ProjectedLaplace
+from bayesdp.distributions.tables import nearest_table
+from bayesdp.invariants import Invariants
+from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace as ProjectedLaplaceLaw
+from bayesdp.noise.subspace.row_noise import row_coordinates
+from bayesdp.noise.subspace.rows import components_of, log_gram, rows_of_cells
+from bayesdp.noise.tables import norm_of
+
+__all__ = ["ProjectedLaplaceGivenRows", "ProjectedLaplaceGivenRowsRV", "RowSpaceNoise", "RowSpaceNoiseRV"]
+
+type Floats = npt.NDArray[np.float64]
+
+
+class RowSpaceNoiseRV(RandomVariable):
+    """Random variable of `RowSpaceNoise`."""
+
+    name = "row_space_noise"
+    signature = "()->(r)"
+    dtype = "float64"
+    _print_name = ("RowSpaceNoise", r"\operatorname{RowSpaceNoise}")
+    __props__: tuple[str, ...] = (*RandomVariable.__props__, "invariants")  # type: ignore[assignment]
+
+    def __init__(self, invariants: Invariants, **props: Any) -> None:
+        self.invariants = invariants
+        super().__init__(**props)
+
+    def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> tuple[int]:
+        return (self.invariants.rank,)
+
+    def rng_fn(self, rng: np.random.Generator, b: Any, size: Sequence[int] | None = None) -> Floats:
+        """Draw the part in the row space of independent Laplace noise."""
+        width = np.asarray(b, dtype=np.float64)
+        lead = width.shape if size is None else tuple(size)
+        noise = rng.laplace(size=(*lead, self.invariants.frame.size)) * width[..., None]
+        w = row_coordinates(self.invariants, noise.reshape(-1, self.invariants.frame.size))
+        return np.ascontiguousarray(w.reshape(*lead, self.invariants.rank))
+
+
+class ProjectedLaplaceGivenRowsRV(RandomVariable):
+    """Random variable of `ProjectedLaplaceGivenRows`."""
+
+    law_type = ProjectedLaplaceLaw
+    name = "projected_laplace_given_rows"
+    dtype = "float64"
+    _print_name = ("ProjectedLaplaceGivenRows", r"\operatorname{ProjectedLaplaceGivenRows}")
+    __props__: tuple[str, ...] = (*RandomVariable.__props__, "invariants")  # type: ignore[assignment]
+
+    def __init__(self, invariants: Invariants, **props: Any) -> None:
+        self.invariants = invariants
+        core = ",".join(ascii_lowercase[: len(invariants.frame.shape)])
+        props.setdefault("signature", f"({core}),(r),()->({core})")
+        super().__init__(**props)
+
+    def spread(self, w: Any) -> Any:
+        """The removed noise ``R^T w`` as a table, shape (..., *table)."""
+        places, entries = rows_of_cells(self.invariants)
+        # A gather, not a sparse product: one of PyTensor's rewrites cannot look into sparse constants.
+        cells = pt.sum(w[..., places] * entries, axis=-1)
+        lead = [w.shape[i] for i in range(w.ndim - 1)]
+        return pt.reshape(cells, (*lead, *self.invariants.frame.shape), ndim=w.ndim - 1 + self.ndim_supp)
+
+    def rng_fn(self, rng: np.random.Generator, mu: Any, w: Any, b: Any, size: Sequence[int] | None = None) -> Floats:
+        """Add projected Laplace noise to mu, whatever w is."""
+        mu, width = np.asarray(mu, dtype=np.float64), np.asarray(b, dtype=np.float64)
+        table = self.invariants.frame.shape
+        batches = (mu.shape[: mu.ndim - len(table)], np.shape(w)[:-1], width.shape)
+        lead = np.broadcast_shapes(*batches) if size is None else tuple(size)
+        wide = width.reshape(*width.shape, *(1 for _ in table))
+        noise = self.invariants.project(rng.laplace(size=(*lead, *table)) * wide)
+        return np.ascontiguousarray(mu + noise)
+
+
+# From compiled code the Python samplers are called on purpose, and so without PyTensor's warning about it. None in place
+# of a cache key keeps PyTensor from storing functions that refer to one Op.
+@numba_core_rv_funcify.register(RowSpaceNoiseRV)
+def _row_core(op: RowSpaceNoiseRV, node: Any) -> tuple[Any, None]:
+    result = numba.types.Array(numba.float64, 1, "C")
+
+    @numba_njit
+    def random(rng, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        with numba.objmode(out=result):
+            out = op.rng_fn(rng, b)
+        return out
+
+    return random, None
+
+
+@numba_core_rv_funcify.register(ProjectedLaplaceGivenRowsRV)
+def _given_rows_core(op: ProjectedLaplaceGivenRowsRV, node: Any) -> tuple[Any, None]:
+    result = numba.types.Array(numba.float64, len(op.invariants.frame.shape), "C")
+
+    @numba_njit
+    def random(rng, mu, w, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        with numba.objmode(out=result):
+            out = op.rng_fn(rng, mu, w, b)
+        return out
+
+    return random, None
+
+
+class RowSpaceNoise(pm.Continuous):
+    r"""Coordinates w of what a projection has removed from Laplace noise e.
+
+    With R a basis of the row space of the invariants A (some of their rows), ``e = P e + R^T w``. Together,
+
+    .. math:: p(y, w \mid \mu, b) = \sqrt{\det R R^T}\; \prod_i \frac{1}{2b} \exp(-|y - \mu + R^T w|_i / b)
+
+    and integrating w out gives the density of projected Laplace noise. The whole of it is the log-density of
+    `ProjectedLaplaceGivenRows`; the log-density of this variable alone is 0. While sampling, the step method
+    `bayesdp.steps.RowNoiseGibbs` draws w exactly; it is assigned by itself.
+
+    Parameters
+    ----------
+    b : tensor_like of float
+        Scale of the noise before it is projected, in counts (b > 0). Forward draws are of ``(R R^T)^{-1} R e``.
+    invariants : Invariants
+        What the noise does not change; of rank 1 at least.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `invariants` is something else, or has rank 0.
+
+    References
+    ----------
+    Gao, Gong and Yu (2022), Subspace Differential Privacy, Section 4.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesdp as bdp
+    >>> table = bdp.datasets.delinquent_children()
+    >>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
+    >>> with pm.Model() as model:
+    ...     counts = pm.Gamma("counts", 2.0, 0.1, shape=(4, 4))
+    ...     w = RowSpaceNoise("w", 5.0, invariants=margins)
+    ...     noisy = ProjectedLaplaceGivenRows("noisy", counts, w, 5.0, invariants=margins, observed=table.values)
+    >>> model["w"].eval().shape
+    (7,)
+    """
+
+    rv_type = RowSpaceNoiseRV
+
+    @classmethod
+    def rv_op(cls, b: Any, *, invariants: Invariants, size: Any = None, rng: Any = None) -> Any:
+        """Apply the random variable of these invariants."""
+        own = shared_rng(seed=None) if rng is None else rng
+        _, variable = RowSpaceNoiseRV(invariants)(b, size=size, rng=own, return_next_rng=True)
+        return variable
+
+    @classmethod
+    def dist(cls, b: Any, *, invariants: Invariants, **kwargs: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        if not isinstance(invariants, Invariants):
+            raise TypeError(f"invariants must be a bayesdp.Invariants, got {type(invariants).__name__}")
+        if not invariants.rank:
+            raise ValueError("without invariants nothing is projected and there is no row-space noise: use pm.Laplace")
+        return super().dist([scale(b, "b")], invariants=invariants, **kwargs)
+
+    def support_point(rv: Any, size: Any, b: Any) -> Any:  # PyMC passes the variable
+        """Give zero: the noise that is already in the subspace."""
+        return pt.zeros_like(rv)
+
+
+@_logprob.register(RowSpaceNoiseRV)
+def _row_space_logp(op: RowSpaceNoiseRV, values: Any, rng: Any, size: Any, b: Any, **_: Any) -> Any:
+    [value] = values
+    return pt.zeros(value.shape[:-1])
+
+
+class ProjectedLaplaceGivenRows(pm.Continuous):
+    r"""Projected Laplace noise around mu, with the rest of the noise as a latent variable; see `RowSpaceNoise`.
+
+    Its log-density is that of the table and of w together. Forward draws are of the table alone, with fresh noise: prior
+    and posterior predictive tables follow the law of a release, whatever w is.
+
+    Parameters
+    ----------
+    mu : tensor_like, shape (..., *table)
+        The table that the noise was added to.
+    w : tensor_like, shape (..., rank)
+        A `RowSpaceNoise` of the same invariants, with the same b.
+    b : tensor_like of float
+        Scale of the noise before it is projected, in counts (b > 0).
+    invariants : Invariants
+        What the noise does not change.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the shapes of mu or w do not fit the invariants.
+
+    See Also
+    --------
+    ProjectedLaplace : the density without w, where it has a closed form.
+    bayesdp.ProjectedLaplace : the mechanism; it takes privacy parameters.
+    """
+
+    rv_type = ProjectedLaplaceGivenRowsRV
+
+    @classmethod
+    def rv_op(cls, mu: Any, w: Any, b: Any, *, invariants: Invariants, size: Any = None, rng: Any = None) -> Any:
+        """Apply the random variable of these invariants."""
+        own = shared_rng(seed=None) if rng is None else rng
+        _, variable = ProjectedLaplaceGivenRowsRV(invariants)(mu, w, b, size=size, rng=own, return_next_rng=True)
+        return variable
+
+    @classmethod
+    def dist(cls, mu: Any, w: Any, b: Any, *, invariants: Invariants, **kwargs: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        location, rows = checked_location(mu, invariants), pt.as_tensor_variable(w)
+        if rows.ndim == 0 or rows.type.shape[-1] not in (None, invariants.rank):
+            raise ValueError(
+                f"w must have shape (..., {invariants.rank}), the rank of the invariants, got {rows.type.shape}"
+            )
+        return super().dist([location, rows, scale(b, "b")], invariants=invariants, **kwargs)
+
+    def support_point(rv: Any, size: Any, mu: Any, w: Any, b: Any) -> Any:  # PyMC passes the variable
+        """Give mu itself."""
+        return nearest_table(rv, mu)
+
+
+@_logprob.register(ProjectedLaplaceGivenRowsRV)
+def _given_rows_logp(
+    op: ProjectedLaplaceGivenRowsRV, values: Any, rng: Any, size: Any, mu: Any, w: Any, b: Any, **_: Any
+) -> Any:
+    [value] = values
+    own = op.invariants
+    noise = value - mu + op.spread(w)
+    density = -norm_of(pt, noise, "l1", own) / b - own.frame.size * pt.log(2.0 * b) + 0.5 * log_gram(own)
+    return check_parameters(density, b > 0, msg="b > 0")
+
+
+@add_likelihood.register
+def _add_projected_laplace(
+    law: ProjectedLaplaceLaw, name: str, mu: Any, parameters: Any, *, invariants: Invariants, **data: Any
+) -> None:
+    """In closed form where it has one, and nothing else has to be sampled anyway; else with its row-space noise.
+
+    Counts on a lattice move by exact conditional steps only where the noise is a product, which it is given the row-space
+    noise.
+    """
+    if not invariants.rank or (not is_discrete(mu) and len(components_of(invariants).wide) == 0):
+        ProjectedLaplace(name, mu=mu, b=law.b, invariants=invariants, **data)
+        return
+    w = RowSpaceNoise(f"{name}_rows", law.b, invariants=invariants)
+    ProjectedLaplaceGivenRows(name, mu=mu, w=w, b=law.b, invariants=invariants, **data)

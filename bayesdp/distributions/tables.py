@@ -1,0 +1,201 @@
+"""PyMC distributions of the laws whose noise is a whole table, made from the laws of `bayesdp.noise`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from inspect import Parameter, Signature
+from string import ascii_lowercase
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.dist_math import check_parameters
+from pymc.logprob.abstract import _logprob
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.variable import shared_rng
+
+from bayesdp.distributions._parameters import checked_location, is_discrete, scale
+from bayesdp.distributions._steps import register_steps
+from bayesdp.distributions._tied_tables import as_tied_table
+from bayesdp.distributions.registry import register_distribution
+from bayesdp.distributions.table_densities import check_known, log_density
+from bayesdp.invariants import Invariants
+from bayesdp.noise.base import Floats, Ints
+from bayesdp.noise.tables import TableLaw
+
+__all__ = ["TableNoiseRV", "nearest_table", "table_distribution"]
+
+
+class TableNoiseRV(RandomVariable):
+    """A noisy table around a location, with one scale; all dimensions of the table are core dimensions.
+
+    Parameters
+    ----------
+    invariants : Invariants
+        What the noise does not change. It is among ``__props__``, as is everything else that an Op depends
+        on: PyTensor merges and caches Ops that agree in their props.
+    unit : TableLaw
+        The law, at scale 1.
+    """
+
+    __props__: tuple[str, ...] = (*RandomVariable.__props__, "invariants", "unit")  # type: ignore[assignment]
+    law_type: ClassVar[type[TableLaw]]
+    moved_only_by: ClassVar[str | None] = None
+
+    def __init__(self, invariants: Invariants, unit: TableLaw, **props: Any) -> None:
+        self.invariants = invariants
+        self.unit = unit
+        core = ",".join(ascii_lowercase[: len(invariants.frame.shape)])
+        props.setdefault("signature", f"({core}),()->({core})")
+        super().__init__(**props)
+
+    def rng_fn(self, rng: np.random.Generator, mu: Any, scale: Any, size: Sequence[int] | None = None) -> Floats | Ints:
+        """Draw one table for each location and scale of the batch."""
+        mu, scale = np.asarray(mu), np.asarray(scale, dtype=np.float64)
+        table = self.invariants.frame.shape
+        lead = mu.shape[: mu.ndim - len(table)]
+        batch = np.broadcast_shapes(lead, scale.shape) if size is None else tuple(size)
+        locations = np.broadcast_to(mu, (*batch, *table)).reshape(-1, *table)
+        scales = np.broadcast_to(scale, batch).reshape(-1)
+        if np.all(locations == locations[:1]) and np.all(scales == scales[:1]) and len(scales):
+            # The usual case, one law for the whole batch: a sampler is set up once.
+            law = self.unit.at(float(scales[0]))
+            draws = law.draw(rng, table, len(scales), self.invariants, locations[0])
+            return np.reshape(draws, (*batch, *table))
+        out: Any = np.empty((len(scales), *table), dtype=self.dtype)
+        for i, (location, value) in enumerate(zip(locations, scales, strict=True)):
+            out[i] = self.unit.at(float(value)).draw(rng, table, None, self.invariants, location)
+        return np.reshape(out, (*batch, *table))
+
+
+@numba_core_rv_funcify.register(TableNoiseRV)
+def _core(op: TableNoiseRV, node: Any) -> tuple[Any, None]:
+    """Call the Python sampler from compiled code, on purpose and so without PyTensor's warning about it.
+
+    Returning None for the cache key keeps PyTensor from storing a function that refers to this very Op.
+    """
+    result = numba.types.Array(numba.from_dtype(np.dtype(op.dtype)), len(op.invariants.frame.shape), "C")
+
+    def draw_one(rng: np.random.Generator, mu: Any, scale: float) -> Any:
+        return np.ascontiguousarray(op.rng_fn(rng, mu, scale))
+
+    @numba_njit
+    def random(rng, mu, scale):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        with numba.objmode(out=result):
+            out = draw_one(rng, mu, scale)
+        return out
+
+    return random, None
+
+
+@_logprob.register(TableNoiseRV)
+def _logp(op: TableNoiseRV, values: Any, rng: Any, size: Any, mu: Any, scale: Any, **_: Any) -> Any:
+    # A free variable on a lattice must be left to its own step method.
+    value = as_tied_table(values[0]) if op.unit.support == "lattice" else values[0]
+    density = log_density(op.unit, value - mu, scale, op.invariants)
+    return check_parameters(density, scale > 0, msg=f"{op.unit.scale_name} > 0")
+
+
+def nearest_table(rv: Any, mu: Any) -> Any:
+    """Give mu in every place of the batch; where the law is one of integers, rounded."""
+    centre = pt.round(mu) if is_discrete(rv) and not is_discrete(mu) else mu
+    return pt.zeros_like(rv) + centre
+
+
+def table_distribution(law_type: type[TableLaw], doc: str | None = None, *, name: str | None = None) -> Any:
+    """Make the PyMC distribution of a law whose noise is a table, and register it.
+
+    It takes `mu`, the scale of the law by its name, ``invariants``, and the other parameters of the law as keywords. Assign it
+    to its name in a module: there `pickle` looks for it.
+
+    Parameters
+    ----------
+    law_type : type
+        Its log-density is finite off the lattice or subspace too: in a model, membership is decided by the exact part of a
+        release alone.
+    doc : str, optional
+        The docstring; that of the law by default.
+    name : str, optional
+        Name of the distribution; that of the law by default.
+
+    Returns
+    -------
+    type
+        A subclass of `pymc.Discrete` or `pymc.Continuous`.
+    """
+    own_name, given = name or law_type.__name__, _signature(law_type)
+    kind: Any = pm.Discrete if law_type.integer else pm.Continuous
+    on_lattice = law_type.support == "lattice"
+    # As `collections.namedtuple` does: `pickle` looks for the classes where this is called.
+    module = sys._getframe(1).f_globals["__name__"]
+
+    class RV(TableNoiseRV):
+        __module__ = module
+        __qualname__ = f"{own_name}.rv_type"
+        __doc__ = f"Random variable of `{own_name}`."
+        name = law_type.name.replace("-", "_")
+        dtype = "int64" if law_type.integer else "float64"
+        _print_name = (own_name, rf"\operatorname{{{own_name}}}")
+
+    RV.__name__ = f"{own_name}RV"
+    RV.law_type = law_type
+    if on_lattice:  # by the form that the law has in the kernel: without one a free variable cannot be sampled
+        RV.moved_only_by = "" if law_type.kernel_form is None else "LatticeNoiseGibbs"
+
+    class Made(kind):
+        __module__ = module
+        __qualname__ = own_name
+        __doc__ = doc or law_type.__doc__
+        rv_type = RV
+
+        @classmethod
+        def rv_op(cls, mu: Any, value: Any, *, unit: TableLaw, size: Any = None, rng: Any = None, **props: Any) -> Any:
+            """Apply the random variable of this law and these invariants."""
+            own = shared_rng(seed=None) if rng is None else rng
+            _, variable = RV(unit=unit, **props)(mu, value, size=size, rng=own, return_next_rng=True)
+            return variable
+
+        @classmethod
+        def dist(cls, *args: Any, **kwargs: Any) -> Any:
+            """Make an unregistered variable; see the class for the parameters."""
+            parameters = given.bind(cls, *args, **kwargs).arguments
+            more, invariants = parameters.pop("kwargs", {}), parameters.pop("invariants")
+            del parameters["cls"]
+            location = checked_location(parameters.pop("mu"), invariants)
+            value = scale(parameters.pop(law_type.scale_name, 1.0), law_type.scale_name)
+            unit = law_type.unit(invariants, **parameters)
+            if on_lattice:
+                register_steps()
+            check_known(unit, value, invariants)
+            return super().dist([location, value], invariants=invariants, unit=unit, **more)
+
+        def support_point(rv: Any, size: Any, mu: Any, value: Any) -> Any:  # PyMC passes the variable
+            """Give mu itself."""
+            return nearest_table(rv, mu)
+
+    Made.__name__ = own_name
+    vars(Made)["dist"].__func__.__signature__ = given  # what `help` shows
+    register_distribution(law_type, Made)
+    return Made
+
+
+def _signature(law_type: type[TableLaw]) -> Signature:
+    """What `dist` takes; parameters that are not given are left to the law and the invariants."""
+    own = {item.name: Parameter.empty if item.default is MISSING else None for item in fields(law_type)}  # type: ignore[arg-type]
+    first = own.pop(law_type.scale_name, 1.0)
+    return Signature(
+        [
+            Parameter("cls", Parameter.POSITIONAL_OR_KEYWORD),
+            Parameter("mu", Parameter.POSITIONAL_OR_KEYWORD),
+            Parameter(law_type.scale_name, Parameter.POSITIONAL_OR_KEYWORD, default=first),
+            *(Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in own.items()),
+            Parameter("invariants", Parameter.KEYWORD_ONLY),
+            Parameter("kwargs", Parameter.VAR_KEYWORD),
+        ]
+    )

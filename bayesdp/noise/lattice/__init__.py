@@ -1,0 +1,1 @@
+"""Integer noise that changes no invariant: its tables are the points of a lattice."""

@@ -1,0 +1,1 @@
+"""Real noise that changes no invariant: its tables are the points of a subspace."""

@@ -1,0 +1,170 @@
+"""What the laws share that respect invariants: noise is a table, and so are its location and the noisy values."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp import _validate
+from bayesdp.invariants import Invariants
+from bayesdp.noise._rng import count_of, generator_of
+from bayesdp.noise.base import Floats, Ints, NoiseLaw
+
+__all__ = ["TableLaw", "difference_of", "norm_of", "squared_norm", "table_of"]
+
+
+class TableLaw(NoiseLaw):
+    """Noise that is a whole table, and changes no invariant.
+
+    A law states its kernel, once for NumPy and PyTensor, and how noise is drawn; its family says where the noise lives.
+
+    Attributes
+    ----------
+    scale_name : str
+        What PyMC may leave unknown: a field of the law, or else the name of a factor of the noise (see `at`).
+    """
+
+    scale_name: ClassVar[str]
+
+    @abstractmethod
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        """Logarithm of the mass or density at noise of one scale.
+
+        Parameters
+        ----------
+        xp : module
+            ``numpy`` or ``pytensor.tensor``: the formula is for both.
+        measured : array or tensor variable
+            What `measured` gives: of most laws the noise itself, shape (..., *table).
+        scale : float or tensor variable, shape (...)
+        invariants : Invariants
+
+        Returns
+        -------
+        float, array or tensor variable, shape (...)
+            Of a law on a lattice without its normaliser; of others the density, but for a constant that is not known.
+        """
+
+    @abstractmethod
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats | Ints:
+        """Draw noise around zero, shape (count, *table)."""
+
+    @abstractmethod
+    def noise_between(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants) -> Floats | None:
+        """Values minus location as float64, shape (*table), or None if the law has no such noise."""
+
+    def measured(self, noise: Floats, invariants: Invariants) -> Any:
+        """What of a table of noise the kernel depends on: all of it, where the law does not say otherwise."""
+        return noise
+
+    @property
+    def scale(self) -> float:
+        """The parameter `scale_name`."""
+        scale: float = getattr(self, self.scale_name)
+        return scale
+
+    def at(self, scale: float) -> Self:
+        """The law with another scale, and its other parameters."""
+        return replace(self, **{self.scale_name: scale})  # type: ignore[type-var]  # laws are dataclasses
+
+    @classmethod
+    def unit(cls, invariants: Invariants, **parameters: Any) -> Self:
+        """The law of scale 1, for invariants that the parameters must fit."""
+        known = {item.name for item in fields(cls)}  # type: ignore[arg-type]  # laws are dataclasses
+        own = cls(**parameters, **({cls.scale_name: 1.0} if cls.scale_name in known else {}))
+        own.check_fit(invariants)
+        return own
+
+    def check_fit(self, invariants: Invariants) -> None:
+        """Raise ValueError where the parameters do not fit the invariants."""
+
+    def needed(self, invariants: Invariants | None, shape: tuple[int, ...] | None = None) -> Invariants:
+        """Insist on invariants that the parameters fit, and on the shape of their table where one is given."""
+        if not isinstance(invariants, Invariants):
+            raise TypeError(f"the law {self.name!r} needs invariants (bayesdp.Invariants), got {invariants!r}")
+        if shape is not None and tuple(shape) != invariants.frame.shape:
+            raise ValueError(
+                f"shape must be that of the table of the invariants, {invariants.frame.shape}, got {shape}"
+            )
+        self.check_fit(invariants)
+        return invariants
+
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
+        """Log-mass, or log-density in orthonormal coordinates, of a noisy table. See `NoiseLaw.logp`.
+
+        It is ``-inf`` for tables that break the invariants: of laws of real numbers by more than 1e-6 times the largest entry
+        of values and location (at least 1), as published tables are rounded. Where the normaliser is not known, it is
+        right up to a constant.
+        """
+        own = self.needed(invariants)
+        noise = self.noise_between(values, location, own)
+        return -math.inf if noise is None else self.log_mass(noise, own)
+
+    def log_mass(self, noise: Floats, invariants: Invariants) -> float:
+        """The same at noise that the law can have."""
+        return float(self.log_kernel(np, self.measured(noise, invariants), self.scale, invariants))
+
+    def draw(
+        self,
+        rng: _validate.Seed,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Any:
+        """Draw noise that changes no invariant, or noisy tables around a table. See `NoiseLaw.draw`."""
+        own = self.needed(invariants, shape)
+        if location is None:
+            location = np.zeros(own.frame.shape, dtype=np.int64)
+        centre = table_of(location, "location", own)
+        if self.integer:
+            centre = _validate.integer_array(centre, "location", own.frame.cell_name)
+        noise = self.noise(generator_of(rng), 1 if size is None else count_of(size), own)
+        drawn = centre + (noise[0] if size is None else noise)
+        return np.asarray(drawn, dtype=np.int64 if self.integer else np.float64)
+
+    # Laws may hold large arrays: compared and hashed are the numbers, and not the description with all of them as text.
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash((self.name, *self._content()))
+
+    def _content(self) -> list[Any]:
+        own = self._parameters().values()
+        return [(item.shape, item.tobytes()) if isinstance(item, np.ndarray) else item for item in own]
+
+
+def table_of(values: Any, argument: str, invariants: Invariants) -> Floats | Ints:
+    """Accept a table of finite numbers, of the shape of the invariants' table."""
+    array = _validate.finite_array(values, argument, invariants.frame.cell_name)
+    if array.shape != invariants.frame.shape:
+        raise ValueError(f"{argument} must have the shape of the table, {invariants.frame.shape}, got {array.shape}")
+    return array
+
+
+def difference_of(values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants) -> Floats:
+    """Values minus location, both of the shape of the table."""
+    difference = table_of(values, "values", invariants) - table_of(location, "location", invariants)
+    return np.asarray(difference, dtype=np.float64)
+
+
+def squared_norm(xp: Any, noise: Any, invariants: Invariants) -> Any:
+    """Sums of squares of tables, shape (..., *table)."""
+    return xp.sum(xp.square(noise), axis=tuple(range(-len(invariants.frame.shape), 0)))
+
+
+def norm_of(xp: Any, noise: Any, norm: str, invariants: Invariants) -> Any:
+    """The l1, l2 or l-infinity norm of tables, shape (..., *table); its gradient at zero is 0 and not NaN."""
+    cells = tuple(range(-len(invariants.frame.shape), 0))
+    if norm == "l1":
+        return xp.sum(xp.abs(noise), axis=cells)
+    if norm == "linf":
+        return xp.max(xp.abs(noise), axis=cells)
+    square = squared_norm(xp, noise, invariants)
+    return xp.where(square > 0, xp.sqrt(xp.where(square > 0, square, 1.0)), 0.0)

@@ -1,0 +1,136 @@
+"""A law that is defined outside of the package: its distribution is made from it, and is under the same oracles."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import Mode
+
+from bayesdp import distributions, noise
+from bayesdp.distributions import registry
+from bayesdp.invariants import Invariants
+from bayesdp.noise import base
+from bayesdp.queries import Totals
+from tests.noise.oracles import all_margins, chi_square_pvalue, frame_of
+
+PYTHON = Mode(linker="py", optimizer="fast_compile")
+TOTAL = Invariants(Totals(frame_of(3)))
+CENTRE = np.array([4, 9, 2])
+OFF, OTHER = CENTRE + np.array([[1, 0, 0], [1, 1, -2]])
+KEY = np.array([1000, 1, 0])
+
+
+@pytest.fixture(scope="module")
+def outside() -> Iterator[Any]:
+    """The module of the law, whose names the registries forget afterwards."""
+    from tests.distributions import outside_law  # registers
+
+    yield outside_law
+    base._REGISTRY.pop(outside_law.LatticeMaximum.name)
+    registry._DISTRIBUTIONS.pop(outside_law.LatticeMaximum)
+
+
+def brute_force(outside: Any, epsilon: float) -> tuple[Any, Any]:
+    """All noise with mass above 1e-17, and its log-mass from a sum."""
+    points = outside.triples(int(50 / epsilon))
+    logs = -epsilon * np.abs(points).max(axis=1)
+    return points, logs - np.log(np.exp(logs).sum())
+
+
+def test_it_is_registered_by_name(outside: Any) -> None:
+    law = outside.LatticeMaximum(0.7)
+    assert (
+        noise.NoiseLaw.from_description(law.describe()) == law == noise.parse_law("outside-lattice-maximum epsilon=0.7")
+    )
+    assert law != outside.LatticeMaximum(0.8)
+    assert law.family == "lattice"
+    assert distributions.distribution_of(outside.LatticeMaximum) is outside.LatticeMaximumNoise
+    assert outside.LatticeMaximumNoise.rv_type.law_type is outside.LatticeMaximum
+    assert list(signature(outside.LatticeMaximumNoise.dist).parameters) == ["mu", "epsilon", "invariants", "kwargs"]
+
+    class Unregistered(outside.LatticeMaximum):  # type: ignore[misc]  # made in a test
+        pass
+
+    with pytest.raises(
+        NotImplementedError, match="no PyMC distribution is registered for the noise law 'outside-lattice-m"
+    ):
+        distributions.distribution_of(Unregistered)
+
+
+def test_log_mass_against_brute_force(outside: Any) -> None:
+    epsilon, value = pt.scalar("epsilon"), pt.lvector("value")
+    make = outside.LatticeMaximumNoise.dist
+    known, unknown = make(CENTRE, 0.7, invariants=TOTAL), make(CENTRE, epsilon, invariants=TOTAL)
+    graphs = [pm.logp(known, value), pm.logp(unknown, value)]
+    evaluate = pytensor.function([value, epsilon], [*graphs, pt.grad(graphs[1], epsilon)], mode=PYTHON)
+    points, logs = brute_force(outside, 0.7)
+    chosen = np.abs(points).max(axis=1) <= 2
+    assert chosen.sum() == 19
+    for point, expected in zip(points[chosen], logs[chosen], strict=True):
+        by_constant, by_variable, slope = evaluate(CENTRE + point, 0.7)
+        assert by_constant == pytest.approx(expected, rel=1e-12)
+        assert by_variable == pytest.approx(expected, rel=1e-12)
+        assert outside.LatticeMaximum(0.7).logp(CENTRE + point, CENTRE, TOTAL) == pytest.approx(expected, rel=1e-12)
+        # The derivative of the log-mass is the mean of the maximum, minus this one.
+        sizes = np.abs(points).max(axis=1)
+        assert slope == pytest.approx(np.exp(logs) @ sizes - np.abs(point).max(), abs=1e-10)
+    assert outside.LatticeMaximum(0.7).logp(OFF, CENTRE, TOTAL) == -np.inf
+    assert np.isfinite(evaluate(OFF, 0.7)[0])  # membership is decided by the exact part of a model
+
+
+@pytest.mark.parametrize("mode", ["law", "python", "numba"])
+def test_draws_follow_the_mass(outside: Any, mode: str) -> None:
+    # False-alarm rate 1e-4 each.
+    if mode == "law":
+        draws = outside.LatticeMaximum(0.7).draw(1, (3,), 4000, TOTAL, CENTRE)
+    else:
+        rng = pytensor.shared(np.random.default_rng(2))
+        variable = outside.LatticeMaximumNoise.dist(CENTRE, 0.7, invariants=TOTAL, shape=(4000, 3), rng=rng)
+        draws = pytensor.function([], variable, mode=PYTHON if mode == "python" else None)()
+    assert draws.dtype == np.int64
+    assert draws.shape == (4000, 3)
+    points, logs = brute_force(outside, 0.7)
+    sizes = np.abs(points).max(axis=1)
+    of_sizes = np.bincount(sizes, np.exp(logs))
+    assert chi_square_pvalue((draws - CENTRE) @ KEY, points @ KEY, np.exp(logs)) > 5e-5
+    assert chi_square_pvalue(np.abs(draws - CENTRE).max(axis=1), np.arange(len(of_sizes)), of_sizes) > 5e-5
+
+
+def test_in_a_model(outside: Any) -> None:
+    with pm.Model() as model:
+        epsilon = pm.HalfNormal("epsilon")
+        x = pm.Poisson("x", 5.0, shape=3)
+        outside.LatticeMaximumNoise("noisy", x, epsilon, invariants=TOTAL, observed=CENTRE)
+    assert "noisy ~ LatticeMaximumNoise(x, epsilon)" in model.str_repr()
+    point = {"epsilon_log__": np.log(0.7), "x": OTHER}
+    expected = outside.LatticeMaximum(0.7).logp(CENTRE, OTHER, TOTAL)
+    for own in (model, model.copy(), pickle.loads(pickle.dumps(model))):
+        assert own.compile_logp(vars=[own["noisy"]], mode=PYTHON)(point) == pytest.approx(expected, rel=1e-12)
+    op = model["noisy"].owner.op
+    assert pickle.loads(pickle.dumps(op)) == op
+
+
+def test_bad_arguments_are_named(outside: Any) -> None:
+    make, epsilon = outside.LatticeMaximumNoise.dist, pt.scalar("epsilon")
+    with pytest.raises(
+        NotImplementedError, match=r"epsilon must be a constant here: .* 'outside-lattice-maximum' with"
+    ):
+        make(np.zeros((3, 3), dtype=int), epsilon, invariants=all_margins(3, 3))
+    with pytest.raises(TypeError, match="missing a required argument: 'epsilon'"):
+        make(CENTRE, invariants=TOTAL)
+    with pytest.raises(TypeError, match=r"missing a required.*argument: 'invariants'"):
+        make(CENTRE, 0.7)
+    with pytest.raises(ValueError, match=r"mu must have the shape of the table, \(3,\), got \(2,\)"):
+        make([1, 2], 0.7, invariants=TOTAL)
+    with pytest.raises(TypeError, match="the law 'outside-lattice-maximum' needs invariants"):
+        outside.LatticeMaximum(0.7).logp(CENTRE, CENTRE)
+    with pytest.raises(ValueError, match="location must hold whole numbers"):
+        outside.LatticeMaximum(0.7).draw(1, (3,), None, TOTAL, [0.5, 0.0, 0.0])

@@ -1,0 +1,307 @@
+"""The projected Laplace law, against quadrature, closed forms, Fourier inversion and histograms."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import chi2
+
+from bayesdp._random import seed_state
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.noise import ProjectedLaplace
+from bayesdp.noise.subspace.laplace_line import blocks_density, draw_on_line, line_integrals
+from bayesdp.noise.subspace.rows import components_of, log_gram, row_basis, rows_of_cells
+from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.noise.oracles import all_margins, frame_of
+
+
+def line_by_quadrature(u: np.ndarray, r: np.ndarray, b: float) -> float:
+    """Logarithm of the integral of exp(-sum |u + r w| / b), piece by piece."""
+    knots = np.unique(-u / r)
+    heights = np.abs(u + np.outer(knots, r)).sum(axis=1) / b
+    least = heights.min()
+
+    def integrand(w: float) -> float:
+        return math.exp(least - float(np.abs(u + r * w).sum()) / b)
+
+    total = 0.0
+    # Beyond the outermost knots the slope is sum |r| / b, so 800 of its units underflow; 60 are 1e-26.
+    reach = 60.0 * b / np.abs(r).sum()
+    ends = np.concatenate([[knots[0] - reach], knots, [knots[-1] + reach]])
+    for low, high in itertools.pairwise(ends):
+        total += quad(integrand, low, high, epsabs=0.0, epsrel=1e-13, limit=400)[0]
+    return math.log(total) - least
+
+
+def kernel(u: np.ndarray, r: np.ndarray, b: float) -> tuple[float, np.ndarray, float]:
+    """One block, without the constants."""
+    gradient = np.full(len(u), np.nan)
+    cells = np.arange(len(u))
+    value, slope = blocks_density(u, b, np.array([0, len(u)]), cells, r.astype(np.float64), gradient)
+    return value + len(u) * math.log(2 * b), gradient, slope + len(u) / b
+
+
+class TestOneBlock:
+    @pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 102])
+    @pytest.mark.parametrize("general", [False, True])
+    def test_integral(self, d: int, general: bool) -> None:
+        rng = np.random.default_rng(d)
+        for b in (0.3, 2.0):
+            u = rng.laplace(size=d) * 1.5
+            r = rng.choice([-3.0, -1.0, 1.0, 2.0], d) if general else np.ones(d)
+            assert kernel(u, r, b)[0] == pytest.approx(line_by_quadrature(u, r, b), rel=1e-12, abs=1e-12)
+            assert line_integrals(u[None], r, b)[0] == pytest.approx(kernel(u, r, b)[0], rel=1e-13)
+
+    @pytest.mark.parametrize("d", [2, 3, 8, 102])
+    def test_gradient_and_derivative(self, d: int) -> None:
+        rng = np.random.default_rng(d)
+        u, r, b, step = rng.laplace(size=d), rng.choice([-2.0, -1.0, 1.0], d), 1.3, 1e-5
+        _, gradient, slope = kernel(u, r, b)
+        found = [(kernel(u + step * e, r, b)[0] - kernel(u - step * e, r, b)[0]) / (2 * step) for e in np.eye(d)]
+        assert gradient == pytest.approx(np.array(found), abs=1e-8)
+        assert slope == pytest.approx((kernel(u, r, b + step)[0] - kernel(u, r, b - step)[0]) / (2 * step), rel=1e-7)
+        assert abs(gradient @ r) < 1e-12  # nothing along the row
+
+    def test_ties(self) -> None:
+        u = np.array([1.0, 1.0, -2.0, 1.0, -2.0, 1.0, 0.0, 0.0])
+        r = np.ones(8)
+        assert kernel(u, r, 0.7)[0] == pytest.approx(line_by_quadrature(u, r, 0.7), rel=1e-13)
+        value, gradient, slope = kernel(np.zeros(8), r, 0.7)  # exp(-8 |w| / b)
+        assert value == pytest.approx(math.log(2 * 0.7 / 8), rel=1e-14)
+        assert np.array_equal(np.abs(gradient) < 1e-15, np.full(8, True))
+        assert slope == pytest.approx(1 / 0.7, rel=1e-14)
+        # The density is once differentiable, so a tie is no kink: differences to both sides agree with the gradient.
+        for side in (1e-6, -1e-6):
+            found = (kernel(u + side * np.eye(8)[0], r, 0.7)[0] - kernel(u, r, 0.7)[0]) / side
+            assert kernel(u, r, 0.7)[1][0] == pytest.approx(found, abs=1e-5)
+
+    def test_ties_far_from_the_mass(self) -> None:
+        # Knots with all of the mass on one side are seen to apart from the others; ties must not fall in between.
+        u = np.array([0.0] * 7 + [500.0] * 3 + [-500.0] * 3 + [60.0, 60.0, -60.0, 900.0])
+        r = np.ones(len(u))
+        value, gradient, slope = kernel(u, r, 1.0)
+        assert value == pytest.approx(line_by_quadrature(u, r, 1.0), rel=1e-13)
+        assert gradient[7:] == pytest.approx(-np.sign(u[7:]), abs=1e-12)
+        assert slope == pytest.approx((kernel(u, r, 1 + 1e-6)[0] - kernel(u, r, 1 - 1e-6)[0]) / 2e-6, rel=1e-7)
+
+    @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e6, 1e12])
+    def test_extreme_scales(self, scale: float) -> None:
+        # Stretching everything stretches the integral; at u / b of 1e9 nothing may overflow.
+        u = np.array([1.0, -1.0, 0.3, 0.3, -0.6]) * scale
+        for b in (1e-3 * scale, scale, 1e3 * scale):
+            value, gradient, slope = kernel(u, np.ones(5), b)
+            unit = kernel(u / scale, np.ones(5), b / scale)
+            assert value == pytest.approx(unit[0] + math.log(scale), rel=1e-13, abs=1e-13)
+            assert gradient * scale == pytest.approx(unit[1], rel=1e-9, abs=1e-12)
+            assert slope * scale == pytest.approx(unit[2], rel=1e-9)
+        far, gradient, _ = kernel(np.array([1e6, -1e6]), np.ones(2), 1e-3)
+        assert far == pytest.approx(math.log(2e6) - 2e9, rel=1e-15)  # flat between the knots
+        assert gradient == pytest.approx([-1e3, 1e3], rel=1e-8)
+
+    def test_long_blocks_are_sorted_elsewhere(self) -> None:
+        # From 256 knots on NumPy sorts; the same integral from halves of the weights, which sort in numba.
+        rng = np.random.default_rng(5)
+        u = rng.laplace(size=200)
+        assert kernel(np.repeat(u, 2), np.ones(400), 2.0)[0] == pytest.approx(
+            kernel(u, np.ones(200), 1.0)[0], rel=1e-13
+        )
+        assert kernel(2 * u, np.full(200, 2.0), 2.0)[0] == pytest.approx(kernel(u, np.ones(200), 1.0)[0], rel=1e-13)
+
+    def test_draws_follow_the_density(self) -> None:
+        # False-alarm rate 1e-4 for each of four cases: chi-square over 40 bins of equal probability (by quadrature).
+        state = seed_state(np.random.default_rng(8))
+        cases: list[tuple[Any, Any, float]] = [
+            ([0.0, 1.0, 1.0, 4.0, -3.0], [1, 1, 1, 1, 1], 1.0),
+            ([0.0, 1.0, 4.0], [2, 1, 3], 2.0),
+            ([0.0, 10.0], [1, 1], 1.0),
+            ([3.0], [2], 1.0),
+        ]
+        for knots, weights, b in cases:
+            k, a = np.array(knots), np.array(weights, dtype=np.float64)
+            draws = np.array([draw_on_line(k, a, b, np.empty(len(k) + 1), state) for _ in range(8000)])
+            grid = np.linspace(k.min() - 30 * b, k.max() + 30 * b, 200_001)
+            density = np.exp(-np.sum(a[:, None] * np.abs(grid - k[:, None]), axis=0) / b)
+            cdf = np.cumsum((density[1:] + density[:-1]) / 2)
+            edges = np.interp(np.arange(1, 40) / 40, cdf / cdf[-1], grid[1:])
+            counts = np.bincount(np.searchsorted(edges, draws), minlength=40)
+            assert chi2.sf(np.sum((counts - 200.0) ** 2 / 200.0), 39) > 1e-4
+
+
+class TestRowSpace:
+    @pytest.mark.parametrize(
+        "invariants",
+        [
+            all_margins(3, 4),
+            all_margins(2, 3, 4),
+            Invariants(Margins(frame_of(3, 4, 2), ["d0", "d2"], ["d1", "d2"])),
+            Invariants(Margins(frame_of(3, 3, 3), ["d0", "d1"], ["d0", "d2"], ["d1", "d2"])),
+            Invariants(Totals(frame_of(5))),
+            Invariants(LinearQuery(frame_of(4), [[1, 2, 0, 0], [2, 4, 0, 0], [0, 1, 1, 0]], ["a", "b", "c"])),
+        ],
+        ids=repr,
+    )
+    def test_basis_and_determinant(self, invariants: Invariants) -> None:
+        rows, all_rows = row_basis(invariants).toarray(), invariants.matrix.toarray()
+        assert rows.shape == (invariants.rank, invariants.frame.size)
+        assert np.linalg.matrix_rank(rows) == invariants.rank == np.linalg.matrix_rank(np.vstack([rows, all_rows]))
+        assert log_gram(invariants) == pytest.approx(np.linalg.slogdet(rows @ rows.T)[1], rel=1e-12)
+        places, entries = rows_of_cells(invariants)
+        w = np.random.default_rng(1).normal(size=invariants.rank)
+        assert np.sum(w[places] * entries, axis=1) == pytest.approx(rows.T @ w, rel=1e-12)
+
+    def test_groups_of_labels(self) -> None:
+        states = (("state", "county", ("S", "T", "S", "T", "U")),)
+        grouped = Frame(("county", "level"), (tuple("abcde"), tuple("xy")), states)
+        own = Invariants([Margins(grouped, ["state", "level"]), Margins(grouped, ["county"])])
+        rows = row_basis(own).toarray()
+        assert np.linalg.matrix_rank(rows) == own.rank == len(rows)
+        assert log_gram(own) == pytest.approx(np.linalg.slogdet(rows @ rows.T)[1], rel=1e-12)
+
+    def test_components(self) -> None:
+        slices = components_of(Invariants(Margins(frame_of(3, 4, 2), ["d0", "d2"], ["d1", "d2"])))
+        assert [part.rows.shape for part in slices.wide] == [(6, 12), (6, 12)]
+        # Overlapping rows that span disjoint totals; proportional rows; a cell in none.
+        nested = components_of(Invariants(LinearQuery(frame_of(5), [[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], ["a", "b"])))
+        assert nested.wide == ()
+        assert sorted(np.split(nested.cells, nested.starts[1:])[i].tolist() for i in range(3)) == [[0, 1], [2, 3], [4]]
+        same = components_of(Invariants(LinearQuery(frame_of(3), [[1, 2, 0], [-2, -4, 0]], ["a", "b"])))
+        assert same.wide == ()
+        assert same.entries.tolist() == [1.0, 2.0, 1.0]
+        assert same.log_volume == pytest.approx(0.5 * math.log(5))
+
+
+def density(u: np.ndarray, b: float, invariants: Invariants) -> float:
+    return ProjectedLaplace(b).logp(u, np.zeros(invariants.frame.shape), invariants)
+
+
+class TestDensity:
+    @pytest.mark.parametrize("d", [2, 3, 5, 8, 102])
+    def test_one_total(self, d: int) -> None:
+        invariants = Invariants(Totals(frame_of(d)))
+        u = invariants.project(np.random.default_rng(d).laplace(size=d) * 2)
+        expected = 0.5 * math.log(d) - d * math.log(2 * 1.7) + line_by_quadrature(u, np.ones(d), 1.7)
+        assert density(u, 1.7, invariants) == pytest.approx(expected, rel=1e-12)
+
+    def test_it_integrates_to_one(self) -> None:
+        # In polar coordinates the density is analytic between six rays (where two knots meet): Gauss and Legendre's rule.
+        invariants, b = Invariants(Totals(frame_of(3))), 0.8
+        nodes, weights = np.polynomial.legendre.leggauss(16)
+        basis, total = invariants.from_coordinates(np.eye(2)), 0.0
+        corner = math.atan2(*(basis @ [1.0, 1.0, -2.0])[::-1])  # u_1 = u_2
+        radii = b * np.array([0.0, 2.0, 5.0, 10.0, 20.0, 40.0])
+        for sector in range(6):
+            angles = corner + (sector + 0.5 + 0.5 * nodes) * math.pi / 3
+            for (low, high), (angle, part) in itertools.product(
+                itertools.pairwise(radii), zip(angles, weights, strict=True)
+            ):
+                at = 0.5 * (low + high) + 0.5 * (high - low) * nodes
+                ray = np.array([math.cos(angle), math.sin(angle)]) @ basis
+                values = np.array([math.exp(density(radius * ray, b, invariants)) for radius in at])
+                total += part * math.pi / 6 * 0.5 * (high - low) * np.sum(weights * values * at)
+        assert total == pytest.approx(1.0, abs=1e-10)
+
+    def test_blocks_and_free_cells(self) -> None:
+        # Sums of the three parts, each alone.
+        query = LinearQuery(frame_of(6), [[0, 1, 0, 1, 1, 0], [2, 0, 0, 0, 0, -1]], ["a", "b"])
+        invariants = Invariants(query)
+        u = invariants.project(np.random.default_rng(1).laplace(size=6) * 2)
+        three, pair = np.array([1, 3, 4]), np.array([0, 5])
+        expected = 0.5 * math.log(3) + line_by_quadrature(u[three], np.ones(3), 1.1)
+        expected += 0.5 * math.log(5) + line_by_quadrature(u[pair], np.array([2.0, -1.0]), 1.1)
+        expected += -abs(u[2]) / 1.1 - 6 * math.log(2.2)
+        assert density(u, 1.1, invariants) == pytest.approx(expected, rel=1e-12)
+        by_county = Invariants(Margins(frame_of(4, 3), ["d0"]))
+        noise = by_county.project(np.random.default_rng(2).laplace(size=(4, 3)))
+        alone = sum(density(row, 0.6, Invariants(Totals(frame_of(3)))) for row in noise)
+        assert density(noise, 0.6, by_county) == pytest.approx(alone, rel=1e-12)
+        assert density(noise, 0.6, Invariants(None, frame_of(4, 3))) == pytest.approx(
+            -np.abs(noise).sum() / 0.6 - 12 * math.log(1.2), rel=1e-12
+        )
+
+    def test_determined_cells_do_not_count(self) -> None:
+        # A total of one cell: its noise is zero, and the others are as without it.
+        first = Invariants(LinearQuery(frame_of(3), [[3, 0, 0]], ["a"]))
+        expected = -3.0 / 2.0 - 2 * math.log(4.0)
+        assert density(np.array([0.0, 1.0, -2.0]), 2.0, first) == pytest.approx(expected, rel=1e-14)
+
+    @pytest.mark.parametrize("t", [0.0, 0.4, -25.0])
+    def test_two_by_two_with_margins(self, t: float) -> None:
+        # Rank 3. The one coordinate is half a sum of four Laplace variables, whose density is a polynomial times exp.
+        z = abs(4 * t) / 1.3
+        expected = math.log(2 / (96 * 1.3) * (15 + 15 * z + 6 * z**2 + z**3)) - z
+        assert density(np.array([[t, -t], [-t, t]]), 1.3, all_margins(2, 2)) == pytest.approx(
+            expected, rel=1e-9, abs=1e-9
+        )
+
+    def test_rank_two_by_fourier_inversion(self) -> None:
+        # One free coordinate q.e: a sum of independent Laplace variables with characteristic function 1 / (1 + (b q t)^2).
+        invariants = Invariants(LinearQuery(frame_of(3), [[1, 1, 1], [0, 1, 2]], ["a", "b"]))
+        [q] = invariants.from_coordinates(np.eye(1))
+        for at in (0.0, 0.7, -4.0):
+            inverse = quad(
+                lambda t, at=at: math.cos(at * t) / np.prod(1 + (0.9 * q * t) ** 2) / math.pi,
+                0,
+                200,
+                epsabs=1e-12,
+                limit=900,
+            )[0]
+            assert density(at * q, 0.9, invariants) == pytest.approx(math.log(inverse), abs=1e-7)
+
+    def test_rank_two_far_out(self) -> None:
+        invariants = Invariants(LinearQuery(frame_of(4), [[1, 1, 1, 0], [0, 1, 2, 1]], ["a", "b"]))
+        u = invariants.project(np.array([3.0, -2.0, 0.5, 1.0]))
+        for stretch in (1e6, 1e-6):
+            expected = density(u, 1e-4, invariants) - 2 * math.log(stretch)
+            assert density(u * stretch, 1e-4 * stretch, invariants) == pytest.approx(expected, rel=1e-12)
+
+    def test_off_the_subspace_and_beyond_reach(self) -> None:
+        assert density(np.array([1.0, 1.0]), 1.0, Invariants(Totals(frame_of(2)))) == -math.inf
+        with pytest.raises(NotImplementedError, match=r"6 cells hang together by invariants of rank 4.*RowSpaceNoise"):
+            density(np.zeros((2, 3)), 1.0, all_margins(2, 3))
+
+
+class TestDraws:
+    @pytest.mark.parametrize(
+        "invariants", [all_margins(3, 4), Invariants(Totals(frame_of(5))), Invariants(None, frame_of(3))], ids=repr
+    )
+    def test_mean_variance_and_subspace(self, invariants: Invariants) -> None:
+        shape, law, size = invariants.frame.shape, ProjectedLaplace(2.0), 4000
+        noise = law.draw(np.random.default_rng(5), shape, size, invariants, location=np.full(shape, 10.0)) - 10.0
+        assert noise.shape == (size, *shape)
+        assert np.max(np.abs(invariants.matrix @ noise.reshape(size, -1).T), initial=0.0) < 1e-10
+        variance = law.variance(shape, invariants)
+        basis = invariants.from_coordinates(np.eye(invariants.dimension)).reshape(invariants.dimension, -1)
+        assert variance.reshape(-1) == pytest.approx(8.0 * np.sum(basis**2, axis=0), rel=1e-12)
+        # Kurtosis is at most 6, so five standard errors are 5 sqrt(5 / size): below 1e-5 for at most 12 cells.
+        assert np.all(np.abs(noise.var(axis=0) / variance - 1) < 5 * math.sqrt(5 / size))
+
+    def test_histogram_against_the_density(self) -> None:
+        # False-alarm rate 1e-4: chi-square over a 12 x 12 grid of the plane, probabilities by Gauss and Legendre's rule.
+        invariants, law, size = Invariants(Totals(frame_of(3))), ProjectedLaplace(1.0), 40_000
+        draws = invariants.coordinates(law.draw(np.random.default_rng(6), (3,), size, invariants))
+        edges, (nodes, weights) = np.linspace(-4.0, 4.0, 13), np.polynomial.legendre.leggauss(4)
+        half = (edges[1] - edges[0]) / 2
+        at = (edges[:-1, None] + half + half * nodes).reshape(-1)
+        values = np.array(
+            [[math.exp(density(invariants.from_coordinates([p, q]), 1.0, invariants)) for q in at] for p in at]
+        )
+        masses = half**2 * np.einsum("aibj,i,j->ab", values.reshape(12, 4, 12, 4), weights, weights)
+        counts = np.histogram2d(draws[:, 0], draws[:, 1], bins=[edges, edges])[0]
+        observed = np.append(counts, size - counts.sum())
+        wanted = size * np.append(masses, 1 - masses.sum())
+        rare = wanted < 10
+        observed = np.append(observed[~rare], observed[rare].sum())
+        wanted = np.append(wanted[~rare], wanted[rare].sum())
+        assert chi2.sf(np.sum((observed - wanted) ** 2 / wanted), len(wanted) - 1) > 1e-4
+
+    def test_bad_arguments_are_named(self) -> None:
+        with pytest.raises(TypeError, match="the law 'projected-laplace' needs invariants"):
+            ProjectedLaplace(1.0).draw(None, (2, 2))
+        with pytest.raises(ValueError, match="b must be a finite number greater than 0"):
+            ProjectedLaplace(0.0)

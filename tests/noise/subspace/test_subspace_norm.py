@@ -1,0 +1,135 @@
+"""Noise of the l1, l2 and l-infinity norm on a subspace: volumes by directions, draws by the law of their norm.
+
+Under the density ``exp(-||v||)`` in n dimensions the norm is a gamma variable of shape n, independent of the direction. And with
+directions u uniform on the sphere S the integral is ``(n - 1)! |S| E ||u||**-n``: an oracle for normalisers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesdp.invariants import Invariants
+from bayesdp.noise import NoiseLaw, SubspaceNorm, parse_law
+from bayesdp.noise.subspace._norm_draws import _Pivots, norm_sampler
+from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.hulls.polytopes import both_margins
+
+CROSSED = Invariants(LinearQuery({"cell": range(4)}, [[1, 1, 1, 0], [0, 1, 1, 1]], ["left", "right"]))
+GROUPED = Invariants(Totals({"cell": range(5), "group": ("cell", ["p", "p", "p", "q", "q"])}, "group"))
+LOOSE = Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["sum"]))
+SPACES = {
+    "total": Invariants(Totals({"cell": range(4)})),
+    "two totals": GROUPED,
+    "a free cell": LOOSE,
+    "2 x 3": both_margins(2, 3),
+    "4 x 2": both_margins(4, 2),
+    "3 x 3": both_margins(3, 3),
+    "crossed": CROSSED,
+}
+ORDER = {"l1": 1, "l2": 2, "linf": np.inf}
+
+
+def lengths(tables: np.ndarray, norm: str) -> np.ndarray:
+    return np.linalg.norm(tables.reshape(len(tables), -1), ord=ORDER[norm], axis=1)
+
+
+@pytest.mark.parametrize("norm", ORDER)
+@pytest.mark.parametrize("space", SPACES)
+def test_normalisers_and_draws(space: str, norm: str) -> None:
+    own, rng = SPACES[space], np.random.default_rng(7)
+    law, n = SubspaceNorm(0.5, norm), own.dimension
+    found = law.log_normaliser(own)
+    directions = rng.normal(size=(40_000, n))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    powers = lengths(own.from_coordinates(directions), norm) ** -float(n)
+    sphere = math.lgamma(n) + math.log(2 * math.pi ** (n / 2) / math.gamma(n / 2)) + n * math.log(2.0)
+    # 42 tests of three kinds at 5 standard errors or its like: together below 1e-4.
+    error = powers.std() / powers.mean() / math.sqrt(len(powers)) + 1e-12
+    if found is None:
+        assert (space, norm) == ("crossed", "l1")
+    else:
+        assert abs(math.expm1(found - sphere - math.log(powers.mean()))) < 5 * error
+    draws = law.draw(rng, own.frame.shape, 6000, own)
+    assert np.max(np.abs(own.matrix @ draws.reshape(6000, -1).T)) < 1e-9
+    size = lengths(draws, norm)
+    assert stats.kstest(size, stats.gamma(n, scale=2.0).cdf).pvalue < 1.0
+    assert stats.kstest(size, stats.gamma(n, scale=2.0).cdf).pvalue > 1e-7
+    # The direction: the mean of ||v||_2**2 / ||v||**2 is that of ||u||**-(n + 2) over that of ||u||**-n.
+    ratio = np.sum(draws.reshape(6000, -1) ** 2, axis=1) / size**2
+    heights = lengths(own.from_coordinates(directions), norm)
+    expected = np.mean(heights ** (-n - 2.0)) / np.mean(heights ** -float(n))
+    spread = math.hypot(ratio.std() / math.sqrt(6000), 3 * (heights ** (-n - 2.0)).std() / powers.mean() / 200)
+    assert abs(ratio.mean() - expected) < 5 * spread + 1e-9
+
+
+@pytest.mark.parametrize("norm", ORDER)
+def test_variances_where_they_are_known(norm: str) -> None:
+    for name, own in SPACES.items():
+        variance = SubspaceNorm(2.0, norm).variance(own.frame.shape, own)
+        if variance is None:
+            assert (name, norm) in {("crossed", "l1"), ("a free cell", "l1")} or norm == "linf"
+            continue
+        draws = SubspaceNorm(2.0, norm).draw(np.random.default_rng(3), own.frame.shape, 6000, own)
+        error = (draws**2).std(axis=0) / math.sqrt(6000) + 1e-12
+        assert np.max(np.abs((draws**2).mean(axis=0) - variance) / error) < 5.5  # about 120 cells: below 1e-5
+
+
+def test_density_by_hand() -> None:
+    own = both_margins(3, 3)
+    move = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
+    start = np.arange(9).reshape(3, 3)
+    for norm, size in [("l1", 4.0), ("l2", 2.0), ("linf", 1.0)]:
+        law = SubspaceNorm(0.7, norm)
+        top = law.logp(start, start, own)
+        assert law.logp(start + 3 * move, start, own) - top == pytest.approx(-0.7 * 3 * size, rel=1e-12)
+        assert law.logp(start + 1.0, start, own) == -math.inf
+    # l2 in four dimensions: 2 pi**2 * 3!, over 0.7**4.
+    assert SubspaceNorm(0.7, "l2").logp(start, start, own) == pytest.approx(
+        4 * math.log(0.7) - math.log(12 * math.pi**2), rel=1e-12
+    )
+
+
+def test_large_tables_are_drawn_exactly_or_refused() -> None:
+    for norm in ORDER:
+        law = SubspaceNorm(1.0, norm)
+        for own in (both_margins(8, 8), both_margins(3, 12), Invariants(Totals({"cell": range(3000)}))):
+            assert law.sampler(own).exact
+            assert np.max(np.abs(own.matrix @ law.draw(None, own.frame.shape, 1, own).reshape(-1))) < 1e-8
+    cube = {"a": range(6), "b": range(6), "c": range(6)}
+    margins = Invariants(Margins(cube, ["a", "b"], ["b", "c"], ["a", "c"]))
+    assert SubspaceNorm(1.0, "l2").sampler(margins).exact
+    for norm in ("l1", "linf"):
+        with pytest.raises(
+            NotImplementedError, match=r"no exact sampler of .* noise is practical.*The l2 norm has one"
+        ):
+            SubspaceNorm(1.0, norm).draw(None, (6, 6, 6), 1, margins)
+
+
+def test_the_general_sampler_agrees_with_the_special_ones() -> None:
+    own, rng = both_margins(3, 3), np.random.default_rng(5)
+    for norm in ("l1", "linf"):
+        one = norm_sampler(own, norm).draw(1.0, rng, 4000)
+        other = _Pivots(own, norm).draw(1.0, rng, 4000)
+        for cells in ((0, 0), (2, 1)):
+            assert stats.ks_2samp(one[:, *cells], other[:, *cells]).pvalue > 1e-6  # four tests
+
+
+def test_descriptions_and_bad_arguments() -> None:
+    law = SubspaceNorm(0.4, "linf")
+    assert law.describe() == {"law": "subspace-norm", "epsilon": 0.4, "norm": "linf"}
+    assert NoiseLaw.from_description(json.loads(json.dumps(law.describe()))) == law
+    assert parse_law("subspace-norm epsilon=0.4 norm=linf") == law
+    with pytest.raises(ValueError, match="epsilon must be a finite number greater than 0"):
+        SubspaceNorm(0.0)
+    with pytest.raises(ValueError, match="norm must be one of 'l1', 'l2', 'linf', got 'l3'"):
+        SubspaceNorm(1.0, "l3")
+    with pytest.raises(TypeError, match="the law 'subspace-norm' needs invariants"):
+        law.logp([1.0], [1.0])
+    everything = Invariants(LinearQuery({"cell": range(2)}, [[1, 0], [0, 1]], ["first", "second"]))
+    with pytest.raises(ValueError, match="nothing is left free for noise"):
+        law.draw(None, (2,), 1, everything)
