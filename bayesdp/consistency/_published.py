@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.measurements import Measured, described
-from bayesdp.noise._scaled import ScaledLaw
+from bayesdp.noise.independent.scaled import ScaledLaw
 from bayesdp.queries import MatrixPart, SumPart
 
 __all__ = ["Published", "published_of"]

@@ -14,31 +14,31 @@ its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 from __future__ import annotations
 
 from bayesdp.distributions._pickling import register
-from bayesdp.distributions.bounded_discrete import (
+from bayesdp.distributions.bounded.discrete import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
-from bayesdp.distributions.bounded_laplace import BoundaryInflatedLaplace, TruncatedLaplace
-from bayesdp.distributions.canonical_noise import CanonicalNoise
+from bayesdp.distributions.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.distributions.bounded.rescaled_laplace import rescaled_logp
 from bayesdp.distributions.correlated_gaussian import CorrelatedGaussian
-from bayesdp.distributions.discrete_gaussian import DiscreteGaussian
-from bayesdp.distributions.discrete_laplace import DiscreteLaplace
 from bayesdp.distributions.extended_laplace import ExtendedLaplace
-from bayesdp.distributions.gaussian import Gaussian
+from bayesdp.distributions.independent.canonical_noise import CanonicalNoise
+from bayesdp.distributions.independent.discrete_gaussian import DiscreteGaussian
+from bayesdp.distributions.independent.discrete_laplace import DiscreteLaplace
+from bayesdp.distributions.independent.gaussian import Gaussian
+from bayesdp.distributions.independent.laplace import Laplace
+from bayesdp.distributions.independent.tulap import Tulap
 from bayesdp.distributions.k_norm import KNorm
-from bayesdp.distributions.laplace import Laplace
 from bayesdp.distributions.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice_k_norm import LatticeKNorm
 from bayesdp.distributions.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.projected_gaussian import ProjectedGaussian
 from bayesdp.distributions.projected_laplace import ProjectedLaplace
-from bayesdp.distributions.rescaled_laplace import rescaled_logp
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.distributions.semi_k_norm import SemiKNorm
 from bayesdp.distributions.subspace_norm import SubspaceNorm
-from bayesdp.distributions.tulap import Tulap
 
 __all__ = [
     "BoundaryInflatedDiscreteGaussian",

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from bayesdp import distributions, noise
 from bayesdp.distributions._parameters import is_discrete
-from bayesdp.distributions.canonical_of_counts import CanonicalOfCounts
-from bayesdp.distributions.tulap_of_counts import TulapOfCounts
+from bayesdp.distributions.independent.canonical_of_counts import CanonicalOfCounts
+from bayesdp.distributions.independent.tulap_of_counts import TulapOfCounts
 from bayesdp.invariants import Invariants
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise._rows import components_of
-from bayesdp.noise._scaled import ScaledLaw
+from bayesdp.noise.independent.scaled import ScaledLaw
 
 __all__ = ["add_likelihood"]
 

@@ -14,7 +14,7 @@ from bayesdp.distributions._parameters import is_discrete
 from bayesdp.distributions.answers import answers
 from bayesdp.inference.likelihoods import add_likelihood
 from bayesdp.measurements import Measured
-from bayesdp.noise._scaled import ScaledLaw
+from bayesdp.noise.independent.scaled import ScaledLaw
 
 __all__ = ["answer_dims", "free_name", "observe_noisy"]
 

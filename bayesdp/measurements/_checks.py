@@ -16,7 +16,7 @@ from bayesdp._validate import finite_array, shown
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
-from bayesdp.noise.bounded import BoundedLaw
+from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.queries import MatrixPart, Query
 
 __all__ = [

@@ -23,7 +23,7 @@ from bayesdp._validate import (
 from bayesdp.mechanisms._bounded_statistics import CONVENTIONS, StatisticMechanism
 from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease, checked_names
-from bayesdp.noise.rescaled_laplace import RULES
+from bayesdp.noise.bounded.rescaled_laplace import RULES
 
 __all__ = ["ProportionMechanism", "ProportionRelease"]
 

@@ -14,7 +14,7 @@ from bayesdp._validate import boolean, choice, finite_array, positive_integer, p
 from bayesdp.mechanisms.statistic_release import StatisticGuarantee, checked_names
 from bayesdp.noise import BoundaryInflatedLaplace as InflatedLaw
 from bayesdp.noise import TruncatedLaplace as TruncatedLaw
-from bayesdp.noise.rescaled_laplace import RULES
+from bayesdp.noise.bounded.rescaled_laplace import RULES
 
 __all__ = ["CovarianceRelease", "covariance_edge"]
 

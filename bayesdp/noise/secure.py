@@ -19,8 +19,8 @@ from bayesdp.lattices.coins import exact_fraction, system_bits
 from bayesdp.lattices.rational import draw_discrete_gaussian, draw_discrete_laplace
 from bayesdp.noise._rng import count_of
 from bayesdp.noise.base import Ints
-from bayesdp.noise.discrete_gaussian import DiscreteGaussian
-from bayesdp.noise.discrete_laplace import DiscreteLaplace
+from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
+from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 
 __all__ = ["ENGINES", "draw_independent", "engine_for", "statement"]
 

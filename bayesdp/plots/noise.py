@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayesdp.noise import CorrelatedGaussian, ProjectedGaussian
-from bayesdp.noise._integers import IntegerLaw
-from bayesdp.noise._reals import RealLaw
-from bayesdp.noise._scaled import ScaledLaw
+from bayesdp.noise.independent.integers import IntegerLaw
+from bayesdp.noise.independent.reals import RealLaw
+from bayesdp.noise.independent.scaled import ScaledLaw
 from bayesdp.plots.fit import Fit, in_range
 from bayesdp.plots.noise_scale import NoiseScale, noise_scale
 from bayesdp.plots.style import COLOURS, figure, plain, style, together

@@ -11,21 +11,21 @@ import pytensor.tensor as pt
 import scipy.linalg
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.distributions._bounded import BoundedRV
-from bayesdp.distributions.canonical_of_counts import CanonicalOfCountsRV
+from bayesdp.distributions.bounded.base import BoundedRV
 from bayesdp.distributions.correlated_gaussian import CorrelatedGaussianRV
-from bayesdp.distributions.discrete_gaussian import DiscreteGaussianRV
-from bayesdp.distributions.discrete_laplace import DiscreteLaplaceRV
 from bayesdp.distributions.extended_laplace import ExtendedLaplaceRV
-from bayesdp.distributions.gaussian import GaussianRV
-from bayesdp.distributions.laplace import LaplaceRV
+from bayesdp.distributions.independent.canonical_of_counts import CanonicalOfCountsRV
+from bayesdp.distributions.independent.discrete_gaussian import DiscreteGaussianRV
+from bayesdp.distributions.independent.discrete_laplace import DiscreteLaplaceRV
+from bayesdp.distributions.independent.gaussian import GaussianRV
+from bayesdp.distributions.independent.laplace import LaplaceRV
+from bayesdp.distributions.independent.tulap import TulapRV
 from bayesdp.distributions.lattice_gaussian import LatticeGaussianRV
 from bayesdp.distributions.lattice_laplace import LatticeLaplaceRV
 from bayesdp.distributions.projected_gaussian import ProjectedGaussianRV
 from bayesdp.distributions.projected_laplace import ProjectedLaplaceRV
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV
 from bayesdp.distributions.subspace_norm import SubspaceNormRV
-from bayesdp.distributions.tulap import TulapRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.steps._compiled import Rest

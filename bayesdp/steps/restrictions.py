@@ -17,10 +17,10 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from bayesdp.distributions.answers import AnswersOp
-from bayesdp.distributions.canonical_noise import CanonicalNoiseRV
-from bayesdp.distributions.canonical_of_counts import CanonicalOfCountsRV
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
-from bayesdp.distributions.tulap import TulapRV
+from bayesdp.distributions.independent.canonical_noise import CanonicalNoiseRV
+from bayesdp.distributions.independent.canonical_of_counts import CanonicalOfCountsRV
+from bayesdp.distributions.independent.tulap import TulapRV
 
 __all__ = ["restricting"]
 

@@ -11,7 +11,7 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import walk
 
 from bayesdp.distributions.exact_answers import OFF_FIBER
-from bayesdp.distributions.tulap import Tulap, TulapRV
+from bayesdp.distributions.independent.tulap import Tulap, TulapRV
 
 __all__ = ["TulapOfCounts", "are_free"]
 

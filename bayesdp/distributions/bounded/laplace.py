@@ -12,8 +12,8 @@ from pymc.distributions.continuous import BoundedContinuous, bounded_cont_transf
 from pymc.distributions.dist_math import check_icdf_parameters, check_icdf_value
 from pymc.distributions.transforms import _default_transform
 
-from bayesdp.distributions._bounded import BoundedRV, checked, finite, inner_point, limits, register_sampler
 from bayesdp.distributions._parameters import location, scale
+from bayesdp.distributions.bounded.base import BoundedRV, checked, finite, inner_point, limits, register_sampler
 
 __all__ = ["BoundaryInflatedLaplace", "BoundaryInflatedLaplaceRV", "TruncatedLaplace", "TruncatedLaplaceRV"]
 

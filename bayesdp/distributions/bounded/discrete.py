@@ -8,7 +8,8 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from bayesdp.distributions._bounded import (
+from bayesdp.distributions._parameters import location, scale
+from bayesdp.distributions.bounded.base import (
     BoundedRV,
     checked,
     finite,
@@ -17,10 +18,9 @@ from bayesdp.distributions._bounded import (
     limits,
     register_sampler,
 )
-from bayesdp.distributions._parameters import location, scale
-from bayesdp.distributions.bounded_laplace import _grown
-from bayesdp.distributions.discrete_gaussian import DiscreteGaussian
-from bayesdp.distributions.discrete_laplace import DiscreteLaplace
+from bayesdp.distributions.bounded.laplace import _grown
+from bayesdp.distributions.independent.discrete_gaussian import DiscreteGaussian
+from bayesdp.distributions.independent.discrete_laplace import DiscreteLaplace
 
 __all__ = [
     "BoundaryInflatedDiscreteGaussian",

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp.noise._integers import IntegerLaw
 from bayesdp.noise._kernels import fill_discrete_laplace
-from bayesdp.noise._scales import DISCRETE_LAPLACE
 from bayesdp.noise.base import Floats
+from bayesdp.noise.independent._scales import DISCRETE_LAPLACE
+from bayesdp.noise.independent.integers import IntegerLaw
 
 __all__ = ["DiscreteLaplace"]
 

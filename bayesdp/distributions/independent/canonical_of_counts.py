@@ -8,9 +8,9 @@ import pytensor.tensor as pt
 from pymc.logprob.abstract import _logprob
 from pytensor.tensor.random.variable import shared_rng
 
-from bayesdp.distributions.canonical_noise import CanonicalNoise, CanonicalNoiseRV, LogDensity
 from bayesdp.distributions.exact_answers import OFF_FIBER
-from bayesdp.distributions.tulap_of_counts import are_free
+from bayesdp.distributions.independent.canonical_noise import CanonicalNoise, CanonicalNoiseRV, LogDensity
+from bayesdp.distributions.independent.tulap_of_counts import are_free
 from bayesdp.privacy import TradeOff
 
 __all__ = ["CanonicalOfCounts", "CanonicalOfCountsRV"]

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.noise._arrays import positive_scale
-from bayesdp.noise._bounded_kernels import FILLS
 from bayesdp.noise.base import Floats
-from bayesdp.noise.bounded import BoundedLaw, Moments, checked_bounds
-from bayesdp.noise.truncated_laplace import _grow
+from bayesdp.noise.bounded._kernels import FILLS
+from bayesdp.noise.bounded.base import BoundedLaw, Moments, checked_bounds
+from bayesdp.noise.bounded.truncated_laplace import _grow
 
 __all__ = ["BoundaryInflatedLaplace"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp.noise._reals import RealLaw
-from bayesdp.noise._scales import LAPLACE
 from bayesdp.noise.base import Floats
+from bayesdp.noise.independent._scales import LAPLACE
+from bayesdp.noise.independent.reals import RealLaw
 
 __all__ = ["Laplace"]
 

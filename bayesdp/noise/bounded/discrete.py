@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.noise._arrays import positive_scale
-from bayesdp.noise._bounded_kernels import FILLS, gaussian_sums, laplace_sums
 from bayesdp.noise.base import Floats
-from bayesdp.noise.bounded import BoundedLaw, Moments, checked_bounds
-from bayesdp.noise.discrete_gaussian import DiscreteGaussian
-from bayesdp.noise.discrete_laplace import DiscreteLaplace
+from bayesdp.noise.bounded._kernels import FILLS, gaussian_sums, laplace_sums
+from bayesdp.noise.bounded.base import BoundedLaw, Moments, checked_bounds
+from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
+from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 
 __all__ = [
     "BoundaryInflatedDiscreteGaussian",

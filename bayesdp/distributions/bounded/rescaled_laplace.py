@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytensor.tensor as pt
 
-from bayesdp.noise.rescaled_laplace import _FAR, _NODES, _TIE, _WEIGHTS, RescaledLaplace, _proportions
+from bayesdp.noise.bounded.rescaled_laplace import _FAR, _NODES, _TIE, _WEIGHTS, RescaledLaplace, _proportions
 
 __all__ = ["rescaled_logp"]
 

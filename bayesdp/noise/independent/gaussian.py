@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
-from bayesdp.noise._reals import RealLaw
-from bayesdp.noise._scales import GAUSSIAN
 from bayesdp.noise.base import Floats
+from bayesdp.noise.independent._scales import GAUSSIAN
+from bayesdp.noise.independent.reals import RealLaw
 
 __all__ = ["Gaussian"]
 

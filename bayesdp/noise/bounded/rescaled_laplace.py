@@ -14,8 +14,8 @@ from bayesdp import _validate
 from bayesdp._validate import choice, finite_array
 from bayesdp.noise._arrays import positive_scale
 from bayesdp.noise.base import Floats
-from bayesdp.noise.boundary_inflated_laplace import BoundaryInflatedLaplace
-from bayesdp.noise.truncated_laplace import TruncatedLaplace
+from bayesdp.noise.bounded.boundary_inflated_laplace import BoundaryInflatedLaplace
+from bayesdp.noise.bounded.truncated_laplace import TruncatedLaplace
 
 __all__ = ["RULES", "RescaledLaplace"]
 

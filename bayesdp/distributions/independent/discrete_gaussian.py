@@ -11,7 +11,7 @@ from pymc.distributions.dist_math import check_parameters
 
 from bayesdp.distributions import _theta
 from bayesdp.distributions._parameters import is_discrete, location, scale
-from bayesdp.distributions._scalar import ScalarNoiseRV, register_kernel, rounded_location
+from bayesdp.distributions.independent.scalar import ScalarNoiseRV, register_kernel, rounded_location
 from bayesdp.noise import _kernels
 
 __all__ = ["DiscreteGaussian"]

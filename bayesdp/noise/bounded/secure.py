@@ -8,8 +8,8 @@ import numpy as np
 
 from bayesdp.lattices.coins import bernoulli_exp, exact_fraction, system_bits, uniform_integer
 from bayesdp.noise.base import Ints
-from bayesdp.noise.bounded_discrete import BoundedDiscrete
-from bayesdp.noise.discrete_laplace import DiscreteLaplace
+from bayesdp.noise.bounded.discrete import BoundedDiscrete
+from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.secure import draw_independent
 
 __all__ = ["draw_bounded"]

@@ -20,8 +20,9 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorConstant
 
-from bayesdp.noise import _bounded_kernels, _kernels
-from bayesdp.noise.bounded import checked_bounds
+from bayesdp.noise import _kernels
+from bayesdp.noise.bounded import _kernels as _bounded_kernels
+from bayesdp.noise.bounded.base import checked_bounds
 
 __all__ = [
     "BoundedRV",

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.noise._arrays import broadcast_scale, located, values_and_location
-from bayesdp.noise._scales import Ways
 from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.noise.independent._scales import Ways
 
 __all__ = ["ScaledLaw"]
 

@@ -12,8 +12,8 @@ from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._arrays import located
 from bayesdp.noise._draws import draw_each
-from bayesdp.noise._scaled import ScaledLaw
 from bayesdp.noise.base import Floats, Ints
+from bayesdp.noise.independent.scaled import ScaledLaw
 
 __all__ = ["IntegerLaw"]
 

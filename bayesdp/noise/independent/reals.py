@@ -11,8 +11,8 @@ from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._arrays import located
 from bayesdp.noise._rng import count_of, generator_of
-from bayesdp.noise._scaled import ScaledLaw
 from bayesdp.noise.base import Floats
+from bayesdp.noise.independent.scaled import ScaledLaw
 
 __all__ = ["RealLaw"]
 

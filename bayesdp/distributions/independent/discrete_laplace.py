@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 
 from bayesdp.distributions._parameters import is_discrete, location, scale
-from bayesdp.distributions._scalar import ScalarNoiseRV, register_kernel, rounded_location
+from bayesdp.distributions.independent.scalar import ScalarNoiseRV, register_kernel, rounded_location
 from bayesdp.noise import _kernels
 
 __all__ = ["DiscreteLaplace"]
