@@ -213,7 +213,7 @@ class ProportionMechanism(ABC):
             )
         location = self.statistics(counts)
         values = np.broadcast_to(release.noisy.values, location.shape)
-        return np.asarray(self.noise.law._log_each(values, location).sum(axis=-1))
+        return np.asarray(self.noise.law.log_each(values, location).sum(axis=-1))
 
     def _checked(self, release: Any) -> ProportionRelease:
         if not isinstance(release, ProportionRelease):

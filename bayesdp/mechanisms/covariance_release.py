@@ -193,7 +193,7 @@ class CovarianceRelease:
             if low < high:
                 law = kind(float(self.scales[i, j]), (low, high))
                 location = truth[..., i, j]
-                total = total + law._log_each(np.broadcast_to(self.matrix[i, j], location.shape), location)
+                total = total + law.log_each(np.broadcast_to(self.matrix[i, j], location.shape), location)
         return np.asarray(total)
 
     def bounds(self, i: int, j: int) -> tuple[float, float]:

@@ -35,6 +35,8 @@ class NoiseLaw(ABC):
     ----------
     name : str
         Name in files and on the command line.
+    family : {"independent", "bounded", "lattice", "subspace", "polytope", "semi"}
+        Which laws share its code: a folder here and in `bayesdp.distributions`.
     support : {"integers", "reals", "bounded", "lattice", "subspace"}
         Where the noise lives: independent integers or real numbers, independent values within bounds, the integer points
         of the null space of the invariants, or that null space itself. The last two need the invariants.
@@ -45,16 +47,23 @@ class NoiseLaw(ABC):
         have noise of one law.
     other_parameters : tuple of str
         Parameters that its constructor takes in place of its fields.
+    kernel_parameters : tuple of str
+        What `log_kernel` of laws of independent values takes after the value and its location.
+    sampler : callable, optional
+        For laws of independent values, compiled by numba: ``sampler(rng, mu, *parameters)`` draws one.
     relation : str
         What the law takes and how that is related to what else a methods note may state, for messages; may be empty.
     """
 
     name: ClassVar[str]
+    family: ClassVar[str]
     support: ClassVar[Literal["integers", "reals", "bounded", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
     other_parameters: ClassVar[tuple[str, ...]] = ()
     relation: ClassVar[str] = ""
+    kernel_parameters: ClassVar[tuple[str, ...]] = ()
+    sampler: ClassVar[Any] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -20,6 +20,7 @@ import pytensor.tensor as pt
 from bayesdp.distributions._parameters import is_discrete
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.fibers.bounds import propagated_bounds
+from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Query
 from bayesdp.steps._compiled import Rest
 from bayesdp.steps._graph import spread
@@ -33,7 +34,7 @@ type Mask = npt.NDArray[np.bool_]
 def bounded_term(
     model: pm.Model, rv: Any, fiber: Fiber, query: Query, keep: Mask, observed: Floats, bounds: tuple[Floats, Floats]
 ) -> tuple[NoiseTerm, Any, Rest | None] | None:
-    """The term of a `BoundedRV` about counts, its symbolic scale, and the rest of its log-likelihood.
+    """The term of a variable with a law within bounds about counts, its symbolic scale, and the rest of its log-likelihood.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ def bounded_term(
         The rest is None where the kernel has it all. None alone if the kernel has nothing: leave the variable to the rest.
     """
     op = rv.owner.op
-    laplace, clipped = "discrete-gaussian" not in op.law, op.law.startswith("boundary")
+    law = op.law_type
+    laplace, clipped = law.free is not DiscreteGaussian, law.has_atoms
     mu, scale = rv.owner.inputs[2:4]
     inside = _stay_within(fiber, query, keep, *bounds)
     between = (observed > bounds[0]) & (observed < bounds[1])

@@ -11,14 +11,13 @@ import pytensor.tensor as pt
 import scipy.linalg
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.distributions.bounded.base import BoundedRV
 from bayesdp.distributions.correlated_gaussian import CorrelatedGaussianRV
 from bayesdp.distributions.extended_laplace import ExtendedLaplaceRV
 from bayesdp.distributions.independent.canonical_of_counts import CanonicalOfCountsRV
-from bayesdp.distributions.independent.discrete_gaussian import DiscreteGaussianRV
-from bayesdp.distributions.independent.discrete_laplace import DiscreteLaplaceRV
-from bayesdp.distributions.independent.gaussian import GaussianRV
-from bayesdp.distributions.independent.laplace import LaplaceRV
+from bayesdp.distributions.independent.discrete_gaussian import DiscreteGaussian
+from bayesdp.distributions.independent.discrete_laplace import DiscreteLaplace
+from bayesdp.distributions.independent.gaussian import Gaussian
+from bayesdp.distributions.independent.laplace import Laplace
 from bayesdp.distributions.independent.tulap import TulapRV
 from bayesdp.distributions.lattice_gaussian import LatticeGaussianRV
 from bayesdp.distributions.lattice_laplace import LatticeLaplaceRV
@@ -28,6 +27,7 @@ from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV
 from bayesdp.distributions.subspace_norm import SubspaceNormRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
+from bayesdp.noise import BoundedLaw
 from bayesdp.steps._compiled import Rest
 from bayesdp.steps._graph import published, spread, value_of
 from bayesdp.steps.bounded_terms import bounded_term
@@ -63,8 +63,8 @@ class Known:
 _REAL_ENTRIES = 4_000_000
 """Coordinates times cells of a law that is a product in coordinates; larger ones go through the compiled log-density."""
 
-_GAUSSIAN = (DiscreteGaussianRV, GaussianRV, LatticeGaussianRV, ProjectedGaussianRV)
-_LAPLACE = (DiscreteLaplaceRV, LaplaceRV)
+_GAUSSIAN = (DiscreteGaussian.rv_type, Gaussian.rv_type, LatticeGaussianRV, ProjectedGaussianRV)
+_LAPLACE = (DiscreteLaplace.rv_type, Laplace.rv_type)
 _NORMS = (LatticeLaplaceRV, SubspaceNormRV)
 
 
@@ -87,7 +87,7 @@ def known_term(model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
         None if its law, or what it asks of the counts, is not one of the kernel's: the compiled log-density has it then.
     """
     op = rv.owner.op
-    if isinstance(op, BoundedRV):
+    if issubclass(getattr(op, "law_type", object), BoundedLaw):
         return _within_bounds(model, rv, x, fiber)
     if isinstance(op, TulapRV):
         return _canonical(model, rv, x, fiber.frame)

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
-import pymc as pm
-import pytensor.tensor as pt
-from pymc.distributions.dist_math import check_parameters
-from pytensor.tensor.random.basic import LaplaceRV as PlainLaplaceRV
-
-from bayesdp.distributions._parameters import location, scale
+from bayesdp import noise
+from bayesdp.distributions.independent.scalar import scalar_distribution
 
 __all__ = ["Laplace"]
 
 
-class LaplaceRV(PlainLaplaceRV):
-    """Random variable of `Laplace`: PyTensor's, with a type of its own by which the steps for counts know it."""
-
-    _print_name = ("Laplace", r"\operatorname{Laplace}")
-
-
-class Laplace(pm.Continuous):
+@scalar_distribution(noise.Laplace)
+class Laplace:
     r"""Real numbers with density ``exp(-|x - mu| / b) / (2 b)``: the Laplace mechanism.
 
     The same law as `pymc.Laplace`, computed in double precision throughout. About counts (`bayesdp.ConfidentialCounts`) it is
@@ -51,23 +39,3 @@ class Laplace(pm.Continuous):
     ...     level = pm.Normal("level", 10.0, 5.0)
     ...     noisy = Laplace("noisy", mu=level, b=4.0, observed=[7.3, 12.9])
     """
-
-    rv_op = LaplaceRV()
-
-    @classmethod
-    def dist(cls, mu: Any, b: Any, **kwargs: Any) -> Any:
-        """Make an unregistered variable; see the class for the parameters."""
-        return super().dist([location(mu), scale(b, "b")], **kwargs)
-
-    def support_point(rv: Any, size: Any, mu: Any, b: Any) -> Any:  # PyMC passes the variable here
-        """Location, where the density is highest."""
-        return pm.Laplace.support_point(rv, size, pt.cast(mu, "float64"), b)
-
-    def logp(value: Any, mu: Any, b: Any) -> Any:  # PyMC passes the value here
-        """Log-density."""
-        return check_parameters(-pt.abs(value - mu) / b - pt.log(2.0 * b), b > 0, msg="b > 0")
-
-    def logcdf(value: Any, mu: Any, b: Any) -> Any:  # PyMC passes the value here
-        """Logarithm of the probability of at most `value`."""
-        tail = -pt.abs(value - mu) / b - math.log(2.0)
-        return check_parameters(pt.switch(value <= mu, tail, pt.log1p(-pt.exp(tail))), b > 0, msg="b > 0")

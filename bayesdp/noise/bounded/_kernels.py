@@ -7,6 +7,7 @@ location, the scale and the two bounds, of which one may be infinite.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
@@ -14,10 +15,15 @@ import numpy as np
 from bayesdp.noise._kernels import discrete_gaussian, discrete_laplace
 
 __all__ = [
-    "FILLS",
-    "SAMPLERS",
+    "boundary_inflated_discrete_gaussian",
+    "boundary_inflated_discrete_laplace",
+    "boundary_inflated_laplace",
+    "filler",
     "gaussian_sums",
     "laplace_sums",
+    "truncated_discrete_gaussian",
+    "truncated_discrete_laplace",
+    "truncated_laplace",
 ]
 
 
@@ -221,25 +227,13 @@ def gaussian_sums(mu, sigma, lower, upper, out):  # type: ignore[no-untyped-def]
         out[i, 3] = m
 
 
-def _filler(kernel):  # type: ignore[no-untyped-def]  # makes compiled functions
+def filler(sampler: Any) -> Any:
+    """From a compiled function that draws one value to one that fills ``out``, shape (draws, cells)."""
+
     @numba.njit
     def fill(rng, mu, scale, lower, upper, out):  # type: ignore[no-untyped-def]  # compiled for what it meets
         for i in range(out.shape[0]):
             for j in range(out.shape[1]):
-                out[i, j] = kernel(rng, mu[j], scale[j], lower[j], upper[j])
+                out[i, j] = sampler(rng, mu[j], scale[j], lower[j], upper[j])
 
     return fill
-
-
-SAMPLERS = {
-    "truncated-laplace": truncated_laplace,
-    "boundary-inflated-laplace": boundary_inflated_laplace,
-    "truncated-discrete-laplace": truncated_discrete_laplace,
-    "boundary-inflated-discrete-laplace": boundary_inflated_discrete_laplace,
-    "truncated-discrete-gaussian": truncated_discrete_gaussian,
-    "boundary-inflated-discrete-gaussian": boundary_inflated_discrete_gaussian,
-}
-"""Name of a law -> compiled function ``(rng, mu, scale, lower, upper)`` that draws one value."""
-
-FILLS = {name: _filler(kernel) for name, kernel in SAMPLERS.items()}  # type: ignore[no-untyped-call]  # as above
-"""Name of a law -> compiled function ``(rng, mu, scale, lower, upper, out)`` that fills ``out``, shape (draws, cells)."""

@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import broadcast_scale, located, values_and_location
-from bayesdp.noise._rng import count_of, generator_of
+from bayesdp.noise._arrays import broadcast_scale, located, positive_scale, values_and_location
+from bayesdp.noise._draws import draw_each
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.noise.bounded._kernels import filler
+from bayesdp.noise.independent.scaled import ScaledLaw
 
 __all__ = ["BoundedLaw", "Moments", "checked_bounds", "plain_bounds"]
 
@@ -31,12 +33,41 @@ class BoundedLaw(NoiseLaw):
     bounds come from other released numbers (Liu 2019, Section 4.1).
 
     A law with atoms has its density with respect to Lebesgue measure plus a unit point mass at each finite bound.
+
+    Attributes
+    ----------
+    has_atoms : bool
+        Whether the mass of the tails stands at the bounds.
+    free : type of ScaledLaw
+        The law that was bounded.
+    scale_name : str
+        Name of the field that holds its scale.
+    log_cdf_kernel, icdf_kernel : callable, optional
+        ``log_cdf_kernel(xp, value, mu, scale, lower, upper)``, the logarithm of the probability of at most a value from lower
+        up to below upper, and ``icdf_kernel(xp, q, mu, scale, lower, upper)``, quantiles; where formulas are known.
+    fill : callable
+        ``fill(rng, mu, scale, lower, upper, out)`` writes draws into ``out``, shape (draws, cells); made from ``sampler``.
     """
 
     support = "bounded"
+    family = "bounded"
     has_atoms: ClassVar[bool]
+    free: ClassVar[type[ScaledLaw]]
     scale_name: ClassVar[str] = "b"
+    log_cdf_kernel: ClassVar[Any] = None
+    icdf_kernel: ClassVar[Any] = None
+    fill: ClassVar[Any]
     bounds: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.kernel_parameters = (cls.scale_name, "lower", "upper")
+        if "sampler" in cls.__dict__:
+            cls.fill = staticmethod(filler(cls.sampler))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, self.scale_name, positive_scale(self.scale, self.scale_name))
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds, integer=self.integer))
 
     @property
     def lower(self) -> Bound:
@@ -56,37 +87,26 @@ class BoundedLaw(NoiseLaw):
         scale: Bound = getattr(self, self.scale_name)
         return scale
 
+    @classmethod
     @abstractmethod
-    def _log_prob(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        """Log-density or log-mass of values within the bounds."""
-
-    @abstractmethod
-    def _log_tails(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-        """Logarithms of the probabilities of at most, and of more than, values from lower up to below upper."""
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """Log-density or log-mass of values within the bounds; `xp` is NumPy or PyTensor, see `bayesdp.noise._namespace`."""
 
     @abstractmethod
     def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
         """See `Moments`; the second moment has positive terms only."""
 
-    @abstractmethod
-    def _quantile(self, q: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        """The smallest value that a share q of the law does not exceed."""
-
-    @abstractmethod
-    def _fill(
-        self, rng: np.random.Generator, mu: Floats, scale: Floats, lower: Floats, upper: Floats, out: Any
-    ) -> None:
-        """Write draws into ``out``, shape (draws, cells), from flat parameters."""
-
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Sum the log-densities of all values; ``-inf`` if one is outside its bounds. See `NoiseLaw.logp`."""
-        return float(np.sum(self._log_each(values, location)))
+        return float(np.sum(self.log_each(values, location)))
 
-    def _log_each(self, values: npt.ArrayLike, location: npt.ArrayLike) -> Floats:
+    def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Log-density or log-mass of each value, elementwise; ``-inf`` outside the bounds, and off the integers for integer laws."""
         y, mu, *others = self._prepared(values, location)
         lower, upper = others[1:]
         inside = (y >= lower) & (y <= upper) & ((y == np.rint(y)) if self.integer else True)
-        found = self._log_prob(np.where(inside, y, self._some_value(lower, upper)), mu, *others)
+        with np.errstate(divide="ignore"):  # atoms that have no probability
+            found = self.log_kernel(np, np.where(inside, y, self._some_value(lower, upper)), mu, *others)
         return np.where(inside, found, -np.inf)
 
     def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
@@ -106,9 +126,22 @@ class BoundedLaw(NoiseLaw):
         lower, upper = others[1:]
         y = np.floor(y) if self.integer else y
         below, above = y < lower, y >= upper
-        found = self._log_tails(np.where(below | above, self._some_value(lower, upper), y), mu, *others)[which]
+        y = np.where(below | above, self._some_value(lower, upper), y)
+        if which == 1:  # at most the mirror image of the next value
+            y, mu, others = -y - self.integer, -mu, [others[0], -upper, -lower]
+        with np.errstate(divide="ignore"):
+            found = self._log_cdf(y, mu, *others)
         outer = (-np.inf, 0.0) if which == 0 else (0.0, -np.inf)
         return np.where(below, outer[0], np.where(above, outer[1], found))
+
+    def _log_cdf(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
+        """Logarithm of the probability of at most values from lower up to below upper."""
+        return np.asarray(self.log_cdf_kernel(np, y, mu, scale, lower, upper))
+
+    def _quantile(self, q: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
+        """The smallest value that a share q of the law does not exceed."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.icdf_kernel(np, q, mu, scale, lower, upper))
 
     @staticmethod
     def _some_value(lower: Floats, upper: Floats) -> Floats:
@@ -182,13 +215,8 @@ class BoundedLaw(NoiseLaw):
         location: npt.ArrayLike | None = None,
     ) -> Floats | Ints:
         """Draw independent values around a real location (zero by default). See `NoiseLaw.draw`."""
-        count = 1 if size is None else count_of(size)
-        centre = located(location, shape)
-        spread = [centre, *(broadcast_scale(a, shape, n) for a, n in self._named())]
-        mu, scale, low, high = (np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in spread)
-        out: Any = np.empty((count, centre.size), dtype=np.int64 if self.integer else np.float64)
-        self._fill(generator_of(rng), mu, scale, low, high, out)
-        drawn: Floats | Ints = out.reshape(shape if size is None else (count, *shape))
+        cells = [located(location, shape), *(broadcast_scale(array, shape, name) for array, name in self._named())]
+        drawn: Floats | Ints = draw_each(self.fill, rng, cells, size, integer=self.integer)
         return drawn
 
     def outside(self, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.noise._arrays import positive_scale
 from bayesdp.noise.base import Floats
-from bayesdp.noise.bounded._kernels import FILLS
-from bayesdp.noise.bounded.base import BoundedLaw, Moments, checked_bounds
-from bayesdp.noise.bounded.truncated_laplace import _grow
+from bayesdp.noise.bounded import _kernels
+from bayesdp.noise.bounded.base import Moments
+from bayesdp.noise.bounded.boundary_inflated import BoundaryInflated
+from bayesdp.noise.bounded.truncated_laplace import grow, sides
+from bayesdp.noise.independent.laplace import Laplace
 
 __all__ = ["BoundaryInflatedLaplace"]
 
 
 @dataclass(frozen=True, eq=False)
-class BoundaryInflatedLaplace(BoundedLaw):
+class BoundaryInflatedLaplace(BoundaryInflated):
     r"""Laplace values around mu, clipped to bounds (c0, c1): an atom at each finite bound (BIT).
 
     The probabilities of the atoms are ``exp(-(mu - c0)/b) / 2`` and ``exp(-(c1 - mu)/b) / 2`` for locations within the
@@ -65,45 +66,26 @@ class BoundaryInflatedLaplace(BoundedLaw):
 
     name = "boundary-inflated-laplace"
     integer = False
-    has_atoms = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "b", positive_scale(self.b, "b"))
-        object.__setattr__(self, "bounds", checked_bounds(self.bounds, integer=False))
+    free = Laplace
+    sampler = staticmethod(_kernels.boundary_inflated_laplace)
 
     def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density between the bounds, log-probability at a bound, ``-inf`` outside; elementwise."""
-        return self._log_each(values, location)
+        return self.log_each(values, location)
 
-    def atoms(self, location: npt.ArrayLike = 0.0) -> tuple[Floats, Floats]:
-        """Probabilities of the lower and of the upper bound; 0 for one that is infinite."""
-        _, mu, scale, lower, upper = self._prepared(location, location)
-        return np.exp(_log_below((lower - mu) / scale)), np.exp(_log_below((mu - upper) / scale))
-
-    def _log_prob(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        inner = -np.abs(y - mu) / scale - np.log(2.0 * scale)
-        below, above = _log_below((lower - mu) / scale), _log_below((mu - upper) / scale)
-        return np.where(y == lower, below, np.where(y == upper, above, inner))
-
-    def _log_tails(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-        return _log_below((y - mu) / scale), _log_below((mu - y) / scale)
+    @classmethod
+    def icdf_kernel(cls, xp: Any, q: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """Quantiles of the free law, which may be outside of the bounds."""
+        low = q < 0.5
+        down, up = xp.where(low, q, 0.25), xp.where(low, 0.25, 1.0 - q)
+        return xp.where(low, mu + scale * xp.log(2.0 * down), mu - scale * xp.log(2.0 * up))
 
     def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
-        near = np.clip(mu, lower, upper)
-        below, above = (near - lower) / scale, (upper - near) / scale
+        near, below, above = sides(mu, scale, lower, upper)
         # How likely values are to be on either side of `near`: one half each, unless it is a bound that mu is beyond.
-        down, up = np.exp(_log_below((near - mu) / scale)), np.exp(_log_below((mu - near) / scale))
-        first = scale * (up * _grow(1, above) - down * _grow(1, below))
-        return near, first, 2.0 * scale**2 * (up * _grow(2, above) + down * _grow(2, below))
-
-    def _quantile(self, q: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        with np.errstate(divide="ignore"):
-            return np.where(q < 0.5, mu + scale * np.log(2.0 * q), mu - scale * np.log(2.0 * (1.0 - q)))
-
-    def _fill(self, rng: Any, mu: Floats, scale: Floats, lower: Floats, upper: Floats, out: Any) -> None:
-        FILLS[self.name](rng, mu, scale, lower, upper, out)
-
-
-def _log_below(x: Floats) -> Floats:
-    """Logarithm of the probability that Laplace noise of scale 1 is at most x."""
-    return np.where(x < 0.0, np.minimum(x, 0.0) - np.log(2.0), np.log1p(-0.5 * np.exp(-np.maximum(x, 0.0))))
+        down, up = (
+            np.exp(Laplace.log_cdf_kernel(np, near, mu, scale)),
+            np.exp(Laplace.log_cdf_kernel(np, -near, -mu, scale)),
+        )
+        first = scale * (up * grow(1, above) - down * grow(1, below))
+        return near, first, 2.0 * scale**2 * (up * grow(2, above) + down * grow(2, below))

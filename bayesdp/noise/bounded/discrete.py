@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.noise._arrays import positive_scale
+from bayesdp.noise._namespace import finite, log1mexp, real
 from bayesdp.noise.base import Floats
-from bayesdp.noise.bounded._kernels import FILLS, gaussian_sums, laplace_sums
-from bayesdp.noise.bounded.base import BoundedLaw, Moments, checked_bounds
+from bayesdp.noise.bounded import _kernels
+from bayesdp.noise.bounded.base import BoundedLaw, Moments
+from bayesdp.noise.bounded.boundary_inflated import BoundaryInflated
+from bayesdp.noise.bounded.truncated_laplace import within
 from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 
@@ -26,39 +28,35 @@ __all__ = [
 
 
 class BoundedDiscrete(BoundedLaw):
-    """Integers on an interval; the law that was bounded is `free`."""
+    """Integers on an interval."""
 
     integer = True
-    free: ClassVar[type[DiscreteLaplace | DiscreteGaussian]]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, self.scale_name, positive_scale(self.scale, self.scale_name))
-        object.__setattr__(self, "bounds", checked_bounds(self.bounds, integer=True))
+    @staticmethod
+    @abstractmethod
+    def _add_up(mu: Floats, scale: Floats, lower: Floats, upper: Floats, out: Floats) -> None:
+        """Sums of the unnormalised masses and moments about m, in units of the mass of m, and m: see `laplace_sums`."""
 
-    def log_mass(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-mass of each value, elementwise; ``-inf`` outside the bounds and off the integers."""
-        return self._log_each(values, location)
+    @staticmethod
+    @abstractmethod
+    def _excess(k: Floats, m: Floats, mu: Floats, scale: Floats) -> Floats:
+        """How much larger the log-mass of m is than that of k, without the bounds."""
 
     @abstractmethod
     def atoms(self, location: npt.ArrayLike = 0.0) -> tuple[Floats, Floats]:
         """Probabilities of the lower and of the upper bound; 0 for one that is infinite."""
 
-    def _sums(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Sums of the unnormalised masses and moments about m, in units of the mass of m, and m: see `laplace_sums`."""
-        arrays = (mu, scale, lower, upper)
-        a, b, c, d = (np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in arrays)
-        out = np.empty((a.size, 4))
-        (laplace_sums if self.free is DiscreteLaplace else gaussian_sums)(a, b, c, d, out)
-        s0, s1, s2, m = (column.reshape(mu.shape) for column in out.T)
-        return s0, s1, s2, m
+    def log_mass(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Log-mass of each value, elementwise; ``-inf`` outside the bounds and off the integers."""
+        return self.log_each(values, location)
 
-    def _excess(self, k: Floats, m: Floats, mu: Floats, scale: Floats) -> Floats:
-        """How much larger the log-mass of m is than that of k, without the bounds."""
-        j, d = k - m, mu - m
-        if self.free is DiscreteGaussian:
-            return np.asarray(0.5 * (j / scale) * ((j - 2.0 * d) / scale))
-        # Beyond a bound, all integers within the bounds are on the same side of mu.
-        return np.where(np.abs(d) > 1.0, np.abs(j), np.abs(j - d) - np.abs(d)) / scale
+    @classmethod
+    def _sums(cls, *arrays: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """See `_add_up`; for arrays of any one shape."""
+        out = np.empty((arrays[0].size, 4))
+        cls._add_up(*(np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in arrays), out)
+        s0, s1, s2, m = (column.reshape(arrays[0].shape) for column in out.T)
+        return s0, s1, s2, m
 
     def _quantile(self, q: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
         reach = 800.0 * scale + 2.0
@@ -67,12 +65,31 @@ class BoundedDiscrete(BoundedLaw):
         target = np.log(q) - 1e-14  # a quantile that is asked for by its own probability is that value
         while np.any(low < high):
             middle = np.floor(0.5 * (low + high))
-            enough = (middle >= upper) | (self._log_tails(middle, mu, scale, lower, upper)[0] >= target)
+            enough = (middle >= upper) | (self._log_cdf(middle, mu, scale, lower, upper) >= target)
             low, high = np.where(enough, low, np.minimum(middle + 1.0, high)), np.where(enough, middle, high)
         return low
 
-    def _fill(self, rng: Any, mu: Floats, scale: Floats, lower: Floats, upper: Floats, out: Any) -> None:
-        FILLS[self.name](rng, mu, scale, lower, upper, out)
+
+class _OfLaplace(BoundedDiscrete):
+    free = DiscreteLaplace
+    _add_up = staticmethod(_kernels.laplace_sums)
+
+    @staticmethod
+    def _excess(k: Floats, m: Floats, mu: Floats, scale: Floats) -> Floats:
+        j, d = k - m, mu - m
+        # Beyond a bound, all integers within the bounds are on the same side of mu.
+        return np.where(np.abs(d) > 1.0, np.abs(j), np.abs(j - d) - np.abs(d)) / scale
+
+
+class _OfGaussian(BoundedDiscrete):
+    free = DiscreteGaussian
+    scale_name = "sigma"
+    _add_up = staticmethod(_kernels.gaussian_sums)
+
+    @staticmethod
+    def _excess(k: Floats, m: Floats, mu: Floats, scale: Floats) -> Floats:
+        j, d = k - m, mu - m
+        return np.asarray(0.5 * (j / scale) * ((j - 2.0 * d) / scale))
 
 
 class _Truncated(BoundedDiscrete):
@@ -85,67 +102,34 @@ class _Truncated(BoundedDiscrete):
         mu = self._prepared(location, 0.0)[0]
         low, high = np.broadcast_to(self.lower, mu.shape), np.broadcast_to(self.upper, mu.shape)
         found = [
-            np.where(np.isfinite(side), np.exp(self._log_each(np.where(np.isfinite(side), side, 0.0), mu)), 0.0)
-            for side in (low, high)
+            np.where(np.isinf(side), 0.0, np.exp(self.log_each(finite(np, side, 0.0), mu))) for side in (low, high)
         ]
         return found[0], found[1]
 
-    def _log_prob(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        s0, _, _, m = self._sums(mu, scale, lower, upper)
-        return -self._excess(y, m, mu, scale) - np.log(s0)
-
-    def _log_tails(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    def _log_cdf(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
         s0, _, _, m = self._sums(mu, scale, lower, upper)
         # The side of y that m is not on: it never holds nearly all of the mass, so that 1 minus it has all digits.
         low = y < m
         part, _, _, end = self._sums(mu, scale, np.where(low, lower, y + 1.0), np.where(low, y, upper))
         tail = np.minimum(np.log(part) - self._excess(end, m, mu, scale) - np.log(s0), 0.0)
-        with np.errstate(divide="ignore"):
-            rest = np.log1p(-np.exp(tail))
-        return np.where(low, tail, rest), np.where(low, rest, tail)
+        return np.where(low, tail, log1mexp(np, np.where(low, -1.0, tail)))
 
     def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
         s0, s1, s2, m = self._sums(mu, scale, lower, upper)
         return m, s1 / s0, s2 / s0
 
 
-class _BoundaryInflated(BoundedDiscrete):
-    """The free law, moved to the nearer bound where it is outside."""
-
-    has_atoms = True
-
-    def _log_outside(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats, room: int) -> tuple[Floats, Floats]:
-        """Logarithms of the free probabilities of below ``lower + room``, and of above ``upper - room``."""
-        law = self.free(scale)
-        low, high = np.isfinite(lower), np.isfinite(upper)
-        below = law.log_cdf(np.where(low, lower - 1.0 + room, 0.0), mu)
-        above = law.log_sf(np.where(high, upper - room, 0.0), mu)
-        return np.where(low, below, -np.inf), np.where(high, above, -np.inf)
-
-    def atoms(self, location: npt.ArrayLike = 0.0) -> tuple[Floats, Floats]:
-        """Probabilities of the lower and of the upper bound; 0 for one that is infinite."""
-        mu, _, scale, lower, upper = self._prepared(location, 0.0)
-        below, above = self._log_outside(mu, scale, lower, upper, room=1)
-        return np.exp(below), np.exp(above)
-
-    def _log_prob(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        below, above = self._log_outside(mu, scale, lower, upper, room=1)
-        return np.where(y == lower, below, np.where(y == upper, above, self.free(scale).log_mass(y, mu)))
-
-    def _log_tails(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-        law = self.free(scale)
-        return law.log_cdf(y, mu), law.log_sf(y, mu)
-
+class _BoundaryInflatedDiscrete(BoundaryInflated, BoundedDiscrete):
     def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
         _, s1, s2, m = self._sums(mu, scale, lower, upper)
-        mass = np.exp(self.free(scale).log_mass(m, mu))
-        below, above = (np.exp(tail) for tail in self._log_outside(mu, scale, lower, upper, room=0))
+        mass = np.exp(self.free.log_kernel(np, m, mu, scale))
+        below, above = self._beyond(mu, scale, lower - 1.0, upper + 1.0)
         down, up = (np.where(np.isfinite(side), side - m, 0.0) for side in (lower, upper))
         return m, mass * s1 + below * down + above * up, mass * s2 + below * down**2 + above * up**2
 
 
 @dataclass(frozen=True, eq=False)
-class TruncatedDiscreteLaplace(_Truncated):
+class TruncatedDiscreteLaplace(_Truncated, _OfLaplace):
     """Independent integers with mass proportional to ``exp(-|k - mu| / b)`` within whole bounds.
 
     Mean and variance are sums of at most 53 positive terms, by doubling (no differences of large numbers). The
@@ -188,11 +172,23 @@ class TruncatedDiscreteLaplace(_Truncated):
         "bounds=LOW:HIGH and b of the law without bounds, which truncation keeps; what epsilon it has depends on the bounds "
         "(mechanisms.TruncatedDiscreteLaplace)"
     )
-    free = DiscreteLaplace
+    sampler = staticmethod(_kernels.truncated_discrete_laplace)
+
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """Log-mass of integers within the bounds."""
+        near = xp.clip(mu, lower, upper)  # the law around a location outside is that around the bound
+        m = xp.round(near)
+        d = near - m
+        one = -xp.expm1(-1.0 / scale)
+        # How much farther than m its two neighbours are; all others are 1 farther each.
+        down = xp.exp(-xp.where(d >= 0.0, 1.0, 1.0 + 2.0 * d) / scale) * within(xp, m - lower, scale) / one
+        up = xp.exp(-xp.where(d >= 0.0, 1.0 - 2.0 * d, 1.0) / scale) * within(xp, upper - m, scale) / one
+        return -(xp.abs(value - near) - xp.abs(d)) / scale - xp.log1p(down + up)
 
 
 @dataclass(frozen=True, eq=False)
-class BoundaryInflatedDiscreteLaplace(_BoundaryInflated):
+class BoundaryInflatedDiscreteLaplace(_BoundaryInflatedDiscrete, _OfLaplace):
     """Discrete Laplace integers around mu, clipped to whole bounds: an additional mass at each finite bound.
 
     For a location within the bounds and whole, the log-mass is ``-|k - mu| / b`` and a constant for each k: nothing in
@@ -230,11 +226,11 @@ class BoundaryInflatedDiscreteLaplace(_BoundaryInflated):
 
     name = "boundary-inflated-discrete-laplace"
     relation = "bounds=LOW:HIGH and b of the noise before clipping: b = sensitivity / epsilon"
-    free = DiscreteLaplace
+    sampler = staticmethod(_kernels.boundary_inflated_discrete_laplace)
 
 
 @dataclass(frozen=True, eq=False)
-class TruncatedDiscreteGaussian(_Truncated):
+class TruncatedDiscreteGaussian(_Truncated, _OfGaussian):
     """Independent integers with mass proportional to ``exp(-(k - mu)**2 / (2 sigma**2))`` within whole bounds.
 
     Sums have up to 20,000 terms that matter; longer ones are integrals with an Euler-Maclaurin correction, to 1e-12.
@@ -268,12 +264,28 @@ class TruncatedDiscreteGaussian(_Truncated):
 
     name = "truncated-discrete-gaussian"
     relation = "bounds=LOW:HIGH and sigma of the law without bounds, which truncation keeps"
-    scale_name = "sigma"
-    free = DiscreteGaussian
+    sampler = staticmethod(_kernels.truncated_discrete_gaussian)
+
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any, log_sums: Any = None) -> Any:
+        """Log-mass of integers within the bounds.
+
+        PyTensor has no loop for the normaliser: it needs ``log_sums(mu, scale, lower, upper)``, the logarithm of the first of
+        `gaussian_sums`, and m.
+        """
+        value, mu, scale, lower, upper = xp.broadcast_arrays(value, real(xp, mu), scale, lower, upper)
+        total, m = (log_sums or cls._log_sums)(mu, scale, lower, upper)
+        j = value - m
+        return -0.5 * (j / scale) * ((j - 2.0 * (mu - m)) / scale) - total
+
+    @classmethod
+    def _log_sums(cls, *arrays: Floats) -> tuple[Floats, Floats]:
+        s0, _, _, m = cls._sums(*arrays)
+        return np.log(s0), m
 
 
 @dataclass(frozen=True, eq=False)
-class BoundaryInflatedDiscreteGaussian(_BoundaryInflated):
+class BoundaryInflatedDiscreteGaussian(_BoundaryInflatedDiscrete, _OfGaussian):
     """Discrete Gaussian integers around mu, clipped to whole bounds: an additional mass at each finite bound.
 
     Parameters
@@ -304,5 +316,4 @@ class BoundaryInflatedDiscreteGaussian(_BoundaryInflated):
 
     name = "boundary-inflated-discrete-gaussian"
     relation = "bounds=LOW:HIGH and sigma of the noise before clipping: sigma = sensitivity / sqrt(2 rho)"
-    scale_name = "sigma"
-    free = DiscreteGaussian
+    sampler = staticmethod(_kernels.boundary_inflated_discrete_gaussian)

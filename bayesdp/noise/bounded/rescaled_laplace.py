@@ -126,21 +126,21 @@ class RescaledLaplace:
                 found = np.logaddexp(
                     np.where(ties == 1, self._smooth(r, mu, b), -np.inf), self._at_the_top(r, mu, b, top)
                 )
-                nothing = np.sum(self.raw._log_prob(np.zeros_like(r), mu, b, *_edges(r)), axis=-1)
+                nothing = np.sum(self.raw.log_kernel(np, np.zeros_like(r), mu, b, *_edges(r)), axis=-1)
                 found = np.where(ties == r.shape[-1], np.logaddexp(found, nothing), found)
         return np.asarray(np.where(valid, found, -np.inf))
 
     def _inner(self, y: Floats, mu: Floats, b: Floats) -> Floats:
         """Log-density of values strictly between the bounds."""
         if self.rule == "truncated":
-            return self.raw._log_prob(y, mu, b, *_edges(y))
+            return self.raw.log_kernel(np, y, mu, b, *_edges(y))
         return -np.abs(y - mu) / b - np.log(2.0 * b)
 
     def _at_the_top(self, r: Floats, mu: Floats, b: Floats, top: npt.NDArray[np.bool_]) -> Floats:
         """The part of the law where the largest values are all at the upper bound."""
         largest = r.max(axis=-1, keepdims=True)
         y = np.where(top, 1.0, np.where(r > 0.0, r / largest, 0.0))
-        at_bounds = self.raw._log_prob(y, mu, b, *_edges(r))
+        at_bounds = self.raw.log_kernel(np, y, mu, b, *_edges(r))
         free = (r > 0.0) & ~top
         each = np.where(free, self._inner(y, mu, b), at_bounds)
         i = free.sum(axis=-1)
@@ -175,7 +175,7 @@ class RescaledLaplace:
     def _zero(self, mu: Floats, b: Floats) -> Floats:
         if self.rule == "truncated":
             return np.full_like(mu, -np.inf)
-        return self.raw._log_prob(np.zeros_like(mu), mu, b, *_edges(mu))
+        return self.raw.log_kernel(np, np.zeros_like(mu), mu, b, *_edges(mu))
 
     def describe(self) -> dict[str, Any]:
         """The law as plain data."""

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammainc
 
-from bayesdp.noise._arrays import positive_scale
+from bayesdp.noise._namespace import finite, log1mexp
 from bayesdp.noise.base import Floats
-from bayesdp.noise.bounded._kernels import FILLS
-from bayesdp.noise.bounded.base import BoundedLaw, Moments, checked_bounds
+from bayesdp.noise.bounded import _kernels
+from bayesdp.noise.bounded.base import BoundedLaw, Moments
+from bayesdp.noise.independent.laplace import Laplace
 
-__all__ = ["TruncatedLaplace"]
+__all__ = ["TruncatedLaplace", "grow", "sides", "within"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,58 +66,66 @@ class TruncatedLaplace(BoundedLaw):
     name = "truncated-laplace"
     integer = False
     has_atoms = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "b", positive_scale(self.b, "b"))
-        object.__setattr__(self, "bounds", checked_bounds(self.bounds, integer=False))
+    free = Laplace
+    sampler = staticmethod(_kernels.truncated_laplace)
 
     def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density of each value, elementwise; ``-inf`` outside the bounds."""
-        return self._log_each(values, location)
+        return self.log_each(values, location)
 
-    def _log_prob(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        near, below, above = _sides(mu, scale, lower, upper)
-        return -np.abs(y - near) / scale - np.log(scale) - np.log(_grow(1, below) + _grow(1, above))
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """Log-density within the bounds."""
+        near = xp.clip(mu, lower, upper)
+        total = within(xp, near - lower, scale) + within(xp, upper - near, scale)
+        return -xp.abs(value - near) / scale - xp.log(scale) - xp.log(total)
 
-    def _log_tails(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-        near, below, above = _sides(mu, scale, lower, upper)
-        total = np.log(_grow(1, below) + _grow(1, above))
-        with np.errstate(divide="ignore"):
-            left = -np.maximum(near - y, 0.0) / scale + np.log(_grow(1, (np.minimum(y, near) - lower) / scale)) - total
-            right = -np.maximum(y - near, 0.0) / scale + np.log(_grow(1, (upper - np.maximum(y, near)) / scale)) - total
-            low = y <= near
-            return (
-                np.where(low, left, np.log1p(-np.exp(np.where(low, -1.0, right)))),
-                np.where(low, np.log1p(-np.exp(np.minimum(np.where(low, left, -1.0), 0.0))), right),
-            )
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """Logarithm of the probability of at most `value`, from lower up to below upper."""
+        near = xp.clip(mu, lower, upper)
+        total = xp.log(within(xp, near - lower, scale) + within(xp, upper - near, scale))
+        low = value <= near
+        # Each side gets an argument that is harmless where the other is taken.
+        start, end = xp.where(low, value, near), xp.where(low, near, value)
+        left = -(near - start) / scale + xp.log(within(xp, start - lower, scale)) - total
+        right = -(end - near) / scale + xp.log(within(xp, upper - end, scale)) - total
+        return xp.where(low, left, log1mexp(xp, xp.where(low, -1.0, xp.minimum(right, 0.0))))
+
+    @classmethod
+    def icdf_kernel(cls, xp: Any, q: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """Quantiles of probabilities above 0; those near 1 may come out beyond the upper bound, by rounding."""
+        near = xp.clip(mu, lower, upper)
+        left = within(xp, near - lower, scale)
+        share = q * (left + within(xp, upper - near, scale))
+        # 1 - left, which is added where subtracting from 1 would lose it.
+        rest = xp.where(xp.isinf(lower), 0.0, xp.exp(-(near - finite(xp, lower, 0.0)) / scale))
+        down = xp.where(rest < 0.35, xp.log(xp.minimum(share + rest, 1.0)), xp.log1p(xp.clip(share - left, -0.9, 0.0)))
+        up = xp.log1p(-xp.clip(share - left, 0.0, _BELOW_ONE))
+        return xp.where(share <= left, near + scale * down, near - scale * up)
 
     def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
         # Incomplete gamma functions keep all digits of what the formulas of Propositions 1 and 2 take differences of.
-        near, below, above = _sides(mu, scale, lower, upper)
-        total = _grow(1, below) + _grow(1, above)
-        first = scale * (_grow(2, above) - _grow(2, below)) / total
-        return near, first, 2.0 * scale**2 * (_grow(3, above) + _grow(3, below)) / total
-
-    def _quantile(self, q: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        near, below, above = _sides(mu, scale, lower, upper)
-        left = _grow(1, below)
-        share = q * (left + _grow(1, above))
-        inner = np.clip(share - left, -0.9, 0.0)
-        # 1 - left = exp(-below), which is added where subtracting from 1 would lose it.
-        down = np.where(below > 1.0, np.log(np.minimum(share + np.exp(-below), 1.0)), np.log1p(inner))
-        up = np.log1p(-np.clip(share - left, 0.0, np.nextafter(1.0, 0.0)))
-        return np.where(share <= left, near + scale * down, near - scale * up)
-
-    def _fill(self, rng: Any, mu: Floats, scale: Floats, lower: Floats, upper: Floats, out: Any) -> None:
-        FILLS[self.name](rng, mu, scale, lower, upper, out)
+        near, below, above = sides(mu, scale, lower, upper)
+        total = grow(1, below) + grow(1, above)
+        first = scale * (grow(2, above) - grow(2, below)) / total
+        return near, first, 2.0 * scale**2 * (grow(3, above) + grow(3, below)) / total
 
 
-def _sides(mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Floats]:
+_BELOW_ONE = float(np.nextafter(1.0, 0.0))
+
+
+def sides(mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Floats]:
     """The location moved within the bounds, and its distances from them in scales."""
     near = np.clip(mu, lower, upper)
     return near, (near - lower) / scale, (upper - near) / scale
 
 
-def _grow(order: int, x: Floats) -> Floats:
+def within(xp: Any, width: Any, scale: Any) -> Any:
+    """``1 - exp(-width / scale)``, for a width that may be infinite."""
+    return xp.where(xp.isinf(width), 1.0, -xp.expm1(-finite(xp, width, 1.0) / scale))
+
+
+def grow(order: int, x: Floats) -> Floats:
     """Integral of ``t**(order-1) exp(-t) / (order-1)!`` from 0 to x."""
     return np.asarray(-np.expm1(-x) if order == 1 else gammainc(float(order), x))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from bayesdp._validate import shown
 from bayesdp.noise._arrays import positive_scale
 from bayesdp.noise.base import Floats
 
-__all__ = ["DISCRETE_GAUSSIAN", "DISCRETE_LAPLACE", "GAUSSIAN", "LAPLACE", "Ways"]
+__all__ = ["DISCRETE_GAUSSIAN", "DISCRETE_LAPLACE", "GAUSSIAN", "LAPLACE", "StatedByEpsilon", "StatedByRho", "Ways"]
 
 
 @dataclass(frozen=True)
@@ -147,3 +147,48 @@ DISCRETE_GAUSSIAN = Ways(
     _discrete_gaussian_variance,
     f"{_L2}; or variance = sigma**2 (from 1 on), or standard_deviation; {_NO_EPSILON}",
 )
+
+
+class _Stated:
+    """A law whose scale is worked out by its `Ways` when it is made."""
+
+    name: ClassVar[str]
+    ways: ClassVar[Ways | None]
+
+    def _set_scale(self, wrong: Mapping[str, Any], **stated: Any) -> None:
+        assert self.ways is not None
+        object.__setattr__(self, self.ways.scale, self.ways.value(self.name, stated, wrong))
+
+
+class StatedByEpsilon(_Stated):
+    """The constructor of laws with scale b."""
+
+    def __init__(
+        self,
+        b: Any = None,
+        *,
+        epsilon: Any = None,
+        sensitivity: Any = None,
+        variance: Any = None,
+        standard_deviation: Any = None,
+        **wrong: Any,
+    ) -> None:
+        others = {"variance": variance, "standard_deviation": standard_deviation}
+        self._set_scale(wrong, b=b, epsilon=epsilon, sensitivity=sensitivity, **others)
+
+
+class StatedByRho(_Stated):
+    """The constructor of laws with scale sigma."""
+
+    def __init__(
+        self,
+        sigma: Any = None,
+        *,
+        rho: Any = None,
+        sensitivity: Any = None,
+        variance: Any = None,
+        standard_deviation: Any = None,
+        **wrong: Any,
+    ) -> None:
+        others = {"variance": variance, "standard_deviation": standard_deviation}
+        self._set_scale(wrong, sigma=sigma, rho=rho, sensitivity=sensitivity, **others)

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp.noise import _theta
-from bayesdp.noise._kernels import fill_discrete_gaussian
+from bayesdp.noise import _kernels, _theta
+from bayesdp.noise._namespace import log1mexp, real, whole
 from bayesdp.noise.base import Floats
-from bayesdp.noise.independent._scales import DISCRETE_GAUSSIAN
+from bayesdp.noise.independent._scales import DISCRETE_GAUSSIAN, StatedByRho
 from bayesdp.noise.independent.integers import IntegerLaw
 
 __all__ = ["DiscreteGaussian"]
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class DiscreteGaussian(IntegerLaw):
+class DiscreteGaussian(StatedByRho, IntegerLaw):
     r"""Independent integer noise with mass proportional to ``exp(-(k - mu)**2 / (2 sigma**2))``.
 
     The normaliser is a theta function: summed directly for small scales, by Poisson's formula for large ones,
@@ -66,50 +66,29 @@ class DiscreteGaussian(IntegerLaw):
 
     name = "discrete-gaussian"
     ways = DISCRETE_GAUSSIAN
+    sampler = staticmethod(_kernels.discrete_gaussian)
+    fill = staticmethod(_kernels.fill_discrete_gaussian)
 
-    def __init__(
-        self,
-        sigma: Any = None,
-        *,
-        rho: Any = None,
-        sensitivity: Any = None,
-        variance: Any = None,
-        standard_deviation: Any = None,
-        **wrong: Any,
-    ) -> None:
-        self._set_scale(
-            wrong,
-            sigma=sigma,
-            rho=rho,
-            sensitivity=sensitivity,
-            variance=variance,
-            standard_deviation=standard_deviation,
-        )
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Log-mass at integers."""
+        if whole(mu):
+            return -0.5 * ((value - mu) / scale) ** 2 - _theta.log_sum(None, scale, xp)
+        centre = xp.round(mu)
+        j, offset = value - centre, mu - centre
+        return -0.5 * j * (j - 2.0 * offset) / scale**2 - _theta.log_sum(offset, scale, xp)
 
-    @property
-    def _fill(self) -> Any:
-        return fill_discrete_gaussian
-
-    @staticmethod
-    def _log_mass(k: Floats, mu: Floats, scale: Floats) -> Floats:
-        """Log-mass at integers k."""
-        centre = np.rint(mu)
-        j, offset = k - centre, mu - centre
-        return np.asarray(-j * (j - 2.0 * offset) / (2.0 * scale**2) - _theta.log_sum(offset, scale))
-
-    @staticmethod
-    def _log_cdf(k: Floats, mu: Floats, scale: Floats) -> Floats:
-        """Logarithm of P(K <= k) for integers k."""
-        centre = np.rint(mu)
-        j, offset = k - centre, mu - centre
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Logarithm of the probability of at most `value`, an integer."""
+        value, mu, scale = xp.broadcast_arrays(value, real(xp, mu), scale)
+        centre = xp.round(mu)
+        j, offset = value - centre, mu - centre
         # From the nearest integer of mu on, subtract the upper tail from 1; below it, sum the mirrored tail.
         above = j >= 0.0
-        start = np.where(above, j + 1.0, -j)
-        side = np.where(above, offset, -offset)
-        flat = [np.ascontiguousarray(array).reshape(-1) for array in (start, side, scale)]
-        tail = _theta.log_upper_tail(*flat).reshape(k.shape) - _theta.log_sum(offset, scale)
-        tail = np.minimum(tail, 0.0)
-        return np.where(above, np.log1p(-np.exp(np.where(above, tail, -1.0))), tail)
+        start, side = xp.where(above, j + 1.0, -j), xp.where(above, offset, -offset)
+        tail = xp.minimum(_theta.log_upper_tail(start, side, scale, xp) - _theta.log_sum(offset, scale, xp), 0.0)
+        return xp.where(above, log1mexp(xp, xp.where(above, tail, -1.0)), tail)
 
     @staticmethod
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp.noise._kernels import fill_discrete_laplace
+from bayesdp.noise import _kernels
+from bayesdp.noise._namespace import log1mexp, softplus, whole
 from bayesdp.noise.base import Floats
-from bayesdp.noise.independent._scales import DISCRETE_LAPLACE
+from bayesdp.noise.independent._scales import DISCRETE_LAPLACE, StatedByEpsilon
 from bayesdp.noise.independent.integers import IntegerLaw
 
 __all__ = ["DiscreteLaplace"]
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class DiscreteLaplace(IntegerLaw):
+class DiscreteLaplace(StatedByEpsilon, IntegerLaw):
     r"""Independent integer noise with mass proportional to ``exp(-|k - mu| / b)``.
 
     With ``q = exp(-1/b)`` and ``f = mu - floor(mu)`` the normaliser is ``(q**f + q**(1-f)) / (1 - q)``; at an
@@ -64,50 +65,28 @@ class DiscreteLaplace(IntegerLaw):
 
     name = "discrete-laplace"
     ways = DISCRETE_LAPLACE
+    sampler = staticmethod(_kernels.discrete_laplace)
+    fill = staticmethod(_kernels.fill_discrete_laplace)
 
-    def __init__(
-        self,
-        b: Any = None,
-        *,
-        epsilon: Any = None,
-        sensitivity: Any = None,
-        variance: Any = None,
-        standard_deviation: Any = None,
-        **wrong: Any,
-    ) -> None:
-        self._set_scale(
-            wrong,
-            b=b,
-            epsilon=epsilon,
-            sensitivity=sensitivity,
-            variance=variance,
-            standard_deviation=standard_deviation,
-        )
-
-    @property
-    def _fill(self) -> Any:
-        return fill_discrete_laplace
-
-    @staticmethod
-    def _log_mass(k: Floats, mu: Floats, scale: Floats) -> Floats:
-        """Log-mass at integers k."""
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Log-mass at integers."""
         # Relative to the mass of the nearest integer, so that nothing underflows for small b.
-        nearest = np.abs(np.rint(mu) - mu)
-        normaliser = np.log1p(np.exp(-(1.0 - 2.0 * nearest) / scale)) - np.log(-np.expm1(-1.0 / scale))
-        return np.asarray(-(np.abs(k - mu) - nearest) / scale - normaliser)
+        nearest = 0.0 if whole(mu) else xp.abs(xp.round(mu) - mu)
+        mass = -(xp.abs(value - mu) - nearest) / scale + xp.log(-xp.expm1(-1.0 / scale))
+        return mass - xp.log1p(xp.exp(-(1.0 - 2.0 * nearest) / scale))
 
-    @staticmethod
-    def _log_cdf(k: Floats, mu: Floats, scale: Floats) -> Floats:
-        """Logarithm of P(K <= k) for integers k."""
-        base = np.floor(mu)
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Logarithm of the probability of at most `value`, an integer."""
+        base = xp.floor(mu)
         # With f = mu - floor(mu), P(K <= k) = q**(mu - k) / (q**f + q**(1 - f)) up to floor(mu); above, it is 1
         # minus the mirror image.
-        below = k <= base
-        distance = np.where(below, mu - k, k + 1.0 - mu)
-        own = np.where(below, mu - base, base + 1.0 - mu)
-        tail = -(distance - own) / scale - np.log1p(np.exp(np.minimum((2.0 * own - 1.0) / scale, 700.0)))
-        with np.errstate(divide="ignore"):
-            return np.where(below, tail, np.log1p(-np.exp(np.where(below, -1.0, tail))))
+        below = value <= base
+        distance = xp.where(below, mu - value, value + 1.0 - mu)
+        own = xp.where(below, mu - base, base + 1.0 - mu)  # distance of the nearest integer on that side
+        tail = -(distance - own) / scale - softplus(xp, (2.0 * own - 1.0) / scale)
+        return xp.where(below, tail, log1mexp(xp, xp.where(below, -1.0, tail)))
 
     @staticmethod
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:

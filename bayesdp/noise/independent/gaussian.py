@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr
 
+from bayesdp.noise import _kernels
+from bayesdp.noise._namespace import special
 from bayesdp.noise.base import Floats
-from bayesdp.noise.independent._scales import GAUSSIAN
+from bayesdp.noise.independent._scales import GAUSSIAN, StatedByRho
 from bayesdp.noise.independent.reals import RealLaw
 
 __all__ = ["Gaussian"]
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Gaussian(RealLaw):
+class Gaussian(StatedByRho, RealLaw):
     r"""Independent real noise with density ``exp(-(y - mu)**2 / (2 sigma**2)) / (sigma sqrt(2 pi))``: the Gaussian mechanism.
 
     For published numbers with decimals. Noise that was rounded to whole numbers, or drawn as such, is `DiscreteGaussian`; noise
@@ -65,33 +66,18 @@ class Gaussian(RealLaw):
 
     name = "gaussian"
     ways = GAUSSIAN
-
-    def __init__(
-        self,
-        sigma: Any = None,
-        *,
-        rho: Any = None,
-        sensitivity: Any = None,
-        variance: Any = None,
-        standard_deviation: Any = None,
-        **wrong: Any,
-    ) -> None:
-        self._set_scale(
-            wrong,
-            sigma=sigma,
-            rho=rho,
-            sensitivity=sensitivity,
-            variance=variance,
-            standard_deviation=standard_deviation,
-        )
+    sampler = staticmethod(_kernels.gaussian)
 
     @staticmethod
-    def _standard_log_density(z: Floats) -> Floats:
+    def _standard_log_density(xp: Any, z: Any) -> Any:
         return -0.5 * z**2 - 0.5 * math.log(2.0 * math.pi)
 
     @staticmethod
-    def _standard_log_cdf(z: Floats) -> Floats:
-        return np.asarray(log_ndtr(z))
+    def _standard_log_cdf(xp: Any, z: Any) -> Any:
+        erf, x = special(xp), z / math.sqrt(2.0)
+        far = x < -1.0
+        below = xp.log(0.5 * erf.erfcx(-xp.where(far, x, -1.0))) - x**2
+        return xp.where(far, below, xp.log1p(-0.5 * erf.erfc(xp.where(far, -1.0, x))))
 
     @staticmethod
     def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:

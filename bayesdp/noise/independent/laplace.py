@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from bayesdp.noise import _kernels
 from bayesdp.noise.base import Floats
-from bayesdp.noise.independent._scales import LAPLACE
+from bayesdp.noise.independent._scales import LAPLACE, StatedByEpsilon
 from bayesdp.noise.independent.reals import RealLaw
 
 __all__ = ["Laplace"]
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Laplace(RealLaw):
+class Laplace(StatedByEpsilon, RealLaw):
     r"""Independent real noise with density ``exp(-|y - mu| / b) / (2 b)``: the Laplace mechanism of textbooks.
 
     For published numbers with decimals. Noise that was rounded to whole numbers, or drawn as such, is `DiscreteLaplace`; noise
@@ -66,34 +67,16 @@ class Laplace(RealLaw):
 
     name = "laplace"
     ways = LAPLACE
-
-    def __init__(
-        self,
-        b: Any = None,
-        *,
-        epsilon: Any = None,
-        sensitivity: Any = None,
-        variance: Any = None,
-        standard_deviation: Any = None,
-        **wrong: Any,
-    ) -> None:
-        self._set_scale(
-            wrong,
-            b=b,
-            epsilon=epsilon,
-            sensitivity=sensitivity,
-            variance=variance,
-            standard_deviation=standard_deviation,
-        )
+    sampler = staticmethod(_kernels.laplace)
 
     @staticmethod
-    def _standard_log_density(z: Floats) -> Floats:
-        return -np.abs(z) - math.log(2.0)
+    def _standard_log_density(xp: Any, z: Any) -> Any:
+        return -xp.abs(z) - math.log(2.0)
 
     @staticmethod
-    def _standard_log_cdf(z: Floats) -> Floats:
-        tail = -np.abs(z) - math.log(2.0)
-        return np.where(z <= 0.0, tail, np.log1p(-np.exp(tail)))
+    def _standard_log_cdf(xp: Any, z: Any) -> Any:
+        tail = -xp.abs(z) - math.log(2.0)
+        return xp.where(z <= 0.0, tail, xp.log1p(-xp.exp(tail)))
 
     @staticmethod
     def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:

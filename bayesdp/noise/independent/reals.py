@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _validate
-from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import located
-from bayesdp.noise._rng import count_of, generator_of
 from bayesdp.noise.base import Floats
 from bayesdp.noise.independent.scaled import ScaledLaw
 
@@ -28,12 +25,12 @@ class RealLaw(ScaledLaw):
 
     @staticmethod
     @abstractmethod
-    def _standard_log_density(z: Floats) -> Floats:
+    def _standard_log_density(xp: Any, z: Any) -> Any:
         """Log-density at scale 1 around zero."""
 
     @staticmethod
     @abstractmethod
-    def _standard_log_cdf(z: Floats) -> Floats:
+    def _standard_log_cdf(xp: Any, z: Any) -> Any:
         """Logarithm of the distribution function at scale 1 around zero."""
 
     @staticmethod
@@ -41,9 +38,20 @@ class RealLaw(ScaledLaw):
     def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         """Draws at scale 1 around zero."""
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Sum the log-densities of all answers. See `NoiseLaw.logp`."""
-        return float(np.sum(self.log_density(values, location)))
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Log-density, elementwise."""
+        return cls._standard_log_density(xp, (value - mu) / scale) - xp.log(scale)
+
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Logarithm of the probability of at most `value`, elementwise."""
+        return cls._standard_log_cdf(xp, (value - mu) / scale)
+
+    @classmethod
+    def fill(cls, rng: np.random.Generator, mu: Floats, scale: Floats, out: Floats) -> None:
+        """Write draws into ``out``, shape (draws, cells)."""
+        out[...] = mu + scale * cls._standard_draw(rng, out.shape)
 
     def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density of each value, elementwise.
@@ -57,28 +65,15 @@ class RealLaw(ScaledLaw):
         -------
         numpy.ndarray
         """
-        y, mu, scale = self._prepared(values, location)
-        return np.asarray(self._standard_log_density((y - mu) / scale) - np.log(scale))
+        return np.asarray(self.log_kernel(np, *self._prepared(values, location)))
+
+    log_each = log_density
 
     def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Logarithm of the probability of at most each value, elementwise."""
-        y, mu, scale = self._prepared(values, location)
-        return self._standard_log_cdf((y - mu) / scale)
+        return np.asarray(self.log_cdf_kernel(np, *self._prepared(values, location)))
 
     def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Logarithm of the probability of more than each value, elementwise."""
         y, mu, scale = self._prepared(values, location)
-        return self._standard_log_cdf((mu - y) / scale)
-
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Draw independent noise, or values around a location. See `NoiseLaw.draw`."""
-        lead = () if size is None else (count_of(size),)
-        noise = self._standard_draw(generator_of(rng), (*lead, *shape))
-        return np.asarray(located(location, shape) + self._scales(shape) * noise, dtype=np.float64)
+        return np.asarray(self.log_cdf_kernel(np, -y, -mu, scale))

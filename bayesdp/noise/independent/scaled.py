@@ -8,7 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.noise._arrays import broadcast_scale, located, values_and_location
+from bayesdp import _validate
+from bayesdp.invariants import Invariants
+from bayesdp.noise._arrays import broadcast_scale, located, positive_scale, values_and_location
+from bayesdp.noise._draws import draw_each
 from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.noise.independent._scales import Ways
 
@@ -16,32 +19,67 @@ __all__ = ["ScaledLaw"]
 
 
 class ScaledLaw(NoiseLaw):
-    """Independent noise of each answer: a law states its distribution function and moments for arrays.
+    """Independent noise of each answer, with one scale or one a cell.
 
-    The scale may be stated in other ways, see `Ways`; the law keeps the scale alone.
+    A law states its formulas for arrays, with the location and the scale as arguments: `log_kernel` and `log_cdf_kernel`, for
+    NumPy and PyTensor alike, its moments and its sampler.
+
+    Attributes
+    ----------
+    scale_name : str
+        Name of the field that holds the scale.
+    ways : Ways, optional
+        The ways in which the scale may be stated; the law keeps the scale alone.
+    sampler : callable, optional
+        Compiled by numba, ``sampler(rng, mu, scale)`` draws one number. PyTensor calls `fill` where there is none.
+    fill : callable
+        ``fill(rng, mu, scale, out)`` writes draws into ``out``, shape (draws, cells).
     """
 
-    ways: ClassVar[Ways]
+    family = "independent"
+    ways: ClassVar[Ways | None] = None
+    scale_name: ClassVar[str]
+    fill: ClassVar[Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "ways" in cls.__dict__:
+        if cls.ways is not None and "ways" in cls.__dict__:
+            cls.scale_name = cls.ways.scale
             cls.relation, cls.other_parameters = cls.ways.relation, cls.ways.others
+        if hasattr(cls, "scale_name"):
+            cls.kernel_parameters = (cls.scale_name,)
 
-    def _set_scale(self, wrong: dict[str, Any], **stated: Any) -> None:
-        """Work out the scale, and keep it: the last line of every constructor."""
-        object.__setattr__(self, self.ways.scale, self.ways.value(self.name, stated, wrong))
-
-    @property
-    def scale_name(self) -> str:
-        """Name of the field that holds the scale."""
-        return self.ways.scale
+    def __post_init__(self) -> None:
+        object.__setattr__(self, self.scale_name, positive_scale(self.scale, self.scale_name))
 
     @property
     def scale(self) -> float | Floats:
         """The scale, one number or an array."""
-        scale: float | Floats = getattr(self, self.ways.scale)
+        scale: float | Floats = getattr(self, self.scale_name)
         return scale
+
+    @classmethod
+    @abstractmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Log-mass at integers, or log-density, elementwise; `xp` is NumPy or PyTensor, see `bayesdp.noise._namespace`."""
+
+    @classmethod
+    @abstractmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Logarithm of the probability of at most `value` (an integer for integer laws), elementwise."""
+
+    @staticmethod
+    @abstractmethod
+    def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance around mu."""
+
+    @abstractmethod
+    def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Log-mass or log-density of each value, elementwise."""
+
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
+        """Sum of the log-masses or log-densities of all answers. See `NoiseLaw.logp`."""
+        return float(np.sum(self.log_each(values, location)))
 
     @abstractmethod
     def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
@@ -51,14 +89,21 @@ class ScaledLaw(NoiseLaw):
     def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Logarithm of the probability of more than each value (any real number), elementwise."""
 
-    @staticmethod
-    @abstractmethod
-    def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance around mu."""
-
     def cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Probability of at most each value (any real number), elementwise."""
         return np.exp(self.log_cdf(values, location))
+
+    def draw(
+        self,
+        rng: _validate.Seed,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Any:
+        """Draw independent noise, or values around a real location. See `NoiseLaw.draw`."""
+        cells = [located(location, shape), self._scales(shape)]
+        return draw_each(self.fill, rng, cells, size, integer=self.integer)
 
     def mean(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean around each location, elementwise."""
