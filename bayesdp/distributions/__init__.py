@@ -9,11 +9,15 @@ names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of 
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace` and the four discrete laws of such names are elementwise, with values between ``lower`` and
 ``upper``. In most models `bayesdp.observe` puts them in for you.
+
+`scalar_distribution` and `bounded_distribution` make the distribution of a law of independent values, and `distribution_of` finds
+the one that a law has.
 """
 
 from __future__ import annotations
 
 from bayesdp.distributions._pickling import register
+from bayesdp.distributions.bounded.base import bounded_distribution
 from bayesdp.distributions.bounded.discrete import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
@@ -29,6 +33,7 @@ from bayesdp.distributions.independent.discrete_gaussian import DiscreteGaussian
 from bayesdp.distributions.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.distributions.independent.gaussian import Gaussian
 from bayesdp.distributions.independent.laplace import Laplace
+from bayesdp.distributions.independent.scalar import scalar_distribution
 from bayesdp.distributions.independent.tulap import Tulap
 from bayesdp.distributions.k_norm import KNorm
 from bayesdp.distributions.lattice_gaussian import LatticeGaussian
@@ -36,6 +41,7 @@ from bayesdp.distributions.lattice_k_norm import LatticeKNorm
 from bayesdp.distributions.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.projected_gaussian import ProjectedGaussian
 from bayesdp.distributions.projected_laplace import ProjectedLaplace
+from bayesdp.distributions.registry import distribution_of
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.distributions.semi_k_norm import SemiKNorm
 from bayesdp.distributions.subspace_norm import SubspaceNorm
@@ -65,7 +71,10 @@ __all__ = [
     "TruncatedDiscreteLaplace",
     "TruncatedLaplace",
     "Tulap",
+    "bounded_distribution",
+    "distribution_of",
     "rescaled_logp",
+    "scalar_distribution",
 ]
 
 register()  # so that `pickle` writes models and steps

@@ -26,7 +26,8 @@ name in files            law                                           mass or d
 within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
 `RescaledLaplace` is that of such values divided by their sum.
 
-A new law is a new module with a `NoiseLaw` subclass, imported here.
+A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`) or of `NoiseLaw`, imported
+here.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ from bayesdp.noise.independent.canonical import Canonical
 from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.independent.gaussian import Gaussian
+from bayesdp.noise.independent.integers import IntegerLaw
 from bayesdp.noise.independent.laplace import Laplace
+from bayesdp.noise.independent.reals import RealLaw
 from bayesdp.noise.independent.tulap import Tulap
 from bayesdp.noise.k_norm import KNorm
 from bayesdp.noise.lattice_gaussian import LatticeGaussian
@@ -71,6 +74,7 @@ __all__ = [
     "DiscreteLaplace",
     "ExtendedLaplace",
     "Gaussian",
+    "IntegerLaw",
     "KNorm",
     "Laplace",
     "LatticeGaussian",
@@ -79,6 +83,7 @@ __all__ = [
     "NoiseLaw",
     "ProjectedGaussian",
     "ProjectedLaplace",
+    "RealLaw",
     "RescaledLaplace",
     "SemiKNorm",
     "SubspaceNorm",

@@ -17,7 +17,9 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.variable import shared_rng
 
+from bayesdp import noise
 from bayesdp.distributions._parameters import location
+from bayesdp.distributions.registry import register_distribution
 from bayesdp.noise.base import Floats
 from bayesdp.privacy import CanonicalNoise as NoiseLaw
 from bayesdp.privacy import TradeOff
@@ -28,6 +30,7 @@ __all__ = ["CanonicalNoise"]
 class CanonicalNoiseRV(RandomVariable):
     """Random variable of `CanonicalNoise`; the trade-off function is among its props."""
 
+    law_type = noise.Canonical
     name = "canonical_noise"
     signature = "()->()"
     dtype = "float64"
@@ -162,6 +165,9 @@ class CanonicalNoise(pm.Continuous):
     def support_point(rv: Any, size: Any, mu: Any) -> Any:  # PyMC passes the variable
         """Location, where the density is highest."""
         return pt.zeros_like(rv) + mu
+
+
+register_distribution(noise.Canonical, CanonicalNoise)
 
 
 @_logprob.register(CanonicalNoiseRV)

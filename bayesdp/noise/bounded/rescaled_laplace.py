@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,8 +15,9 @@ from bayesdp.noise._arrays import positive_scale
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded.boundary_inflated_laplace import BoundaryInflatedLaplace
 from bayesdp.noise.bounded.truncated_laplace import TruncatedLaplace
+from bayesdp.noise.independent.laplace import Laplace
 
-__all__ = ["RULES", "RescaledLaplace"]
+__all__ = ["RULES", "RescaledLaplace", "proportions"]
 
 RULES = ("truncated", "boundary-inflated")
 """How noisy proportions are kept between 0 and 1 before they are divided by their sum."""
@@ -93,7 +93,7 @@ class RescaledLaplace:
 
     def draw(self, rng: _validate.Seed, location: npt.ArrayLike, size: int | None = None) -> Floats:
         """Draw shares around confidential proportions of shape (..., categories); with `size`, so many of each first."""
-        centre = _proportions(location, "location")
+        centre = proportions(location, "location")
         drawn = np.asarray(self.raw.draw(rng, centre.shape, size, location=centre), dtype=np.float64)
         total = drawn.sum(axis=-1, keepdims=True)
         return np.where(total > 0.0, drawn / np.where(total > 0.0, total, 1.0), 1.0 / centre.shape[-1])
@@ -112,70 +112,69 @@ class RescaledLaplace:
             With respect to Lebesgue measure in all free shares but one; ``-inf`` where shares are negative or do not add
             up to 1 (to 1e-9), and for zeros under truncation.
         """
-        r, mu = np.broadcast_arrays(_proportions(shares, "shares"), _proportions(location, "location"))
-        b = np.broadcast_to(np.asarray(self.b), r.shape)
+        r, mu = np.broadcast_arrays(proportions(shares, "shares"), proportions(location, "location"))
         valid = np.all(r >= 0.0, axis=-1) & (np.abs(r.sum(axis=-1) - 1.0) < _EVEN)
         r = np.where(valid[..., None], r, 1.0 / r.shape[-1])
-        positive = r > 0.0
-        top = r >= r.max(axis=-1, keepdims=True) * _TIE
-        ties = top.sum(axis=-1)
         with np.errstate(divide="ignore"):
-            if self.rule == "truncated":
-                found = np.where(np.all(positive, axis=-1), self._smooth(r, mu, b), -np.inf)
-            else:
-                found = np.logaddexp(
-                    np.where(ties == 1, self._smooth(r, mu, b), -np.inf), self._at_the_top(r, mu, b, top)
-                )
-                nothing = np.sum(self.raw.log_kernel(np, np.zeros_like(r), mu, b, *_edges(r)), axis=-1)
-                found = np.where(ties == r.shape[-1], np.logaddexp(found, nothing), found)
-        return np.asarray(np.where(valid, found, -np.inf))
+            return np.asarray(np.where(valid, self.log_kernel(np, r, mu), -np.inf))
 
-    def _inner(self, y: Floats, mu: Floats, b: Floats) -> Floats:
-        """Log-density of values strictly between the bounds."""
+    def log_kernel(self, xp: Any, shares: Floats, mu: Any) -> Any:
+        """Log-density of shares that add up to 1, given confidential proportions.
+
+        Parameters
+        ----------
+        xp : module
+            NumPy or PyTensor, see `bayesdp.noise._namespace`.
+        shares : float64 array, shape (..., categories)
+            Numbers in either case: they decide on which face of the simplex the density is.
+        mu : float64 array or tensor variable, shape (..., categories)
+        """
+        b = np.broadcast_to(np.asarray(self.b), shares.shape)
+        positive = shares > 0.0
         if self.rule == "truncated":
-            return self.raw.log_kernel(np, y, mu, b, *_edges(y))
-        return -np.abs(y - mu) / b - np.log(2.0 * b)
+            return xp.where(np.all(positive, axis=-1), self._smooth(xp, shares, mu, b), -np.inf)
+        top = shares >= shares.max(axis=-1, keepdims=True) * _TIE
+        ties = top.sum(axis=-1)
+        # The largest values are all at the upper bound.
+        largest = shares.max(axis=-1, keepdims=True)
+        y = np.where(top, 1.0, shares / largest)
+        found = xp.sum(BoundaryInflatedLaplace.log_kernel(xp, y, mu, b, 0.0, 1.0), axis=-1)
+        found = found - ((positive & ~top).sum(axis=-1) + 1) * np.log(largest[..., 0]) - np.log(ties)
+        if np.any(ties == 1):
+            found = xp.logaddexp(found, xp.where(ties == 1, self._smooth(xp, shares, mu, b), -np.inf))
+        everything = ties == shares.shape[-1]
+        if np.any(everything):  # or all values are at the lower bound
+            nothing = xp.sum(Laplace.log_cdf_kernel(xp, 0.0, mu, b), axis=-1)
+            found = xp.logaddexp(found, xp.where(everything, nothing, -np.inf))
+        return found
 
-    def _at_the_top(self, r: Floats, mu: Floats, b: Floats, top: npt.NDArray[np.bool_]) -> Floats:
-        """The part of the law where the largest values are all at the upper bound."""
-        largest = r.max(axis=-1, keepdims=True)
-        y = np.where(top, 1.0, np.where(r > 0.0, r / largest, 0.0))
-        at_bounds = self.raw.log_kernel(np, y, mu, b, *_edges(r))
-        free = (r > 0.0) & ~top
-        each = np.where(free, self._inner(y, mu, b), at_bounds)
-        i = free.sum(axis=-1)
-        return np.asarray(each.sum(axis=-1) - (i + 1) * np.log(largest[..., 0]) - np.log(top.sum(axis=-1)))
-
-    def _smooth(self, r: Floats, mu: Floats, b: Floats) -> Floats:
+    def _smooth(self, xp: Any, r: Floats, mu: Any, b: Floats) -> Any:
         """Logarithm of the integral over the sum of the values."""
         positive = r > 0.0
         power = np.asarray(positive.sum(axis=-1)[..., None] - 1.0, dtype=np.float64)
         most = 1.0 / r.max(axis=-1, keepdims=True)
         slope = r / b  # 0 for shares of 0, which drop out
-        with np.errstate(divide="ignore", invalid="ignore"):
-            kinks = np.sort(np.where(positive, np.clip(mu / np.where(positive, r, 1.0), 0.0, most), most), axis=-1)
-        edges = np.concatenate([np.zeros_like(most), kinks, most], axis=-1)
+        kinks = xp.where(positive, xp.clip(mu / np.where(positive, r, 1.0), 0.0, most), most)
+        edges = xp.concatenate([np.zeros_like(most), xp.sort(kinks, axis=-1), most], axis=-1)
         low, high = edges[..., :-1], edges[..., 1:]
         # Right of its kink a factor falls, left of it it rises.
         middle = 0.5 * (low + high)[..., None, :]
-        signs = np.where(middle * r[..., None] < mu[..., None], 1.0, -1.0)
-        c = np.sum(signs * slope[..., None], axis=-2)
-        start, end = _that_matters(low, high, c, power)
-        half = 0.5 * (end - start)
+        c = xp.sum(xp.where(middle * r[..., None] < mu[..., None], 1.0, -1.0) * slope[..., None], axis=-2)
+        start, end = _that_matters(xp, low, high, c, power)
+        half = xp.maximum(0.5 * (end - start), 1e-300)
         s = start[..., None] + half[..., None] * (1.0 + _NODES)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.log(half)[..., None] + np.log(_WEIGHTS)
-            terms = terms + np.where(power[..., None] > 0.0, power[..., None] * np.log(s), 0.0)
-        for j in range(r.shape[-1]):  # one category at a time, to keep the arrays small
-            mine = slope[..., j, None, None] * s - (mu / b)[..., j, None, None]
-            terms = terms - np.where(positive[..., j, None, None], np.abs(mine), 0.0)
-        constant = np.where(positive, self._inner(mu, mu, b), self._zero(mu, b)).sum(axis=-1)
-        return np.asarray(constant + np.logaddexp.reduce(terms.reshape(*terms.shape[:-2], -1), axis=-1))
-
-    def _zero(self, mu: Floats, b: Floats) -> Floats:
+        terms = xp.log(half)[..., None] + np.log(_WEIGHTS) + power[..., None] * xp.log(xp.maximum(s, 1e-300))
+        centre = xp.where(positive, mu / b, 0.0)
+        if xp is np:  # one category at a time, to keep the arrays small
+            for j in range(r.shape[-1]):
+                terms = terms - np.abs(slope[..., j, None, None] * s - centre[..., j, None, None])
+        else:
+            terms = terms - xp.sum(xp.abs(slope * s[..., None] - centre), axis=-1)
+        peak = xp.max(terms, axis=(-2, -1))
+        total = peak + xp.log(xp.sum(xp.exp(terms - peak[..., None, None]), axis=(-2, -1)))
         if self.rule == "truncated":
-            return np.full_like(mu, -np.inf)
-        return self.raw.log_kernel(np, np.zeros_like(mu), mu, b, *_edges(mu))
+            return total + xp.sum(TruncatedLaplace.log_kernel(xp, mu, mu, b, 0.0, 1.0), axis=-1)
+        return total + xp.sum(xp.where(positive, -np.log(2.0 * b), Laplace.log_cdf_kernel(xp, 0.0, mu, b)), axis=-1)
 
     def describe(self) -> dict[str, Any]:
         """The law as plain data."""
@@ -193,23 +192,19 @@ class RescaledLaplace:
         return hash(repr(self.describe()))
 
 
-def _that_matters(low: Floats, high: Floats, c: Floats, power: Floats) -> tuple[Floats, Floats]:
+def _that_matters(xp: Any, low: Any, high: Any, c: Any, power: Floats) -> tuple[Any, Any]:
     """The part of a piece where ``s**power exp(c s)`` is not negligible against its maximum there; it is log-concave."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        falls = np.where(power > 0.0, power / low, 0.0) + c  # derivative of the logarithm at the lower end
-        rises = np.where(power > 0.0, power / high, 0.0) + c
-        spread, steep = np.sqrt(2.0 * _FAR * power), np.abs(c)
-        peak = np.where(rises >= 0.0, high, np.where(falls <= 0.0, low, power / steep))
-        left = np.where(rises > 0.0, _FAR / rises, np.where(rises == 0.0, math.inf, spread / steep))
-        right = np.where(falls < 0.0, -_FAR / falls, np.where(falls == 0.0, math.inf, (spread + _FAR) / steep))
-    return np.maximum(low, peak - left), np.minimum(high, peak + right)
+    # Derivatives of the logarithm at the two ends; divisors are kept off 0.
+    falls, rises = (power / xp.maximum(end, 1e-200) + c for end in (low, high))
+    steep, spread = xp.maximum(xp.abs(c), 1e-200), np.sqrt(2.0 * _FAR * power)
+    peak = xp.where(rises >= 0.0, high, xp.where(falls <= 0.0, low, power / steep))
+    left = xp.where(rises >= 0.0, _FAR / xp.maximum(rises, 1e-200), spread / steep)
+    right = xp.where(falls <= 0.0, _FAR / xp.maximum(-falls, 1e-200), (spread + _FAR) / steep)
+    return xp.maximum(low, peak - left), xp.minimum(high, peak + right)
 
 
-def _edges(like: Floats) -> tuple[Floats, Floats]:
-    return np.zeros_like(like), np.ones_like(like)
-
-
-def _proportions(values: Any, argument: str) -> Floats:
+def proportions(values: Any, argument: str) -> Floats:
+    """Accept finite numbers with two categories or more along the last axis."""
     array = np.asarray(finite_array(values, argument), dtype=np.float64)
     if array.ndim < 1 or array.shape[-1] < 2:
         raise ValueError(

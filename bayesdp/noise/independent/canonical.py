@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from bayesdp import _validate
-from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import located, values_and_location
-from bayesdp.noise._rng import count_of
-from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.noise.independent.standard import StandardLaw
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.tradeoff_description import describe_tradeoff, tradeoff_from_description
 from bayesdp.privacy.tradeoffs import TradeOff
@@ -22,7 +15,7 @@ __all__ = ["Canonical"]
 
 
 @dataclass(frozen=True, eq=False)
-class Canonical(NoiseLaw):
+class Canonical(StandardLaw):
     """Independent canonical noise of each answer: two answers that differ by one are as hard to tell apart as f says, at every level.
 
     For (epsilon, delta) that is `Tulap`, for mu-GDP normal noise of standard deviation ``1 / mu``: those laws are faster. This one
@@ -68,8 +61,6 @@ class Canonical(NoiseLaw):
     tradeoff: TradeOff
 
     name = "canonical"
-    support = "reals"
-    integer = False
 
     def __post_init__(self) -> None:
         given: Any = self.tradeoff
@@ -86,29 +77,3 @@ class Canonical(NoiseLaw):
     def describe(self) -> dict[str, Any]:
         """Describe the law, see `NoiseLaw.describe`."""
         return {"law": self.name, "tradeoff": describe_tradeoff(self.tradeoff)}
-
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Sum the log-densities of all answers. See `NoiseLaw.logp`."""
-        return float(np.sum(self.log_density(values, location)))
-
-    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-density of each value, elementwise; ``-inf`` off the support."""
-        y, mu = values_and_location(values, location)
-        return np.asarray(self.standard.logpdf(y - mu), dtype=np.float64)
-
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Draw independent noise, or values around a location. See `NoiseLaw.draw`."""
-        lead = () if size is None else (count_of(size),)
-        noise = np.asarray(self.standard.rvs((*lead, *shape), rng), dtype=np.float64)
-        return np.asarray(located(location, shape) + noise, dtype=np.float64)
-
-    def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats:
-        """Variance of each answer, shape `shape`."""
-        return np.full(shape, self.standard.var())

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp import _validate
-from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import located, positive_number, values_and_location
-from bayesdp.noise._rng import count_of, generator_of
-from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.noise import _kernels
+from bayesdp.noise._arrays import positive_number
+from bayesdp.noise.base import Floats
+from bayesdp.noise.independent.standard import StandardLaw
 from bayesdp.privacy import canonical
 
 __all__ = ["Tulap"]
 
 
 @dataclass(frozen=True, eq=False)
-class Tulap(NoiseLaw):
+class Tulap(StandardLaw):
     """Independent truncated uniform-Laplace noise of each answer: the noise that wastes nothing of (epsilon, delta).
 
     Telling two answers apart that differ by `sensitivity` is exactly as hard as (epsilon, delta)-differential privacy says, at
@@ -70,8 +69,8 @@ class Tulap(NoiseLaw):
     sensitivity: float = 1.0
 
     name = "tulap"
-    support = "reals"
-    integer = False
+    kernel_parameters = ("epsilon", "delta")
+    sampler = staticmethod(_kernels.tulap)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
@@ -83,39 +82,60 @@ class Tulap(NoiseLaw):
         """The law for sensitivity 1, around zero."""
         return canonical.Tulap(self.epsilon, self.delta)
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Sum the log-densities of all answers. See `NoiseLaw.logp`."""
-        return float(np.sum(self.log_density(values, location)))
+    @property
+    def unit(self) -> float:
+        """The sensitivity, in counts."""
+        return self.sensitivity
 
-    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-density of each value, elementwise; ``-inf`` where delta > 0 has cut the tail off.
+    def _standard_log_density(self, z: Floats) -> Floats:
+        return np.asarray(self.log_kernel(np, z, 0.0, self.epsilon, self.delta))
 
-        Parameters
-        ----------
-        values, location : array_like
-            Finite numbers, of shapes that broadcast.
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:
+        """Log-density for sensitivity 1, elementwise; ``-inf`` beyond the ends."""
+        part = _Parts.of(xp, value, mu, epsilon, delta)
+        return xp.where(part.log_cut < part.log_value, xp.log(part.slope) - epsilon * part.steps, -np.inf)
 
-        Returns
-        -------
-        numpy.ndarray
-        """
-        y, mu = values_and_location(values, location)
-        density = np.asarray(self.standard.logpdf((y - mu) / self.sensitivity), dtype=np.float64)
-        return density - math.log(self.sensitivity)
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:
+        """Logarithm of the probability of at most `value` for sensitivity 1, elementwise."""
+        part = _Parts.of(xp, value, mu, epsilon, delta)
+        inside = part.log_cut < part.log_value
+        cut = xp.where(inside, part.log_cut - part.log_value, -1.0)
+        tail = xp.where(inside, part.log_value - epsilon * part.steps + xp.log1p(-xp.exp(cut)), -np.inf)
+        return xp.where(value <= mu, tail, xp.log1p(-xp.exp(xp.minimum(tail, -math.log(2.0)))))
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Draw independent noise, or values around a location. See `NoiseLaw.draw`."""
-        lead = () if size is None else (count_of(size),)
-        noise = np.asarray(self.standard.rvs((*lead, *shape), generator_of(rng)), dtype=np.float64)
-        return np.asarray(located(location, shape) + self.sensitivity * noise, dtype=np.float64)
+    @staticmethod
+    def fill(rng: np.random.Generator, mu: Floats, epsilon: Floats, delta: Floats, out: Floats) -> None:
+        """Write draws for sensitivity 1 into ``out``, shape (draws, cells)."""
+        for law in set(zip(epsilon.tolist(), delta.tolist(), strict=True)):
+            own = (epsilon == law[0]) & (delta == law[1])
+            out[:, own] = mu[own] + np.asarray(canonical.Tulap(*law).rvs((len(out), int(own.sum())), rng))
 
-    def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats:
-        """Variance of each answer, shape `shape`."""
-        return np.full(shape, self.sensitivity**2 * self.standard.var())
+
+class _Parts(NamedTuple):
+    """The distribution function left of mu is ``b**steps (value - cut)``, b = exp(-epsilon); its slope there ``b**steps slope``.
+
+    ``cut = s (b**-steps - 1)`` with ``s = delta b / (1 - b)``: beyond the end it is the larger one. See
+    `bayesdp.privacy.canonical.Tulap`.
+    """
+
+    steps: Any
+    slope: Any
+    log_value: Any
+    log_cut: Any
+
+    @classmethod
+    def of(cls, xp: Any, value: Any, mu: Any, epsilon: Any, delta: Any) -> _Parts:
+        z = -xp.abs(value - mu)
+        steps = xp.ceil(-z - 0.5)
+        b, rest = xp.exp(-epsilon), -xp.expm1(-epsilon)
+        slope = (rest + 2.0 * delta * b) / (1.0 + b)
+        log_centre = xp.log1p(-delta) - epsilon - xp.log1p(b)
+        grown = slope * (z + steps + 0.5)
+        positive = grown > 0.0
+        log_grown = xp.where(positive, xp.log(xp.where(positive, grown, 1.0)), -np.inf)
+        cuts = (delta > 0.0) & (steps > 0.0)
+        log_cut = xp.log(xp.where(cuts, delta, 0.5)) - epsilon - xp.log(rest) + epsilon * steps
+        log_cut = log_cut + xp.log(-xp.expm1(-epsilon * xp.where(cuts, steps, 1.0)))
+        return cls(steps, slope, xp.logaddexp(log_centre, log_grown), xp.where(cuts, log_cut, -np.inf))
