@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.continuous import BoundedContinuous, bounded_cont_transform
 from pymc.distributions.dist_math import check_icdf_parameters, check_icdf_value, check_parameters
@@ -33,7 +32,8 @@ def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
     Returns
     -------
     decorator
-        See `scalar_distribution`.
+        See `scalar_distribution`. Free variables of a `pymc.distributions.continuous.BoundedContinuous` are transformed to
+        the whole line.
     """
     kernels: Any = law
 
@@ -64,14 +64,13 @@ def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
     verbs: dict[str, Any] = {"logp": logp, "support_point": support_point}
     verbs |= {} if law.log_cdf_kernel is None else {"logcdf": logcdf}
     verbs |= {} if law.icdf_kernel is None else {"icdf": icdf}
-    if law.integer or law.has_atoms:
-        return lambda own: distribution_class(law, own, pm.Discrete if law.integer else pm.Continuous, converted, verbs)
     sides = (4, 5)  # of the inputs: generator, size, mu, scale, lower, upper
     verbs["bound_args_indices"] = sides
 
     def made(own: type) -> Any:
-        found = distribution_class(law, own, BoundedContinuous, converted, verbs)
-        _default_transform.register(found)(lambda op, rv: bounded_cont_transform(op, rv, sides))
+        found = distribution_class(law, own, converted, verbs)
+        if issubclass(own, BoundedContinuous):
+            _default_transform.register(found)(lambda op, rv: bounded_cont_transform(op, rv, sides))
         return found
 
     return made

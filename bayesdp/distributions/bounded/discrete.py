@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pymc as pm
 import pytensor.tensor as pt
 
 from bayesdp import noise
@@ -19,7 +20,7 @@ __all__ = [
 
 
 @bounded_distribution(noise.TruncatedDiscreteLaplace)
-class TruncatedDiscreteLaplace:
+class TruncatedDiscreteLaplace(pm.Discrete):
     r"""Integers between bounds with mass proportional to ``exp(-|x - mu| / b)``; the normaliser depends on mu.
 
     ========  ====================================================
@@ -50,7 +51,7 @@ class TruncatedDiscreteLaplace:
 
 
 @bounded_distribution(noise.TruncatedDiscreteGaussian)
-class TruncatedDiscreteGaussian:
+class TruncatedDiscreteGaussian(pm.Discrete):
     r"""Integers between bounds with mass proportional to ``exp(-(x - mu)**2 / (2 sigma**2))``; the normaliser depends on mu.
 
     ========  ====================================================
@@ -87,7 +88,7 @@ class TruncatedDiscreteGaussian:
 
 
 @bounded_distribution(noise.BoundaryInflatedDiscreteLaplace)
-class BoundaryInflatedDiscreteLaplace:
+class BoundaryInflatedDiscreteLaplace(pm.Discrete):
     r"""Discrete Laplace integers around mu, clipped to bounds: each bound has the mass of the tail beyond it as well.
 
     ========  ====================================================
@@ -118,7 +119,7 @@ class BoundaryInflatedDiscreteLaplace:
 
 
 @bounded_distribution(noise.BoundaryInflatedDiscreteGaussian)
-class BoundaryInflatedDiscreteGaussian:
+class BoundaryInflatedDiscreteGaussian(pm.Discrete):
     r"""Discrete Gaussian integers around mu, clipped to bounds: each bound has the mass of the tail beyond it as well.
 
     ========  ====================================================

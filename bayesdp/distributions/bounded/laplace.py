@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pymc as pm
+from pymc.distributions.continuous import BoundedContinuous
+
 from bayesdp import noise
 from bayesdp.distributions.bounded.base import bounded_distribution
 
@@ -9,7 +12,7 @@ __all__ = ["BoundaryInflatedLaplace", "TruncatedLaplace"]
 
 
 @bounded_distribution(noise.TruncatedLaplace)
-class TruncatedLaplace:
+class TruncatedLaplace(BoundedContinuous):
     r"""Real values between bounds with density proportional to ``exp(-|x - mu| / b)``.
 
     .. math:: f(x \mid \mu, b) = \frac{\exp(-|x - \mu| / b)}{b\,(2 - e^{-(\mu - l)/b} - e^{-(u - \mu)/b})}
@@ -51,7 +54,7 @@ class TruncatedLaplace:
 
 
 @bounded_distribution(noise.BoundaryInflatedLaplace)
-class BoundaryInflatedLaplace:
+class BoundaryInflatedLaplace(pm.Continuous):
     r"""Laplace values around mu, clipped to bounds: an atom at each finite bound (the BIT rule).
 
     The log-density refers to Lebesgue measure plus a unit point mass at each finite bound: at a bound it is the

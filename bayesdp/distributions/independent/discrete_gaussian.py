@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pymc as pm
+
 from bayesdp import noise
 from bayesdp.distributions.independent.scalar import scalar_distribution
 
@@ -9,7 +11,7 @@ __all__ = ["DiscreteGaussian"]
 
 
 @scalar_distribution(noise.DiscreteGaussian)
-class DiscreteGaussian:
+class DiscreteGaussian(pm.Discrete):
     r"""Integers with mass proportional to ``exp(-(x - mu)**2 / (2 sigma**2))``, mu any real number.
 
     .. math:: f(x \mid \mu, \sigma) = \frac{e^{-(x - \mu)^2 / 2\sigma^2}}

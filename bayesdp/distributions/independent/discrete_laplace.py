@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pymc as pm
+
 from bayesdp import noise
 from bayesdp.distributions.independent.scalar import scalar_distribution
 
@@ -9,7 +11,7 @@ __all__ = ["DiscreteLaplace"]
 
 
 @scalar_distribution(noise.DiscreteLaplace)
-class DiscreteLaplace:
+class DiscreteLaplace(pm.Discrete):
     r"""Integers with mass proportional to ``exp(-|x - mu| / b)``, mu any real number.
 
     .. math:: f(x \mid \mu, b) = \frac{1 - q}{q^f + q^{1-f}} \; q^{|x - \mu|},

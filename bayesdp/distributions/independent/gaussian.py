@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pymc as pm
+
 from bayesdp import noise
 from bayesdp.distributions.independent.scalar import scalar_distribution
 
@@ -9,7 +11,7 @@ __all__ = ["Gaussian"]
 
 
 @scalar_distribution(noise.Gaussian)
-class Gaussian:
+class Gaussian(pm.Continuous):
     r"""Real numbers with density ``exp(-(x - mu)**2 / (2 sigma**2)) / (sigma sqrt(2 pi))``: the Gaussian mechanism.
 
     The same law as `pymc.Normal`, computed in double precision throughout. About counts (`bayesdp.ConfidentialCounts`) it is

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pymc as pm
+
 from bayesdp import noise
 from bayesdp.distributions.independent.scalar import scalar_distribution
 
@@ -9,7 +11,7 @@ __all__ = ["Laplace"]
 
 
 @scalar_distribution(noise.Laplace)
-class Laplace:
+class Laplace(pm.Continuous):
     r"""Real numbers with density ``exp(-|x - mu| / b) / (2 b)``: the Laplace mechanism.
 
     The same law as `pymc.Laplace`, computed in double precision throughout. About counts (`bayesdp.ConfidentialCounts`) it is

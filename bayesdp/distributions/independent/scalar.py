@@ -45,7 +45,7 @@ class ScalarNoiseRV(RandomVariable):
         *own, size = parameters
         arrays = [np.asarray(array, dtype=np.float64) for array in own]
         shape = np.broadcast_shapes(*(array.shape for array in arrays)) if size is None else tuple(size)
-        out = np.empty((1, int(np.prod(shape))), dtype=cls.dtype)
+        out = np.empty((1, int(np.prod(shape))), dtype=np.int64 if cls.law_type.integer else np.float64)
         cls.law_type.fill(rng, *(np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arrays), out)
         return out.reshape(shape)
 
@@ -94,14 +94,15 @@ def scalar_distribution(law: type[NoiseLaw]) -> Callable[[type], Any]:
     Returns
     -------
     decorator
-        Of a class that holds the docstring and, where the law needs others, methods that replace those made here. The
-        class that it returns has the name and module of that one, so that models can be pickled; `distribution_of` finds it.
+        Of a class that holds the docstring and, where the law needs others, methods that replace those made here (without
+        ``super()``). The class that it returns has the name, the module and the base of that one, so that models can be
+        pickled; `distribution_of` finds it.
 
     Examples
     --------
     >>> from bayesdp import distributions, noise
     >>> @scalar_distribution(noise.Laplace)
-    ... class Sharp:
+    ... class Sharp(pm.Continuous):
     ...     "The Laplace law under another name."
     >>> print(f"{pm.logp(Sharp.dist(mu=1.0, b=2.0), 3.5).eval():.6f}")  # -2.5 / 2 - log 4
     -2.636294
@@ -123,7 +124,8 @@ def scalar_distribution(law: type[NoiseLaw]) -> Callable[[type], Any]:
 
     def support_point(rv: Any, size: Any, mu: Any, *parameters: Any) -> Any:
         """The location, for integer laws the nearest integer, which always has positive mass."""
-        near = pt.cast(pt.round(mu), "int64") if law.integer else pt.cast(mu, "float64")
+        rounds = law.integer and not is_discrete(mu)
+        near = pt.cast(pt.round(mu) if rounds else mu, "int64" if law.integer else "float64")
         centre, *_ = pt.broadcast_arrays(near, *parameters)
         return centre if rv_size_is_none(size) else pt.full(size, centre)
 
@@ -133,12 +135,11 @@ def scalar_distribution(law: type[NoiseLaw]) -> Callable[[type], Any]:
     verbs = {"logp": logp, "support_point": support_point}
     if getattr(law, "log_cdf_kernel", None) is not None:
         verbs["logcdf"] = logcdf
-    base = pm.Discrete if law.integer else pm.Continuous
-    return lambda own: distribution_class(law, own, base, converted, verbs)
+    return lambda own: distribution_class(law, own, converted, verbs)
 
 
 def distribution_class(
-    law: type[NoiseLaw], own: type, base: Any, converted: Callable[..., list[Any]], verbs: Mapping[str, Any]
+    law: type[NoiseLaw], own: type, converted: Callable[..., list[Any]], verbs: Mapping[str, Any]
 ) -> Any:
     """Make the PyMC distribution of a law and register it.
 
@@ -146,14 +147,22 @@ def distribution_class(
     ----------
     law : type of NoiseLaw
     own : type
-        Name, module, docstring, and methods that replace `verbs`.
-    base : type of pymc.Distribution
+        Name, module, bases, docstring, and methods that replace `verbs`.
     converted : callable
         From what is given for ``law.kernel_parameters`` to float64 tensors, all of them checked.
     verbs : mapping
         PyMC's methods of the class.
+
+    Raises
+    ------
+    TypeError
+        If the class is not a `pymc.Discrete` for a law on the integers, or not a `pymc.Continuous` for another.
     """
-    rv_type = type(ScalarNoiseRV)(
+    base = pm.Discrete if law.integer else pm.Continuous
+    if not issubclass(own, base):
+        raise TypeError(f"{own.__name__} must be a subclass of pymc.{base.__name__}, as the law {law.name!r} is")
+    kind: Any = type(ScalarNoiseRV)
+    rv_type = kind(
         f"{own.__name__}RV",
         (ScalarNoiseRV,),
         {
@@ -187,13 +196,15 @@ def distribution_class(
         return super(made, cls).dist([location(mu), *converted(*parameters)], **kwargs)
 
     dist.__signature__ = signature  # type: ignore[attr-defined]  # for `help`
-    replaced = {key: value for key, value in vars(own).items() if key not in ("__dict__", "__weakref__")}
+    # PyMC registers a class by its random variable when it is made, so it is made again with one.
+    replaced = {key: value for key, value in vars(own).items() if key not in _OF_THE_FIRST}
     body = {"rv_op": rv_type(), "dist": classmethod(dist), "law_type": law, **verbs, **replaced}
-    made: Any = type(base)(own.__name__, (base,), body)
+    made: Any = type(own)(own.__name__, own.__bases__, body)
     register_distribution(law, made)
     return made
 
 
+_OF_THE_FIRST = ("__dict__", "__weakref__", "_abc_impl", "rv_op", "rv_type")
 _ABSENT = {"lower": None, "upper": None}
 """What stands for a bound that is not there."""
 

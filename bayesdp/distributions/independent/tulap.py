@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 
@@ -14,7 +15,7 @@ __all__ = ["Tulap", "TulapRV"]
 
 
 @scalar_distribution(noise.Tulap)
-class Tulap:
+class Tulap(pm.Continuous):
     r"""Truncated uniform-Laplace noise around mu, canonical for (epsilon, delta)-differential privacy.
 
     .. math:: f(x \mid \mu, \epsilon, \delta) = \frac{1 - b + 2 \delta b}{1 + b}\; b^{[x - \mu]}
@@ -64,7 +65,7 @@ class Tulap:
         return _checked(noise.Tulap.log_cdf_kernel(pt, value, mu, epsilon, delta), epsilon, delta)
 
 
-TulapRV = Tulap.rv_type
+TulapRV: Any = Tulap.rv_type
 
 
 def _checked(found: Any, epsilon: Any, delta: Any) -> Any:

@@ -16,7 +16,6 @@ from bayesdp.noise._arrays import broadcast_scale, located, positive_scale, valu
 from bayesdp.noise._draws import draw_each
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
 from bayesdp.noise.bounded._kernels import filler
-from bayesdp.noise.independent.scaled import ScaledLaw
 
 __all__ = ["BoundedLaw", "Moments", "checked_bounds", "plain_bounds"]
 
@@ -52,7 +51,7 @@ class BoundedLaw(NoiseLaw):
     support = "bounded"
     family = "bounded"
     has_atoms: ClassVar[bool]
-    free: ClassVar[type[ScaledLaw]]
+    free: ClassVar[Any]
     scale_name: ClassVar[str] = "b"
     log_cdf_kernel: ClassVar[Any] = None
     icdf_kernel: ClassVar[Any] = None

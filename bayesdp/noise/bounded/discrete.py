@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +31,8 @@ class BoundedDiscrete(BoundedLaw):
     """Integers on an interval."""
 
     integer = True
-
-    @staticmethod
-    @abstractmethod
-    def _add_up(mu: Floats, scale: Floats, lower: Floats, upper: Floats, out: Floats) -> None:
-        """Sums of the unnormalised masses and moments about m, in units of the mass of m, and m: see `laplace_sums`."""
+    _add_up: ClassVar[Any]
+    """Sums of the unnormalised masses and moments about m, in units of the mass of m, and m: see `laplace_sums`."""
 
     @staticmethod
     @abstractmethod

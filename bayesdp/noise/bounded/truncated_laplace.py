@@ -99,7 +99,7 @@ class TruncatedLaplace(BoundedLaw):
         left = within(xp, near - lower, scale)
         share = q * (left + within(xp, upper - near, scale))
         # 1 - left, which is added where subtracting from 1 would lose it.
-        rest = xp.where(xp.isinf(lower), 0.0, xp.exp(-(near - finite(xp, lower, 0.0)) / scale))
+        rest = xp.where(xp.isinf(lower), 0.0, xp.exp(-finite(xp, near - lower, 0.0) / scale))
         down = xp.where(rest < 0.35, xp.log(xp.minimum(share + rest, 1.0)), xp.log1p(xp.clip(share - left, -0.9, 0.0)))
         up = xp.log1p(-xp.clip(share - left, 0.0, _BELOW_ONE))
         return xp.where(share <= left, near + scale * down, near - scale * up)

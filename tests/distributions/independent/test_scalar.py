@@ -188,3 +188,12 @@ def test_bad_constants_are_refused_at_once(kind: str) -> None:
         distribution.dist(0, -1.0)
     with pytest.raises(ValueError, match=f"{scale} must be finite and greater than 0, got nan"):
         distribution.dist(0, np.nan)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_free_noise_around_a_whole_number(kind: str) -> None:
+    distribution, law, scale = KINDS[kind]
+    with pm.Model() as model:
+        distribution("z", 4, **{scale: 2.0})
+    assert model.initial_point() == {"z": 4}
+    assert float(model.compile_logp(mode=PYTHON)({"z": 7})) == pytest.approx(law(2.0).logp([7], [4]), rel=1e-13)

@@ -130,3 +130,12 @@ def test_bad_arguments_are_named() -> None:
         law.draw(None, (3,), size=2.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="size must be at least 0, got -1"):
         law.draw(None, (3,), size=-1)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-5, 1e-3])
+def test_tails_of_a_narrow_discrete_laplace(scale: float) -> None:
+    # P(K > 0) = 1 / (1 + exp((1 - 2 f) / b)) around f = 1/4; each further integer is exp(-1/b) times as likely.
+    k = np.array([0.0, 1.0, 5.0])
+    expected = -np.logaddexp(0.0, 0.5 / scale) - k / scale
+    np.testing.assert_allclose(DiscreteLaplace(scale).log_sf(k, 0.25), expected, rtol=1e-13)
+    np.testing.assert_allclose(DiscreteLaplace(scale).log_cdf(-k - 1.0, -0.25), expected, rtol=1e-13)
