@@ -16,7 +16,8 @@ from pytensor.tensor.variable import TensorConstant
 from bayesdp.distributions._parameters import scale
 from bayesdp.distributions.independent.scalar import distribution_class, whole_values
 from bayesdp.noise._namespace import finite
-from bayesdp.noise.bounded.base import BoundedLaw, checked_bounds
+from bayesdp.noise.bounded.base import BoundedLaw
+from bayesdp.noise.bounded.bounds import checked_bounds
 
 __all__ = ["bounded_distribution", "within_bounds"]
 

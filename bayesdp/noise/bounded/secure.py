@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesdp.lattices.coins import bernoulli_exp, exact_fraction, system_bits, uniform_integer
 from bayesdp.noise.base import Ints
-from bayesdp.noise.bounded.discrete import BoundedDiscrete
+from bayesdp.noise.bounded.integers import BoundedDiscrete
 from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.secure import draw_independent
 
