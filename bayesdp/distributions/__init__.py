@@ -9,7 +9,8 @@ names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of 
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace` and the four discrete laws of such names are elementwise, with values between ``lower`` and
 ``upper``. In most models `bayesdp.observe` puts them in for you.
-`distribution_of` gives the distribution of a law, and `register_distribution` makes one known (CONTRIBUTING.md shows it).
+`distribution_of` gives the distribution of a law. `scalar_distribution` and `bounded_distribution` make those of laws of independent
+values (CONTRIBUTING.md shows it), and `register_distribution` makes one known that was written by hand.
 """
 
 from __future__ import annotations
@@ -17,23 +18,27 @@ from __future__ import annotations
 from typing import Any
 
 from bayesdp import noise
-from bayesdp.distributions import canonical_of_counts, tulap_of_counts  # noqa: F401  # they register their likelihoods
 from bayesdp.distributions._pickling import register
-from bayesdp.distributions.bounded_discrete import (
+from bayesdp.distributions.bounded.base import bounded_distribution
+from bayesdp.distributions.bounded.discrete import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
-from bayesdp.distributions.bounded_laplace import BoundaryInflatedLaplace, TruncatedLaplace
-from bayesdp.distributions.canonical_noise import CanonicalNoise
+from bayesdp.distributions.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.distributions.bounded.rescaled_laplace import rescaled_logp
 from bayesdp.distributions.correlated_gaussian import CorrelatedGaussian
-from bayesdp.distributions.discrete_gaussian import DiscreteGaussian
-from bayesdp.distributions.discrete_laplace import DiscreteLaplace
 from bayesdp.distributions.extended_laplace import ExtendedLaplace
-from bayesdp.distributions.gaussian import Gaussian
+from bayesdp.distributions.independent import canonical_of_counts, tulap_of_counts  # noqa: F401  # they register their likelihoods
+from bayesdp.distributions.independent.canonical_noise import CanonicalNoise
+from bayesdp.distributions.independent.discrete_gaussian import DiscreteGaussian
+from bayesdp.distributions.independent.discrete_laplace import DiscreteLaplace
+from bayesdp.distributions.independent.gaussian import Gaussian
+from bayesdp.distributions.independent.laplace import Laplace
+from bayesdp.distributions.independent.scalar import scalar_distribution
+from bayesdp.distributions.independent.tulap import Tulap
 from bayesdp.distributions.k_norm import KNorm
-from bayesdp.distributions.laplace import Laplace
 from bayesdp.distributions.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice_k_norm import LatticeKNorm
 from bayesdp.distributions.lattice_laplace import LatticeLaplace
@@ -41,11 +46,9 @@ from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.projected_gaussian import ProjectedGaussian
 from bayesdp.distributions.projected_laplace import ProjectedLaplace
 from bayesdp.distributions.registry import distribution_of, register_distribution
-from bayesdp.distributions.rescaled_laplace import rescaled_logp
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.distributions.semi_k_norm import SemiKNorm
 from bayesdp.distributions.subspace_norm import SubspaceNorm
-from bayesdp.distributions.tulap import Tulap
 
 __all__ = [
     "BoundaryInflatedDiscreteGaussian",
@@ -73,23 +76,17 @@ __all__ = [
     "TruncatedLaplace",
     "Tulap",
     "add_likelihood",
+    "bounded_distribution",
     "distribution_of",
     "register_distribution",
     "rescaled_logp",
+    "scalar_distribution",
 ]
 
 _LAWS: dict[type[noise.NoiseLaw], Any] = {
-    noise.BoundaryInflatedDiscreteGaussian: BoundaryInflatedDiscreteGaussian,
-    noise.BoundaryInflatedDiscreteLaplace: BoundaryInflatedDiscreteLaplace,
-    noise.BoundaryInflatedLaplace: BoundaryInflatedLaplace,
-    noise.Canonical: CanonicalNoise,
     noise.CorrelatedGaussian: CorrelatedGaussian,
-    noise.DiscreteGaussian: DiscreteGaussian,
-    noise.DiscreteLaplace: DiscreteLaplace,
     noise.ExtendedLaplace: ExtendedLaplace,
-    noise.Gaussian: Gaussian,
     noise.KNorm: KNorm,
-    noise.Laplace: Laplace,
     noise.LatticeGaussian: LatticeGaussian,
     noise.LatticeKNorm: LatticeKNorm,
     noise.LatticeLaplace: LatticeLaplace,
@@ -97,10 +94,6 @@ _LAWS: dict[type[noise.NoiseLaw], Any] = {
     noise.ProjectedLaplace: ProjectedLaplace,
     noise.SemiKNorm: SemiKNorm,
     noise.SubspaceNorm: SubspaceNorm,
-    noise.TruncatedDiscreteGaussian: TruncatedDiscreteGaussian,
-    noise.TruncatedDiscreteLaplace: TruncatedDiscreteLaplace,
-    noise.TruncatedLaplace: TruncatedLaplace,
-    noise.Tulap: Tulap,
 }
 for _law, _distribution in _LAWS.items():
     register_distribution(_law, _distribution)

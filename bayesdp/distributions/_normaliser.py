@@ -14,11 +14,11 @@ import pytensor.tensor as pt
 from pytensor.tensor.special import logsumexp
 from pytensor.tensor.variable import TensorConstant
 
-from bayesdp.distributions import _theta
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.sums.l1_series import L1Series
 from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l1_sums, l2_sums
 from bayesdp.lattices.sums.theta_series import ThetaSeries
+from bayesdp.noise import _theta
 from bayesdp.noise._radial_sum import RadialSum, radial_sum
 from bayesdp.noise._zero_sum import GAUSSIAN_SWITCH, log_squared_binomials, trapezoid
 from bayesdp.noise.lattice_gaussian import LatticeGaussian
@@ -58,7 +58,7 @@ def gaussian_log_normaliser(sigma: Any, invariants: Invariants) -> Any | None:
     total = pt.zeros_like(sigma)
     for part, number in sums.items():
         if isinstance(part, Multiples):
-            total += number * _theta.log_sum(None, sigma / part.length)
+            total += number * _theta.log_sum(None, sigma / part.length, pt)
         elif isinstance(part, ZeroSum):
             total += number * _gaussian_zero_sum(part.count, sigma / math.sqrt(part.copies))
         else:
