@@ -9,36 +9,37 @@ names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of 
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace` and the four discrete laws of such names are elementwise, with values between ``lower`` and
 ``upper``. In most models `bayesdp.observe` puts them in for you.
-`distribution_of` gives the distribution of a law, and `register_distribution` makes one known (CONTRIBUTING.md shows it);
-`table_distribution` makes the distribution of a law whose noise is a whole table from the law.
+`distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution` and `table_distribution` make those of
+laws of independent values, within bounds, and whose noise is a whole table (CONTRIBUTING.md shows it); `register_distribution`
+makes one known that was written by hand.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from bayesdp import noise
-from bayesdp.distributions import canonical_of_counts, tulap_of_counts  # noqa: F401  # they register their likelihoods
 from bayesdp.distributions._pickling import register
-from bayesdp.distributions.bounded_discrete import (
+from bayesdp.distributions.bounded.base import bounded_distribution
+from bayesdp.distributions.bounded.discrete import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
-from bayesdp.distributions.bounded_laplace import BoundaryInflatedLaplace, TruncatedLaplace
-from bayesdp.distributions.canonical_noise import CanonicalNoise
-from bayesdp.distributions.discrete_gaussian import DiscreteGaussian
-from bayesdp.distributions.discrete_laplace import DiscreteLaplace
-from bayesdp.distributions.gaussian import Gaussian
-from bayesdp.distributions.laplace import Laplace
+from bayesdp.distributions.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.distributions.bounded.rescaled_laplace import rescaled_logp
+from bayesdp.distributions.independent import canonical_of_counts, tulap_of_counts  # noqa: F401  # they register their likelihoods
+from bayesdp.distributions.independent.canonical_noise import CanonicalNoise
+from bayesdp.distributions.independent.discrete_gaussian import DiscreteGaussian
+from bayesdp.distributions.independent.discrete_laplace import DiscreteLaplace
+from bayesdp.distributions.independent.gaussian import Gaussian
+from bayesdp.distributions.independent.laplace import Laplace
+from bayesdp.distributions.independent.scalar import scalar_distribution
+from bayesdp.distributions.independent.tulap import Tulap
 from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.polytope.k_norm import KNorm
 from bayesdp.distributions.polytope.lattice_k_norm import LatticeKNorm
 from bayesdp.distributions.registry import distribution_of, register_distribution
-from bayesdp.distributions.rescaled_laplace import rescaled_logp
 from bayesdp.distributions.semi.semi_k_norm import SemiKNorm
 from bayesdp.distributions.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.distributions.subspace.extended_laplace import ExtendedLaplace
@@ -47,7 +48,6 @@ from bayesdp.distributions.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.distributions.subspace.subspace_norm import SubspaceNorm
 from bayesdp.distributions.tables import table_distribution
-from bayesdp.distributions.tulap import Tulap
 
 __all__ = [
     "BoundaryInflatedDiscreteGaussian",
@@ -75,26 +75,12 @@ __all__ = [
     "TruncatedLaplace",
     "Tulap",
     "add_likelihood",
+    "bounded_distribution",
     "distribution_of",
     "register_distribution",
     "rescaled_logp",
+    "scalar_distribution",
     "table_distribution",
 ]
 
-_LAWS: dict[type[noise.NoiseLaw], Any] = {
-    noise.BoundaryInflatedDiscreteGaussian: BoundaryInflatedDiscreteGaussian,
-    noise.BoundaryInflatedDiscreteLaplace: BoundaryInflatedDiscreteLaplace,
-    noise.BoundaryInflatedLaplace: BoundaryInflatedLaplace,
-    noise.Canonical: CanonicalNoise,
-    noise.DiscreteGaussian: DiscreteGaussian,
-    noise.DiscreteLaplace: DiscreteLaplace,
-    noise.Gaussian: Gaussian,
-    noise.Laplace: Laplace,
-    noise.TruncatedDiscreteGaussian: TruncatedDiscreteGaussian,
-    noise.TruncatedDiscreteLaplace: TruncatedDiscreteLaplace,
-    noise.TruncatedLaplace: TruncatedLaplace,
-    noise.Tulap: Tulap,
-}
-for _law, _distribution in _LAWS.items():
-    register_distribution(_law, _distribution)
 register()  # so that `pickle` writes models and steps

@@ -1,4 +1,4 @@
-"""Which PyMC distribution a noise law has."""
+"""Which PyMC distribution a noise law has: filled by what makes the distributions, asked by what puts them into models."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def distribution_of(law_type: type[NoiseLaw]) -> Any:
 
     Examples
     --------
-    >>> from bayesdp import noise
-    >>> distribution_of(noise.Gaussian).__name__
-    'Gaussian'
+    >>> from bayesdp import distributions, noise
+    >>> distribution_of(noise.DiscreteLaplace) is distributions.DiscreteLaplace
+    True
     """
     if law_type not in _DISTRIBUTIONS:
         raise NotImplementedError(

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from bayesdp._validate import Seed, choice
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace, DiscreteMechanism
-from bayesdp.noise.bounded import checked_bounds, plain_bounds
-from bayesdp.noise.bounded_discrete import BoundedDiscrete
-from bayesdp.noise.bounded_secure import draw_bounded
+from bayesdp.noise.bounded.bounds import checked_bounds, plain_bounds
+from bayesdp.noise.bounded.integers import BoundedDiscrete
+from bayesdp.noise.bounded.secure import draw_bounded
 from bayesdp.privacy import (
     Guarantee,
     query_sensitivity,

@@ -16,7 +16,7 @@ from bayesdp._validate import Seed, choice, finite_array, positive_integer, posi
 from bayesdp.mechanisms._sensitivities import told
 from bayesdp.mechanisms.statistic_release import StatisticRelease, checked_names
 from bayesdp.noise import BoundedLaw
-from bayesdp.noise.bounded import checked_bounds, plain_bounds
+from bayesdp.noise.bounded.bounds import checked_bounds, plain_bounds
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperScale, Rounded
 from bayesdp.privacy.losses import PureDP

@@ -24,7 +24,7 @@ from bayesdp._validate import (
 from bayesdp.mechanisms._bounded_statistics import CONVENTIONS, StatisticMechanism
 from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.statistic_release import StatisticRelease, checked_names
-from bayesdp.noise.rescaled_laplace import RULES
+from bayesdp.noise.bounded.rescaled_laplace import RULES
 from bayesdp.privacy import StatisticGuarantee
 from bayesdp.privacy.caveats import Fixed
 
@@ -219,7 +219,7 @@ class ProportionMechanism(ABC):
             )
         location = self.statistics(counts)
         values = np.broadcast_to(release.noisy.values, location.shape)
-        return np.asarray(self.noise.law._log_each(values, location).sum(axis=-1))
+        return np.asarray(self.noise.law.log_each(values, location).sum(axis=-1))
 
     def _checked(self, release: Any) -> ProportionRelease:
         if not isinstance(release, ProportionRelease):

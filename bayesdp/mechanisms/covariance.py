@@ -17,7 +17,7 @@ from bayesdp.mechanisms._bounded_statistics import ROUNDING, StatisticMechanism
 from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.covariance_release import CovarianceRelease, covariance_edge
 from bayesdp.mechanisms.statistic_release import checked_names
-from bayesdp.noise.rescaled_laplace import RULES
+from bayesdp.noise.bounded.rescaled_laplace import RULES
 from bayesdp.privacy import PairLoss, Sensitivity, covariance_sensitivity, split_budget, variance_sensitivity
 from bayesdp.privacy.caveats import Fixed, PaperElements
 from bayesdp.privacy.losses import PureDP

@@ -15,7 +15,7 @@ from bayesdp._validate import boolean, choice, finite_array, positive_integer, p
 from bayesdp.mechanisms.statistic_release import checked_names
 from bayesdp.noise import BoundaryInflatedLaplace as InflatedLaw
 from bayesdp.noise import TruncatedLaplace as TruncatedLaw
-from bayesdp.noise.rescaled_laplace import RULES
+from bayesdp.noise.bounded.rescaled_laplace import RULES
 from bayesdp.privacy import StatisticGuarantee
 
 __all__ = ["CovarianceRelease", "covariance_edge"]
@@ -199,7 +199,7 @@ class CovarianceRelease:
             if low < high:
                 law = kind(float(self.scales[i, j]), (low, high))
                 location = truth[..., i, j]
-                total = total + law._log_each(np.broadcast_to(self.matrix[i, j], location.shape), location)
+                total = total + law.log_each(np.broadcast_to(self.matrix[i, j], location.shape), location)
         return np.asarray(total)
 
     def bounds(self, i: int, j: int) -> tuple[float, float]:

@@ -114,7 +114,8 @@ class DiscreteMechanism(Mechanism):
         shape = self.asked.shape
         if rng is None:
             return draw_independent(self.law, size * self.asked.rows).reshape(size, *shape)
-        return self.law.draw(rng, shape, size)
+        drawn: npt.NDArray[np.int64] = self.law.draw(rng, shape, size)
+        return drawn
 
     def _neighbouring(self, norm: str, loss: Loss) -> tuple[PairLoss, ...]:
         return (PairLoss(Neighbours(self.neighbours), self.sensitivity, norm, loss),)

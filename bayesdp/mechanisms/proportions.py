@@ -12,7 +12,7 @@ from bayesdp._validate import choice
 from bayesdp.mechanisms._bounded_statistics import StatisticMechanism
 from bayesdp.mechanisms._proportions import ProportionMechanism, ProportionRelease
 from bayesdp.mechanisms.bounded_rules import OUTSIDE, all_but_one, consistent_tree, rescale, tree_levels, tree_sums
-from bayesdp.noise.rescaled_laplace import RescaledLaplace
+from bayesdp.noise.bounded.rescaled_laplace import RescaledLaplace
 from bayesdp.privacy import proportion_sensitivity
 from bayesdp.privacy.caveats import Fixed
 

@@ -26,41 +26,43 @@ name in files            law                                           mass or d
 within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
 `RescaledLaplace` is that of such values divided by their sum.
 
-A new law is a new module with a `NoiseLaw` subclass, imported here. What it says of itself to the rest of the package is in
-`NoiseLaw`, as a `KernelForm` and a `LossByLength`.
+A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`) or of `NoiseLaw`, imported
+here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
 """
 
 from __future__ import annotations
 
 from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.base import NoiseLaw, law_names
-from bayesdp.noise.boundary_inflated_laplace import BoundaryInflatedLaplace
-from bayesdp.noise.bounded import BoundedLaw
-from bayesdp.noise.bounded_discrete import (
+from bayesdp.noise.bounded.base import BoundedLaw
+from bayesdp.noise.bounded.boundary_inflated_laplace import BoundaryInflatedLaplace
+from bayesdp.noise.bounded.discrete import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
-from bayesdp.noise.canonical import Canonical
-from bayesdp.noise.discrete_gaussian import DiscreteGaussian
-from bayesdp.noise.discrete_laplace import DiscreteLaplace
-from bayesdp.noise.gaussian import Gaussian
-from bayesdp.noise.laplace import Laplace
+from bayesdp.noise.bounded.rescaled_laplace import RescaledLaplace
+from bayesdp.noise.bounded.truncated_laplace import TruncatedLaplace
+from bayesdp.noise.independent.canonical import Canonical
+from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
+from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
+from bayesdp.noise.independent.gaussian import Gaussian
+from bayesdp.noise.independent.integers import IntegerLaw
+from bayesdp.noise.independent.laplace import Laplace
+from bayesdp.noise.independent.reals import RealLaw
+from bayesdp.noise.independent.tulap import Tulap
 from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.polytope.k_norm import KNorm
 from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
-from bayesdp.noise.rescaled_laplace import RescaledLaplace
 from bayesdp.noise.semi.semi_k_norm import SemiKNorm
 from bayesdp.noise.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.noise.subspace.extended_laplace import ExtendedLaplace
 from bayesdp.noise.subspace.projected_gaussian import ProjectedGaussian
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.noise.subspace.subspace_norm import SubspaceNorm
-from bayesdp.noise.truncated_laplace import TruncatedLaplace
-from bayesdp.noise.tulap import Tulap
 
 __all__ = [
     "BoundaryInflatedDiscreteGaussian",
@@ -73,6 +75,7 @@ __all__ = [
     "DiscreteLaplace",
     "ExtendedLaplace",
     "Gaussian",
+    "IntegerLaw",
     "KNorm",
     "KernelForm",
     "Laplace",
@@ -83,6 +86,7 @@ __all__ = [
     "NoiseLaw",
     "ProjectedGaussian",
     "ProjectedLaplace",
+    "RealLaw",
     "RescaledLaplace",
     "SemiKNorm",
     "SubspaceNorm",

@@ -1,28 +1,36 @@
-"""Draws of independent integer noise, cell by cell."""
+"""Draws of independent values, cell by cell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from bayesdp import _validate
 from bayesdp.noise._rng import count_of, generator_of
-from bayesdp.noise.base import Floats, Ints
+from bayesdp.noise.base import Floats
 
 __all__ = ["draw_each"]
 
 
-def draw_each(
-    fill: Callable[..., None],
-    rng: _validate.Seed,
-    location: Floats,
-    scale: Floats,
-    size: int | None,
-) -> Ints:
-    """Run a compiled sampler over the cells; without `size` the result has the shape of one answer."""
+def draw_each(fill: Any, rng: _validate.Seed, parameters: Sequence[Floats], size: int | None, *, integer: bool) -> Any:
+    """Run a sampler over the cells; without `size` the result has the shape of one answer.
+
+    Parameters
+    ----------
+    fill : callable
+        ``fill(rng, *parameters, out)`` writes draws into ``out``, shape (draws, cells), from flat parameters.
+    rng : int, numpy.random.Generator or None
+    parameters : sequence of float64 array, of one shape
+        The location first.
+    size : int, optional
+    integer : bool
+        Whether the draws are int64.
+    """
+    shape = parameters[0].shape
     count = 1 if size is None else count_of(size)
-    out = np.empty((count, location.size), dtype=np.int64)
-    cells = [np.ascontiguousarray(array).reshape(-1) for array in (location, scale)]
+    out = np.empty((count, parameters[0].size), dtype=np.int64 if integer else np.float64)
+    cells = [np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in parameters]
     fill(generator_of(rng), *cells, out)
-    return out.reshape(location.shape if size is None else (count, *location.shape))
+    return out.reshape(shape if size is None else (count, *shape))

@@ -1,6 +1,6 @@
-"""Compiled scalar samplers of the unconstrained integer laws, and one tail sum.
+"""Compiled scalar samplers of the independent laws, and one tail sum.
 
-The samplers are shared by `bayesdp.noise` (loops over arrays) and by the PyMC distributions (PyTensor's
+The samplers of integers are shared by `bayesdp.noise` (loops over arrays) and by the PyMC distributions (PyTensor's
 numba backend calls the scalar functions), so that both draw the same numbers from the same generator.
 """
 
@@ -16,8 +16,45 @@ __all__ = [
     "discrete_laplace",
     "fill_discrete_gaussian",
     "fill_discrete_laplace",
+    "gaussian",
+    "laplace",
+    "tulap",
     "upper_tails",
 ]
+
+
+@numba.njit(cache=True)
+def laplace(rng, mu, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+    """Draw a real number with density proportional to ``exp(-|y - mu| / b)``."""
+    return rng.laplace(mu, b)
+
+
+@numba.njit(cache=True)
+def gaussian(rng, mu, sigma):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+    """Draw a real number with density proportional to ``exp(-(y - mu)**2 / (2 sigma**2))``."""
+    return rng.normal(mu, sigma)
+
+
+@numba.njit(cache=True)
+def tulap(rng, mu, epsilon, delta):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+    """Draw a real number of the Tulap law: discrete Laplace plus uniform.
+
+    And again where that is beyond the ends that delta leaves: the same law as Tulap noise given that q/2 <= F <= 1 - q/2, with
+    ``q = 2 delta b / (1 - b + 2 delta b)`` and ``b = exp(-epsilon)``.
+    """
+    b = math.exp(-epsilon)
+    q = 2.0 * delta * b / (1.0 - b + 2.0 * delta * b)
+    while True:
+        first = math.floor(rng.standard_exponential() / epsilon)
+        second = math.floor(rng.standard_exponential() / epsilon)
+        noise = first - second + rng.random() - 0.5
+        if delta == 0.0:
+            return mu + noise
+        z = -abs(noise)
+        steps = math.ceil(-z - 0.5)
+        tail = b**steps * (b / (1.0 + b) + (1.0 - b) / (1.0 + b) * (z + steps + 0.5))
+        if tail >= 0.5 * q:
+            return mu + noise
 
 
 @numba.njit(cache=True)

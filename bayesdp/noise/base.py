@@ -54,9 +54,13 @@ class NoiseLaw(ABC):
         Whether all coordinates of the space it lives on are treated alike, so that cells which the invariants treat alike
         have noise of one law.
     family : {"independent", "bounded", "lattice", "subspace", "polytope", "semi"}
-        Which laws it shares its shape with; by default what follows from `support`.
+        Which laws share its code: a folder here and in `bayesdp.distributions`. By default what follows from `support`.
     other_parameters : tuple of str
         Parameters that its constructor takes in place of its fields.
+    kernel_parameters : tuple of str
+        What `log_kernel` of laws of independent values takes after the value and its location.
+    draw_one : callable, optional
+        For laws of independent values, compiled by numba: ``draw_one(rng, mu, *parameters)`` draws one.
     relation : str
         What the law takes and how that is related to what else a methods note may state, for messages; may be empty.
     everywhere : bool
@@ -70,15 +74,17 @@ class NoiseLaw(ABC):
     """
 
     name: ClassVar[str]
+    family: ClassVar[str]
     support: ClassVar[Literal["integers", "reals", "bounded", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
     other_parameters: ClassVar[tuple[str, ...]] = ()
     relation: ClassVar[str] = ""
-    family: ClassVar[str]
     everywhere: ClassVar[bool] = False
     normal: ClassVar[bool] = False
     kernel_form: ClassVar[KernelForm | None] = None
+    kernel_parameters: ClassVar[tuple[str, ...]] = ()
+    draw_one: ClassVar[Any] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -11,11 +11,11 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.distributions._bounded import BoundedRV
-from bayesdp.distributions.canonical_of_counts import CanonicalOfCountsRV
+from bayesdp.distributions.bounded.base import BoundedRV
+from bayesdp.distributions.independent.canonical_of_counts import CanonicalOfCountsRV
+from bayesdp.distributions.independent.tulap import TulapRV
 from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRowsRV
 from bayesdp.distributions.tables import TableNoiseRV
-from bayesdp.distributions.tulap import TulapRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.steps._compiled import Rest

@@ -18,8 +18,8 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from bayesdp.distributions.answers import AnswersOp
-from bayesdp.distributions.canonical_noise import CanonicalNoiseRV
-from bayesdp.distributions.canonical_of_counts import CanonicalOfCountsRV
+from bayesdp.distributions.independent.canonical_noise import CanonicalNoiseRV
+from bayesdp.distributions.independent.canonical_of_counts import CanonicalOfCountsRV
 
 __all__ = ["restricting"]
 

@@ -14,7 +14,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp import mechanisms as m
 from bayesdp.mechanisms.base import Mechanism
-from bayesdp.noise.bounded_secure import draw_bounded
+from bayesdp.noise.bounded.secure import draw_bounded
 from bayesdp.privacy import mean_sensitivity, proportion_sensitivity, split_budget, truncated_epsilon
 
 SHARES = ["a", "b", "c", "d"]

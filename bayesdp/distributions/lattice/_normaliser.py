@@ -13,12 +13,12 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.special import logsumexp
 
-from bayesdp.distributions import _theta
 from bayesdp.distributions.table_densities import symbolic_log_sum
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.sums.l1_series import L1Series
 from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l1_sums, l2_sums
 from bayesdp.lattices.sums.theta_series import ThetaSeries
+from bayesdp.noise import _theta
 from bayesdp.noise.lattice._radial_sum import RadialSum, radial_sum
 from bayesdp.noise.lattice._zero_sum import GAUSSIAN_SWITCH, log_squared_binomials, trapezoid
 from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
@@ -34,7 +34,7 @@ def _gaussian(law: LatticeGaussian, sigma: Any, invariants: Invariants) -> Any |
     total = pt.zeros_like(sigma)
     for part, number in sums.items():
         if isinstance(part, Multiples):
-            total += number * _theta.log_sum(None, sigma / part.length)
+            total += number * _theta.log_sum(None, sigma / part.length, pt)
         elif isinstance(part, ZeroSum):
             total += number * _gaussian_zero_sum(part.count, sigma / math.sqrt(part.copies))
         else:

@@ -1,0 +1,95 @@
+"""Laplace laws within bounds as PyMC distributions: truncated, and with atoms at the bounds."""
+
+from __future__ import annotations
+
+import pymc as pm
+from pymc.distributions.continuous import BoundedContinuous
+
+from bayesdp import noise
+from bayesdp.distributions.bounded.base import bounded_distribution
+
+__all__ = ["BoundaryInflatedLaplace", "TruncatedLaplace"]
+
+
+@bounded_distribution(noise.TruncatedLaplace)
+class TruncatedLaplace(BoundedContinuous):
+    r"""Real values between bounds with density proportional to ``exp(-|x - mu| / b)``.
+
+    .. math:: f(x \mid \mu, b) = \frac{\exp(-|x - \mu| / b)}{b\,(2 - e^{-(\mu - l)/b} - e^{-(u - \mu)/b})}
+
+    for locations between the bounds; one outside gives the law of the nearer bound. The normaliser depends on mu: it is
+    part of the likelihood of a released statistic. The log-density has a kink at ``mu = x``, as the law itself does.
+
+    ========  =====================================
+    Support   :math:`x \in (l, u)`
+    Mean      :math:`\mu` plus a bias inwards
+    Variance  below :math:`2 b^2`
+    ========  =====================================
+
+    Parameters
+    ----------
+    mu : tensor_like of float or int
+        Location: the confidential statistic.
+    b : tensor_like of float
+        Scale (b > 0), in the unit of the statistic.
+    lower, upper : tensor_like of float, optional
+        Bounds; None or an infinity where there is none, on one side at most.
+
+    See Also
+    --------
+    bayesdp.noise.TruncatedLaplace : the same law without PyMC.
+    bayesdp.TruncatedLaplace : the mechanism; it takes privacy parameters.
+
+    References
+    ----------
+    Liu (2019), Definition 2(a).
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model():
+    ...     share = pm.Beta("share", 1.0, 1.0)
+    ...     noisy = TruncatedLaplace("noisy", mu=share, b=0.04, lower=0.0, upper=1.0, observed=0.37)
+    """
+
+
+@bounded_distribution(noise.BoundaryInflatedLaplace)
+class BoundaryInflatedLaplace(pm.Continuous):
+    r"""Laplace values around mu, clipped to bounds: an atom at each finite bound (the BIT rule).
+
+    The log-density refers to Lebesgue measure plus a unit point mass at each finite bound: at a bound it is the
+    log-probability of the atom, :math:`\frac12 e^{-(\mu - l)/b}` and :math:`\frac12 e^{-(u - \mu)/b}` for locations between
+    the bounds, and elsewhere that of Laplace noise. Give it ``observed`` values: gradient-based steps cannot move a free
+    variable of such a law onto its atoms.
+
+    ========  ==========================================================================
+    Support   :math:`x \in [l, u]`, bounds included
+    Mean      :math:`\mu + \frac b2 (e^{-(\mu - l)/b} - e^{-(u - \mu)/b})`
+    Variance  below :math:`2 b^2`
+    ========  ==========================================================================
+
+    Parameters
+    ----------
+    mu : tensor_like of float or int
+        Location: the confidential statistic.
+    b : tensor_like of float
+        Scale (b > 0), in the unit of the statistic.
+    lower, upper : tensor_like of float, optional
+        Bounds; None or an infinity where there is none, on one side at most.
+
+    See Also
+    --------
+    bayesdp.noise.BoundaryInflatedLaplace : the same law without PyMC.
+    bayesdp.BoundaryInflatedLaplace : the mechanism; it takes privacy parameters.
+
+    References
+    ----------
+    Liu (2019), Definition 2(b).
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model():
+    ...     share = pm.Beta("share", 1.0, 1.0)
+    ...     noisy = BoundaryInflatedLaplace("noisy", mu=share, b=0.04, lower=0.0, upper=1.0, observed=[0.0, 0.03])
+    """

@@ -1,0 +1,1 @@
+"""PyMC distributions of independent noise."""

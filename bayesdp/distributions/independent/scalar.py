@@ -1,0 +1,227 @@
+"""PyMC distributions of laws of independent values, made from the laws of `bayesdp.noise`."""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.dist_math import check_parameters
+from pymc.distributions.shape_utils import rv_size_is_none
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+
+from bayesdp.distributions._parameters import is_discrete, location, scale
+from bayesdp.distributions.registry import register_distribution
+from bayesdp.noise import _kernels
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.noise.bounded import _kernels as _bounded_kernels
+
+__all__ = ["ScalarNoiseRV", "distribution_class", "scalar_distribution", "whole_values"]
+
+
+class ScalarNoiseRV(RandomVariable):
+    """A random variable of independent values with a real location, sampled by its law.
+
+    Attributes
+    ----------
+    law_type : type of NoiseLaw
+        Its ``kernel_parameters`` are the parameters after the location, each a float64.
+    """
+
+    law_type: ClassVar[Any]
+
+    @classmethod
+    def rng_fn(cls, rng: np.random.Generator, *parameters: Any) -> Any:
+        """Draw an array of independent values; the last argument is their size."""
+        *own, size = parameters
+        arrays = [np.asarray(array, dtype=np.float64) for array in own]
+        shape = np.broadcast_shapes(*(array.shape for array in arrays)) if size is None else tuple(size)
+        out = np.empty((1, int(np.prod(shape))), dtype=np.int64 if cls.law_type.integer else np.float64)
+        cls.law_type.fill(rng, *(np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arrays), out)
+        return out.reshape(shape)
+
+
+@numba_core_rv_funcify.register(ScalarNoiseRV)
+def _core(op: ScalarNoiseRV, node: Any) -> tuple[Any, int | None]:
+    """Tell PyTensor's numba backend how one value is drawn."""
+    draw_one = op.law_type.draw_one
+    if draw_one is None:
+        return _drawn_in_python(op)
+
+    @numba_njit
+    def random(rng, mu, *parameters):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        return draw_one(rng, float(mu), *parameters)
+
+    # PyTensor keeps compiled functions on disk: one compiled from other kernels must not be found again.
+    sources = {
+        __file__,
+        _kernels.__file__,
+        _bounded_kernels.__file__,
+        inspect.getfile(inspect.unwrap(draw_one.py_func)),
+    }
+    return random, zlib.crc32("".join(Path(own).read_text(encoding="utf-8") for own in sorted(sources)).encode())
+
+
+def _drawn_in_python(op: ScalarNoiseRV) -> tuple[Any, None]:
+    """Call the Python sampler from compiled code, on purpose and so without PyTensor's warning about it."""
+    result = numba.from_dtype(np.dtype(op.dtype))
+
+    def draw_one(rng: np.random.Generator, parameters: tuple[float, ...]) -> Any:
+        return op.rng_fn(rng, *parameters, ()).item()
+
+    @numba_njit
+    def random(rng, mu, *parameters):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        with numba.objmode(out=result):
+            out = draw_one(rng, (mu, *parameters))
+        return out
+
+    return random, None  # None keeps PyTensor from storing a function that refers to this very Op
+
+
+def scalar_distribution(law: type[NoiseLaw]) -> Callable[[type], Any]:
+    r"""Make the PyMC distribution of a law of independent noise.
+
+    Parameters
+    ----------
+    law : type of NoiseLaw
+        With `log_kernel` and ``kernel_parameters``, the first of them a positive scale, and a sampler (``fill``, or compiled,
+        ``draw_one``). If it has a `log_cdf_kernel`, so has the distribution.
+
+    Returns
+    -------
+    decorator
+        Of a class that holds the docstring and, where the law needs others, methods that replace those made here (without
+        ``super()``). The class that it returns has the name, the module and the base of that one, so that models can be
+        pickled; `distribution_of` finds it.
+
+    Examples
+    --------
+    >>> from bayesdp import distributions, noise
+    >>> @scalar_distribution(noise.Laplace)
+    ... class Sharp(pm.Continuous):
+    ...     "The Laplace law under another name."
+    >>> print(f"{pm.logp(Sharp.dist(mu=1.0, b=2.0), 3.5).eval():.6f}")  # -2.5 / 2 - log 4
+    -2.636294
+    >>> register_distribution(noise.Laplace, distributions.Laplace)
+    """
+    kernels: Any = law
+    [name, *_] = law.kernel_parameters
+
+    def logp(value: Any, mu: Any, *parameters: Any) -> Any:
+        """Log-mass or log-density."""
+        found = whole_values(law, value, kernels.log_kernel(pt, value, mu, *parameters))
+        return check_parameters(found, parameters[0] > 0, msg=f"{name} > 0")
+
+    def logcdf(value: Any, mu: Any, *parameters: Any) -> Any:
+        """Logarithm of the probability of at most `value`."""
+        at = pt.floor(value) if law.integer else value
+        found = kernels.log_cdf_kernel(pt, at, pt.cast(mu, "float64"), *parameters)
+        return check_parameters(found, parameters[0] > 0, msg=f"{name} > 0")
+
+    def support_point(rv: Any, size: Any, mu: Any, *parameters: Any) -> Any:
+        """The location, for integer laws the nearest integer, which always has positive mass."""
+        rounds = law.integer and not is_discrete(mu)
+        near = pt.cast(pt.round(mu) if rounds else mu, "int64" if law.integer else "float64")
+        centre, *_ = pt.broadcast_arrays(near, *parameters)
+        return centre if rv_size_is_none(size) else pt.full(size, centre)
+
+    def converted(first: Any, *others: Any) -> list[Any]:
+        return [scale(first, name), *(pt.cast(own, "float64") for own in others)]
+
+    verbs = {"logp": logp, "support_point": support_point}
+    if getattr(law, "log_cdf_kernel", None) is not None:
+        verbs["logcdf"] = logcdf
+    return lambda own: distribution_class(law, own, converted, verbs)
+
+
+def distribution_class(
+    law: type[NoiseLaw],
+    own: type,
+    converted: Callable[..., list[Any]],
+    verbs: Mapping[str, Any],
+    rv_base: type[ScalarNoiseRV] = ScalarNoiseRV,
+) -> Any:
+    """Make the PyMC distribution of a law and register it.
+
+    Parameters
+    ----------
+    law : type of NoiseLaw
+    own : type
+        Name, module, bases, docstring, and methods that replace `verbs`.
+    converted : callable
+        From what is given for ``law.kernel_parameters`` to float64 tensors, all of them checked.
+    verbs : mapping
+        PyMC's methods of the class.
+    rv_base : type, default ScalarNoiseRV
+        Base of the type of its random variable.
+
+    Raises
+    ------
+    TypeError
+        If the class is not a `pymc.Discrete` for a law on the integers, or not a `pymc.Continuous` for another.
+    """
+    base = pm.Discrete if law.integer else pm.Continuous
+    if not issubclass(own, base):
+        raise TypeError(f"{own.__name__} must be a subclass of pymc.{base.__name__}, as the law {law.name!r} is")
+    kind: Any = type(rv_base)
+    rv_type = kind(
+        f"{own.__name__}RV",
+        (rv_base,),
+        {
+            "__doc__": f"Random variable of `{own.__name__}`.",
+            "__module__": own.__module__,
+            # An attribute of the distribution, so that pickle finds it.
+            "__qualname__": f"{own.__qualname__}.rv_type",
+            "name": law.name.replace("-", "_"),
+            "law_type": law,
+            "dtype": "int64" if law.integer else "float64",
+            "signature": f"(),{','.join('()' for _ in law.kernel_parameters)}->()",
+            "_print_name": (own.__name__, rf"\operatorname{{{own.__name__}}}"),
+        },
+    )
+    defaults = {f.name: f.default for f in fields(law) if f.default is not MISSING}  # type: ignore[arg-type]
+    plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature(
+        [inspect.Parameter("mu", plain)]
+        + [
+            inspect.Parameter(name, plain, default=defaults.get(name, _ABSENT.get(name, inspect.Parameter.empty)))
+            for name in law.kernel_parameters
+        ]
+    )
+
+    def dist(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        given = {name: kwargs.pop(name) for name in signature.parameters if name in kwargs}
+        stated = signature.bind(*args, **given)
+        stated.apply_defaults()
+        mu, *parameters = stated.arguments.values()
+        return super(made, cls).dist([location(mu), *converted(*parameters)], **kwargs)
+
+    dist.__signature__ = signature  # type: ignore[attr-defined]  # for `help`
+    # PyMC registers a class by its random variable when it is made, so it is made again with one.
+    replaced = {key: value for key, value in vars(own).items() if key not in _OF_THE_FIRST}
+    body = {"rv_op": rv_type(), "dist": classmethod(dist), "law_type": law, **verbs, **replaced}
+    made: Any = type(own)(own.__name__, own.__bases__, body)
+    register_distribution(law, made)
+    return made
+
+
+_OF_THE_FIRST = ("__dict__", "__weakref__", "_abc_impl", "rv_op", "rv_type")
+_ABSENT = {"lower": None, "upper": None}
+"""What stands for a bound that is not there."""
+
+
+def whole_values(law: type[NoiseLaw], value: Any, logp: Any) -> Any:
+    """The log-mass of a value that is whole, ``-inf`` for others; a density as it is."""
+    if not law.integer or is_discrete(value):
+        return logp
+    return pt.switch(pt.eq(value, pt.floor(value)), logp, -np.inf)

@@ -1,0 +1,64 @@
+"""Tulap noise about counts whose step method keeps them within its reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytensor.tensor as pt
+from pymc.logprob.abstract import ValuedRV
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import walk
+
+from bayesdp.distributions._parameters import is_discrete
+from bayesdp.distributions.exact_answers import OFF_FIBER
+from bayesdp.distributions.independent.tulap import Tulap, TulapRV
+from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.noise.independent.tulap import Tulap as TulapLaw
+
+__all__ = ["TulapOfCounts", "are_free"]
+
+
+class TulapOfCountsRV(TulapRV):
+    """Random variable of `TulapOfCounts`."""
+
+
+class TulapOfCounts(Tulap):
+    """Tulap noise with delta > 0 about answers of a `ConfidentialCounts`; used by `observe`.
+
+    The same law as `Tulap`. Its log-density beyond the ends is a large negative constant in place of minus infinity while the
+    counts are free, as for exact answers: a sampler of other variables may run before the step method of the counts has
+    moved the start within reach, which it does at its first step, and it stays there.
+    """
+
+    rv_op = TulapOfCountsRV()
+
+    def logp(value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:  # PyMC passes the value here
+        """Log-density."""
+        density = Tulap.logp(value, mu, epsilon, delta)
+        return pt.maximum(density, OFF_FIBER) if are_free(mu) else density
+
+
+def are_free(mu: Any) -> bool:
+    """Whether answers are of counts that are being sampled, rather than given."""
+
+    def inputs(variable: Any) -> Any:
+        if variable.owner is None:
+            return []
+        return variable.owner.inputs[1:] if isinstance(variable.owner.op, ValuedRV) else variable.owner.inputs
+
+    leaves = (variable for variable in walk([mu], inputs) if variable.owner is None)
+    return any(not isinstance(leaf, SharedVariable | Constant) for leaf in leaves)
+
+
+@add_likelihood.register
+def _add_tulap(law: TulapLaw, name: str, mu: Any, parameters: Any, *, invariants: None, **data: Any) -> None:
+    """Noise for another sensitivity is noise for 1 in that unit; the published numbers stay in counts."""
+    if law.sensitivity != 1.0:
+        raise NotImplementedError(
+            f"a model with Tulap noise for a sensitivity other than 1 is not available (the law has {law.sensitivity:g}); divide "
+            "the published numbers and the answers by it, and use bayesdp.distributions.Tulap"
+        )
+    held = law.delta > 0.0 and is_discrete(mu)  # counts on a fiber, whose step keeps them within reach
+    own = TulapOfCounts if held else Tulap
+    own(name, mu=mu, epsilon=law.epsilon, delta=law.delta, **data)

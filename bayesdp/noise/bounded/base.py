@@ -1,0 +1,259 @@
+"""What all laws on an interval share: tails, quantiles, draws, and moments that depend on the location."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp import _validate
+from bayesdp.invariants import Invariants
+from bayesdp.noise._arrays import broadcast_scale, located, positive_scale, values_and_location
+from bayesdp.noise._draws import draw_each
+from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.noise.bounded._kernels import filler
+from bayesdp.noise.bounded.bounds import Bound, checked_bounds, plain_bounds
+
+__all__ = ["BoundedLaw", "Moments"]
+
+type Moments = tuple[Floats, Floats, Floats]
+"""A point near the location, and the first two moments of the distance of a value from it."""
+
+
+class BoundedLaw(NoiseLaw):
+    """Values on an interval with public bounds, each around a location of its own.
+
+    The law is that of a noisy value and not of noise that is added: its shape depends on how far the location, the
+    confidential value, is from the bounds. Locations may be any real numbers; those outside the bounds occur where the
+    bounds come from other released numbers (Liu 2019, Section 4.1).
+
+    A law with atoms has its density with respect to Lebesgue measure plus a unit point mass at each finite bound.
+
+    Attributes
+    ----------
+    has_atoms : bool
+        Whether the mass of the tails stands at the bounds.
+    free : type of ScaledLaw
+        The law that was bounded; the posterior kernel takes values within the bounds in its form.
+    scale_name : str
+        Name of the field that holds its scale.
+    log_cdf_kernel, icdf_kernel : callable, optional
+        ``log_cdf_kernel(xp, value, mu, scale, lower, upper)``, the logarithm of the probability of at most a value from lower
+        up to below upper, and ``icdf_kernel(xp, q, mu, scale, lower, upper)``, quantiles; where formulas are known.
+    fill : callable
+        ``fill(rng, mu, scale, lower, upper, out)`` writes draws into ``out``, shape (draws, cells); made from ``draw_one``.
+    """
+
+    support = "bounded"
+    everywhere = True
+    has_atoms: ClassVar[bool]
+    free: ClassVar[Any]
+    scale_name: ClassVar[str] = "b"
+    log_cdf_kernel: ClassVar[Any] = None
+    icdf_kernel: ClassVar[Any] = None
+    fill: ClassVar[Any]
+    bounds: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.kernel_parameters = (cls.scale_name, "lower", "upper")
+        if "draw_one" in cls.__dict__:
+            cls.fill = staticmethod(filler(cls.draw_one))
+        if "free" in cls.__dict__ and "kernel_form" not in cls.__dict__:
+            cls.kernel_form = cls.free.kernel_form
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, self.scale_name, positive_scale(self.scale, self.scale_name))
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds, integer=self.integer))
+
+    @property
+    def lower(self) -> Bound:
+        """Lower bounds; -inf where there is none."""
+        lower: Bound = self.bounds[0]
+        return lower
+
+    @property
+    def upper(self) -> Bound:
+        """Upper bounds; inf where there is none."""
+        upper: Bound = self.bounds[1]
+        return upper
+
+    @property
+    def scale(self) -> Bound:
+        """Scale of the law without bounds."""
+        scale: Bound = getattr(self, self.scale_name)
+        return scale
+
+    @classmethod
+    @abstractmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """Log-density or log-mass of values within the bounds; `xp` is NumPy or PyTensor, see `bayesdp.noise._namespace`."""
+
+    @abstractmethod
+    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
+        """See `Moments`; the second moment has positive terms only."""
+
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
+        """Sum the log-densities of all values; ``-inf`` if one is outside its bounds. See `NoiseLaw.logp`."""
+        return float(np.sum(self.log_each(values, location)))
+
+    def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Log-density or log-mass of each value, elementwise; ``-inf`` outside the bounds, and off the integers for integer laws."""
+        y, mu, *others = self._prepared(values, location)
+        lower, upper = others[1:]
+        inside = (y >= lower) & (y <= upper) & ((y == np.rint(y)) if self.integer else True)
+        with np.errstate(divide="ignore"):  # atoms that have no probability
+            found = self.log_kernel(np, np.where(inside, y, self._some_value(lower, upper)), mu, *others)
+        return np.where(inside, found, -np.inf)
+
+    def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Logarithm of the probability of at most each value (any real number), elementwise."""
+        return self._tail(values, location, 0)
+
+    def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Logarithm of the probability of more than each value (any real number), elementwise."""
+        return self._tail(values, location, 1)
+
+    def cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Probability of at most each value (any real number), elementwise."""
+        return np.exp(self.log_cdf(values, location))
+
+    def _tail(self, values: npt.ArrayLike, location: npt.ArrayLike, which: int) -> Floats:
+        y, mu, *others = self._prepared(values, location)
+        lower, upper = others[1:]
+        y = np.floor(y) if self.integer else y
+        below, above = y < lower, y >= upper
+        y = np.where(below | above, self._some_value(lower, upper), y)
+        if which == 1:  # at most the mirror image of the next value
+            y, mu, others = -y - self.integer, -mu, [others[0], -upper, -lower]
+        with np.errstate(divide="ignore"):
+            found = self._log_cdf(y, mu, *others)
+        outer = (-np.inf, 0.0) if which == 0 else (0.0, -np.inf)
+        return np.where(below, outer[0], np.where(above, outer[1], found))
+
+    def _log_cdf(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
+        """Logarithm of the probability of at most values from lower up to below upper."""
+        return np.asarray(self.log_cdf_kernel(np, y, mu, scale, lower, upper))
+
+    def _quantile(self, q: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
+        """The smallest value that a share q of the law does not exceed."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.icdf_kernel(np, q, mu, scale, lower, upper))
+
+    @staticmethod
+    def _some_value(lower: Floats, upper: Floats) -> Floats:
+        """A finite value within the bounds, below the upper one."""
+        return np.where(np.isfinite(lower), lower, upper - 1.0)
+
+    def ppf(self, q: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Quantiles: the smallest value whose probability of not being exceeded is at least q, elementwise.
+
+        Parameters
+        ----------
+        q : array_like
+            Probabilities, from 0 to 1.
+        location : array_like
+
+        Returns
+        -------
+        numpy.ndarray
+            Bounds, which may be infinite, for 0 and 1.
+
+        Raises
+        ------
+        ValueError
+            If q is not a probability.
+        """
+        share = np.asarray(_validate.finite_array(q, "q"), dtype=np.float64)
+        if np.any((share < 0.0) | (share > 1.0)):
+            raise ValueError(f"q must lie between 0 and 1, got {share[(share < 0.0) | (share > 1.0)][0]}")
+        share, mu, *others = self._prepared(share, location)
+        lower, upper = others[1:]
+        found = self._quantile(np.clip(share, 1e-300, 1.0), mu, *others)
+        return np.where(share <= 0.0, lower, np.where(share >= 1.0, upper, np.clip(found, lower, upper)))
+
+    def mean(self, location: npt.ArrayLike = 0.0) -> Floats:
+        """Mean of a value around each location, elementwise."""
+        mu = self._prepared(location, 0.0)[0]
+        return np.asarray(mu + self.bias(location))
+
+    def bias(self, location: npt.ArrayLike = 0.0) -> Floats:
+        """Mean minus location, elementwise."""
+        mu, _, *others = self._prepared(location, 0.0)
+        near, first, _ = self._moments(mu, *others)
+        return np.asarray((near - mu) + first)
+
+    def variance(
+        self,
+        shape: tuple[int, ...],
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Floats | None:
+        """Variance around each location, shape `shape`; None without a location, on which it depends."""
+        if location is None:
+            return None
+        mu, _, *others = self._prepared(located(location, shape), 0.0)
+        _, first, second = self._moments(mu, *others)
+        return np.asarray(np.maximum(second - first**2, 0.0))
+
+    def mse(self, location: npt.ArrayLike = 0.0) -> Floats:
+        """Mean squared distance from the location, variance plus squared bias, elementwise."""
+        mu, _, *others = self._prepared(location, 0.0)
+        near, first, second = self._moments(mu, *others)
+        shift = near - mu
+        return np.asarray(second + 2.0 * shift * first + shift**2)
+
+    def draw(
+        self,
+        rng: _validate.Seed,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Floats | Ints:
+        """Draw independent values around a real location (zero by default). See `NoiseLaw.draw`."""
+        cells = [located(location, shape), *(broadcast_scale(array, shape, name) for array, name in self._named())]
+        drawn: Floats | Ints = draw_each(self.fill, rng, cells, size, integer=self.integer)
+        return drawn
+
+    def outside(self, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Which values are outside their bounds, elementwise."""
+        y = np.asarray(values, dtype=np.float64)
+        return (y < broadcast_scale(self.lower, y.shape, "bounds")) | (
+            y > broadcast_scale(self.upper, y.shape, "bounds")
+        )
+
+    def _named(self) -> tuple[tuple[Bound, str], ...]:
+        return (self.scale, self.scale_name), (self.lower, "bounds"), (self.upper, "bounds")
+
+    def _prepared(self, values: npt.ArrayLike, location: npt.ArrayLike) -> tuple[Floats, ...]:
+        y, mu = values_and_location(values, location)
+        return y, mu, *(broadcast_scale(array, y.shape, name) for array, name in self._named())
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the law by plain data; a bound that is infinite is None. See `NoiseLaw.describe`."""
+        return {**super().describe(), "bounds": plain_bounds(self.bounds)}
+
+    def __str__(self) -> str:
+        scale = self.scale
+        shown = (
+            f"{scale:.6g}"
+            if isinstance(scale, float)
+            else f"<one per cell, from {scale.min():.6g} to {scale.max():.6g}>"
+        )
+        sides = [
+            f"{side:.6g}" if isinstance(side, float) else f"<one per cell, from {side.min():.6g} to {side.max():.6g}>"
+            for side in self.bounds
+        ]
+        return f"{self.name} {self.scale_name}={shown} bounds={sides[0]}:{sides[1]}"
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """Lower and upper bounds."""
+        return self.lower, self.upper
+
+    def model_parameters(self) -> dict[str, Any]:
+        """The scale and both bounds, by the names that the PyMC distributions have for them."""
+        return {self.scale_name: self.scale, "lower": self.lower, "upper": self.upper}
