@@ -14,11 +14,14 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 
+import bayesdp as bdp
 from bayesdp import distributions, noise
-from bayesdp.distributions import registry
+from bayesdp.distributions import registry, table_distribution
 from bayesdp.invariants import Invariants
+from bayesdp.measurements import Exact
 from bayesdp.noise import base
-from bayesdp.queries import Totals
+from bayesdp.queries import Identity, Totals
+from bayesdp.steps.noise_table import NoiseTable, is_lattice_noise
 from tests.noise.oracles import all_margins, chi_square_pvalue, frame_of
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")
@@ -134,3 +137,45 @@ def test_bad_arguments_are_named(outside: Any) -> None:
         outside.LatticeMaximum(0.7).logp(CENTRE, CENTRE)
     with pytest.raises(ValueError, match="location must hold whole numbers"):
         outside.LatticeMaximum(0.7).draw(1, (3,), None, TOTAL, [0.5, 0.0, 0.0])
+
+
+def test_observe_finds_its_distribution(outside: Any) -> None:
+    labels, values = frame_of(3), CENTRE
+    measured = bdp.Measured(Identity(labels), values, outside.LatticeMaximum(0.7))
+    release = bdp.Release.from_published(labels, [measured], [Exact(Totals(labels), int(values.sum()))])
+    with pm.Model(coords=release.coords) as model:
+        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(5.0), dims=release.dims))
+    [noisy] = [own for own in model.observed_RVs if isinstance(own.owner.op, outside.LatticeMaximumNoise.rv_type)]
+    by_model = model.compile_logp(vars=[noisy], mode=PYTHON)({**model.initial_point(), "x": OTHER})
+    assert by_model == pytest.approx(outside.LatticeMaximum(0.7).logp(values, OTHER, TOTAL), rel=1e-12)
+
+
+def test_latent_noise_moves_by_the_form_that_the_law_states(outside: Any) -> None:
+    class ByScale(noise.LatticeLaplace):
+        kernel_form = noise.KernelForm("l1", of_scale=True)
+
+        def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+            return super().log_kernel(xp, measured, 1.0 / scale, invariants)
+
+        def kernel_of(self, invariants: Invariants | None) -> noise.KernelForm:
+            return self.kernel_form
+
+    made = table_distribution(ByScale)
+    registry._DISTRIBUTIONS.pop(ByScale)
+    with pm.Model() as model:
+        variables = [
+            outside.LatticeMaximumNoise("unknown", CENTRE, 0.7, invariants=TOTAL),
+            made("scale", CENTRE, 4.0, invariants=TOTAL),
+            distributions.LatticeLaplace("rate", CENTRE, 0.25, invariants=TOTAL),
+        ]
+    assert [own.owner.op.moved_only_by for own in variables] == ["", "LatticeNoiseGibbs", "LatticeNoiseGibbs"]
+    assert [is_lattice_noise(own) for own in variables] == [False, True, True]
+    with (
+        pytest.raises(ValueError, match="unknown cannot be sampled: no step method keeps latent noise of this law"),
+        model,
+    ):
+        pm.Metropolis([variables[0]])
+    tables = [NoiseTable(model, model.rvs_to_values[own], np.random.default_rng(1), {}) for own in variables[1:]]
+    for table in tables:
+        table.refresh(model.initial_point(), OTHER)
+    np.testing.assert_array_equal(tables[0].state.rows, tables[1].state.rows)
