@@ -82,11 +82,12 @@ def check_total(release: Release) -> None:
         )
     if stated is None:
         return
-    _check_itself(stated, release)
+    _check_itself(stated)
     flat = len(listed) == len(own["releases"])
     _check_loss(stated, parts, release, own, complete=not free, flat=flat)
     if not free:
         _check_sampler(stated, parts)
+    _check_person(stated, release)
 
 
 def _leaves(own: Mapping[str, Any], within: str, depth: int = 1) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
@@ -141,8 +142,8 @@ def _made_again(name: str, description: Mapping[str, Any], release: Release, fre
     return _Part(alone, frozenset(way.sampler for way in ways))
 
 
-def _check_itself(stated: Guarantee, release: Release) -> None:
-    """The parameters are those of the first row, and each row is as long as what it is about; what is said of a person is there."""
+def _check_itself(stated: Guarantee) -> None:
+    """The parameters are those of the first row, and each row is as long as what it is about."""
     for row in stated.pairs:
         known = _length(row)
         if known is not None and not alike(row.size, known):
@@ -158,10 +159,14 @@ def _check_itself(stated: Guarantee, release: Release) -> None:
                 f"the guarantee states {words(stated.parameters)} in {stated.unit} norm, but its first row {words(head)} in "
                 f"{first.norm} norm ({first.relation})"
             )
+
+
+def _check_person(stated: Guarantee, release: Release) -> None:
+    """What is said of one person's record follows from the invariants and the rows."""
     relation = next((row.about.change for row in stated.pairs if isinstance(row.about, Neighbours)), None)
     reach = next((row.about.adjacency for row in stated.pairs if isinstance(row.about, Apart)), None)
     true = with_person(stated, release.invariants, relation, reach).person
-    check_person(stated.person, [true], "the invariants with the rows of the guarantee")
+    check_person(stated.person, [true], "what follows from the invariants and the rows of the guarantee")
 
 
 def _length(row: PairLoss) -> float | None:

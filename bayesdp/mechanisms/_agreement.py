@@ -74,7 +74,10 @@ def alike(one: Any, other: Any) -> bool:
         return bool(one == other)
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other) == 2:
         return all(map(alike, one, other))  # bounds: one side may be a number, and the other a list
-    mine, theirs = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    try:
+        mine, theirs = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    except OverflowError:  # a whole number beyond all floats
+        return bool(one == other)
     return mine.shape == theirs.shape and bool(np.allclose(mine, theirs, rtol=_ROUNDING, atol=0.0, equal_nan=True))
 
 
@@ -100,7 +103,7 @@ def check_person(stated: str, own: Sequence[str], who: str) -> None:
     else:
         true = not stated or stated in own
     if not true:
-        raise ValueError(f"person says {str(stated)!r}, but {who} says {str(own[0])!r}")
+        raise ValueError(f"person says {str(stated)!r}, but {who} says {repr(str(own[0])) if own[0] else 'nothing'}")
 
 
 def words(description: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ def loss_of(law: Any, first: Any, second: Any) -> float:
         outputs = np.concatenate([inner, [s, t], [low[i], high[i]] if law.has_atoms else []])
         outputs = outputs if law.has_atoms else outputs[(outputs >= low[i]) & (outputs <= high[i])]
         one = type(law)(law.b, (low[i], high[i]))
-        ratio = one._log_each(outputs, np.full_like(outputs, s)) - one._log_each(outputs, np.full_like(outputs, t))
+        ratio = one.log_each(outputs, np.full_like(outputs, s)) - one.log_each(outputs, np.full_like(outputs, t))
         each[:, i] = ratio.max(), (-ratio).max()
     return float(each.sum(axis=1).max())
 
