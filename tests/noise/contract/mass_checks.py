@@ -15,8 +15,8 @@ from bayesdp.noise import NoiseLaw, parse_law
 from bayesdp.noise.secure import draw_independent
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.means import assert_moments
-from tests.noise.contract.examples import LINE, SECURE_DRAWS, TABLE, Example
-from tests.noise.contract.masses import AT, Mass
+from tests.noise.contract.examples import SECURE_DRAWS, TABLE, Example
+from tests.noise.contract.masses import AT, Mass, mass_of
 from tests.noise.contract.words import assert_reason
 
 DRAWS = 6000
@@ -62,9 +62,9 @@ def _off_support(example: Example) -> list[Any]:
     """Tables that cannot be: a fraction, a changed sum, values beyond the ends."""
     law, found = example.law, []
     if law.integer:
-        found.append(example.values + [0.25, -0.25, 0.0])
+        found.append(example.values + np.array([0.25, -0.25, 0.0]))
     if not law.independent:
-        found.append(example.values + [1, 0, 0])
+        found.append(example.values + np.array([1, 0, 0]))
     for end, step in zip(law.limits, (-1, 1), strict=True):
         if np.isfinite(end).all():
             found.append(np.array([end + step, TABLE[1], TABLE[2]]))
@@ -132,28 +132,14 @@ def check_secure_draws(example: Example, mass: Mass) -> None:
         except TypeError as error:
             assert_reason(str(error), law)
             return
-        location = None
+        values = drawn + AT
     else:
-        found = example.secure()
-        law, drawn, location = found.law, found.draws, found.location
+        law, drawn = example.secure()
+        values = drawn if law.independent else drawn + TABLE
     assert drawn.dtype == np.int64
-    at = np.array([AT if location is None else location])
-    own = Example(law, 3 * example.reach)
-    if law.independent:
-        assert not np.any(np.shape(drawn)[1:])
-        values = drawn + (AT if location is None else 0)
-        compared = _mass_around(own, at)
-    else:
-        values, compared = drawn + TABLE, _mass_around(own, TABLE)
+    compared = mass_of(Example(law, 3 * example.reach))
     expected = compared.expected / compared.expected.sum()
     assert chi_square_pvalue(compared.observed(values), len(values) * expected, fewest=5) > SECURE_LEVEL
-
-
-def _mass_around(example: Example, location: Any) -> Mass:
-    from tests.noise.contract.masses import mass_of
-
-    assert location[0] == AT  # where masses are taken
-    return mass_of(example)
 
 
 def check_variance(example: Example, mass: Mass) -> None:
@@ -254,5 +240,3 @@ MASS_CHECKS = (
     check_kept,
 )
 """Each takes an example and its mass."""
-
-assert set(LINE) == {"county"}
