@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import chi2
+from scipy.stats import binom, chi2
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -84,6 +84,21 @@ def _pooled_neighbours(seen: Floats, meant: Floats, least: float) -> tuple[Float
         bins[-1] = [bins[-1][0] + few[0], bins[-1][1] + few[1]]
     pooled = np.array(bins)
     return pooled[:, 0], pooled[:, 1]
+
+
+def elsewhere_pvalue(draws: npt.ArrayLike, value: float, probability: float) -> float:
+    """P-value of draws of a law that is nearly certain: how often they are elsewhere than at its one common value.
+
+    Parameters
+    ----------
+    draws : array_like, shape (n,)
+    value : float
+        The common value.
+    probability : float
+        Of all others together.
+    """
+    elsewhere = np.asarray(draws) != value
+    return float(binom.sf(np.count_nonzero(elsewhere) - 1, elsewhere.size, probability))
 
 
 def draws_pvalue(

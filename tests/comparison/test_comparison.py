@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.comparison.chi_square import TooFewBinsError, chi_square_pvalue, draws_pvalue
+from tests.comparison.chi_square import TooFewBinsError, chi_square_pvalue, draws_pvalue, elsewhere_pvalue
 from tests.comparison.enumeration import box, lattice_points, probabilities
 from tests.comparison.means import assert_mean, assert_moments
 from tests.comparison.variation import assert_close_in_variation, effective_size, total_variation, variation_limit
@@ -34,6 +34,14 @@ def test_a_shifted_or_wider_law_is_noticed() -> None:
         assert chi_square_pvalue(counts, 4000 * wrong, pool="neighbours") < 1e-9
     assert draws_pvalue(np.append(RNG_DRAWS, 99), K, MASS, complete=True) == 0.0
     assert draws_pvalue(np.append(RNG_DRAWS, [99] * 80), K, MASS) < 1e-9  # 80 draws elsewhere, next to none expected
+
+
+def test_draws_of_a_law_that_is_nearly_certain() -> None:
+    assert elsewhere_pvalue(np.zeros(1000), 0.0, 1e-6) == 1.0
+    assert elsewhere_pvalue([0.0] * 999 + [1.0], 0.0, 1e-6) == pytest.approx(1e-3, rel=1e-3)
+    assert elsewhere_pvalue(np.ones(1000), 0.0, 1e-6) == 0.0
+    with pytest.raises(TooFewBinsError):
+        draws_pvalue(np.zeros(1000), [0, 1], [1.0 - 1e-6, 1e-6], complete=True)
 
 
 def test_vectors_are_compared_as_wholes() -> None:
