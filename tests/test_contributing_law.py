@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.stats import chisquare, logistic, poisson
+from scipy.stats import logistic, poisson
 
 import bayesdp as bdp
 from bayesdp.calibration import verdict_of
@@ -22,7 +22,12 @@ from bayesdp.noise.secure import draw_independent
 from bayesdp.plots.noise_scale import noise_scale
 from bayesdp.privacy import DIFFERENCES
 from bayesdp.significance import odds_ratio_test_from_release
+from tests.comparison.chi_square import chi_square_pvalue
 from tests.inference.oracle import assert_mean
+from tests.noise.contract.examples import Example, example_of, register_example
+from tests.noise.contract.mass_checks import MASS_CHECKS
+from tests.noise.contract.masses import mass_of
+from tests.noise.contract.use_checks import USE_CHECKS, fitted
 
 GUIDE = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTION = GUIDE.split("\n## A noise law from outside\n")[1].split("\n## ")[0]
@@ -57,7 +62,7 @@ def test_draws_have_the_mass(names):
     edges = np.arange(-6, 6)
     cells = np.diff(logistic.cdf(np.concatenate([[-np.inf], edges + 0.5, [np.inf]]), scale=1.5))
     counted = np.histogram(drawn, np.concatenate([[-np.inf], edges + 0.5, [np.inf]]))[0]
-    assert chisquare(counted, 4000 * cells).pvalue > 1e-6  # a fixed seed; one false alarm in a million seeds
+    assert chi_square_pvalue(counted, 4000 * cells) > 1e-6  # a fixed seed; one false alarm in a million seeds
 
 
 def test_the_loss_is_the_largest_log_ratio_of_the_mass(names):
@@ -98,6 +103,17 @@ def test_the_picture_shows_the_mass(names):
     assert "4000 simulated draws" in scale.words
     exact = math.pi * names["mechanism"].law.s / math.sqrt(3.0)  # of logistic noise; rounding adds about 1/12
     assert scale.sd[0] == pytest.approx(math.sqrt(exact**2 + 1.0 / 12.0), rel=0.06)
+
+
+def test_it_keeps_the_contract_of_all_laws(names):
+    example = Example(names["Logistic"](1.5), reach=20)
+    register_example(example)
+    assert example_of("logistic-with-loss") is example
+    mass, used = mass_of(example), fitted(example)
+    for check in MASS_CHECKS:
+        check(example, mass)
+    for check in USE_CHECKS:
+        check(example, used)
 
 
 def test_it_is_calibrated(names):

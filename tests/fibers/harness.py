@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from scipy import special
-from scipy.stats import chi2
 
 from bayesdp.fibers import Chain, Fiber, Target, enumerate_fiber
+from tests.comparison.chi_square import chi_square_pvalue
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -95,18 +95,4 @@ def p_values(draws: Ints, tables: Ints, probability: Floats) -> tuple[float, flo
 
 def pooled_chi_square(observed: Floats | Ints, expected: Floats, least: float = 10.0) -> float:
     """P-value of a chi-square test with neighbouring rare bins pooled until each is expected `least` times."""
-    seen, meant = [0.0], [0.0]
-    for o, e in zip(observed, expected, strict=True):
-        if meant[-1] >= least:
-            seen.append(0.0)
-            meant.append(0.0)
-        seen[-1] += o
-        meant[-1] += e
-    if meant[-1] < least and len(meant) > 1:
-        rest, few = seen.pop(), meant.pop()
-        seen[-1] += rest
-        meant[-1] += few
-    if len(seen) == 1:
-        return 1.0
-    statistic = float(((np.array(seen) - meant) ** 2 / np.array(meant)).sum())
-    return float(chi2.sf(statistic, len(seen) - 1))
+    return chi_square_pvalue(observed, expected, least=least, pool="neighbours")

@@ -6,12 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from bayesdp.hulls import Hull, SymmetricHull, choose_lattice_sampler, sample_lattice, sensitivity_hull
 from bayesdp.hulls.programs import gauge_program
 from bayesdp.invariants import Invariants
 from bayesdp.queries import LinearQuery, Totals
+from tests.comparison.chi_square import draws_pvalue
 from tests.hulls.polytopes import both_margins, substitutions
 
 # Nine chi-square tests at this level: false alarms in fewer than 1 run in 10,000.
@@ -70,15 +70,8 @@ def test_draws_have_the_mass_of_the_enumeration(case: str) -> None:
     assert draws.dtype == np.int64
     assert not np.any(invariants.matrix @ draws.reshape(len(draws), -1).T)
     # Tables that are expected 5 times each have a class of their own; the rest is one, with what is out of the box.
-    probability = mass / mass.sum()
-    own = np.flatnonzero(probability * len(draws) > 5)
-    number = {tables[k].tobytes(): i for i, k in enumerate(own)}
-    counts = np.zeros(len(own) + 1)
-    for draw in draws.astype(tables.dtype):
-        counts[number.get(draw.tobytes(), len(own))] += 1
-    expected = np.append(probability[own], probability.sum() - probability[own].sum()) * len(draws)
-    assert len(own) > 8
-    assert chisquare(counts, expected).pvalue > LEVEL
+    flat = (own.reshape(len(own), -1) for own in (draws, tables))
+    assert draws_pvalue(*flat, mass / mass.sum(), least=5.0, fewest=9) > LEVEL
 
 
 def test_which_sampler_and_how_much_it_keeps() -> None:

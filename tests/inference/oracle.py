@@ -5,7 +5,6 @@ Nothing here uses the kernel, the step method or PyMC's log-densities.
 
 from __future__ import annotations
 
-import arviz as az
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
@@ -16,12 +15,30 @@ import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.fibers import Fiber, enumerate_fiber
 from bayesdp.inference import FiberGibbs
+from tests.comparison.enumeration import probabilities
+from tests.comparison.means import STANDARD_ERRORS, assert_mean
+
+__all__ = [
+    "GRID",
+    "LINE",
+    "NOISY",
+    "STANDARD_ERRORS",
+    "assert_mean",
+    "assert_posterior",
+    "is_exact_conditional",
+    "laplace",
+    "log_binomial",
+    "log_negative_binomial",
+    "log_poisson",
+    "posterior_of",
+    "sample",
+    "tables_of",
+    "three_counties",
+]
 
 type Floats = npt.NDArray[np.float64]
 
-STANDARD_ERRORS = 5.0
-"""A mean over draws that is further than this from its exact value fails a test: 6e-7 for one of them, about 25 in a
-model, fewer than 40 models: all together below 0.1%."""
+# A mean fails beyond `STANDARD_ERRORS`: 6e-7 for one of them, about 25 in a model, fewer than 40 models: below 0.1% together.
 
 LINE = {"county": ["p", "q", "r"]}
 GRID = {"county": ["p", "q"], "education": ["low", "mid", "high"]}
@@ -34,7 +51,7 @@ def tables_of(release: bdp.Release, *more: bdp.Exact) -> npt.NDArray[np.int64]:
 
 def posterior_of(log_terms: Floats) -> Floats:
     """Probabilities from logs of any shape, all together."""
-    return np.exp(log_terms - special.logsumexp(log_terms))
+    return probabilities(log_terms)
 
 
 def sample(model: pm.Model, draws: int = 2000, tune: int = 500, seed: int = 1, **kwargs) -> xr.DataTree:
@@ -52,18 +69,6 @@ def sample(model: pm.Model, draws: int = 2000, tune: int = 500, seed: int = 1, *
             nuts_sampler="pymc",
             **kwargs,
         )
-
-
-def assert_mean(draws: Floats, exact: float, sd: float, what: str) -> None:
-    """A mean of dependent draws (chain, draw) against its exact value, in Monte Carlo standard errors."""
-    size = draws.size
-    spread = float(np.ptp(draws))
-    effective = size if spread == 0 else min(float(az.ess(draws.astype(float), method="mean")), size)
-    assert effective > 150, f"{what}: only {effective:.0f} effective draws"
-    error = max(sd, 1e-12) / np.sqrt(effective) + 1e-9
-    assert abs(draws.mean() - exact) < STANDARD_ERRORS * error, (
-        f"{what}: {draws.mean():.4f} from {effective:.0f} effective draws, exactly {exact:.4f} (sd {sd:.4f})"
-    )
 
 
 def assert_posterior(

@@ -1,22 +1,39 @@
-"""Lattices enumerated by plain rational elimination, laws on them, and a chi-square test: no code of the package."""
+"""Invariants and laws on their lattices, and what is compared with them: see tests/comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
-from itertools import product
 
 import numba as nb
 import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
-from scipy.stats import chi2
 
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
 from bayesdp.moves.direction import draw_direction
 from bayesdp.moves.moves import Moves
 from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.comparison.chi_square import draws_pvalue
+from tests.comparison.enumeration import eliminated, lattice_points
+
+__all__ = [
+    "BLOCKS",
+    "CASES",
+    "GENERAL",
+    "LEVEL",
+    "LOOSE",
+    "components",
+    "directions",
+    "distinct_up_to_sign",
+    "eliminated",
+    "labels",
+    "lattice_points",
+    "law_on",
+    "one_way",
+    "pvalue",
+    "two_way_margins",
+]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -58,42 +75,6 @@ CASES = {
 """Invariants, and how far from zero the free cells are enumerated at a rate of about 1."""
 
 
-def eliminated(matrix: Ints) -> tuple[list[list[Fraction]], list[int]]:
-    """Reduced echelon form and pivot columns."""
-    rows = [[Fraction(int(v)) for v in row] for row in matrix]
-    pivots: list[int] = []
-    for column in range(matrix.shape[1]):
-        at = next((i for i in range(len(pivots), len(rows)) if rows[i][column]), None)
-        if at is None:
-            continue
-        rows[len(pivots)], rows[at] = rows[at], rows[len(pivots)]
-        lead = rows[len(pivots)]
-        scale = lead[column]
-        lead[:] = [v / scale for v in lead]
-        for i, row in enumerate(rows):
-            if i != len(pivots) and row[column]:
-                factor = row[column]
-                rows[i] = [v - factor * w for v, w in zip(row, lead, strict=True)]
-        pivots.append(column)
-    return rows[: len(pivots)], pivots
-
-
-def lattice_points(matrix: Ints, reach: int) -> Ints:
-    """All integer vectors that the matrix sends to zero and whose free coordinates are within `reach` of zero."""
-    rows, pivots = eliminated(matrix)
-    free = [j for j in range(matrix.shape[1]) if j not in pivots]
-    grid = np.array(list(product(range(-reach, reach + 1), repeat=len(free))), dtype=np.int64)
-    points = np.zeros((len(grid), matrix.shape[1]), dtype=np.int64)
-    points[:, free] = grid
-    whole = np.ones(len(grid), dtype=np.bool_)
-    for row, pivot in zip(rows, pivots, strict=True):
-        scale = int(np.lcm.reduce([v.denominator for v in row]))
-        values = -grid @ np.array([int(row[j] * scale) for j in free], dtype=np.int64)
-        whole &= values % scale == 0
-        points[:, pivot] = values // scale
-    return points[whole]
-
-
 def law_on(points: Ints, law: str, scale: float) -> Floats:
     """Probabilities of the points under a law of the noise."""
     if law == "l1":
@@ -103,21 +84,8 @@ def law_on(points: Ints, law: str, scale: float) -> Floats:
 
 
 def pvalue(draws: Ints, points: Ints, probability: Floats) -> float:
-    """Chi-square p-value of draws (rows) against a law on points (rows).
-
-    Points that are expected fewer than ten times are one class, and so is whatever lies beyond the enumeration.
-    """
-    common = len(draws) * probability >= 10
-    where = {tuple(point): i for i, point in enumerate(points[common].tolist())}
-    found = [where.get(tuple(draw), len(where)) for draw in draws.tolist()]
-    observed = np.bincount(found, minlength=len(where) + 1)
-    expected = len(draws) * np.append(probability[common], 1.0 - probability[common].sum())
-    if expected[-1] < 10:
-        observed = np.append(observed[:-2], observed[-2:].sum())
-        expected = np.append(expected[:-2], expected[-2:].sum())
-    assert len(expected) > 1, "too few draws to test anything"
-    statistic = float(((observed - expected) ** 2 / expected).sum())
-    return float(chi2.sf(statistic, len(expected) - 1))
+    """Chi-square p-value of draws (rows) against a law on points (rows); what lies beyond them is with the rare ones."""
+    return draws_pvalue(draws, points, probability)
 
 
 @nb.njit(cache=True)

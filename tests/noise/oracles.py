@@ -8,11 +8,12 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import chi2
 
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.queries import Margins
+from tests.comparison.chi_square import draws_pvalue
+from tests.comparison.enumeration import lattice_points as vectors_of
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -48,22 +49,8 @@ class DecimalLaw:
 
 
 def chi_square_pvalue(draws: Ints, values: Ints, probabilities: Floats) -> float:
-    """P-value of draws against probabilities; all values expected fewer than ten times are one class."""
-    possible = np.isin(draws, values[probabilities > 1e-12])
-    if not np.all(possible):
-        return 0.0  # something that has no business to be there
-    expected = draws.size * probabilities
-    common = expected >= 10
-    drawn, counts = np.unique(draws, return_counts=True)
-    count_of = dict(zip(drawn.tolist(), counts.tolist(), strict=True))
-    observed = np.array([count_of.get(value, 0) for value in values[common].tolist()])
-    observed = np.append(observed, draws.size - observed.sum())
-    wanted = np.append(expected[common], draws.size - expected[common].sum())
-    if wanted[-1] < 10:  # a class of its own would be too small: join it to the last
-        observed, wanted = (np.append(a[:-2], a[-2:].sum()) for a in (observed, wanted))
-    if len(wanted) == 1:
-        return 1.0
-    return float(chi2.sf(np.sum((observed - wanted) ** 2 / wanted), len(wanted) - 1))
+    """P-value of draws against probabilities of all values that there are; rare ones are one class."""
+    return draws_pvalue(draws, values, probabilities, complete=True)
 
 
 def frame_of(*shape: int) -> Frame:
@@ -77,7 +64,6 @@ def all_margins(*shape: int) -> Invariants:
 
 
 def lattice_points(invariants: Invariants, reach: int) -> Ints:
-    """All integer tables with entries up to `reach` in size that change no invariant, by trying them all."""
-    cells = invariants.frame.size
-    grid = np.array(list(itertools.product(range(-reach, reach + 1), repeat=cells)))
-    return grid[np.all(invariants.matrix @ grid.T == 0, axis=0)]
+    """All integer tables with entries up to `reach` in size that change no invariant, in lexicographic order of the free cells."""
+    tables = vectors_of(invariants.matrix.toarray(), reach)
+    return tables[np.abs(tables).max(axis=1) <= reach]

@@ -1,0 +1,173 @@
+"""One small release for every noise law, by its name; a law from elsewhere brings its own by `register_example`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import bayesdp as bdp
+from bayesdp import mechanisms, noise
+from bayesdp.privacy import approximate_dp
+
+__all__ = ["LINE", "SQUARE", "TABLE", "Example", "example_of", "register_example"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Secure = Callable[[], tuple[noise.NoiseLaw, Ints]]
+
+LINE = {"county": ["p", "q", "r"]}
+SQUARE = {"row": ["p", "q"], "column": ["u", "v"]}
+TABLE = np.array([3, 1, 3])
+"""The confidential counts of `LINE`; their sum, 7, is exact: 36 tables."""
+
+# Orthonormal coordinates of three cells with a known sum, by the rule helmert-1.
+HELMERT = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
+
+SECURE_DRAWS = 1500
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A law with what the contract cannot find out by itself.
+
+    Parameters
+    ----------
+    law : NoiseLaw
+        For the three cells of `LINE`; with the sum kept if it is not independent.
+    reach : float
+        Noise is further out, in an answer or in a coordinate, with a probability below 1e-5.
+    square : NoiseLaw, optional
+        The same law for the cells of `SQUARE`, both margins kept, where its parameters have other shapes there.
+    secure : callable, optional
+        Draws by integers only, as a release does: the law, and `SECURE_DRAWS` noisy values around 3 or noise of tables.
+    sampled : bool
+        Whether the step method makes a short run: once for each family is enough.
+    tolerance : float
+        How far the quadrature of the line may be from 1: more where a density jumps at odd places.
+    """
+
+    law: noise.NoiseLaw
+    reach: float
+    square: noise.NoiseLaw | None = None
+    secure: Secure | None = None
+    sampled: bool = False
+    tolerance: float = 2e-5
+
+    @property
+    def kept(self) -> bdp.Invariants | None:
+        """What the noise of the three cells leaves as it is."""
+        return None if self.law.independent else bdp.Invariants(bdp.Totals(LINE))
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """Noisy answers around `TABLE`."""
+        return self.law.draw(2, (3,), invariants=self.kept, location=TABLE)
+
+
+def _by_mechanism(mechanism: Any) -> Secure:
+    """Noise of whole tables, from the operating system's entropy."""
+    return lambda: (mechanism.law, mechanism.noise(size=SECURE_DRAWS).reshape(SECURE_DRAWS, -1))
+
+
+def _of_counts(make: Callable[[Any], Any]) -> Secure:
+    """A release of a long list of equal counts, from the operating system's entropy."""
+
+    def draws() -> tuple[noise.NoiseLaw, Ints]:
+        mechanism = make({"cell": list(range(SECURE_DRAWS))})
+        released = mechanism.release(np.full(SECURE_DRAWS, TABLE[0])).measurements[0]
+        return released.law, np.asarray(released.values, dtype=np.int64)
+
+    return draws
+
+
+_TOTAL = bdp.Totals(LINE)
+_BOUNDS = (0, 9)
+
+_EXAMPLES: dict[str, Example] = {}
+
+
+def register_example(example: Example) -> None:
+    """Put a law under the contract, by its name."""
+    _EXAMPLES[example.law.name] = example
+
+
+def example_of(name: str) -> Example:
+    """The example of a law; AssertionError with what to do if there is none."""
+    assert name in _EXAMPLES, (
+        f"the noise law {name!r} is registered, but has no example for the contract of all laws: add an Example to "
+        "tests/noise/contract/examples.py, or call register_example where the law is defined"
+    )
+    return _EXAMPLES[name]
+
+
+for _example in (
+    Example(
+        noise.DiscreteLaplace(2.0),
+        26,
+        secure=_of_counts(lambda labels: mechanisms.DiscreteLaplace(labels, epsilon=1.0)),
+        sampled=True,
+    ),
+    Example(
+        noise.DiscreteGaussian(2.0),
+        10,
+        secure=_of_counts(lambda labels: mechanisms.DiscreteGaussian(labels, rho=0.25)),
+    ),
+    Example(noise.Laplace(1.5), 20),
+    Example(noise.Gaussian(2.0), 11),
+    Example(noise.Tulap(0.8, 0.01), 20, tolerance=2e-4),
+    Example(noise.Canonical(approximate_dp(0.8, 0.01)), 20, tolerance=2e-4),
+    Example(noise.TruncatedLaplace(2.0, _BOUNDS), 9, sampled=True),
+    Example(noise.BoundaryInflatedLaplace(2.0, _BOUNDS), 9),
+    Example(
+        noise.TruncatedDiscreteLaplace(2.0, _BOUNDS),
+        9,
+        secure=_of_counts(lambda labels: mechanisms.TruncatedDiscreteLaplace(labels, 1.0, _BOUNDS)),
+    ),
+    Example(
+        noise.BoundaryInflatedDiscreteLaplace(2.0, _BOUNDS),
+        9,
+        secure=_of_counts(lambda labels: mechanisms.BoundaryInflatedDiscreteLaplace(labels, 1.0, _BOUNDS)),
+    ),
+    Example(
+        noise.TruncatedDiscreteGaussian(2.5, _BOUNDS),
+        9,
+        secure=_of_counts(
+            lambda labels: mechanisms.TruncatedDiscreteGaussian(labels, _BOUNDS, 1.0, 0.01, neighbours="add-remove")
+        ),
+    ),
+    Example(
+        noise.BoundaryInflatedDiscreteGaussian(2.5, _BOUNDS),
+        9,
+        secure=_of_counts(lambda labels: mechanisms.BoundaryInflatedDiscreteGaussian(labels, _BOUNDS, rho=0.25)),
+    ),
+    Example(
+        noise.LatticeLaplace(0.8),
+        10,
+        secure=_by_mechanism(mechanisms.LatticeLaplace(_TOTAL, 0.8)),
+        sampled=True,
+    ),
+    Example(noise.LatticeGaussian(1.5), 8, secure=_by_mechanism(mechanisms.LatticeGaussian(_TOTAL, rho=0.25))),
+    Example(noise.LatticeKNorm(2.5, 2), 11),
+    Example(noise.ProjectedGaussian(1.5), 7.5),
+    Example(noise.ProjectedLaplace(1.0), 12, sampled=True),
+    Example(noise.ExtendedLaplace(1.0), 12),
+    Example(
+        noise.CorrelatedGaussian(np.array([[3.0, 1.0], [1.0, 2.0]])),
+        8.5,
+        square=noise.CorrelatedGaussian(np.array([[3.0]])),
+    ),
+    Example(noise.SubspaceNorm(1.2), 11),
+    Example(
+        # The hull of the differences of two unit vectors, one of them twice as far.
+        noise.KNorm(1.5, HELMERT.T[[0, 0, 1]] * [[1.0], [2.0], [1.0]] - HELMERT.T[[1, 2, 2]] * [[1.0], [2.0], [1.0]]),
+        20,
+        square=noise.KNorm(1.5, np.array([[2.0]])),
+        sampled=True,
+    ),
+    Example(noise.SemiKNorm(1.5, 2), 24, sampled=True),
+):
+    register_example(_example)

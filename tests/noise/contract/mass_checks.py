@@ -1,0 +1,242 @@
+"""What every law promises of its mass: normalised, the same in PyMC, and that of its draws; its moments, cdf and picture."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+from pytensor.compile.mode import Mode
+
+from bayesdp.distributions import distribution_of
+from bayesdp.noise import NoiseLaw, parse_law
+from bayesdp.noise.secure import draw_independent
+from tests.comparison.chi_square import chi_square_pvalue
+from tests.comparison.means import assert_moments
+from tests.noise.contract.examples import SECURE_DRAWS, TABLE, Example
+from tests.noise.contract.masses import AT, Mass, mass_of
+from tests.noise.contract.words import assert_reason
+
+DRAWS = 6000
+LEVEL = 1e-6
+"""False alarms of one comparison with a fixed seed. About 25 laws with three each: together below 1e-4."""
+
+SECURE_LEVEL = 1e-8
+"""The same where noise comes from the operating system's entropy and differs in each run."""
+
+PYTHON = Mode(linker="py", optimizer="fast_compile")
+"""The same graphs without numba's seconds of compilation."""
+
+BINS = 8
+"""The least number of bins of a comparison."""
+
+
+def _value_of(normaliser: Any, example: Example) -> float | None:
+    return normaliser(example.kept) if callable(normaliser) else normaliser
+
+
+def check_normalised(example: Example, mass: Mass) -> None:
+    """The mass sums to 1 (a density integrates to 1), unless the law says that its normaliser is not known."""
+    if hasattr(example.law, "log_normaliser") and _value_of(example.law.log_normaliser, example) is None:
+        return
+    assert abs(mass.mass.sum() - 1.0) < mass.tolerance, f"{example.law}: the mass sums to {mass.mass.sum():.8f}"
+
+
+def check_several_answers(example: Example, mass: Mass) -> None:
+    """Independent answers have the sum of their log-masses; what is off the support has none."""
+    law = example.law
+    values = example.values
+    assert values.dtype == (np.int64 if law.integer else np.float64)
+    joint = law.logp(values, TABLE, example.kept)
+    assert np.isfinite(joint)
+    if law.independent:
+        alone = [law.logp(values[i : i + 1], TABLE[i : i + 1]) for i in range(3)]
+        np.testing.assert_allclose(joint, np.sum(alone), rtol=1e-12)
+    for off in _off_support(example):
+        assert law.logp(off, TABLE, example.kept) == -np.inf
+
+
+def _off_support(example: Example) -> list[Any]:
+    """Tables that cannot be: a fraction, a changed sum, values beyond the ends."""
+    law, found = example.law, []
+    if law.integer:
+        found.append(example.values + np.array([0.25, -0.25, 0.0]))
+    if not law.independent:
+        found.append(example.values + np.array([1, 0, 0]))
+    for end, step in zip(law.limits, (-1, 1), strict=True):
+        if np.isfinite(end).all():
+            found.append(np.array([end + step, TABLE[1], TABLE[2]]))
+    return found
+
+
+def _variable(example: Example, mu: Any) -> Any:
+    law = example.law
+    kept = {} if law.independent else {"invariants": example.kept}
+    return distribution_of(type(law)).dist(mu=mu, **law.model_parameters(), **kept)
+
+
+def check_pymc_mass(example: Example, mass: Mass) -> None:
+    """The PyMC distribution has the same log-mass, on the support and, where answers are independent, off it."""
+    law = example.law
+    variable = _variable(example, TABLE.astype(np.float64))
+    value = variable.clone()
+    evaluate = pytensor.function([value], pm.logp(variable, value).sum(), mode=PYTHON)
+    rng = np.random.default_rng(3)
+    tables = law.draw(rng, (3,), 12, example.kept, TABLE)
+    for own in tables:
+        np.testing.assert_allclose(
+            evaluate(own.astype(variable.dtype)), law.logp(own, TABLE, example.kept), rtol=1e-9, atol=1e-9
+        )
+    for off in _off_support(example):
+        if law.independent and np.array_equal(off, off.astype(variable.dtype)):
+            assert evaluate(off.astype(variable.dtype)) == -np.inf
+
+
+def check_pymc_draws(example: Example, mass: Mass) -> None:
+    """Draws of the random variable are tables with a finite log-mass around the location."""
+    variable = _variable(example, TABLE.astype(np.float64))
+    drawn = pm.draw(variable, 20, random_seed=4, mode=PYTHON)
+    assert drawn.shape == (20, 3)
+    assert all(np.isfinite(example.law.logp(own, TABLE, example.kept)) for own in drawn)
+    assert len(np.unique(drawn.round(9), axis=0)) > 5
+
+
+def _draws(example: Example) -> np.ndarray:
+    law, seed = example.law, np.random.default_rng(5)
+    if law.independent:
+        return law.draw(seed, (1,), DRAWS, location=np.array([AT]))
+    return law.draw(seed, (3,), DRAWS, example.kept, TABLE)
+
+
+def check_draws(example: Example, mass: Mass) -> None:
+    """Draws have the mass (chi-square), its mean and its variance; they are reproducible, and of the right type."""
+    drawn = _draws(example)
+    np.testing.assert_array_equal(drawn, _draws(example))
+    assert drawn.dtype == (np.int64 if example.law.integer else np.float64)
+    expected = mass.expected / mass.expected.sum()
+    assert chi_square_pvalue(mass.observed(drawn), DRAWS * expected, fewest=BINS) > LEVEL
+    share = mass.mass / mass.mass.sum()
+    mean = share @ mass.values
+    variance = share @ (mass.values - mean) ** 2
+    assert_moments(drawn, mean, variance, rate=LEVEL, what=str(example.law))
+
+
+def check_secure_draws(example: Example, mass: Mass) -> None:
+    """Draws by integers only have the mass of their law; a law without says so."""
+    law = example.law
+    if example.secure is None:
+        try:
+            drawn = draw_independent(law, SECURE_DRAWS, "integers")
+        except TypeError as error:
+            assert_reason(str(error), law)
+            return
+        values = drawn + AT
+    else:
+        law, drawn = example.secure()
+        values = drawn if law.independent else drawn + TABLE
+    assert drawn.dtype == np.int64
+    compared = mass_of(Example(law, 3 * example.reach))
+    expected = compared.expected / compared.expected.sum()
+    assert chi_square_pvalue(compared.observed(values), len(values) * expected, fewest=5) > SECURE_LEVEL
+
+
+def check_variance(example: Example, mass: Mass) -> None:
+    """The stated variance, where there is one, is that of the mass."""
+    law = example.law
+    share = mass.mass / mass.mass.sum()
+    spread = share @ (mass.values - share @ mass.values) ** 2
+    if law.family == "bounded":
+        return  # it depends on where the confidential value is; see `check_cdf`, which fixes the whole law
+    shape = (1,) if law.independent else (3,)
+    stated = law.variance(shape, example.kept)
+    if stated is not None:
+        # Nodes of a plane are in the middle of boxes, and tails are cut at the reach.
+        np.testing.assert_allclose(stated, spread, rtol=1e-2 if law.support == "subspace" else 3e-3)
+
+
+def check_cdf(example: Example, mass: Mass) -> None:
+    """The stated distribution function, where there is one, is the sum of the mass."""
+    law: Any = example.law
+    if not hasattr(law, "cdf"):
+        return
+    order = np.argsort(mass.values[:, 0], kind="stable")
+    ends = np.unique(np.rint(mass.values[:, 0]))
+    below = [mass.mass[order][mass.values[order, 0] <= end].sum() for end in ends]
+    np.testing.assert_allclose(law.cdf(ends, float(AT)), below, atol=3e-5)
+
+
+def check_picture(example: Example, mass: Mass) -> None:
+    """The picture of one answer, where the law has a formula, is its mass or density: it has the sum and mean size of it."""
+    law = example.law
+    if law.family == "bounded":
+        assert law.picture(np.zeros(1), 1.0) is None
+        return
+    share = mass.mass / mass.mass.sum()
+    mean = share @ mass.values
+    sd = float(np.sqrt(share @ (mass.values[:, 0] - mean[0]) ** 2))
+    step = 1.0 if law.integer else sd / 20.0
+    at = step * np.arange(-np.ceil(12 * sd / step), np.ceil(12 * sd / step) + 1)
+    shown = law.picture(at, sd)
+    if shown is None:
+        return
+    size = share @ np.abs(mass.values[:, 0] - mean[0])
+    np.testing.assert_allclose(step * shown.sum(), 1.0, rtol=2e-2)
+    np.testing.assert_allclose(step * shown @ np.abs(at), size, rtol=2e-2)
+
+
+def check_description(example: Example, mass: Mass) -> None:
+    """Its description is plain data that gives the same law again; so does its text, where that has all parameters."""
+    law = example.law
+    told = json.loads(json.dumps(law.describe(), allow_nan=False))
+    again = NoiseLaw.from_description(told)
+    assert (type(again), again, hash(again)) == (type(law), law, hash(law))
+    assert again.logp(example.values, TABLE, example.kept) == law.logp(example.values, TABLE, example.kept)
+    assert str(law).startswith(law.name)
+    if all(isinstance(value, float | int | str) for value in law.model_parameters().values()) and "{" not in str(law):
+        try:
+            read = parse_law(str(law))
+        except (TypeError, ValueError) as error:
+            assert_reason(str(error), law)
+        else:
+            assert read == law
+    wrong = {**told, "no_such_parameter": 1.0}
+    try:
+        NoiseLaw.from_description(wrong)
+    except ValueError as error:
+        assert_reason(str(error), law)
+    else:
+        raise AssertionError(f"{law.name} takes an unknown parameter")
+
+
+def check_kept(example: Example, mass: Mass) -> None:
+    """Noise of whole tables changes no invariant, and needs to be told which there are."""
+    law = example.law
+    if law.independent:
+        return
+    drawn = law.draw(6, (3,), 50, example.kept)
+    np.testing.assert_allclose(drawn.sum(axis=1), 0.0, atol=1e-9)
+    for call in (lambda: law.draw(6, (3,)), lambda: law.logp(TABLE, TABLE)):
+        try:
+            call()
+        except TypeError as error:
+            assert_reason(str(error), law)
+        else:
+            raise AssertionError(f"{law.name} was used without invariants")
+
+
+MASS_CHECKS = (
+    check_normalised,
+    check_several_answers,
+    check_pymc_mass,
+    check_pymc_draws,
+    check_draws,
+    check_secure_draws,
+    check_variance,
+    check_cdf,
+    check_picture,
+    check_description,
+    check_kept,
+)
+"""Each takes an example and its mass."""

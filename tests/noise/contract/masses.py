@@ -1,0 +1,138 @@
+"""The mass of a law over points or small cells, summed from `NoiseLaw.logp` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.comparison.enumeration import lattice_points
+from tests.noise.contract.examples import TABLE, Example
+
+__all__ = ["AT", "Mass", "mass_of"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+AT = 3
+"""Location of one independent answer: not in the middle of the bounds of laws that have some."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mass:
+    """What a law says of one answer (independent noise) or of the three cells (other noise).
+
+    Parameters
+    ----------
+    values : float64 array, shape (m, cells)
+        Noisy values: all that have mass, or the nodes of a quadrature.
+    mass : float64 array, shape (m,)
+        Of the points, or density times weight.
+    bins : int64 array, shape (m,)
+        The bin of a comparison in which each value is.
+    size : int
+        Number of bins.
+    bin_of : callable
+        From draws, shape (n, cells), to their bins; `size` for what is in none.
+    tolerance : float
+        How far the sum of a law with its normaliser may be from 1.
+    """
+
+    values: Floats
+    mass: Floats
+    bins: Ints
+    size: int
+    bin_of: Callable[[Floats], Ints]
+    tolerance: float
+
+    @property
+    def expected(self) -> Floats:
+        """Probability of each bin, and at last of what is in none."""
+        inside = np.bincount(self.bins, self.mass, minlength=self.size)
+        return np.append(inside, max(1.0 - inside.sum(), 0.0))
+
+    def observed(self, draws: npt.NDArray[np.float64] | Ints) -> Ints:
+        """How many draws are in each bin, and at last in none."""
+        flat = np.asarray(draws, np.float64).reshape(len(draws), -1)
+        return np.bincount(self.bin_of(flat), minlength=self.size + 1)
+
+
+def _binner(edges: tuple[Floats, ...], atoms: Floats, of: Floats) -> tuple[int, Callable[[Floats], Ints]]:
+    """Boxes between the edges of ``of @ values``, the last edge excluded, and then bins of the atoms."""
+    shape = tuple(len(edge) - 1 for edge in edges)
+    boxes = int(np.prod(shape))
+
+    def bin_of(values: Floats) -> Ints:
+        at = values @ of.T
+        each = [np.searchsorted(edge, at[:, i], side="right") - 1 for i, edge in enumerate(edges)]
+        outside = np.any([(own < 0) | (own >= n) for own, n in zip(each, shape, strict=True)], axis=0)
+        clipped = [np.clip(own, 0, n - 1) for own, n in zip(each, shape, strict=True)]
+        found = np.where(outside, boxes + len(atoms), np.ravel_multi_index(clipped, shape))
+        for i, atom in enumerate(atoms):
+            found[values[:, 0] == atom] = boxes + i
+        return np.asarray(found, dtype=np.int64)
+
+    return boxes + len(atoms), bin_of
+
+
+def mass_of(example: Example) -> Mass:
+    """By summation over integers or a lattice, or by quadrature over the line or a plane."""
+    if example.law.independent:
+        return _whole(example) if example.law.integer else _line(example)
+    return _lattice(example) if example.law.integer else _plane(example)
+
+
+def _ends(example: Example) -> tuple[float, float]:
+    low, high = (float(np.max(side)) for side in example.law.limits)
+    return max(AT - example.reach, low), min(AT + example.reach, high)
+
+
+def _mass(example: Example, values: Floats) -> Floats:
+    at = TABLE if example.kept is not None else np.array([AT])
+    kept = example.kept
+    return np.exp([example.law.logp(own, at, kept) for own in values])
+
+
+def _whole(example: Example) -> Mass:
+    low, high = _ends(example)
+    values = np.arange(low, high + 1.0)[:, None]
+    size, bin_of = _binner((np.arange(low, high + 2.0) - 0.5,), np.empty(0), np.eye(1))
+    return Mass(values, _mass(example, values), bin_of(values), size, bin_of, example.tolerance)
+
+
+def _line(example: Example) -> Mass:
+    """Gauss's rule of six nodes in eighths of a count from the location, between which kinks and jumps of the laws lie."""
+    low, high = _ends(example)
+    edge = np.arange(low, high + 0.0625, 0.125)
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    values = (edge[:-1, None] + 0.0625 * (1.0 + nodes)).reshape(-1, 1)
+    mass = _mass(example, values) * np.tile(0.0625 * weights, len(edge) - 1)
+    # A law with atoms has a unit point mass at each bound beside Lebesgue's measure.
+    atoms = np.array([low, high]) if getattr(example.law, "has_atoms", False) else np.empty(0)
+    values, mass = np.concatenate([values, atoms[:, None]]), np.append(mass, _mass(example, atoms[:, None]))
+    size, bin_of = _binner((edge[::4] if len(edge) % 4 == 1 else edge,), atoms, np.eye(1))
+    return Mass(values, mass, bin_of(values), size, bin_of, example.tolerance)
+
+
+def _lattice(example: Example) -> Mass:
+    reach = round(example.reach)
+    values = (lattice_points(np.ones((1, 3), dtype=np.int64), reach) + TABLE).astype(np.float64)
+    edges = tuple(np.arange(-reach, reach + 2) - 0.5 + TABLE[i] for i in (1, 2))
+    size, bin_of = _binner(edges, np.empty(0), np.eye(3)[1:])
+    return Mass(values, _mass(example, values), bin_of(values), size, bin_of, 1e-4)
+
+
+def _plane(example: Example) -> Mass:
+    """Gauss's rule of 2 x 2 nodes in 30 x 30 boxes; kinks of a norm may lie across them, which costs less than 0.5%."""
+    kept = example.kept
+    assert kept is not None
+    edge = np.linspace(-example.reach, example.reach, 31)
+    half = 0.5 * (edge[1] - edge[0])
+    nodes = (edge[:-1, None] + half * (1.0 + np.array([-1.0, 1.0]) / np.sqrt(3.0))).reshape(-1)
+    grid = np.stack(np.meshgrid(nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 2)
+    values = kept.from_coordinates(grid) + TABLE
+    of = kept.coordinates(np.eye(3) - 1.0 / 3.0).T  # the orthonormal basis itself
+    size, bin_of = _binner(tuple(edge + own for own in of @ TABLE), np.empty(0), of)
+    return Mass(values, _mass(example, values) * half**2, bin_of(values), size, bin_of, 5e-3)

@@ -1,0 +1,248 @@
+"""What every law promises where it is used: files, compositions, pictures, tests, the posterior kernel, the posterior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+from matplotlib import pyplot
+from scipy import stats
+
+import bayesdp as bdp
+from bayesdp.calibration import sbc
+from bayesdp.inference import FiberGibbs
+from bayesdp.noise import NoiseLaw
+from bayesdp.plots.noise import draw_noise_law
+from bayesdp.plots.noise_scale import noise_scale
+from bayesdp.privacy import Guarantee
+from bayesdp.significance import odds_ratio_test_from_release
+from tests.comparison.enumeration import box
+from tests.fibers.harness import log_noise, log_prior
+from tests.inference.oracle import assert_posterior, posterior_of, sample
+from tests.noise.contract.examples import LINE, SQUARE, TABLE, Example
+from tests.noise.contract.mass_checks import PYTHON
+from tests.noise.contract.words import assert_reason
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+RATE = np.array([1.0, 2.0, 3.0])
+TABLES = np.array([own for own in box(7, 3).tolist() if min(own) >= 0 and sum(own) == 7])
+"""All 36 tables of the fiber."""
+
+IMPOSSIBLE = -1e5
+
+DIFFERENCES = np.array([[1, -1, 0], [2, -1, -1], [-3, 1, 2]])
+"""They change no sum."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A release of three cells with an exact sum, its model, and what the step method made of it."""
+
+    release: bdp.Release
+    model: pm.Model
+    step: Any
+    log_posterior: Floats
+    """Of the model, for each of `TABLES`, other variables as they start."""
+    others: list[str]
+
+
+def released(law: NoiseLaw, values: Any, *, total: int = 7, stated: bool = False) -> bdp.Release:
+    """Noisy counts of three cells with their exact sum."""
+    guarantee = Guarantee("pure", {"epsilon": 1.0}, "l1") if stated else None
+    return bdp.Release.from_published(
+        LINE,
+        [bdp.Measured(bdp.Identity(LINE), values, law)],
+        [bdp.Exact(bdp.Totals(LINE), total)],
+        guarantee=guarantee,
+    )
+
+
+def model_of(release: bdp.Release) -> pm.Model:
+    """Poisson counts."""
+    with pm.Model(coords=release.coords) as model:
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims=release.dims)
+        bdp.observe(release, x)
+    return model
+
+
+def fitted(example: Example) -> Fitted:
+    """Build the model and the step method once for all checks of one law."""
+    release = released(example.law, example.values)
+    model = model_of(release)
+    with model:
+        step = FiberGibbs(compile_kwargs={"mode": PYTHON})
+    point = model.initial_point()
+    evaluate = model.compile_logp(mode=PYTHON)
+    logs = np.array([float(evaluate({**point, "x": table})) for table in TABLES])
+    # Off the reach of bounded noise the density is a large negative number while counts are free, as off the fiber.
+    logs = np.where(logs < IMPOSSIBLE, -np.inf, logs)
+    return Fitted(release, model, step, logs, [name for name in point if name != "x"])
+
+
+def log_law(example: Example) -> Floats:
+    """Log of prior times law for each of `TABLES`, by SciPy and by `NoiseLaw.logp`."""
+    values = example.values
+    laws = [example.law.logp(values, table, example.kept) for table in TABLES]
+    return np.asarray(stats.poisson.logpmf(TABLES, RATE).sum(axis=1) + laws)
+
+
+def assert_same_up_to_a_constant(found: Floats, exact: Floats, what: str) -> None:
+    """Both -inf at the same places, and elsewhere a constant apart."""
+    finite = np.isfinite(exact)
+    np.testing.assert_array_equal(np.isfinite(found), finite, err_msg=what)
+    assert np.count_nonzero(finite) > 2
+    apart = found[finite] - exact[finite]
+    np.testing.assert_allclose(apart, apart[0], rtol=0.0, atol=1e-8, err_msg=what)
+
+
+def check_posterior(example: Example, own: Fitted) -> None:
+    """The log-posterior of the model is prior times law along the fiber; laws with a latent part are sampled instead."""
+    if own.others:
+        assert example.sampled, f"{example.law.name} has latent variables {own.others}: its posterior has to be sampled"
+        return
+    assert_same_up_to_a_constant(own.log_posterior, log_law(example), str(example.law))
+
+
+def check_kernel(example: Example, own: Fitted) -> None:
+    """The terms that the kernel took over, with what it leaves to acceptance, are the posterior of the model."""
+    [table] = own.step.tables
+    target, point = table.target, own.model.initial_point()
+    theta, shape, *others = table._parameters(*[point[name] for name in table._inputs])
+    terms = [replace(term, scale=scale) for term, scale in zip(target.terms, others, strict=False)]
+    for i, answers in zip(table._moving, others[len(terms) :], strict=True):
+        terms[i] = replace(terms[i], values=answers)
+    found = log_prior(target.family, theta, shape, TABLES) + log_noise(SimpleNamespace(terms=terms), TABLES)
+    if table._rest is not None:
+        found = found + [table._rest(point, one) for one in TABLES]
+    inside = [target.fiber.contains(one) for one in TABLES]
+    found = np.where(inside, found, -np.inf)
+    assert_same_up_to_a_constant(found, own.log_posterior, f"{example.law} in the kernel")
+    if example.law.kernel_of(example.kept) is not None:
+        assert terms, f"{example.law.name} states a kernel form, but the kernel did not take it"
+
+
+def check_short_run(example: Example, own: Fitted) -> None:
+    """The step method draws from the enumerated posterior; see tests/inference/oracle.py for false alarms."""
+    if not example.sampled:
+        return
+    tree = sample(own.model, draws=2000, tune=100, seed=7, step=own.step)
+    assert_posterior(tree, TABLES, posterior_of(log_law(example)))
+
+
+def check_file(example: Example, own: Fitted) -> None:
+    """A release with the law is the same after writing and reading."""
+    with TemporaryDirectory() as folder:
+        own.release.to_netcdf(Path(folder) / "release.nc")
+        again = bdp.Release.from_netcdf(Path(folder) / "release.nc")
+    assert again == own.release
+    assert again.measurements[0].law == example.law
+    np.testing.assert_array_equal(again.measurements[0].values, example.values)
+
+
+def check_composition(example: Example, own: Fitted) -> None:
+    """Two releases are composed with a total loss, or it says why there is none."""
+    other = example.law.draw(9, (3,), invariants=example.kept, location=TABLE)
+    for stated in (True, False):
+        both = bdp.compose(
+            released(example.law, example.values, stated=stated), released(example.law, other, stated=stated)
+        )
+        assert len(both.release.measurements) == 2
+        if both.guarantee is None:
+            assert both.loss_unknown is not None
+            assert len(both.loss_unknown.split()) >= 5
+        else:
+            assert both.loss_unknown is None
+            assert "epsilon" in str(both.guarantee)
+        assert stated == (both.guarantee is not None)
+
+
+def check_pair_loss(example: Example, own: Fitted) -> None:
+    """The loss at a length is the largest log-ratio of the law, where it says so; of normal noise twice that at the centre."""
+    law, kept = example.law, example.kept
+    known = law.pair_loss(bdp.Identity(LINE), bdp.Invariants(bdp.Totals(LINE)))
+    if known is None:
+        return
+    for change in DIFFERENCES:
+        zero = np.zeros_like(change)
+        image = change[None].astype(float)
+        image = image if known.coordinates is None else known.coordinates(image)
+        length = float(np.linalg.norm(image.reshape(-1), ord=1 if known.norm == "l1" else 2))
+        if known.kinds == ("pure",):
+            loss = dict(known.loss(length, None))["epsilon"]
+            places = [k * one for one in DIFFERENCES for k in (-40, -3, -1, 0, 1, 2, 40)]
+            ratios = [law.logp(at, change, kept) - law.logp(at, zero, kept) for at in places]
+            assert max(ratios) <= loss + 1e-9
+            assert not known.tight or max(ratios) > 0.999 * loss
+        else:
+            # Of normal noise the log-ratio at the centre is mu**2 / 2 = rho.
+            centre = law.logp(zero, zero, kept) - law.logp(zero, change, kept)
+            loss = dict(known.loss(length, None))
+            assert set(loss) <= {"mu", "rho"}
+            found = loss["rho"] if "rho" in loss else 0.5 * loss["mu"] ** 2
+            np.testing.assert_allclose(found, centre, rtol=1e-9)
+
+
+def check_drawn_picture(example: Example, own: Fitted) -> None:
+    """A picture is drawn, with an axis that says what it shows, or with words that say why nothing is shown."""
+    measured = own.release.measurements[0]
+    figure = draw_noise_law(measured, noise_scale(measured))
+    axes = figure.axes[0]
+    if axes.axison:
+        assert axes.get_ylabel().startswith(("probability", "density", "frequency"))
+        assert any(axes.get_title(loc=side).startswith("Noise: ") for side in ("left", "center"))
+    else:
+        assert len(axes.texts[0].get_text().split()) >= 5
+    pyplot.close("all")
+
+
+def check_significance(example: Example, own: Fitted) -> None:
+    """The test of an odds ratio works on a release of a 2 x 2 table with exact margins, or says why not."""
+    law, table = example.square or example.law, np.array([[5, 4], [3, 6]])
+    margins = bdp.Margins(SQUARE, ["row"], ["column"])
+    kept = None if law.independent else bdp.Invariants(margins)
+    values = law.draw(3, (2, 2), invariants=kept, location=table)
+    release = bdp.Release.from_published(
+        SQUARE, [bdp.Measured(bdp.Identity(SQUARE), values, law)], [bdp.Exact(margins, margins.apply(table))]
+    )
+    try:
+        found = odds_ratio_test_from_release(release)
+    except NotImplementedError as error:
+        assert_reason(str(error), law)
+    else:
+        assert 0.0 <= found.pvalue <= 1.0
+
+
+def check_calibration(example: Example, own: Fitted) -> None:
+    """Simulation-based calibration runs with the law: two simulations, which show that it does and not that it is right."""
+    if not example.sampled:
+        return
+
+    def simulate(rng: np.random.Generator) -> tuple[dict[str, Any], bdp.Release]:
+        x = rng.poisson(RATE)
+        values = example.law.draw(rng, (3,), invariants=example.kept, location=x)
+        return {"x": x}, released(example.law, values, total=int(x.sum()))
+
+    found = sbc(simulate, model_of, ["x"], n=2, seed=3, progressbar=False, draws=30, tune=5)
+    assert found["verdict"].attrs["calibrated"] in (0, 1)
+
+
+USE_CHECKS = (
+    check_posterior,
+    check_kernel,
+    check_short_run,
+    check_file,
+    check_composition,
+    check_pair_loss,
+    check_drawn_picture,
+    check_significance,
+    check_calibration,
+)
+"""Each takes an example and its model."""

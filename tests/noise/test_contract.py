@@ -1,0 +1,53 @@
+"""One contract for all noise laws, driven by their registry: a new law is under test by existing.
+
+The mass of a law is summed from its `logp` by plain arithmetic (`contract/masses.py`) and compared with its PyMC
+distribution, its draws, its moments, its distribution function, its picture and its description (`contract/mass_checks.py`);
+then a release with it with the posterior kernel, an enumerated posterior, and what files, compositions, tests and calibration
+make of it (`contract/use_checks.py`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from bayesdp import noise
+from tests.noise.contract.examples import Example, example_of
+from tests.noise.contract.mass_checks import MASS_CHECKS
+from tests.noise.contract.masses import Mass, mass_of
+from tests.noise.contract.use_checks import USE_CHECKS, Fitted, fitted
+
+LAWS = noise.law_names().split(", ")
+
+
+@cache
+def _mass(name: str) -> tuple[Example, Mass]:
+    example = example_of(name)
+    assert example.law.name == name
+    return example, mass_of(example)
+
+
+@cache
+def _fitted(name: str) -> tuple[Example, Fitted]:
+    example = example_of(name)
+    return example, fitted(example)
+
+
+def test_every_registered_law_has_an_example() -> None:
+    for name in noise.law_names().split(", "):
+        example_of(name)
+    with pytest.raises(AssertionError, match="'no-such-law' is registered, but has no example"):
+        example_of("no-such-law")
+
+
+@pytest.mark.parametrize("check", MASS_CHECKS, ids=lambda own: own.__name__.removeprefix("check_"))
+@pytest.mark.parametrize("name", LAWS)
+def test_mass(name: str, check) -> None:
+    check(*_mass(name))
+
+
+@pytest.mark.parametrize("check", USE_CHECKS, ids=lambda own: own.__name__.removeprefix("check_"))
+@pytest.mark.parametrize("name", LAWS)
+def test_use(name: str, check) -> None:
+    check(*_fitted(name))
