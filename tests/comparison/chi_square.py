@@ -89,6 +89,8 @@ def _pooled_neighbours(seen: Floats, meant: Floats, least: float) -> tuple[Float
 def elsewhere_pvalue(draws: npt.ArrayLike, value: float, probability: float) -> float:
     """P-value of draws of a law that is nearly certain: how often they are elsewhere than at its one common value.
 
+    An exact binomial test of both sides: for laws whose rare values together are expected too seldom for a chi-square test.
+
     Parameters
     ----------
     draws : array_like, shape (n,)
@@ -98,7 +100,8 @@ def elsewhere_pvalue(draws: npt.ArrayLike, value: float, probability: float) -> 
         Of all others together.
     """
     elsewhere = np.asarray(draws) != value
-    return float(binom.sf(np.count_nonzero(elsewhere) - 1, elsewhere.size, probability))
+    found, law = np.count_nonzero(elsewhere), binom(elsewhere.size, probability)
+    return min(1.0, 2.0 * float(min(law.cdf(found), law.sf(found - 1))))
 
 
 def draws_pvalue(

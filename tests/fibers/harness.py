@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import special
 
 from bayesdp.fibers import Chain, Fiber, Target, enumerate_fiber
-from tests.comparison.chi_square import chi_square_pvalue
+from tests.comparison.chi_square import chi_square_pvalue, elsewhere_pvalue
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -78,15 +78,23 @@ def run(
 def p_values(draws: Ints, tables: Ints, probability: Floats) -> tuple[float, float]:
     """Chi-square tests of whole tables, and of a weighted sum of cells (which pools differently and adds power).
 
-    A draw that is not among the tables gives (0, 0).
+    A draw that is not among the tables gives (0, 0). Where one table is nearly certain, an exact test of how often it is not
+    drawn.
     """
     where = {tuple(table): i for i, table in enumerate(tables.tolist())}
     try:
         index = np.array([where[tuple(draw)] for draw in draws.tolist()])
     except KeyError:
         return 0.0, 0.0
+    common = int(np.argmax(probability))
+    others = float(np.delete(probability, common).sum())
+    if others * len(draws) < 10.0:  # one table is nearly certain
+        alone = elsewhere_pvalue(index, common, others)
+        return alone, alone
     whole = pooled_chi_square(np.bincount(index, minlength=len(tables)), probability * len(draws))
     _, bins = np.unique(tables @ (1 + np.arange(tables.shape[1]) ** 2), return_inverse=True)
+    if not bins.any():  # all tables have the same sum: there is no second comparison
+        return whole, whole
     sums = pooled_chi_square(
         np.bincount(bins[index], minlength=bins.max() + 1), np.bincount(bins, weights=probability) * len(draws)
     )

@@ -13,18 +13,18 @@ from functools import cache
 import pytest
 
 from bayesdp import noise
-from tests.noise.contract.examples import Example, example_of
+from tests.noise.contract.examples import Example, example_of, variants
 from tests.noise.contract.mass_checks import MASS_CHECKS
 from tests.noise.contract.masses import Mass, mass_of
 from tests.noise.contract.use_checks import USE_CHECKS, Fitted, fitted
 
-LAWS = noise.law_names().split(", ")
+LAWS = [*noise.law_names().split(", "), *variants()]
 
 
 @cache
 def _mass(name: str) -> tuple[Example, Mass]:
     example = example_of(name)
-    assert example.law.name == name
+    assert f"{example.law.name} {example.variant}".strip() == name
     return example, mass_of(example)
 
 

@@ -13,7 +13,7 @@ import bayesdp as bdp
 from bayesdp import mechanisms, noise
 from bayesdp.privacy import approximate_dp
 
-__all__ = ["LINE", "SQUARE", "TABLE", "Example", "example_of", "register_example"]
+__all__ = ["LINE", "SQUARE", "TABLE", "Example", "example_of", "register_example", "variants"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -46,6 +46,8 @@ class Example:
         Draws by integers only, as a release does: the law, and `SECURE_DRAWS` noisy values around 3 or noise of tables.
     sampled : bool
         Whether the step method makes a short run: once for each family is enough.
+    variant : str
+        In one word, of a second example of a law whose parameters choose between several formulas.
     tolerance : float
         How far the quadrature of the line may be from 1: more where a density jumps at odd places.
     """
@@ -56,6 +58,7 @@ class Example:
     secure: Secure | None = None
     sampled: bool = False
     tolerance: float = 2e-5
+    variant: str = ""
 
     @property
     def kept(self) -> bdp.Invariants | None:
@@ -91,17 +94,22 @@ _EXAMPLES: dict[str, Example] = {}
 
 
 def register_example(example: Example) -> None:
-    """Put a law under the contract, by its name."""
-    _EXAMPLES[example.law.name] = example
+    """Put a law under the contract, by its name, and by its variant where there are several examples."""
+    _EXAMPLES[f"{example.law.name} {example.variant}".strip()] = example
 
 
 def example_of(name: str) -> Example:
-    """The example of a law; AssertionError with what to do if there is none."""
+    """The example of a law, or one of its variants; AssertionError with what to do if there is none."""
     assert name in _EXAMPLES, (
         f"the noise law {name!r} is registered, but has no example for the contract of all laws: add an Example to "
         "tests/noise/contract/examples.py, or call register_example where the law is defined"
     )
     return _EXAMPLES[name]
+
+
+def variants() -> list[str]:
+    """Names of laws with a variant, for `example_of`: examples beside the one that every law has."""
+    return [name for name, example in _EXAMPLES.items() if example.variant]
 
 
 for _example in (
@@ -150,6 +158,12 @@ for _example in (
         secure=_by_mechanism(mechanisms.LatticeLaplace(_TOTAL, 0.8)),
         sampled=True,
     ),
+    Example(
+        noise.LatticeLaplace(1.5, "l2"),
+        10,
+        secure=_by_mechanism(mechanisms.LatticeLaplace(_TOTAL, 1.5, "l2")),
+        variant="l2",
+    ),
     Example(noise.LatticeGaussian(1.5), 8, secure=_by_mechanism(mechanisms.LatticeGaussian(_TOTAL, rho=0.25))),
     Example(noise.LatticeKNorm(2.5, 2), 11),
     Example(noise.ProjectedGaussian(1.5), 7.5),
@@ -161,6 +175,8 @@ for _example in (
         square=noise.CorrelatedGaussian(np.array([[3.0]])),
     ),
     Example(noise.SubspaceNorm(1.2), 11),
+    Example(noise.SubspaceNorm(1.2, "l2"), 14, variant="l2"),
+    Example(noise.SubspaceNorm(1.0, "linf"), 20, variant="linf"),
     Example(
         # The hull of the differences of two unit vectors, one of them twice as far.
         noise.KNorm(1.5, HELMERT.T[[0, 0, 1]] * [[1.0], [2.0], [1.0]] - HELMERT.T[[1, 2, 2]] * [[1.0], [2.0], [1.0]]),

@@ -23,6 +23,7 @@ from bayesdp.plots.noise_scale import noise_scale
 from bayesdp.privacy import Guarantee
 from bayesdp.significance import odds_ratio_test_from_release
 from tests.comparison.enumeration import box
+from tests.comparison.variation import assert_close_in_variation
 from tests.fibers.harness import log_noise, log_prior
 from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.noise.contract.examples import LINE, SQUARE, TABLE, Example
@@ -134,7 +135,11 @@ def check_short_run(example: Example, own: Fitted) -> None:
     if not example.sampled:
         return
     tree = sample(own.model, draws=2000, tune=100, seed=7, step=own.step)
-    assert_posterior(tree, TABLES, posterior_of(log_law(example)))
+    probability = posterior_of(log_law(example))
+    assert_posterior(tree, TABLES, probability)
+    first = np.bincount(TABLES[:, 0], probability, minlength=8)
+    drawn = tree.posterior["x"].values[..., 0]
+    assert_close_in_variation(drawn, first, rate=1e-7, largest=0.3, what=str(example.law))
 
 
 def check_file(example: Example, own: Fitted) -> None:
