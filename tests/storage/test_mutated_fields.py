@@ -151,10 +151,10 @@ def test_a_person_is_told_no_other_loss(tmp_path):
     assert Release.from_csv(tmp_path / "stored").guarantee.person == true
     about = changed["guarantee"].pop("about")
     (tmp_path / "stored" / "release.json").write_text(json.dumps(changed))
-    with pytest.raises(ValueError, match=r"person says .* epsilon = 0.08.*, but .* states .* epsilon = 0.8\."):
+    with pytest.raises(ValueError, match=r"person says .* epsilon = 0.08.*, but .* says .* epsilon = 0.8\."):
         Release.from_csv(tmp_path / "stored")
     about["record"]["move"]["epsilon"] = 0.08
     changed["guarantee"] |= {"about": about, "person": true}
     (tmp_path / "stored" / "release.json").write_text(json.dumps(changed))
-    with pytest.raises(ValueError, match=r"person says .* epsilon = 0.08.*, but .* states .* epsilon = 0.8\."):
+    with pytest.raises(ValueError, match=r"person says .* epsilon = 0.08.*, but .* says .* epsilon = 0.8\."):
         Release.from_csv(tmp_path / "stored")

@@ -60,6 +60,7 @@ class KNorm(HullDensity, CoordinateLaw):
     Over two cells with a fixed total, one record that changes its cell is the vertex ``sqrt(2)``: the first cell gets
     Laplace noise of rate epsilon.
 
+    >>> import math
     >>> from bayesdp.queries import Totals
     >>> pair = Invariants(Totals({"county": ["Alpha", "Beta"]}))
     >>> law = KNorm(epsilon=0.5, vertices=[[math.sqrt(2)]])

@@ -57,6 +57,7 @@ class ExtendedLaplace(CoordinateLaw):
     --------
     Of two counts with a fixed total, the only coordinate is their difference over the root of 2.
 
+    >>> import math
     >>> from bayesdp.queries import Totals
     >>> pair = Invariants(Totals({"county": ["Alpha", "Beta"]}))
     >>> law = ExtendedLaplace(b=2.0)
