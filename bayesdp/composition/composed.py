@@ -110,7 +110,9 @@ class Composition:
     def __str__(self) -> str:
         last = str(self.guarantee) if self.guarantee is not None else f"Total loss: {self.loss_unknown}"
         if self.release.about == "statistics":
-            return f"Composition of {len(self.releases)} releases of {self.release.frame.size} statistics\n{last}"
+            size = self.release.frame.size
+            what = "1 statistic" if size == 1 else f"{size} statistics"
+            return f"Composition of {len(self.releases)} releases of {what}\n{last}"
         frame, free = self.release.frame, self.invariants.dimension
         sizes = " × ".join(map(str, frame.shape))
         lines = [

@@ -210,7 +210,7 @@ def test_two_releases_of_one_statistic(one: m.StatisticRelease) -> None:
     both = bdp.compose(one, other)
     assert both.guarantee is not None
     assert both.guarantee.parameters["epsilon"] == pytest.approx(1.5, rel=1e-9)
-    assert "Composition of 2 releases of 1 statistics" in str(both)
+    assert "Composition of 2 releases of 1 statistic\n" in str(both)
     assert "costs at most epsilon = 1.5" in str(both)
     with pm.Model() as model:
         share = pm.Beta("share", 1.0, 1.0, default_transform=None)
