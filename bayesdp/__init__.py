@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from bayesdp._wiring import connect
+
 if TYPE_CHECKING:
     from bayesdp import (
         calibration,
@@ -173,6 +175,23 @@ _SUBMODULES: Final = frozenset(
     }
 )
 """Modules that users reach as attributes of the package."""
+
+
+# The only calls that go upwards; their callers are below the modules named here.
+for _purpose, _module, _function in (
+    ("check what a release states", "bayesdp.mechanisms.stated.tables", "check_stated"),
+    ("check a total", "bayesdp.composition.stated", "check_total"),
+    ("check a covariance matrix", "bayesdp.mechanisms.stated.covariance", "check_covariance"),
+    ("check proportions", "bayesdp.mechanisms.stated.statistics", "check_proportions"),
+    ("make a dataset", "bayesdp.storage.schema", "to_dataset"),
+    ("read a dataset", "bayesdp.storage.schema", "from_dataset"),
+    ("write netCDF", "bayesdp.storage.netcdf", "write_netcdf"),
+    ("read netCDF", "bayesdp.storage.netcdf", "read_netcdf"),
+    ("write a folder", "bayesdp.storage.folder", "write_folder"),
+    ("read a folder", "bayesdp.storage.folder", "read_folder"),
+    ("register step methods", "bayesdp.steps", "register"),
+):
+    connect(_purpose, _module, _function)
 
 
 def __dir__() -> list[str]:

@@ -6,23 +6,20 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import xarray as xr
 
 from bayesdp import _release_text
+from bayesdp import _strict_json as strict_json
 from bayesdp._validate import boolean, choice, shown
+from bayesdp._wiring import connected
 from bayesdp.consistency import check_consistent, check_noisy_keeps_invariants, warn_if_post_processed
+from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact, Measured
 from bayesdp.privacy import Guarantee, StatisticGuarantee
-from bayesdp.storage import strict_json
-from bayesdp.storage.schema import from_dataset, to_dataset
-
-if TYPE_CHECKING:
-    from bayesdp.fibers import Fiber
 
 __all__ = ["ABOUT", "Exact", "Measured", "Release"]
 
@@ -209,8 +206,7 @@ class Release:
 
     @cached_property
     def _stated(self) -> bool:
-        # Mechanisms make releases, and so stand above them: they are looked up by name, only where a release speaks of one.
-        import_module("bayesdp.mechanisms.stated").check_stated(self)
+        connected("check what a release states")(self)
         return True
 
     @property
@@ -253,8 +249,6 @@ class Release:
         ValueError
             If the release is about statistics: these are real numbers, of which no list can be made.
         """
-        from bayesdp.fibers import Fiber
-
         if self.about != "counts":
             raise ValueError(
                 "a release of statistics has no fiber: a fiber holds the tables of counts that agree with it"
@@ -264,7 +258,8 @@ class Release:
 
     def to_dataset(self) -> xr.Dataset:
         """The release as a Dataset, as files and the posterior's ``release`` group hold it."""
-        return to_dataset(self)
+        made: xr.Dataset = connected("make a dataset")(self)
+        return made
 
     @classmethod
     def from_dataset(cls, dataset: xr.Dataset) -> Release:
@@ -275,7 +270,8 @@ class Release:
         ValueError
             If something is missing, unknown or inconsistent, or a newer version of bayesdp wrote it.
         """
-        return from_dataset(dataset)
+        found: Release = connected("read a dataset")(dataset)
+        return found
 
     def to_netcdf(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the release to a netCDF-4 file, atomically.
@@ -285,9 +281,7 @@ class Release:
         FileExistsError
             If the file exists and `overwrite` is False.
         """
-        from bayesdp.storage.netcdf import write_netcdf
-
-        write_netcdf(self, path, overwrite=overwrite)
+        connected("write netCDF")(self, path, overwrite=overwrite)
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> Release:
@@ -309,9 +303,8 @@ class Release:
             If it is no netCDF-4 file, is damaged, declares unreasonable sizes, is of a newer version, or
             holds something that no release holds.
         """
-        from bayesdp.storage.netcdf import read_netcdf
-
-        return read_netcdf(path, max_cells=max_cells)
+        found: Release = connected("read netCDF")(path, max_cells=max_cells)
+        return found
 
     def to_csv(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the release as a folder: ``release.json``, and a CSV file for each part.
@@ -321,16 +314,13 @@ class Release:
         FileExistsError
             If the folder exists and `overwrite` is False, or it holds something else than a release.
         """
-        from bayesdp.storage.folder import write_folder
-
-        write_folder(self, folder, overwrite=overwrite)
+        connected("write a folder")(self, folder, overwrite=overwrite)
 
     @classmethod
     def from_csv(cls, folder: str | os.PathLike[str], *, max_cells: int | None = None) -> Release:
         """Read a release from a folder written by `to_csv`, with the same checks as `from_netcdf`."""
-        from bayesdp.storage.folder import read_folder
-
-        return read_folder(folder, max_cells=max_cells)
+        found: Release = connected("read a folder")(folder, max_cells=max_cells)
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         # The fields only: cached properties are made again from them.

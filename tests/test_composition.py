@@ -29,9 +29,9 @@ from bayesdp.mechanisms import (
 )
 from bayesdp.noise import DiscreteGaussian, Gaussian, Laplace
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler, semi_adjacency
-from bayesdp.privacy._semi_enumerated import semi_adjacency_of_tables
 from bayesdp.privacy.relations import BOUNDS
 from bayesdp.queries import Identity, LinearQuery, Query, Totals
+from bayesdp.sensitivities.semi_enumerated import semi_adjacency_of_tables
 
 LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
 TABLE = np.array([[5, 3], [2, 7], [4, 4]])
@@ -551,7 +551,7 @@ def test_the_projection_of_a_neighbour_may_lose_less_than_was_asked_for() -> Non
     frame = {"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]}
     two_way = Margins(frame, ["a", "b"], ["b", "c"], ["a", "c"])
     mechanism = ProjectedGaussian(two_way, mu=1.0, query=Identity(frame) + two_way)
-    stack = mechanism.asked.matrix.toarray().astype(float)
+    stack = mechanism.released_query.matrix.toarray().astype(float)
     kernel = stack @ scipy.linalg.null_space(two_way.matrix.toarray().astype(float))
     free = scipy.linalg.orth(kernel)
     ends = (free.T @ stack).T

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import bayesdp
+from bayesdp import _wiring
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("pymc", "pytensor", "arviz")
@@ -102,3 +105,45 @@ def test_everything_imports_without_the_extras():
         "        importlib.import_module(found.name)\n"
     )
     assert "pymc" in loaded_after(statements)
+
+
+def _private_and_dynamic(path: Path, own: str) -> Iterator[str]:
+    """Imports of private names from another package, and imports of bayesdp at run time."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bayesdp."):
+            parts = node.module.split(".")[1:]
+            if parts[0] == own or parts[0].startswith("_"):
+                continue
+            names = [*parts[1:], *(alias.name for alias in node.names)]
+            yield from (f"{own}: {node.module} {name}" for name in names if name.startswith("_"))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            named = ast.unparse(node.args[0])
+            if "bayesdp" in named or not isinstance(node.args[0], ast.Constant):
+                yield f"{own}: imports {named} at run time"
+
+
+def test_no_private_name_and_no_import_at_run_time_crosses_packages() -> None:
+    root = Path(bayesdp.__file__).parent
+    allowed = {
+        "__init__: imports f'bayesdp.{name}' at run time",  # the public names of bayesdp, imported when first used
+        "__init__: imports _HOME[name] at run time",
+        "_wiring: imports module at run time",  # the calls that go upwards
+        "privacy: imports f'bayesdp.{_TABLES[name]}' at run time",  # public names of `sensitivities`, which is below
+    }
+    found = set()
+    for path in root.rglob("*.py"):
+        found |= set(_private_and_dynamic(path, path.relative_to(root).with_suffix("").parts[0]))
+    assert found <= allowed, sorted(found - allowed)
+
+
+def test_the_check_sees_a_private_name_and_an_import_at_run_time(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "from bayesdp.steps._stop import stop\nfrom bayesdp.noise import _x\nimport_module('bayesdp.steps')\n"
+    )
+    assert len(set(_private_and_dynamic(path, "report"))) == 3
+
+
+def test_what_is_connected_exists() -> None:
+    for purpose in _wiring._PLACES:
+        assert callable(_wiring.connected(purpose)), purpose

@@ -53,7 +53,7 @@ def log_likelihood(mechanism: Any) -> str:
     """``exact``, ``up to a constant`` or ``refused``, at a table with ones."""
     table = np.ones(mechanism.frame.shape, dtype=np.int64)
     try:
-        found = mechanism.logp(mechanism.asked.apply(table), table)
+        found = mechanism.logp(mechanism.released_query.apply(table), table)
     except NotImplementedError:
         return "refused"
     assert np.isfinite(found)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Never
 
+from bayesdp import _strict_json as strict_json
 from bayesdp._validate import shown
-from bayesdp.storage import strict_json
 
 __all__ = ["Check", "Journal", "by_name", "count", "number", "numbers", "rank", "text", "unit"]
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pymc as pm
     import xarray as xr
 
-    from bayesdp.inference._interrupt import StopOnCtrlC
-    from bayesdp.inference._keeping import Drawn
+    from bayesdp.inference.interrupt import StopOnCtrlC
+    from bayesdp.inference.keeping import Drawn
     from bayesdp.release import Release
 
 __all__ = ["add", "run"]
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp._validate import positive_integer
     from bayesdp.cli.files import read_releases
     from bayesdp.cli.resuming import check_resume
-    from bayesdp.inference._interrupt import StopOnCtrlC
+    from bayesdp.inference.interrupt import StopOnCtrlC
 
     if Path(args.output).suffix.lower() != ".nc":
         raise ValueError(f"a posterior is written to a .nc file, got {args.output!r}")
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCtrlC) -> int:
     """Draw and save; then add what is computed from the draws, and save again. In `stop` nothing but sampling is broken off."""
     from bayesdp.cli.resuming import forget, holds_some, kept, partial, say_kept
-    from bayesdp.inference._keeping import diagnosed
+    from bayesdp.inference.keeping import diagnosed
     from bayesdp.storage import write_draws, write_draws_somewhere
 
     asked = _asked(model, args)
@@ -162,7 +162,7 @@ def _drawn(
     model: pm.Model, asked: Mapping[str, Any], stop: StopOnCtrlC, journal: Mapping[str, Any], args: argparse.Namespace
 ) -> Drawn:
     """Draw; if something fails afterwards, as for want of memory, save the draws, unless it is they that are wrong."""
-    from bayesdp.inference._keeping import drawn
+    from bayesdp.inference.keeping import drawn
     from bayesdp.storage import write_draws_somewhere
 
     try:

@@ -125,7 +125,7 @@ def _rows(answers: Answers) -> list[dict[str, Any]]:
 
 
 def _json(answers: Answers, heading: dict[str, Any], message: str) -> str:
-    from bayesdp.storage import strict_json
+    from bayesdp import _strict_json as strict_json
 
     return strict_json.dumps({**heading, "message": message, "rows": _rows(answers)}, "the summary", indent=1)
 

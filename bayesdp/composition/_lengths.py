@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._kept_lengths import kept_lengths
-from bayesdp.mechanisms._rulers import Ruler
 from bayesdp.privacy import Difference
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss
 from bayesdp.release import Release
+from bayesdp.sensitivities.difference_lengths import difference_lengths
+from bayesdp.sensitivities.norms import DifferenceNorm
 
 __all__ = ["Known", "known_losses"]
 
@@ -68,9 +68,9 @@ def known_losses(release: Release, joint: Invariants) -> dict[Difference, Known]
         return {}
     delta = stated.parameters.get("delta")
     # The length of a step is left open: a bound by steps is taken elsewhere, from the loss that the release states.
-    ruler = Ruler(measured.query, joint, "add-remove", math.inf, scale.norm, scale.coordinates)
+    norm = DifferenceNorm(measured.query, joint, "add-remove", math.inf, scale.norm, scale.coordinates)
     found = {}
-    for own in kept_lengths(ruler):
+    for own in difference_lengths(norm):
         if math.isfinite(own.size):
             alike = not own.bound and scale.tight
             found[own.difference] = Known.of_row(stated.kind, scale.loss(own.size, delta), exact=alike)

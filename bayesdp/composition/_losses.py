@@ -16,9 +16,9 @@ from bayesdp.privacy import (
     gaussian_sigma,
 )
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, PureDP, loss_from
-from bayesdp.privacy.pairs import NORMS
 from bayesdp.privacy.relations import Apart, Kept, Neighbours
 from bayesdp.release import Release
+from bayesdp.sensitivities.differences import NORMS
 
 __all__ = ["adjacent_row", "common_kind", "loss_of", "neighbour_loss", "total"]
 

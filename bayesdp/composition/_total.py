@@ -8,15 +8,15 @@ from bayesdp.composition._lengths import Known, known_losses
 from bayesdp.composition._losses import adjacent_row, common_kind, loss_of, neighbour_loss, total
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._one_person import with_person
+from bayesdp.mechanisms.one_person import with_person
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Difference, Guarantee, PairLoss
 from bayesdp.privacy.caveats import Composed, Fixed, OfReleases, OtherSamplers
-from bayesdp.privacy.pairs import NORMS
 from bayesdp.privacy.relations import Apart, Kept, Neighbours
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
 from bayesdp.queries import Totals
 from bayesdp.release import Release
+from bayesdp.sensitivities.differences import NORMS
 
 __all__ = ["total_guarantee"]
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp import _strict_json as strict_json
 from bayesdp._validate import shown
 from bayesdp.composition.of_posterior import draws_of, tables_of_posterior
 from bayesdp.fibers import Fiber
@@ -16,7 +17,6 @@ from bayesdp.frames import Frame
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.storage import strict_json
 from bayesdp.storage.counts import relaxation_of
 
 __all__ = ["check_posterior", "converged_of"]

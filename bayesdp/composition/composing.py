@@ -10,9 +10,9 @@ from bayesdp.composition._total import total_guarantee
 from bayesdp.composition.composed import Composition
 from bayesdp.composition.joint import joint_release
 from bayesdp.composition.of_statistics import total_of_statistics
-from bayesdp.mechanisms._differences import kept_differences
 from bayesdp.privacy import Difference, Guarantee
 from bayesdp.release import Release
+from bayesdp.sensitivities.kept import kept_differences
 
 __all__ = ["LOSS_UNKNOWN", "compose", "together"]
 

@@ -14,15 +14,15 @@ from typing import Any
 
 from bayesdp._validate import probability, shown
 from bayesdp.composition._total import total_guarantee
-from bayesdp.mechanisms._agreement import alike, check_person, words
-from bayesdp.mechanisms._differences import kept_differences
-from bayesdp.mechanisms._one_person import with_person
 from bayesdp.mechanisms.base import Mechanism
-from bayesdp.mechanisms.stated import number_of_releases, possible_guarantees, rebuilt
+from bayesdp.mechanisms.one_person import with_person
+from bayesdp.mechanisms.stated.agreement import alike, check_person, words
+from bayesdp.mechanisms.stated.tables import number_of_releases, possible_guarantees, rebuilt
 from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
-from bayesdp.privacy.pairs import NORMS
-from bayesdp.privacy.relations import DIFFERENCES, Apart, Kept, Neighbours, Sentence
+from bayesdp.privacy.relations import Apart, Kept, Neighbours, Sentence
 from bayesdp.release import Measured, Release
+from bayesdp.sensitivities.differences import DIFFERENCES, NORMS
+from bayesdp.sensitivities.kept import kept_differences
 
 __all__ = ["check_total"]
 
@@ -125,11 +125,11 @@ def _made_again(name: str, description: Mapping[str, Any], release: Release, fre
             f"{'' if len(free) == len(release.measurements) else ' beside those of other mechanisms'}; laws are "
             f"{'; '.join(words(measured.law.describe()) for measured in release.measurements)}"
         )
-    measured = next((own for own in with_law if own.query == mechanism.asked), None)
+    measured = next((own for own in with_law if own.query == mechanism.released_query), None)
     if measured is None:
         raise ValueError(
-            f"{name} has the mechanism {mechanism.name!r}, which adds its noise to {mechanism.asked!r}, but measurements with "
-            f"noise of its law are of {'; '.join(repr(own.query) for own in with_law)}"
+            f"{name} has the mechanism {mechanism.name!r}, which adds its noise to {mechanism.released_query!r}, but "
+            f"measurements with noise of its law are of {'; '.join(repr(own.query) for own in with_law)}"
         )
     if "invariants" not in description:
         return None  # those of this release by itself are not known: its measurement stays free

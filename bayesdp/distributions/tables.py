@@ -20,9 +20,9 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.variable import shared_rng
 
-from bayesdp.distributions._parameters import checked_location, is_discrete, scale
-from bayesdp.distributions._steps import register_steps
+from bayesdp._wiring import connected
 from bayesdp.distributions._tied_tables import as_tied_table
+from bayesdp.distributions.parameters import checked_location, is_discrete, scale
 from bayesdp.distributions.registry import register_distribution
 from bayesdp.distributions.table_densities import check_known, log_density
 from bayesdp.invariants import Invariants
@@ -171,7 +171,8 @@ def table_distribution(law_type: type[TableLaw], doc: str | None = None, *, name
             value = scale(parameters.pop(law_type.scale_name, 1.0), law_type.scale_name)
             unit = law_type.unit(invariants, **parameters)
             if on_lattice:
-                register_steps()
+                # PyMC would give integer noise to its own Metropolis step, which leaves the lattice.
+                connected("register step methods")()
             check_known(unit, value, invariants)
             return super().dist([location, value], invariants=invariants, unit=unit, **more)
 

@@ -13,7 +13,7 @@ from bayesdp._validate import no_table
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
 from bayesdp.queries import Query
-from bayesdp.queries._exact_sums import exact_product, largest_size
+from bayesdp.queries.exact_sums import exact_product, largest_size
 
 __all__ = ["System"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.storage import strict_json
+from bayesdp import _strict_json as strict_json
 from bayesdp.storage.records import Record, pack, unpack
 
 __all__ = ["Chunk", "KeptDraws", "Layout", "chunk_bytes", "point_bytes", "read_chunk"]

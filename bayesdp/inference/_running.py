@@ -14,10 +14,10 @@ from bayesdp._terminals import dispensable_progress
 from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
 from bayesdp.inference._chain_processes import chain_processes
 from bayesdp.inference._draw_journal import DrawJournal
-from bayesdp.inference._interrupt import StopOnCtrlC
 from bayesdp.inference._plan import planned
 from bayesdp.inference._progress import ProgressLines, lines_wanted
 from bayesdp.inference._recorded import hook
+from bayesdp.inference.interrupt import StopOnCtrlC
 
 __all__ = ["sampled", "tells_of_draws"]
 

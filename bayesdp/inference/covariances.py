@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 
 from bayesdp._validate import positive_integer
 from bayesdp.distributions import BoundaryInflatedLaplace, TruncatedLaplace
-from bayesdp.mechanisms.covariance_release import CovarianceRelease
+from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
 
 __all__ = ["observe_covariance", "sample_covariance"]
 

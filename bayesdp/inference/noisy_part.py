@@ -9,9 +9,9 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.raise_op import CheckAndRaise
 
-from bayesdp.distributions._parameters import is_discrete
 from bayesdp.distributions.answers import answers
 from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.distributions.parameters import is_discrete
 from bayesdp.measurements import Measured
 
 __all__ = ["answer_dims", "free_name", "observe_noisy"]

@@ -13,10 +13,10 @@ import xarray as xr
 from bayesdp._caches import dispensable_caches
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
-from bayesdp.inference._interrupt import StopOnCtrlC
-from bayesdp.inference._keeping import diagnosed, drawn
 from bayesdp.inference.annotating import annotate
 from bayesdp.inference.continuous import continuous_tables
+from bayesdp.inference.interrupt import StopOnCtrlC
+from bayesdp.inference.keeping import diagnosed, drawn
 from bayesdp.inference.memory import check_memory
 from bayesdp.inference.replacing import warn_unobserved
 from bayesdp.steps import FiberGibbs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayesdp.measurements._checks import described
+from bayesdp.measurements.checks import described
 from bayesdp.measurements.exact import SIGNS, Exact
 from bayesdp.measurements.measured import Measured
 

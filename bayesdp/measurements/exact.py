@@ -11,7 +11,7 @@ import xarray as xr
 
 from bayesdp._validate import choice, integer_array, no_table
 from bayesdp.frames import Frame
-from bayesdp.measurements._checks import described, has_negative_entry, on_frame, read_only
+from bayesdp.measurements.checks import described, has_negative_entry, on_frame, read_only
 from bayesdp.queries import Query
 
 __all__ = ["SIGNS", "Exact"]

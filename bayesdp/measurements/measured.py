@@ -10,7 +10,7 @@ import xarray as xr
 
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.measurements._checks import (
+from bayesdp.measurements.checks import (
     Mask,
     Values,
     check_law,

@@ -38,36 +38,36 @@ A new mechanism is a new module with a `Mechanism` subclass, imported here.
 
 from __future__ import annotations
 
-from bayesdp.mechanisms._bounded_statistics import StatisticMechanism
-from bayesdp.mechanisms._proportions import ProportionMechanism, ProportionRelease
 from bayesdp.mechanisms.base import Mechanism, mechanism_names
-from bayesdp.mechanisms.bounded_counts import BoundaryInflatedDiscreteLaplace, TruncatedDiscreteLaplace
-from bayesdp.mechanisms.bounded_gaussian_counts import BoundaryInflatedDiscreteGaussian, TruncatedDiscreteGaussian
-from bayesdp.mechanisms.bounded_statistics import BoundaryInflatedLaplace, TruncatedLaplace
-from bayesdp.mechanisms.canonical import CanonicalNoise
-from bayesdp.mechanisms.certify import Certificate, certify
-from bayesdp.mechanisms.correlated_gaussian import CorrelatedGaussian
-from bayesdp.mechanisms.covariance import CovarianceMatrix
-from bayesdp.mechanisms.covariance_release import CovarianceRelease
-from bayesdp.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
-from bayesdp.mechanisms.distributed import Agent, Piece, assemble
-from bayesdp.mechanisms.extended_gaussian import ExtendedGaussian
-from bayesdp.mechanisms.extended_laplace import ExtendedLaplace
-from bayesdp.mechanisms.frameworks import extend, project
-from bayesdp.mechanisms.k_norm import KNorm
-from bayesdp.mechanisms.lattice_gaussian import LatticeGaussian
-from bayesdp.mechanisms.lattice_laplace import LatticeLaplace
-from bayesdp.mechanisms.multiple_synthesis import MultipleSynthesis
-from bayesdp.mechanisms.projected_gaussian import ProjectedGaussian
-from bayesdp.mechanisms.projected_laplace import ProjectedLaplace
-from bayesdp.mechanisms.proportions import AllButOne, RescaledProportions, UniversalHistogram
-from bayesdp.mechanisms.semi_canonical import SemiCanonical
-from bayesdp.mechanisms.semi_gaussian import SemiGaussian
-from bayesdp.mechanisms.semi_k_norm import SemiKNorm, SemiLatticeKNorm
-from bayesdp.mechanisms.semi_lattice_laplace import SemiLatticeLaplace
-from bayesdp.mechanisms.semi_norm import SemiNorm
-from bayesdp.mechanisms.semi_projection import SemiProjectedLaplace, SemiProjectedMechanism, semi_project
-from bayesdp.mechanisms.statistic_release import StatisticRelease
+from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
+from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
+from bayesdp.mechanisms.bounded.discrete_gaussian import BoundaryInflatedDiscreteGaussian, TruncatedDiscreteGaussian
+from bayesdp.mechanisms.bounded.discrete_laplace import BoundaryInflatedDiscreteLaplace, TruncatedDiscreteLaplace
+from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.mechanisms.bounded.multiple_synthesis import MultipleSynthesis
+from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism, ProportionRelease
+from bayesdp.mechanisms.bounded.proportions import AllButOne, RescaledProportions, UniversalHistogram
+from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
+from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
+from bayesdp.mechanisms.distributed.agents import Agent, Piece, assemble
+from bayesdp.mechanisms.frameworks.project_extend import extend, project
+from bayesdp.mechanisms.independent.canonical import CanonicalNoise
+from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace
+from bayesdp.mechanisms.lattice.certify import Certificate, certify
+from bayesdp.mechanisms.lattice.lattice_gaussian import LatticeGaussian
+from bayesdp.mechanisms.lattice.lattice_laplace import LatticeLaplace
+from bayesdp.mechanisms.polytope.k_norm import KNorm
+from bayesdp.mechanisms.semi.semi_canonical import SemiCanonical
+from bayesdp.mechanisms.semi.semi_gaussian import SemiGaussian
+from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm, SemiLatticeKNorm
+from bayesdp.mechanisms.semi.semi_lattice_laplace import SemiLatticeLaplace
+from bayesdp.mechanisms.semi.semi_norm import SemiNorm
+from bayesdp.mechanisms.semi.semi_projection import SemiProjectedLaplace, SemiProjectedMechanism, semi_project
+from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
+from bayesdp.mechanisms.subspace.extended_gaussian import ExtendedGaussian
+from bayesdp.mechanisms.subspace.extended_laplace import ExtendedLaplace
+from bayesdp.mechanisms.subspace.projected_gaussian import ProjectedGaussian
+from bayesdp.mechanisms.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.privacy import StatisticGuarantee
 
 __all__ = [

@@ -15,14 +15,14 @@ from bayesdp import _validate
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._differences import kept_differences
 from bayesdp.mechanisms._limits import add_noise, answers_of, confidential_counts
-from bayesdp.mechanisms._one_person import with_person
+from bayesdp.mechanisms.one_person import with_person
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, IntegersOnly
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Exact, Measured, Release
+from bayesdp.sensitivities.kept import kept_differences
 
 __all__ = ["GENERATOR_CAVEAT", "Mechanism", "mechanism_names"]
 
@@ -113,14 +113,14 @@ class Mechanism(ABC):
         return kept_differences(self.invariants)
 
     @property
-    def asked(self) -> Query:
+    def released_query(self) -> Query:
         """The query whose answers get the noise: the cells themselves, unless a mechanism says otherwise."""
         return Identity(self.frame)
 
     @cached_property
     def answer_invariants(self) -> Invariants:
         """What the invariants determine of the answers: the noise lives on the null space of these relations."""
-        relations: Invariants = self.invariants.through(self.asked)
+        relations: Invariants = self.invariants.through(self.released_query)
         return relations
 
     @property
@@ -154,7 +154,7 @@ class Mechanism(ABC):
         NotImplementedError
             If exact draws are asked for and no exact sampler is known.
         """
-        return self._draw(_validate.random_generator(rng), size, method).reshape(-1, *self.asked.shape)
+        return self._draw(_validate.random_generator(rng), size, method).reshape(-1, *self.released_query.shape)
 
     def logp(self, values: Any, table: Any) -> float:
         """Log-mass, or log-density in orthonormal coordinates, of noisy values given a table of counts.
@@ -178,8 +178,10 @@ class Mechanism(ABC):
             If the law has no practical log-density for these invariants (`ProjectedLaplace`).
         """
         shape = self.answer_invariants.frame.shape
-        noisy = self.asked.align(values, "values").reshape(shape)
-        return self.law.logp(noisy, answers_of(self.asked, self._counts(table)).reshape(shape), self.answer_invariants)
+        noisy = self.released_query.align(values, "values").reshape(shape)
+        return self.law.logp(
+            noisy, answers_of(self.released_query, self._counts(table)).reshape(shape), self.answer_invariants
+        )
 
     def release(self, table: Any, rng: _validate.Seed = None, method: str = "auto") -> Release:
         """Publish a table: noisy counts, exact invariants, the law of the noise and the guarantee.
@@ -212,8 +214,8 @@ class Mechanism(ABC):
         parts = [Query(self.frame, (part,)) for part in self.invariants.query.parts]
         # Before any noise is drawn: what is refused here is refused whatever the noise.
         exact = (*(Exact(query, answers_of(query, counts)) for query in parts), *self._public())
-        drawn = self._noisy(answers_of(self.asked, counts), rng, method)
-        noisy = _validate.finite_array(drawn, "noisy answers", self.asked.answer_name, confidential=True)
+        drawn = self._noisy(answers_of(self.released_query, counts), rng, method)
+        noisy = _validate.finite_array(drawn, "noisy answers", self.released_query.answer_name, confidential=True)
         fiber = Fiber.of(exact, self.frame)
         guarantee = replace(
             self._for_one_person(self._guarantee(method) if rng is not None else self._published(method)),
@@ -223,7 +225,7 @@ class Mechanism(ABC):
         )
         return Release(
             self.frame,
-            (Measured(self.asked, noisy, self.law, None if self.law.independent else self.invariants),),
+            (Measured(self.released_query, noisy, self.law, None if self.law.independent else self.invariants),),
             exact,
             mechanism=self.describe(),
             guarantee=guarantee,
@@ -233,7 +235,7 @@ class Mechanism(ABC):
     def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
         """Noisy answers, of the same shape."""
         noise = self._draw(rng, 1, method)[0].reshape(answers.shape)
-        return add_noise(answers, noise, self._noise_step, self.asked.answer_name)
+        return add_noise(answers, noise, self._noise_step, self.released_query.answer_name)
 
     @property
     def _noise_step(self) -> float:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from bayesdp import _validate
-from bayesdp.noise._rng import count_of, generator_of
 from bayesdp.noise.base import Floats
+from bayesdp.noise.sizes import count_of, generator_of
 
 __all__ = ["draw_each"]
 

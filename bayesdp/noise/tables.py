@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.noise._rng import count_of, generator_of
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.noise.sizes import count_of, generator_of
 
 __all__ = ["TableLaw", "difference_of", "norm_of", "squared_norm", "table_of"]
 

@@ -33,6 +33,7 @@ from bayesdp.privacy.bounded import (
     truncated_gaussian_epsilon,
     truncated_scale,
 )
+from bayesdp.privacy.budget import split_budget
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.census import CensusRow, census_analysis
@@ -55,20 +56,10 @@ from bayesdp.privacy.gaussian import (
 from bayesdp.privacy.group import group_loss
 from bayesdp.privacy.guarantee import Guarantee
 from bayesdp.privacy.lemma import lemma_3_4_sigma
-from bayesdp.privacy.pairs import DIFFERENCES, Difference, PairLoss, gaussian_pairs, pure_pairs
+from bayesdp.privacy.pairs import PairLoss, gaussian_pairs, pure_pairs
 from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
 from bayesdp.privacy.samplers import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy.statistic_guarantee import StatisticGuarantee
-from bayesdp.privacy.statistics import (
-    Sensitivity,
-    covariance_sensitivity,
-    histogram_sensitivity,
-    mean_sensitivity,
-    proportion_sensitivity,
-    quantile_sensitivity,
-    split_budget,
-    variance_sensitivity,
-)
 from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
 from bayesdp.privacy.tradeoffs.composition import composition_first, semi_first, tensor_product
 from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
@@ -80,14 +71,24 @@ from bayesdp.privacy.zcdp import (
     rho_to_epsilon,
     rho_within,
 )
+from bayesdp.sensitivities.differences import DIFFERENCES, Difference
+from bayesdp.sensitivities.statistics import (
+    Sensitivity,
+    covariance_sensitivity,
+    histogram_sensitivity,
+    mean_sensitivity,
+    proportion_sensitivity,
+    quantile_sensitivity,
+    variance_sensitivity,
+)
 
 if TYPE_CHECKING:
-    from bayesdp.privacy._inclusions import Inclusions, inclusions
-    from bayesdp.privacy.adjacency import adjacent, conforming_pairs, record_distance
     from bayesdp.privacy.comparison import Comparison, SemiGuarantee, compare
-    from bayesdp.privacy.semi_adjacent import SemiAdjacency, semi_adjacency
-    from bayesdp.privacy.sensitivity import neighbour_differences, projected_sensitivity, query_sensitivity
-    from bayesdp.privacy.sensitivity_space import SensitivitySpace
+    from bayesdp.sensitivities.adjacency import adjacent, conforming_pairs, record_distance
+    from bayesdp.sensitivities.inclusions import Inclusions, inclusions
+    from bayesdp.sensitivities.queries import neighbour_differences, projected_sensitivity, query_sensitivity
+    from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
+    from bayesdp.sensitivities.space import SensitivitySpace
 
 __all__ = [
     "DIFFERENCES",
@@ -168,20 +169,20 @@ __all__ = [
 ]
 
 _TABLES = {
-    "Comparison": "comparison",
-    "Inclusions": "_inclusions",
-    "SemiGuarantee": "comparison",
-    "SemiAdjacency": "semi_adjacent",
-    "SensitivitySpace": "sensitivity_space",
-    "adjacent": "adjacency",
-    "conforming_pairs": "adjacency",
-    "compare": "comparison",
-    "inclusions": "_inclusions",
-    "neighbour_differences": "sensitivity",
-    "projected_sensitivity": "sensitivity",
-    "query_sensitivity": "sensitivity",
-    "record_distance": "adjacency",
-    "semi_adjacency": "semi_adjacent",
+    "Comparison": "privacy.comparison",
+    "Inclusions": "sensitivities.inclusions",
+    "SemiGuarantee": "privacy.comparison",
+    "SemiAdjacency": "sensitivities.semi_adjacent",
+    "SensitivitySpace": "sensitivities.space",
+    "adjacent": "sensitivities.adjacency",
+    "conforming_pairs": "sensitivities.adjacency",
+    "compare": "privacy.comparison",
+    "inclusions": "sensitivities.inclusions",
+    "neighbour_differences": "sensitivities.queries",
+    "projected_sensitivity": "sensitivities.queries",
+    "query_sensitivity": "sensitivities.queries",
+    "record_distance": "sensitivities.adjacency",
+    "semi_adjacency": "sensitivities.semi_adjacent",
 }
 """Public names of modules that need tables, queries and invariants, and where they are."""
 
@@ -191,5 +192,5 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """Import what knows tables when it is first asked for."""
         if name in _TABLES:
-            return getattr(import_module(f"bayesdp.privacy.{_TABLES[name]}"), name)
+            return getattr(import_module(f"bayesdp.{_TABLES[name]}"), name)
         raise AttributeError(f"module 'bayesdp.privacy' has no attribute {name!r}; it offers {', '.join(__all__)}")

@@ -12,7 +12,8 @@ from typing import Any
 
 from bayesdp.privacy.caveats import SENTENCES, Fixed
 from bayesdp.privacy.caveats import Sentence as CaveatSentence
-from bayesdp.privacy.relations import DIFFERENCES, Apart, Difference, Kept, Neighbours, Relation, Sentence
+from bayesdp.privacy.relations import Apart, Kept, Neighbours, Relation, Sentence
+from bayesdp.sensitivities.differences import DIFFERENCES, Difference
 
 __all__ = ["caveat_of_words", "relation_of_words"]
 

@@ -16,11 +16,12 @@ from bayesdp import _validate
 from bayesdp.privacy.gaussian import gaussian_epsilon
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, PureDP
-from bayesdp.privacy.relations import DIFFERENCES, NORMS, Difference, Kept, Relation, Sentence
+from bayesdp.privacy.relations import Kept, Relation, Sentence
 from bayesdp.privacy.stated_losses import all_of, stated_loss
 from bayesdp.privacy.zcdp import gaussian_rho, rho_to_epsilon
+from bayesdp.sensitivities.differences import DIFFERENCES, NORMS, Difference
 
-__all__ = ["DIFFERENCES", "NORMS", "UNITS", "Difference", "PairLoss", "gaussian_pairs", "pure_pairs"]
+__all__ = ["UNITS", "PairLoss", "gaussian_pairs", "pure_pairs"]
 
 UNITS = (*NORMS, "linf", "K", "Mahalanobis")
 """The same, the largest change of a cell, and the norms of mechanisms that fit the noise to the differences of neighbours:

@@ -7,36 +7,23 @@ apart (`Apart`), or something that only its author can say (`Sentence`).
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from bayesdp import _validate
+from bayesdp.sensitivities.differences import NEIGHBOURS, NORMS, Difference
 
 __all__ = [
     "BOUNDS",
-    "DIFFERENCES",
-    "NEIGHBOURS",
-    "NORMS",
     "Apart",
-    "Difference",
     "Kept",
     "Neighbours",
     "Relation",
     "Sentence",
     "relation_from",
 ]
-
-NORMS = ("l1", "l2")
-"""Norms in which the difference of two tables is measured."""
-
-NEIGHBOURS: Mapping[str, str] = {
-    "substitution": "one record changes its cell (substitution)",
-    "add-remove": "one record is added or removed (add-remove)",
-}
-"""How neighbouring tables differ, in words."""
 
 BOUNDS: Mapping[str, str] = {
     "": "",
@@ -53,47 +40,6 @@ _AMONG: Mapping[str, str] = {
     "data": "neighbours",
 }
 _PUBLIC = "one record changes its cell (substitution; the number of records is public)"
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A kind of difference between two tables that share their invariants.
-
-    Attributes
-    ----------
-    relation : str
-        What sets the two tables apart, in words.
-    l1, l2 : float
-        The size of the difference in counts.
-    found : bool
-        Whether it is the smallest that a search has found for some invariants: for others another one may be the smallest, so that
-        it is no kind that two releases have in common.
-    """
-
-    relation: str
-    l1: float
-    l2: float
-    found: bool = False
-
-    def size(self, norm: str) -> float:
-        """Give the size in ``"l1"`` or ``"l2"``."""
-        return self.l1 if _validate.choice(norm, NORMS, "norm") == "l1" else self.l2
-
-
-DIFFERENCES: Mapping[str, Difference] = {
-    "substitution": Difference(
-        "one record moved between two cells that keep every invariant (substitution)", 2.0, math.sqrt(2.0)
-    ),
-    "2x2 move": Difference(
-        "two records exchange a category within a 2x2 subtable, all its margins kept (2x2 move)", 4.0, 2.0
-    ),
-    "3-cycle": Difference(
-        "three records exchange categories within a 3x3 subtable, all its margins kept (3-cycle)",
-        6.0,
-        math.sqrt(6.0),
-    ),
-}
-"""The named differences: one record substituted; +1 and -1 on a 2x2 subtable, on a cycle of a 3x3 one."""
 
 
 class Relation(ABC):

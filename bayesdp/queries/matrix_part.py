@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from bayesdp._validate import MAX_COUNT, integer_array, shown
 from bayesdp.frames import Frame, Label
-from bayesdp.queries._exact_sums import exact_integers, exact_product, largest_size
+from bayesdp.queries.exact_sums import exact_integers, exact_product, largest_size
 
 __all__ = ["MatrixPart", "checked_part", "part_from_entries"]
 

@@ -15,7 +15,7 @@ import xarray as xr
 from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.frames import Frame, Label
-from bayesdp.queries._exact_sums import largest_size
+from bayesdp.queries.exact_sums import largest_size
 from bayesdp.queries.matrix_part import MatrixPart, part_from_entries
 from bayesdp.queries.sum_part import SumPart
 

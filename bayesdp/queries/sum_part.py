@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from bayesdp._validate import shown
 from bayesdp.frames import Frame, Label
-from bayesdp.queries._exact_sums import check_no_overflow, exact_integers
+from bayesdp.queries.exact_sums import check_no_overflow, exact_integers
 
 __all__ = ["SumPart", "kept_names"]
 

@@ -10,6 +10,12 @@ from bayesdp.steps.row_gibbs import RowNoiseGibbs
 
 __all__ = ["FiberGibbs", "LatticeNoiseGibbs", "RowNoiseGibbs", "stop_request"]
 
-fiber_gibbs.register()
-lattice_gibbs.register()
-row_gibbs.register()
+
+def register() -> None:
+    """Tell PyMC of the step methods of the package; it happens by itself when one is imported or a variable needs one."""
+    fiber_gibbs.register()
+    lattice_gibbs.register()
+    row_gibbs.register()
+
+
+register()

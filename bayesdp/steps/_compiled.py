@@ -14,14 +14,14 @@ import pytensor
 from pytensor.graph.basic import equal_computations
 from pytensor.graph.traversal import ancestors
 
-__all__ = ["Point", "Rest", "compiled", "depends", "log_density"]
+__all__ = ["Point", "RemainingDensity", "compiled", "depends", "log_density"]
 
 type Ints = npt.NDArray[np.int64]
 type Point = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Rest:
+class RemainingDensity:
     """Part of a log-density, on value variables and on inputs whose numbers belong to one release.
 
     Parameters
@@ -83,7 +83,11 @@ def depends(model: pm.Model, variable: Any, value: Any) -> bool:
 
 
 def log_density(
-    model: pm.Model, terms: Sequence[Any], own: str, compile_kwargs: Mapping[str, Any], more: Sequence[Rest] = ()
+    model: pm.Model,
+    terms: Sequence[Any],
+    own: str,
+    compile_kwargs: Mapping[str, Any],
+    more: Sequence[RemainingDensity] = (),
 ) -> Callable[[Point, Ints], float] | None:
     """Log-density of some terms as a function of the point and of the table that the variable `own` is to have in it.
 

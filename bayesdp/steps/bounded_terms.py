@@ -17,11 +17,11 @@ import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 
-from bayesdp.distributions._parameters import is_discrete
+from bayesdp.distributions.parameters import is_discrete
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.fibers.bounds import propagated_bounds
 from bayesdp.queries import Query
-from bayesdp.steps._compiled import Rest
+from bayesdp.steps._compiled import RemainingDensity
 from bayesdp.steps._graph import spread
 
 __all__ = ["bounded_term"]
@@ -32,7 +32,7 @@ type Mask = npt.NDArray[np.bool_]
 
 def bounded_term(
     model: pm.Model, rv: Any, fiber: Fiber, query: Query, keep: Mask, observed: Floats, bounds: tuple[Floats, Floats]
-) -> tuple[NoiseTerm, Any, Rest | None] | None:
+) -> tuple[NoiseTerm, Any, RemainingDensity | None] | None:
     """The term of a `BoundedRV` about counts, its symbolic scale, and the rest of its log-likelihood.
 
     Parameters
@@ -77,7 +77,7 @@ def bounded_term(
     width = pt.broadcast_to(scale, rv.shape).flatten()
     known = -pt.abs(distance) / width if laplace else -0.5 * (distance / width) ** 2
     [kernel] = model.replace_rvs_by_values([pt.sum(pt.switch(mask, known, 0.0))])
-    rest = Rest(model.logp(vars=[rv], sum=True) - kernel, ((mask, usable),))
+    rest = RemainingDensity(model.logp(vars=[rv], sum=True) - kernel, ((mask, usable),))
     return term, kernel_scale, rest
 
 

@@ -18,7 +18,7 @@ from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRowsRV
 from bayesdp.distributions.tables import TableNoiseRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
-from bayesdp.steps._compiled import Rest
+from bayesdp.steps._compiled import RemainingDensity
 from bayesdp.steps._graph import published, spread, value_of
 from bayesdp.steps.bounded_terms import bounded_term
 from bayesdp.steps.tulap_terms import Reach, canonical_reach, tulap_term
@@ -37,7 +37,7 @@ class Known:
     scale : tensor variable
     answers : tensor variable or None
         The noisy answers, where a part of the noise is a variable of the model.
-    rest : Rest or None
+    rest : RemainingDensity or None
         What is left of the log-likelihood.
     reach : Reach or None
         The answers that bounded noise allows.
@@ -46,7 +46,7 @@ class Known:
     term: NoiseTerm
     scale: Any
     answers: Any = None
-    rest: Rest | None = None
+    rest: RemainingDensity | None = None
     reach: Reach | None = None
 
 

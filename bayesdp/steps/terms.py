@@ -19,7 +19,7 @@ from bayesdp.fibers.bounds import propagated_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
 from bayesdp.queries import Query
-from bayesdp.steps._compiled import Rest, depends
+from bayesdp.steps._compiled import RemainingDensity, depends
 from bayesdp.steps._graph import check_whole, source, value_of
 from bayesdp.steps.noise_terms import Known, kernel_reach, kernel_term
 from bayesdp.steps.prior_family import flat_parameter, prior_family
@@ -56,7 +56,7 @@ class Reading:
         answers of the moving terms, on value variables.
     unknown : list of variables
         Everything else in the model that depends on the counts: reached through the compiled log-density.
-    rests : list of Rest
+    rests : list of RemainingDensity
         Log-likelihoods that remain of noisy parts beside what the kernel knows of them.
     trials : tensor variable or None
         For multinomial bases, the number of trials, to be checked against the exact answers.
@@ -74,7 +74,7 @@ class Reading:
     moving: tuple[int, ...]
     symbolic: list[Any]
     unknown: list[Any]
-    rests: list[Rest]
+    rests: list[RemainingDensity]
     trials: Any
     trial_cells: int
     cells_limited: bool

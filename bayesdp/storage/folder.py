@@ -7,24 +7,22 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from bayesdp import _strict_json as strict_json
 from bayesdp._text import csv_label
 from bayesdp._validate import shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import Query
-from bayesdp.storage import strict_json
+from bayesdp.release import Release
 from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv, write_csv
 from bayesdp.storage.exchange import replacing_folder, told_of_previous
 from bayesdp.storage.hdf5 import damaged
 from bayesdp.storage.schema import Numbers, build, describe, upgraded
-
-if TYPE_CHECKING:
-    from bayesdp.release import Release
 
 __all__ = ["MARKER", "read_folder", "write_folder"]
 

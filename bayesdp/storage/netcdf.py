@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import xarray as xr
 
+from bayesdp.release import Release
 from bayesdp.storage.atomic import check_output, write_bytes
 from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.hdf5 import check_hdf5, damaged
 from bayesdp.storage.image import netcdf_image
 from bayesdp.storage.schema import from_dataset, to_dataset
-
-if TYPE_CHECKING:
-    from bayesdp.release import Release
 
 __all__ = ["load_dataset", "read_netcdf", "write_dataset", "write_netcdf"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bayesdp import _strict_json as strict_json
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity
-from bayesdp.storage import strict_json
 
 __all__ = ["SINGLE", "modern"]
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.storage import strict_json
+from bayesdp import _strict_json as strict_json
 
 __all__ = ["Record", "Scanned", "pack", "record_bytes", "scan", "unpack"]
 

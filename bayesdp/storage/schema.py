@@ -24,12 +24,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 import bayesdp
+from bayesdp import _strict_json as strict_json
 from bayesdp._validate import shown
 from bayesdp.frames import Frame, Label
 from bayesdp.invariants import Invariants
@@ -37,12 +38,9 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.queries import Query
-from bayesdp.storage import strict_json
+from bayesdp.release import Release
 from bayesdp.storage.budget import MAX_CELLS
 from bayesdp.storage.old_statistics import modern
-
-if TYPE_CHECKING:
-    from bayesdp.release import Release
 
 __all__ = ["SCHEMA", "build", "check_dataset", "describe", "from_dataset", "to_dataset", "upgraded"]
 
@@ -176,8 +174,6 @@ def planned(description: Mapping[str, Any], max_cells: int | None = None) -> _Pl
 
 def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | None = None) -> Release:
     """Make a release from its description and its numbers, with all the checks of a new release."""
-    from bayesdp.release import Release
-
     plan = planned(description, max_cells)
     numbers.check(plan.frame, plan.queries)
     frame = plan.frame

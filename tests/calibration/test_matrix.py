@@ -29,7 +29,7 @@ def test_every_noise_law_of_the_library_is_in_the_matrix():
     laws = {mechanism.law.name for mechanism in made}
     in_statistics = {"truncated-laplace", "boundary-inflated-laplace"}
     # No mechanism draws these two, which have a calibration of their own (tests/inference/test_plain_laws.py); and canonical
-    # noise of any function needs one free direction, where posteriors are listed (tests/mechanisms/test_semi_canonical.py).
+    # noise of any function needs one free direction, where posteriors are listed (tests/mechanisms/semi/test_semi_canonical.py).
     elsewhere = {"laplace", "gaussian", "canonical"}
     assert set(law_names().split(", ")) - laws - in_statistics == elsewhere
     assert len(CASES) == len({case.name for case in CASES}) == 4 * len({case.mechanism for case in CASES})

@@ -18,7 +18,7 @@ from bayesdp.cli.caches import warn_of_open_caches
 ROOT = Path(bayesdp.__file__).resolve().parents[1]
 DRAW = (
     "import numpy as np\n"
-    "from bayesdp.noise._kernels import discrete_laplace\n"
+    "from bayesdp.noise.kernels import discrete_laplace\n"
     "print(discrete_laplace(np.random.default_rng(1), 0.0, 3.0), discrete_laplace.stats.cache_path)"
 )
 
@@ -53,7 +53,7 @@ def test_whoever_can_write_to_numbas_cache_can_run_code(tmp_path):
 
 
 def test_without_the_variable_the_cache_is_beside_the_package():
-    told = run("from bayesdp.noise._kernels import discrete_laplace\nprint(discrete_laplace.stats.cache_path)").strip()
+    told = run("from bayesdp.noise.kernels import discrete_laplace\nprint(discrete_laplace.stats.cache_path)").strip()
     beside = ROOT / "bayesdp" / "noise" / "__pycache__"
     assert Path(told) == beside or not os.access(beside.parent, os.W_OK)
 

@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 
 from bayesdp._chains import chain_statistics
-from bayesdp.inference._interrupt import StopOnCtrlC
+from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.mechanisms import TruncatedLaplace
 from bayesdp.release import Release
 

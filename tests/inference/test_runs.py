@@ -16,7 +16,7 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp import noise
-from bayesdp.inference import _keeping, _progress, annotating
+from bayesdp.inference import _progress, annotating, keeping
 from bayesdp.inference._progress import ProgressLines, diagnostics_lines
 from bayesdp.storage import compress_draws, write_draws
 
@@ -76,7 +76,7 @@ class TestDrawsAreKept:
         def interrupted(*args, **kwargs):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(_keeping, "diagnose", interrupted)
+        monkeypatch.setattr(keeping, "diagnose", interrupted)
         with model:
             tree = bdp.sample(**QUICK)
         assert tree.posterior.sizes == {"chain": 2, "draw": 600, "county": 3}
@@ -102,7 +102,7 @@ class TestDrawsAreKept:
         def fails(*args, **kwargs):
             raise MemoryError("no room")
 
-        monkeypatch.setattr(_keeping, "diagnose", fails)
+        monkeypatch.setattr(keeping, "diagnose", fails)
         with model, pytest.raises(MemoryError, match="no room") as caught:
             bdp.sample(**QUICK)
         assert caught.value.draws.posterior["x"].shape == (2, 600, 3)

@@ -9,9 +9,9 @@ import pytest
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace, ProjectedGaussian
-from bayesdp.mechanisms._differences import kept_differences
 from bayesdp.privacy import gaussian_delta, gibbs_sampler, rho_to_delta
 from bayesdp.queries import LinearQuery, Margins, Totals
+from bayesdp.sensitivities.kept import kept_differences
 from tests.lattices.oracles import BLOCKS, GENERAL, LOOSE, labels, lattice_points, law_on, one_way, two_way_margins
 from tests.moves.test_basis import NESTED
 

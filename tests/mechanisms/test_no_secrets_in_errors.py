@@ -14,8 +14,8 @@ import xarray as xr
 
 from bayesdp import mechanisms, noise
 from bayesdp.mechanisms import Agent, Mechanism, StatisticMechanism
-from bayesdp.mechanisms._framework import FrameworkMechanism
-from bayesdp.mechanisms._proportions import ProportionMechanism
+from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism
+from bayesdp.mechanisms.frameworks.base import FrameworkMechanism
 from bayesdp.privacy import gaussian_dp
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from tests.secrets import SECRET, everything_said, shows_secret

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._differences import ADDED, kept_differences
 from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
 from bayesdp.privacy.old_words import relation_of_words
 from bayesdp.privacy.relations import Apart, Difference, Kept, Neighbours, Relation, Sentence, relation_from
 from bayesdp.queries import Margins
+from bayesdp.sensitivities.kept import ADDED, kept_differences
 
 RELATIONS: list[Relation] = [
     *(Neighbours(change, among) for change in ("substitution", "add-remove") for among in ("", "all", "joint", "data")),

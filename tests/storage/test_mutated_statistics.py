@@ -12,7 +12,7 @@ import pytest
 
 from bayesdp import mechanisms as m
 from bayesdp import noise, privacy
-from bayesdp.mechanisms.statistic_release import StatisticGuarantee, StatisticRelease
+from bayesdp.mechanisms.bounded.statistic_release import StatisticGuarantee, StatisticRelease
 from bayesdp.privacy import PairLoss
 from tests.storage.changed_fields import at, mutants
 

@@ -13,11 +13,11 @@ from pymc.distributions.shape_utils import rv_size_is_none
 from pymc.distributions.transforms import _default_transform
 from pytensor.tensor.variable import TensorConstant
 
-from bayesdp.distributions._parameters import scale
 from bayesdp.distributions.independent.scalar import ScalarNoiseRV, distribution_class, whole_values
-from bayesdp.noise._namespace import finite
+from bayesdp.distributions.parameters import scale
 from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.noise.bounded.bounds import checked_bounds
+from bayesdp.noise.namespace import finite
 
 __all__ = ["BoundedRV", "bounded_distribution", "within_bounds"]
 

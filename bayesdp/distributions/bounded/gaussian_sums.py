@@ -14,12 +14,12 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 
-from bayesdp.noise.bounded import _kernels
+from bayesdp.noise.bounded import kernels
 
 __all__ = ["gaussian_sums"]
 
 # PyTensor keeps compiled functions on disk: one compiled from other sums must not be found again.
-_VERSION = zlib.crc32("".join(Path(own).read_text(encoding="utf-8") for own in (_kernels.__file__, __file__)).encode())
+_VERSION = zlib.crc32("".join(Path(own).read_text(encoding="utf-8") for own in (kernels.__file__, __file__)).encode())
 
 
 class GaussianSumsOp(Op):
@@ -58,7 +58,7 @@ class GaussianSumsOp(Op):
 @numba.njit(cache=True)
 def _sums(mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # compiled for the types it meets
     out = np.empty((mu.size, 4))
-    _kernels.gaussian_sums(mu, sigma, lower, upper, out)
+    kernels.gaussian_sums(mu, sigma, lower, upper, out)
     m = out[:, 3].copy()
     first, second = out[:, 1] / out[:, 0], out[:, 2] / out[:, 0]
     slope = (second - 2.0 * (mu - m) * first) / sigma**3

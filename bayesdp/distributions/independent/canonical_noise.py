@@ -18,7 +18,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.variable import shared_rng
 
 from bayesdp import noise
-from bayesdp.distributions._parameters import location
+from bayesdp.distributions.parameters import location
 from bayesdp.distributions.registry import register_distribution
 from bayesdp.noise.base import Floats
 from bayesdp.privacy import CanonicalNoise as NoiseLaw

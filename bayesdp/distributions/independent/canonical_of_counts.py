@@ -9,11 +9,11 @@ import pytensor.tensor as pt
 from pymc.logprob.abstract import _logprob
 from pytensor.tensor.random.variable import shared_rng
 
-from bayesdp.distributions._parameters import is_discrete
 from bayesdp.distributions.exact_answers import OFF_FIBER
 from bayesdp.distributions.independent.canonical_noise import CanonicalNoise, CanonicalNoiseRV, LogDensity
 from bayesdp.distributions.independent.tulap_of_counts import are_free
 from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.distributions.parameters import is_discrete
 from bayesdp.noise.independent.canonical import Canonical
 from bayesdp.privacy import TradeOff
 

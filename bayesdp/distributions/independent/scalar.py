@@ -19,11 +19,11 @@ from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 
-from bayesdp.distributions._parameters import is_discrete, location, scale
+from bayesdp.distributions.parameters import is_discrete, location, scale
 from bayesdp.distributions.registry import register_distribution
-from bayesdp.noise import _kernels
+from bayesdp.noise import kernels
 from bayesdp.noise.base import NoiseLaw
-from bayesdp.noise.bounded import _kernels as _bounded_kernels
+from bayesdp.noise.bounded import kernels as bounded_kernels
 
 __all__ = ["ScalarNoiseRV", "distribution_class", "scalar_distribution", "whole_values"]
 
@@ -64,8 +64,8 @@ def _core(op: ScalarNoiseRV, node: Any) -> tuple[Any, int | None]:
     # PyTensor keeps compiled functions on disk: one compiled from other kernels must not be found again.
     sources = {
         __file__,
-        _kernels.__file__,
-        _bounded_kernels.__file__,
+        kernels.__file__,
+        bounded_kernels.__file__,
         inspect.getfile(inspect.unwrap(draw_one.py_func)),
     }
     return random, zlib.crc32("".join(Path(own).read_text(encoding="utf-8") for own in sorted(sources)).encode())

@@ -10,10 +10,10 @@ from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import walk
 
-from bayesdp.distributions._parameters import is_discrete
 from bayesdp.distributions.exact_answers import OFF_FIBER
 from bayesdp.distributions.independent.tulap import Tulap, TulapRV
 from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.distributions.parameters import is_discrete
 from bayesdp.noise.independent.tulap import Tulap as TulapLaw
 
 __all__ = ["TulapOfCounts", "are_free"]

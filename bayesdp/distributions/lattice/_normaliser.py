@@ -18,11 +18,11 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices.sums.l1_series import L1Series
 from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l1_sums, l2_sums
 from bayesdp.lattices.sums.theta_series import ThetaSeries
-from bayesdp.noise import _theta
-from bayesdp.noise.lattice._radial_sum import RadialSum, radial_sum
-from bayesdp.noise.lattice._zero_sum import GAUSSIAN_SWITCH, log_squared_binomials, trapezoid
+from bayesdp.noise import theta
 from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
+from bayesdp.noise.lattice.radial_sum import RadialSum, radial_sum
+from bayesdp.noise.lattice.zero_sum import GAUSSIAN_SWITCH, log_squared_binomials, trapezoid
 from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
 
 
@@ -34,7 +34,7 @@ def _gaussian(law: LatticeGaussian, sigma: Any, invariants: Invariants) -> Any |
     total = pt.zeros_like(sigma)
     for part, number in sums.items():
         if isinstance(part, Multiples):
-            total += number * _theta.log_sum(None, sigma / part.length, pt)
+            total += number * theta.log_sum(None, sigma / part.length, pt)
         elif isinstance(part, ZeroSum):
             total += number * _gaussian_zero_sum(part.count, sigma / math.sqrt(part.copies))
         else:
@@ -83,7 +83,7 @@ def _l1_series(series: L1Series, rate: Any) -> Any:
 
 
 def _gaussian_zero_sum(count: int, sigma: Any) -> Any:
-    """Build `bayesdp.noise.lattice._zero_sum.gaussian_log_sum`; each side of the switch gets a harmless scale."""
+    """Build `bayesdp.noise.lattice.zero_sum.gaussian_log_sum`; each side of the switch gets a harmless scale."""
     small, low, high = _both_sides(sigma, GAUSSIAN_SWITCH)
     nodes, k = trapezoid(count, GAUSSIAN_SWITCH)
     weights = 2.0 * pt.exp(-0.5 * (k / low[..., None]) ** 2)

@@ -18,8 +18,8 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.variable import shared_rng
 
-from bayesdp.distributions._parameters import checked_location, is_discrete, scale
 from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.distributions.parameters import checked_location, is_discrete, scale
 from bayesdp.distributions.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.distributions.tables import nearest_table
 from bayesdp.invariants import Invariants

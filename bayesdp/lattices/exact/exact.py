@@ -16,7 +16,7 @@ from bayesdp.lattices.exact.gram_schmidt import gram_schmidt
 from bayesdp.lattices.exact.klein import draw_klein, klein_acceptance
 from bayesdp.lattices.exact.lines import draw_lines, has_lines
 from bayesdp.lattices.exact.nearest_plane import draw_nearest_plane, nearest_plane_acceptance
-from bayesdp.lattices.exact.pieces import Piece, laplace_pieces
+from bayesdp.lattices.exact.pieces import LaplacePiece, laplace_pieces
 from bayesdp.lattices.parts import General, lattice_parts
 
 __all__ = ["Exact", "exact_sampler"]
@@ -122,7 +122,7 @@ def _laplace(invariants: Invariants, epsilon: float) -> Exact | None:
     return _named(names, share, lambda rng, size: _together(pieces, cells, rng, size))
 
 
-def _together(pieces: list[Piece], cells: int, rng: np.random.Generator, size: int) -> Ints:
+def _together(pieces: list[LaplacePiece], cells: int, rng: np.random.Generator, size: int) -> Ints:
     out = np.zeros((size, cells), dtype=np.int64)
     for piece in pieces:
         out[:, piece.cells] = piece.draw(rng, size)[:, piece.sources] * piece.factors

@@ -15,7 +15,7 @@ from bayesdp.lattices.exact.three_way import draw_three_way, three_way_acceptanc
 from bayesdp.lattices.exact.two_way import draw_two_way, two_way, two_way_acceptance
 from bayesdp.lattices.parts import General, Line, Part, Table
 
-__all__ = ["Piece", "laplace_pieces"]
+__all__ = ["LaplacePiece", "laplace_pieces"]
 
 type Ints = npt.NDArray[np.int64]
 
@@ -33,7 +33,7 @@ _WIDEST = 2.0**62
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class LaplacePiece:
     """A sampler of noise on some cells.
 
     Parameters
@@ -57,7 +57,7 @@ class Piece:
     draw: Callable[[np.random.Generator, int], Ints]
 
 
-def laplace_pieces(parts: Sequence[Part], epsilon: float) -> list[Piece]:
+def laplace_pieces(parts: Sequence[Part], epsilon: float) -> list[LaplacePiece]:
     """Samplers of noise with mass proportional to ``exp(-epsilon ||z||_1)`` that together cover the parts."""
     found = list(_lines([part for part in parts if isinstance(part, Line)], epsilon))
     tables = [part for part in parts if isinstance(part, Table)]
@@ -76,12 +76,12 @@ def _blocks(blocks: Ints, rate: float) -> Callable[[np.random.Generator, int], I
     return lambda rng, size: draw_fixed_sums(blocks, rate, rng, size)
 
 
-def _lines(parts: Sequence[Line], epsilon: float) -> Iterator[Piece]:
+def _lines(parts: Sequence[Line], epsilon: float) -> Iterator[LaplacePiece]:
     """Multiples of vectors: one piece for each l1 length."""
     lengths = np.array([int(np.abs(part.entries).sum()) for part in parts])
     for length in np.unique(lengths):
         own = [part for part, other in zip(parts, lengths, strict=True) if other == length]
-        yield Piece(
+        yield LaplacePiece(
             "lines",
             1.0,
             np.concatenate([part.cells for part in own]),
@@ -91,12 +91,12 @@ def _lines(parts: Sequence[Line], epsilon: float) -> Iterator[Piece]:
         )
 
 
-def _totals(parts: Sequence[Table], epsilon: float) -> Iterator[Piece]:
+def _totals(parts: Sequence[Table], epsilon: float) -> Iterator[LaplacePiece]:
     """Fixed totals: one piece for each number of copies."""
     for copies in sorted({part.copies for part in parts}):
         own = [part for part in parts if part.copies == copies]
         blocks = np.repeat(np.arange(len(own)), [part.shape[0] for part in own])
-        yield Piece(
+        yield LaplacePiece(
             "fixed-sum",
             1.0,
             np.concatenate([part.cells for part in own], axis=1).ravel(),
@@ -117,12 +117,12 @@ def _two_way_share(rows: int, columns: int, epsilon: float) -> float:
     return two_way_acceptance(two_way(rows, columns, epsilon), np.random.default_rng(_SEED), trials)
 
 
-def _two_way(part: Table, epsilon: float) -> Piece:
+def _two_way(part: Table, epsilon: float) -> LaplacePiece:
     rate = epsilon * part.copies
     axes = (0, 1, 2) if part.shape[0] >= part.shape[1] else (0, 2, 1)
     rows, columns = (part.shape[axis - 1] for axis in axes[1:])
     plan = two_way(rows, columns, rate)
-    return Piece(
+    return LaplacePiece(
         "two-way",
         _two_way_share(rows, columns, rate),
         *_written(part, axes),
@@ -148,7 +148,7 @@ def _three_way_share(slices: int, rows: int, columns: int, epsilon: float) -> fl
     return inner * three_way_acceptance(plan, slices, np.random.default_rng(_SEED), trials)
 
 
-def _three_way(part: Table, epsilon: float) -> Piece:
+def _three_way(part: Table, epsilon: float) -> LaplacePiece:
     """Slices along the way with which most tries are kept."""
     rate = epsilon * part.copies
     share, order = -1.0, [0, 1, 2]
@@ -159,7 +159,7 @@ def _three_way(part: Table, epsilon: float) -> Piece:
             share, order = kept, [along, *others]
     slices, rows, columns = (part.shape[axis] for axis in order)
     plan = two_way(rows, columns, rate)
-    return Piece(
+    return LaplacePiece(
         "three-way",
         share,
         *_written(part, (0, *(axis + 1 for axis in order))),
@@ -167,14 +167,14 @@ def _three_way(part: Table, epsilon: float) -> Piece:
     )
 
 
-def _groups(part: General, epsilon: float) -> Piece:
+def _groups(part: General, epsilon: float) -> LaplacePiece:
     cells, ones = part.cells, np.ones_like(part.cells)
     groups = exchangeable_groups(part)
     widest = 40.0 * (cells.size + 1) / epsilon
     if groups is None or widest * float(np.abs(groups.relation).sum(axis=1).max(initial=1)) > _WIDEST:
-        return Piece("groups", 0.0, cells, np.arange(cells.size), ones, _never)
+        return LaplacePiece("groups", 0.0, cells, np.arange(cells.size), ones, _never)
     rng = np.random.default_rng(_SEED)
-    return Piece(
+    return LaplacePiece(
         "groups",
         groups_acceptance(groups, epsilon, rng, _trials(cells.size)),
         cells,

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import broadcast_scale, located, positive_scale, values_and_location
 from bayesdp.noise._draws import draw_each
+from bayesdp.noise.arrays import broadcast_scale, located, positive_scale, values_and_location
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
-from bayesdp.noise.bounded._kernels import filler
 from bayesdp.noise.bounded.bounds import Bound, checked_bounds, plain_bounds
+from bayesdp.noise.bounded.kernels import filler
 
 __all__ = ["BoundedLaw", "Moments"]
 
@@ -89,7 +89,7 @@ class BoundedLaw(NoiseLaw):
     @classmethod
     @abstractmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
-        """Log-density or log-mass of values within the bounds; `xp` is NumPy or PyTensor, see `bayesdp.noise._namespace`."""
+        """Log-density or log-mass of values within the bounds; `xp` is NumPy or PyTensor, see `bayesdp.noise.namespace`."""
 
     @abstractmethod
     def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.noise._namespace import equal, finite
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded.base import BoundedLaw
+from bayesdp.noise.namespace import equal, finite
 
 __all__ = ["BoundaryInflated"]
 

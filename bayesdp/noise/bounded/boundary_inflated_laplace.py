@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.noise.base import Floats
-from bayesdp.noise.bounded import _kernels
+from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import Moments
 from bayesdp.noise.bounded.boundary_inflated import BoundaryInflated
 from bayesdp.noise.bounded.truncated_laplace import grow, sides
@@ -67,7 +67,7 @@ class BoundaryInflatedLaplace(BoundaryInflated):
     name = "boundary-inflated-laplace"
     integer = False
     free = Laplace
-    draw_one = staticmethod(_kernels.boundary_inflated_laplace)
+    draw_one = staticmethod(kernels.boundary_inflated_laplace)
 
     def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density between the bounds, log-probability at a bound, ``-inf`` outside; elementwise."""

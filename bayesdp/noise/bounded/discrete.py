@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp.noise._namespace import real
 from bayesdp.noise.base import Floats
-from bayesdp.noise.bounded import _kernels
+from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.integers import BoundaryInflatedDiscrete, OfGaussian, OfLaplace, TruncatedDiscrete
 from bayesdp.noise.bounded.truncated_laplace import within
+from bayesdp.noise.namespace import real
 
 __all__ = [
     "BoundaryInflatedDiscreteGaussian",
@@ -65,7 +65,7 @@ class TruncatedDiscreteLaplace(TruncatedDiscrete, OfLaplace):
         "bounds=LOW:HIGH and b of the law without bounds, which truncation keeps; what epsilon it has depends on the bounds "
         "(mechanisms.TruncatedDiscreteLaplace)"
     )
-    draw_one = staticmethod(_kernels.truncated_discrete_laplace)
+    draw_one = staticmethod(kernels.truncated_discrete_laplace)
 
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
@@ -119,7 +119,7 @@ class BoundaryInflatedDiscreteLaplace(BoundaryInflatedDiscrete, OfLaplace):
 
     name = "boundary-inflated-discrete-laplace"
     relation = "bounds=LOW:HIGH and b of the noise before clipping: b = sensitivity / epsilon"
-    draw_one = staticmethod(_kernels.boundary_inflated_discrete_laplace)
+    draw_one = staticmethod(kernels.boundary_inflated_discrete_laplace)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ class TruncatedDiscreteGaussian(TruncatedDiscrete, OfGaussian):
 
     name = "truncated-discrete-gaussian"
     relation = "bounds=LOW:HIGH and sigma of the law without bounds, which truncation keeps"
-    draw_one = staticmethod(_kernels.truncated_discrete_gaussian)
+    draw_one = staticmethod(kernels.truncated_discrete_gaussian)
 
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any, log_sums: Any = None) -> Any:
@@ -209,4 +209,4 @@ class BoundaryInflatedDiscreteGaussian(BoundaryInflatedDiscrete, OfGaussian):
 
     name = "boundary-inflated-discrete-gaussian"
     relation = "bounds=LOW:HIGH and sigma of the noise before clipping: sigma = sensitivity / sqrt(2 rho)"
-    draw_one = staticmethod(_kernels.boundary_inflated_discrete_gaussian)
+    draw_one = staticmethod(kernels.boundary_inflated_discrete_gaussian)

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.noise._namespace import finite, log1mexp
 from bayesdp.noise.base import Floats
-from bayesdp.noise.bounded import _kernels
+from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundedLaw, Moments
 from bayesdp.noise.bounded.boundary_inflated import BoundaryInflated
 from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
+from bayesdp.noise.namespace import finite, log1mexp
 
 __all__ = ["BoundaryInflatedDiscrete", "BoundedDiscrete", "OfGaussian", "OfLaplace", "TruncatedDiscrete"]
 
@@ -63,7 +63,7 @@ class OfLaplace(BoundedDiscrete):
     """The law that was bounded is the discrete Laplace."""
 
     free = DiscreteLaplace
-    _add_up = staticmethod(_kernels.laplace_sums)
+    _add_up = staticmethod(kernels.laplace_sums)
 
     @staticmethod
     def _excess(k: Floats, m: Floats, mu: Floats, scale: Floats) -> Floats:
@@ -77,7 +77,7 @@ class OfGaussian(BoundedDiscrete):
 
     free = DiscreteGaussian
     scale_name = "sigma"
-    _add_up = staticmethod(_kernels.gaussian_sums)
+    _add_up = staticmethod(kernels.gaussian_sums)
 
     @staticmethod
     def _excess(k: Floats, m: Floats, mu: Floats, scale: Floats) -> Floats:

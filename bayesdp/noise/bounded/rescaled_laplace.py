@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp._validate import choice, finite_array
-from bayesdp.noise._arrays import positive_scale
+from bayesdp.noise.arrays import positive_scale
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded.boundary_inflated_laplace import BoundaryInflatedLaplace
 from bayesdp.noise.bounded.truncated_laplace import TruncatedLaplace
@@ -124,7 +124,7 @@ class RescaledLaplace:
         Parameters
         ----------
         xp : module
-            NumPy or PyTensor, see `bayesdp.noise._namespace`.
+            NumPy or PyTensor, see `bayesdp.noise.namespace`.
         shares : float64 array, shape (..., categories)
             Numbers in either case: they decide on which face of the simplex the density is.
         mu : float64 array or tensor variable, shape (..., categories)

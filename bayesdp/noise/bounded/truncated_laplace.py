@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammainc
 
-from bayesdp.noise._namespace import finite, log1mexp
 from bayesdp.noise.base import Floats
-from bayesdp.noise.bounded import _kernels
+from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundedLaw, Moments
 from bayesdp.noise.independent.laplace import Laplace
+from bayesdp.noise.namespace import finite, log1mexp
 
 __all__ = ["TruncatedLaplace", "grow", "sides", "within"]
 
@@ -67,7 +67,7 @@ class TruncatedLaplace(BoundedLaw):
     integer = False
     has_atoms = False
     free = Laplace
-    draw_one = staticmethod(_kernels.truncated_laplace)
+    draw_one = staticmethod(kernels.truncated_laplace)
 
     def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density of each value, elementwise; ``-inf`` outside the bounds."""

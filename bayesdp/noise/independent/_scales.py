@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesdp._validate import shown
-from bayesdp.noise._arrays import positive_scale
+from bayesdp.noise.arrays import positive_scale
 from bayesdp.noise.base import Floats
 
 __all__ = ["DISCRETE_GAUSSIAN", "DISCRETE_LAPLACE", "GAUSSIAN", "LAPLACE", "StatedByEpsilon", "StatedByRho", "Ways"]

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from bayesdp.invariants import Invariants
-from bayesdp.noise import _kernels, _theta
-from bayesdp.noise._namespace import log1mexp, real, whole
+from bayesdp.noise import kernels, theta
 from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.base import Floats
 from bayesdp.noise.independent._scales import DISCRETE_GAUSSIAN, StatedByRho
 from bayesdp.noise.independent.integers import IntegerLaw
+from bayesdp.noise.namespace import log1mexp, real, whole
 from bayesdp.noise.secure import gaussian_by_integers
 from bayesdp.queries import Query
 
@@ -71,17 +71,17 @@ class DiscreteGaussian(StatedByRho, IntegerLaw):
     name = "discrete-gaussian"
     ways = DISCRETE_GAUSSIAN
     kernel_form = KernelForm("gaussian")
-    draw_one = staticmethod(_kernels.discrete_gaussian)
-    fill = staticmethod(_kernels.fill_discrete_gaussian)
+    draw_one = staticmethod(kernels.discrete_gaussian)
+    fill = staticmethod(kernels.fill_discrete_gaussian)
 
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
         """Log-mass at integers."""
         if whole(mu):
-            return -0.5 * ((value - mu) / scale) ** 2 - _theta.log_sum(None, scale, xp)
+            return -0.5 * ((value - mu) / scale) ** 2 - theta.log_sum(None, scale, xp)
         centre = xp.round(mu)
         j, offset = value - centre, mu - centre
-        return -0.5 * j * (j - 2.0 * offset) / scale**2 - _theta.log_sum(offset, scale, xp)
+        return -0.5 * j * (j - 2.0 * offset) / scale**2 - theta.log_sum(offset, scale, xp)
 
     @classmethod
     def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
@@ -92,14 +92,14 @@ class DiscreteGaussian(StatedByRho, IntegerLaw):
         # From the nearest integer of mu on, subtract the upper tail from 1; below it, sum the mirrored tail.
         above = j >= 0.0
         start, side = xp.where(above, j + 1.0, -j), xp.where(above, offset, -offset)
-        tail = xp.minimum(_theta.log_upper_tail(start, side, scale, xp) - _theta.log_sum(offset, scale, xp), 0.0)
+        tail = xp.minimum(theta.log_upper_tail(start, side, scale, xp) - theta.log_sum(offset, scale, xp), 0.0)
         return xp.where(above, log1mexp(xp, xp.where(above, tail, -1.0)), tail)
 
     @staticmethod
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
         """Mean and variance around mu."""
         centre = np.rint(mu)
-        mean, variance = _theta.moments(mu - centre, scale)
+        mean, variance = theta.moments(mu - centre, scale)
         return centre + mean, variance
 
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from bayesdp.invariants import Invariants
-from bayesdp.noise import _kernels
-from bayesdp.noise._namespace import log1mexp, softplus, whole
+from bayesdp.noise import kernels
 from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.base import Floats
 from bayesdp.noise.independent._scales import DISCRETE_LAPLACE, StatedByEpsilon
 from bayesdp.noise.independent.integers import IntegerLaw
+from bayesdp.noise.namespace import log1mexp, softplus, whole
 from bayesdp.noise.secure import laplace_by_integers
 from bayesdp.queries import Query
 
@@ -70,8 +70,8 @@ class DiscreteLaplace(StatedByEpsilon, IntegerLaw):
     name = "discrete-laplace"
     ways = DISCRETE_LAPLACE
     kernel_form = KernelForm("l1", of_scale=True)
-    draw_one = staticmethod(_kernels.discrete_laplace)
-    fill = staticmethod(_kernels.fill_discrete_laplace)
+    draw_one = staticmethod(kernels.discrete_laplace)
+    fill = staticmethod(kernels.fill_discrete_laplace)
 
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from bayesdp.invariants import Invariants
-from bayesdp.noise import _kernels
-from bayesdp.noise._namespace import special
+from bayesdp.noise import kernels
 from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.base import Floats
 from bayesdp.noise.independent._scales import GAUSSIAN, StatedByRho
 from bayesdp.noise.independent.reals import RealLaw
+from bayesdp.noise.namespace import special
 from bayesdp.queries import Query
 
 __all__ = ["Gaussian"]
@@ -71,7 +71,7 @@ class Gaussian(StatedByRho, RealLaw):
     ways = GAUSSIAN
     kernel_form = KernelForm("gaussian")
     normal = True
-    draw_one = staticmethod(_kernels.gaussian)
+    draw_one = staticmethod(kernels.gaussian)
 
     @staticmethod
     def _standard_log_density(xp: Any, z: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp.invariants import Invariants
-from bayesdp.noise import _kernels
+from bayesdp.noise import kernels
 from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.base import Floats
 from bayesdp.noise.independent._scales import LAPLACE, StatedByEpsilon
@@ -71,7 +71,7 @@ class Laplace(StatedByEpsilon, RealLaw):
     name = "laplace"
     ways = LAPLACE
     kernel_form = KernelForm("l1", of_scale=True)
-    draw_one = staticmethod(_kernels.laplace)
+    draw_one = staticmethod(kernels.laplace)
 
     @staticmethod
     def _standard_log_density(xp: Any, z: Any) -> Any:

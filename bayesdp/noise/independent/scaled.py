@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import broadcast_scale, located, positive_scale, values_and_location
 from bayesdp.noise._draws import draw_each
+from bayesdp.noise.arrays import broadcast_scale, located, positive_scale, values_and_location
 from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.noise.independent._scales import Ways
 
@@ -61,7 +61,7 @@ class ScaledLaw(NoiseLaw):
     @classmethod
     @abstractmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
-        """Log-mass at integers, or log-density, elementwise; `xp` is NumPy or PyTensor, see `bayesdp.noise._namespace`."""
+        """Log-mass at integers, or log-density, elementwise; `xp` is NumPy or PyTensor, see `bayesdp.noise.namespace`."""
 
     @classmethod
     @abstractmethod

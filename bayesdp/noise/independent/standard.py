@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import located, values_and_location
-from bayesdp.noise._rng import count_of, generator_of
+from bayesdp.noise.arrays import located, values_and_location
 from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.noise.sizes import count_of, generator_of
 from bayesdp.privacy.canonical import CanonicalNoise
 
 __all__ = ["StandardLaw"]

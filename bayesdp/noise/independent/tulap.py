@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesdp.noise import _kernels
-from bayesdp.noise._arrays import positive_number
+from bayesdp.noise import kernels
+from bayesdp.noise.arrays import positive_number
 from bayesdp.noise.base import Floats
 from bayesdp.noise.independent.standard import StandardLaw
 from bayesdp.privacy import canonical
@@ -70,7 +70,7 @@ class Tulap(StandardLaw):
 
     name = "tulap"
     kernel_parameters = ("epsilon", "delta")
-    draw_one = staticmethod(_kernels.tulap)
+    draw_one = staticmethod(kernels.tulap)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))

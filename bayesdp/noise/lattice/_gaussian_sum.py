@@ -8,8 +8,8 @@ import numpy as np
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l2_sums
-from bayesdp.noise import _theta
-from bayesdp.noise.lattice._zero_sum import gaussian_log_sum
+from bayesdp.noise import theta
+from bayesdp.noise.lattice.zero_sum import gaussian_log_sum
 
 __all__ = ["l2_log_sum"]
 
@@ -34,7 +34,7 @@ def l2_log_sum(invariants: Invariants, sigma: float) -> float | None:
     terms = []
     for part, number in sums.items():
         if isinstance(part, Multiples):
-            one = float(_theta.log_sum(np.zeros(1), np.array([sigma / part.length]))[0])
+            one = float(theta.log_sum(np.zeros(1), np.array([sigma / part.length]))[0])
         elif isinstance(part, ZeroSum):
             one = gaussian_log_sum(part.count, sigma / math.sqrt(part.copies))
         else:

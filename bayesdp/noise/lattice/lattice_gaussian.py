@@ -11,14 +11,14 @@ import numpy as np
 from bayesdp import lattices
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
-from bayesdp.noise import _theta
-from bayesdp.noise._arrays import positive_number
+from bayesdp.noise import theta
 from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
+from bayesdp.noise.arrays import positive_number
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.lattice._gaussian_sum import l2_log_sum
 from bayesdp.noise.lattice._parts import Line, parts
-from bayesdp.noise.lattice._zero_sum import gaussian_variance
 from bayesdp.noise.lattice.base import LatticeLaw
+from bayesdp.noise.lattice.zero_sum import gaussian_variance
 from bayesdp.noise.tables import squared_norm
 from bayesdp.queries import Query
 
@@ -106,7 +106,7 @@ class LatticeGaussian(LatticeLaw):
         variance = np.zeros(own.frame.size)
         for part in found:
             if isinstance(part, Line):
-                steps = _theta.moments(np.zeros(1), np.array([self._line_scale(part)]))[1]
+                steps = theta.moments(np.zeros(1), np.array([self._line_scale(part)]))[1]
                 variance[part.cells] = part.entries**2 * steps[0]
             else:
                 variance[part.cells] = gaussian_variance(part.count, self.sigma / math.sqrt(part.copies))

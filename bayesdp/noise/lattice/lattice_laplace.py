@@ -12,13 +12,13 @@ from bayesdp import _validate, lattices
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
 from bayesdp.lattices.sums.normaliser import l1_log_sum
-from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
+from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.lattice._parts import Line, parts
-from bayesdp.noise.lattice._radial_sum import radial_log_sum
-from bayesdp.noise.lattice._zero_sum import laplace_variance
 from bayesdp.noise.lattice.base import LatticeLaw
+from bayesdp.noise.lattice.radial_sum import radial_log_sum
+from bayesdp.noise.lattice.zero_sum import laplace_variance
 from bayesdp.noise.tables import norm_of
 from bayesdp.queries import Query
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from bayesdp.hulls import SymmetricHull, shared
 from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import positive_rate
+from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.base import Floats
 from bayesdp.noise.polytope.base import HullDensity
 from bayesdp.noise.subspace.coordinates import CoordinateLaw

@@ -21,7 +21,7 @@ from bayesdp.hulls import (
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
 from bayesdp.lattices.sums.normaliser import l1_log_sum
-from bayesdp.noise._arrays import positive_rate
+from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.base import Ints
 from bayesdp.noise.lattice.base import LatticeLaw
 from bayesdp.noise.polytope.base import HullLaw, adjacency_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bayesdp.hulls import SensitivityHull, sensitivity_hull
 from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import positive_rate
+from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.polytope.base import HullDensity, adjacency_of
 
 __all__ = ["SemiKNorm"]

@@ -13,8 +13,8 @@ import scipy.linalg
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import MAX_SCALE
 from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
+from bayesdp.noise.arrays import MAX_SCALE
 from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace.base import cell_variances
 from bayesdp.noise.subspace.coordinates import CoordinateLaw

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from bayesdp.invariants import Invariants
-from bayesdp.noise._arrays import positive_number
 from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
+from bayesdp.noise.arrays import positive_number
 from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace.base import SubspaceLaw, share_of_projection
 from bayesdp.noise.tables import squared_norm

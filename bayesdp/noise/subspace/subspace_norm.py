@@ -11,8 +11,8 @@ import numpy as np
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
-from bayesdp.noise._arrays import positive_rate
 from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
+from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace._norm_draws import norm_sampler
 from bayesdp.noise.subspace._norm_sections import log_integral_of, section_of

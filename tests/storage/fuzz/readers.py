@@ -15,7 +15,7 @@ from bayesdp.cli import main
 from bayesdp.cli.files import read_posterior
 from bayesdp.composition import tables_of_posterior
 from bayesdp.datasets import read_county_populations
-from bayesdp.mechanisms.statistic_release import StatisticRelease
+from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
 from bayesdp.tables import read_margins, read_noisy_margins, read_table

@@ -10,7 +10,7 @@ import xarray as xr
 
 from bayesdp.inference import diagnose
 from bayesdp.mechanisms import BoundaryInflatedLaplace
-from bayesdp.mechanisms.statistic_release import StatisticRelease
+from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.noise import TruncatedLaplace
 from bayesdp.release import Release
 from bayesdp.storage import write_draws

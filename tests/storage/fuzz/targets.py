@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayesdp.mechanisms.statistic_release import StatisticRelease
+from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.release import Release
 from bayesdp.tables import read_table
 from tests.storage.fuzz import draw_journals, journals, readers

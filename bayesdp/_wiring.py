@@ -1,0 +1,35 @@
+"""Functions that stand above the modules that call them, by what they do.
+
+A release checks what it says of its mechanism, and saves itself; mechanisms and storage make releases, and so stand above
+them. Such a call goes through here: `bayesdp` itself, which knows everything, says at its import which function does what
+(`connect`), and the caller asks for it (`connected`). No module imports upwards in any other way; `tests/test_import.py`
+looks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+__all__ = ["connect", "connected"]
+
+_PLACES: dict[str, tuple[str, str]] = {}
+
+
+def connect(purpose: str, module: str, function: str) -> None:
+    """Say which function does what; its module is imported when it is first asked for."""
+    _PLACES[purpose] = module, function
+
+
+def connected(purpose: str) -> Callable[..., Any]:
+    """Import the function that does this.
+
+    Raises
+    ------
+    KeyError
+        If `bayesdp` has not said which does.
+    """
+    module, function = _PLACES[purpose]
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found

@@ -1,0 +1,134 @@
+"""Sampling in two steps, so that what was drawn can be saved before anything else is done with it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import xarray as xr
+from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
+
+from bayesdp.inference._draw_journal import DrawJournal
+from bayesdp.inference._progress import diagnostics_lines
+from bayesdp.inference._running import sampled
+from bayesdp.inference.annotating import Tables
+from bayesdp.inference.diagnostics import diagnose, not_diagnosed
+from bayesdp.inference.interrupt import StopOnCtrlC
+
+__all__ = ["Drawn", "diagnosed", "drawn"]
+
+_log = logging.getLogger("bayesdp.inference.sampling")
+
+_A_MOMENT = 2_000_000
+"""Numbers whose diagnostics take about half a second."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The draws of a model.
+
+    Attributes
+    ----------
+    tree : xarray.DataTree
+        Draws, releases, limits of the cells and, until they are computed, a word on why there are no diagnostics: all that
+        a file needs.
+    fixed : dict or None
+        For each table, which cells have one possible value; None where Ctrl-C has left that out.
+    """
+
+    tree: xr.DataTree
+    fixed: dict[str, npt.NDArray[np.bool_]] | None
+
+
+def drawn(
+    model: pm.Model,
+    given: Mapping[str, Any],
+    stop: StopOnCtrlC,
+    journal: str | os.PathLike[str] | None = None,
+    *,
+    resume: bool = False,
+) -> Drawn:
+    """Sample, and say what of.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    given : mapping
+        Arguments of ``pm.sample``.
+    stop : StopOnCtrlC
+        The context that this is called in.
+    journal, resume
+        See `bayesdp.sample`.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C was pressed before there were draws to keep.
+    ValueError
+        If a draw of the counts does not agree with the exact answers.
+    """
+    with nullcontext() if journal is None else DrawJournal(journal, model, given, resume=resume) as kept:
+        if kept is not None and not given.get("quiet", False):
+            kept.say()
+        tree = sampled(model, (), given, stop, kept)
+    if kept is not None and kept.resumed:
+        tree.attrs["resumed"] = kept.resumed
+    fixed: dict[str, npt.NDArray[np.bool_]] = {}
+    with _carried(tree):
+        if stop.interrupted:
+            tree.attrs["interrupted"] = 1
+        tables = Tables.of(model)
+        tables.add_releases(tree, model, given.get("random_seed"), "")
+        # This takes a moment as a rule. Ctrl-C that has ended sampling does not leave it out, a later one does.
+        done = stop.optional(lambda: fixed.update(tables.add_limits(tree, model)))
+        reason = "sampling was interrupted" if stop.interrupted else "the run ended before the diagnostics"
+        tree["diagnostics"] = xr.DataTree(not_diagnosed(reason))
+    return Drawn(tree, fixed if done else None)
+
+
+def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.DataTree:
+    """Add the diagnostics, and log what they say. Ctrl-C leaves them out; if it has ended sampling, they have to be quick.
+
+    Parameters
+    ----------
+    run : Drawn
+    given, stop
+        See `drawn`.
+    """
+    tree, fixed, quiet = run.tree, run.fixed, given.get("quiet", False)
+    told = diagnostics_lines() if given.get("progressbar", True) and not quiet else None
+    posterior = tree["posterior"].to_dataset()
+    small = sum(own.size for own in posterior.data_vars.values()) <= _A_MOMENT
+
+    found: list[xr.Dataset] = []
+    with _carried(tree):
+        if fixed is not None and (small or not stop.interrupted):
+            known = fixed
+            stop.optional(lambda: found.append(diagnose(posterior, known, told)))
+        if found:
+            tree["diagnostics"] = xr.DataTree(found[0])
+        elif not stop.interrupted:
+            tree["diagnostics"] = xr.DataTree(not_diagnosed("the diagnostics were interrupted"))
+    if not quiet:
+        log_warnings([*warn_divergences(tree), *warn_treedepth(tree)])
+        if not tree["diagnostics"].attrs["converged"]:
+            _log.warning(tree["diagnostics"].attrs["message"])
+    return tree
+
+
+@contextmanager
+def _carried(tree: xr.DataTree) -> Iterator[None]:
+    """Whatever fails, the error carries the draws."""
+    try:
+        yield
+    except Exception as error:
+        setattr(error, "draws", tree)  # noqa: B010  # no attribute that a type checker could know
+        error.add_note("What was drawn is not lost: it is in the attribute `draws` of this error.")
+        raise

@@ -1,0 +1,197 @@
+"""Covariance matrices, published element by element within their bounds (Liu 2019, Section 4.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._text import printable
+from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, random_generator
+from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease, covariance_edge
+from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.mechanisms.bounded.statistic_release import checked_names
+from bayesdp.mechanisms.bounded.statistics import ROUNDING, StatisticMechanism
+from bayesdp.noise.bounded.rescaled_laplace import RULES
+from bayesdp.privacy import PairLoss, Sensitivity, covariance_sensitivity, split_budget, variance_sensitivity
+from bayesdp.privacy.caveats import Fixed, PaperElements
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.stated_losses import LossAt
+
+__all__ = ["CovarianceMatrix"]
+
+type Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CovarianceMatrix:
+    """Publish a covariance matrix: variances within public bounds, then covariances within those of the released variances.
+
+    The bounds of a covariance are computed from released values and cost nothing. They need not contain the
+    confidential covariance: the noise is then as if it were at the nearer bound (truncated), or mostly at it (clipped).
+
+    Parameters
+    ----------
+    epsilon : float
+        Loss for data sets of which one record is another, for all elements together.
+    n : int
+        Public number of records.
+    data_bounds : sequence of pairs of float
+        Public bounds of each variable.
+    names : sequence of str, optional
+        Names of the variables.
+    rule : {"boundary-inflated", "truncated"}
+    parts : sequence of float, optional
+        Budget of each element of the upper triangle, row by row, adding up to epsilon; equal ones by default.
+    convention : {"exact", "paper"}
+        ``"paper"`` keeps the scale ``sensitivity / epsilon`` for truncated noise; the guarantee states the true epsilon,
+        `true_epsilon`.
+
+    References
+    ----------
+    Liu (2019), Section 4.1 and Table 1.
+
+    Examples
+    --------
+    >>> mechanism = CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], ["height", "weight"])
+    >>> release = mechanism.release([[1.0, 0.5], [0.5, 2.0]], rng=np.random.default_rng(3))
+    >>> release.guarantee.parameters["epsilon"] <= 1.0
+    True
+    >>> bool(abs(release.correlation[0, 1]) <= 1.0)
+    True
+    """
+
+    epsilon: float
+    n: int
+    data_bounds: Any
+    names: Any = None
+    rule: str = field(default="boundary-inflated", kw_only=True)
+    parts: Sequence[float] | None = field(default=None, kw_only=True)
+    convention: str = field(default="exact", kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
+        put(self, "n", positive_integer(self.n, "n"))
+        choice(self.rule, RULES, "rule")
+        if not hasattr(self.data_bounds, "__len__") or len(self.data_bounds) < 1:
+            raise TypeError(f"data_bounds must be a pair of bounds for each variable, got {self.data_bounds!r}")
+        put(self, "data_bounds", tuple(tuple(pair) for pair in self.data_bounds))
+        size = len(self.data_bounds)
+        put(self, "names", checked_names(self.names, (size,)))
+        elements = size * (size + 1) // 2
+        if self.parts is not None and len(self.parts) != elements:
+            raise ValueError(
+                f"parts must be one for each of {elements} elements of the upper triangle, got {len(self.parts)}"
+            )
+        put(self, "parts", split_budget(self.epsilon, elements if self.parts is None else list(self.parts)))
+        _ = self._sensitivities
+
+    @cached_property
+    def _sensitivities(self) -> dict[tuple[int, int], Sensitivity]:
+        size = len(self.data_bounds)
+        return {
+            (i, j): variance_sensitivity(self.n, self.data_bounds[i])
+            if i == j
+            else covariance_sensitivity(self.n, self.data_bounds[i], self.data_bounds[j])
+            for i in range(size)
+            for j in range(i, size)
+        }
+
+    @property
+    def true_epsilon(self) -> float:
+        """What a release costs at most, whatever variances it publishes.
+
+        Truncated noise of the paper's scale loses the more, the further its bounds are apart. Those of a covariance are the
+        furthest where the released variances are at their upper bounds: what was lost for these is stated. The loss for the
+        variances that were released instead depends on the data, and says nothing about what could have been published.
+        """
+        if self.convention == "exact":
+            return self.epsilon
+        budget = zip(self._sensitivities, self.parts or (), strict=True)
+        return math.fsum(
+            self._element(pair, part, self._sensitivities[pair].bounds).true_epsilon for pair, part in budget
+        )
+
+    def _element(self, pair: tuple[int, int], part: float, bounds: Any) -> StatisticMechanism:
+        """The mechanism for one element of the matrix."""
+        kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
+        return kind(part, self._sensitivities[pair], bounds, convention=self.convention)
+
+    def _element_name(self, position: int) -> str:
+        """What an element of a matrix of the right shape stands for."""
+        row, column = divmod(position, len(self.names))
+        return f"the element of {' and '.join(self.names[i % len(self.names)] for i in (row, column))}"
+
+    def release(self, covariance: npt.ArrayLike, rng: Seed = None) -> CovarianceRelease:
+        """Publish a sample covariance matrix (divisor n - 1).
+
+        Parameters
+        ----------
+        covariance : array_like, shape (variables, variables)
+            Confidential.
+        rng : int, numpy.random.Generator or None
+            Without one, a generator as in `TruncatedLaplace.release`: do that to publish.
+
+        Raises
+        ------
+        ValueError
+            If the matrix is not symmetric and positive semidefinite, or a variance is larger than data within the bounds
+            can have; each to 1e-9 of the variances, for what rounding does.
+        """
+        rng = random_generator(rng)  # once: several draws follow
+        truth = np.asarray(
+            finite_array(covariance, "covariance", self._element_name, confidential=True), dtype=np.float64
+        )
+        size = len(self.names)
+        if truth.shape != (size, size):
+            raise ValueError(f"covariance must be symmetric, of shape {(size, size)}, got shape {truth.shape}")
+        deviations = np.sqrt(np.maximum(np.diag(truth), 0.0))
+        if np.any(np.abs(truth - truth.T) > ROUNDING * np.outer(deviations, deviations)):
+            raise ValueError(f"covariance must be symmetric, of shape {(size, size)}, but it is not")
+        if np.linalg.eigvalsh(truth)[0] < -ROUNDING * max(float(np.trace(truth)), 0.0):
+            raise ValueError("covariance must be positive semidefinite, as sample covariance matrices are")
+        budget = dict(zip(self._sensitivities, self.parts or (), strict=True))
+        matrix, scales, stated = np.zeros((size, size)), np.zeros((size, size)), None
+        for i, j in sorted(self._sensitivities, key=lambda pair: pair[0] != pair[1]):  # variances first
+            own = self._sensitivities[i, j]
+            edge = own.bounds[1] if i == j else covariance_edge(matrix[i, i], matrix[j, j])
+            if not edge:
+                continue  # a released variance of 0: the covariance is 0, and nothing is spent
+            mechanism = self._element((i, j), budget[i, j], (0.0 if i == j else -edge, edge))
+            location = float(truth[i, j])
+            if i == j and not -ROUNDING * edge <= location <= edge * (1.0 + ROUNDING):
+                name = printable(self.names[i])
+                raise ValueError(
+                    f"covariance must have a variance of {name} of at most {edge:.6g}, which data within the bounds can "
+                    f"have at n = {self.n}: the bounds are wrong, or something else was computed"
+                )
+            location = min(max(location, 0.0), edge) if i == j else location  # by rounding only
+            # The same law as for the covariance itself under truncation; see bayesdp.noise.TruncatedLaplace.
+            drawn = mechanism._rounded(np.asarray(mechanism.law.draw(rng, (), location=location), dtype=np.float64))
+            matrix[i, j] = matrix[j, i] = float(drawn)
+            scales[i, j] = scales[j, i] = mechanism.scale
+            stated = stated or mechanism._element_guarantee(simulated=rng is not None)
+        if stated is None:
+            raise RuntimeError("there is a variance")
+        # The same for all data and all noise: a loss that varies with what was released would tell something itself.
+        whole = self.true_epsilon
+        neighbours = stated.pairs[0].about
+        l1 = math.fsum(own.l1 for own in self._sensitivities.values())
+        guarantee = replace(
+            stated,
+            parameters=LossAt(PureDP(whole), l1),
+            pairs=(PairLoss(neighbours, l1, "l1", PureDP(whole)),),
+            caveats=(
+                *stated.caveats,
+                *((PaperElements(whole),) if self.convention == "paper" else ()),
+                Fixed("elements added up"),
+            ),
+        )
+        largest = np.array([self._sensitivities[i, i].bounds[1] for i in range(size)], dtype=np.float64)
+        return CovarianceRelease(matrix, scales, largest, self.n, self.names, self.rule, guarantee, rng is not None)

@@ -1,0 +1,180 @@
+"""Laplace noise on statistics with public bounds, truncated or clipped (Liu 2019)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
+from bayesdp.noise import BoundaryInflatedLaplace as InflatedLaw
+from bayesdp.noise import TruncatedLaplace as TruncatedLaw
+from bayesdp.privacy import truncated_epsilon, truncated_scale
+from bayesdp.privacy.caveats import Fixed
+from bayesdp.privacy.words import Words
+
+__all__ = ["BoundaryInflatedLaplace", "TruncatedLaplace"]
+
+
+@dataclass(frozen=True, eq=False)
+class TruncatedLaplace(StatisticMechanism):
+    """Publish statistics with Laplace noise given that the results are within public bounds.
+
+    The paper takes the scale ``sensitivity / epsilon``, which is not enough: the normaliser depends on the confidential
+    value, and tells something about it. Here the scale is solved for, so that epsilon is the largest loss over all changes
+    that the sensitivities allow (`bayesdp.privacy.truncated_epsilon`): below twice the paper's. It is attained by one statistic,
+    by proportions and by statistics that can all change by the most they can together; for others it is an upper bound.
+
+    Parameters
+    ----------
+    epsilon : float
+        Loss for neighbouring data sets.
+    sensitivity : Sensitivity, sequence of Sensitivity, float, or array_like
+        `bayesdp.privacy.Sensitivity` of the statistic, or of the vector (proportions); or one for each statistic, which are
+        added up, because changing one record may change all of them. As numbers: the largest l1 distance of the whole vector,
+        or the largest change of each, which are added up.
+    bounds : pair of float or array_like
+        Lower and upper bound of each statistic; None on one side where there is none. Public, and the same for all data.
+    names : sequence of str, optional
+        Names of the statistics of a vector.
+    largest : float or array_like, optional
+        Largest change of each statistic.
+    changed : int, optional
+        How many statistics change together at most; or, where that is known, the number whose changes cost as much as those of
+        all: 2 for proportions within 0 and 1 under add-remove.
+    paper_sensitivity : float, optional
+        What the paper takes for the sensitivity, where it is another (1/n for proportions).
+    neighbours : {"substitution", "add-remove"}
+        What `sensitivity` refers to.
+    convention : {"exact", "paper"}
+        The paper's scale is kept with ``"paper"``; the guarantee states the true epsilon.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not valid: bounds reversed, equal or both infinite, a `Sensitivity` of one statistic for several.
+
+    See Also
+    --------
+    BoundaryInflatedLaplace : clipping, which costs no more than the noise.
+    bayesdp.noise.TruncatedLaplace : the law.
+    bayesdp.distributions.TruncatedLaplace : the law as a PyMC distribution; it takes the scale.
+
+    References
+    ----------
+    Liu (2019), Definition 2(a); docs/CORRECTIONS.md.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy import proportion_sensitivity
+    >>> mechanism = TruncatedLaplace(1.0, proportion_sensitivity(50), (0.0, 1.0))
+    >>> print(f"{mechanism.scale:.5f} {mechanism.true_epsilon:.5f}")
+    0.03225 1.00000
+    >>> paper = TruncatedLaplace(1.0, proportion_sensitivity(50), (0.0, 1.0), convention="paper")
+    >>> print(f"{paper.scale:.5f} {paper.true_epsilon:.2f}")
+    0.02000 1.49
+    >>> 0.0 < float(mechanism.release(0.3, rng=np.random.default_rng(1)).values) < 1.0
+    True
+
+    Three means of the same 50 records, of values between 0 and 10: one record may change each by 0.2.
+
+    >>> from bayesdp.privacy import mean_sensitivity
+    >>> each = mean_sensitivity(50, (0.0, 10.0))
+    >>> three = TruncatedLaplace(1.0, [each] * 3, (0.0, 10.0), names=["a", "b", "c"])
+    >>> print(f"{three.sensitivity:.2f}")
+    0.60
+    """
+
+    name = "truncated-laplace"
+
+    @cached_property
+    def scale(self) -> float:
+        """Scale of the noise, in the unit of the statistics."""
+        if self.convention == "paper":
+            return self._paper_scale
+        return truncated_scale(self.epsilon, self._widths, self.sensitivity, largest=self.largest, changed=self.changed)
+
+    @cached_property
+    def true_epsilon(self) -> float:
+        """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
+        size = np.full(self.shape, self.scale)
+        return truncated_epsilon(size, self._widths, self.sensitivity, largest=self.largest, changed=self.changed)
+
+    @property
+    def law(self) -> TruncatedLaw:
+        """The law of the released values."""
+        return TruncatedLaw(self.scale, self.bounds)
+
+    @property
+    def _reservations(self) -> tuple[Words, ...]:
+        return () if math.prod(self.shape) == 1 else (Fixed("largest over sensitivities"),)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundaryInflatedLaplace(StatisticMechanism):
+    """Publish statistics with Laplace noise, moved to the nearer bound where the result is outside (BIT, clipping).
+
+    Clipping is post-processing: epsilon is that of the noise, whose scale is ``sensitivity / epsilon``. A released value
+    may be a bound, with positive probability.
+
+    Parameters
+    ----------
+    epsilon : float
+        Loss for neighbouring data sets.
+    sensitivity : Sensitivity, sequence of Sensitivity, float, or array_like
+        As for `TruncatedLaplace`: of the statistic, or one for each, which are added up.
+    bounds : pair of float or array_like
+        Lower and upper bound of each statistic; None on one side where there is none. Public, and the same for all data.
+    names, largest, changed, paper_sensitivity, neighbours
+        As for `TruncatedLaplace`.
+    convention : {"exact", "paper"}
+        The two differ where the paper has another sensitivity.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not valid: bounds reversed, equal or both infinite, a `Sensitivity` of one statistic for several.
+
+    See Also
+    --------
+    TruncatedLaplace
+    bayesdp.noise.BoundaryInflatedLaplace : the law.
+    bayesdp.distributions.BoundaryInflatedLaplace : the law as a PyMC distribution; it takes the scale.
+
+    References
+    ----------
+    Liu (2019), Definition 2(b).
+
+    Examples
+    --------
+    >>> from bayesdp.privacy import proportion_sensitivity
+    >>> shares = proportion_sensitivity(50, 4)
+    >>> mechanism = BoundaryInflatedLaplace(1.0, shares, (0.0, 1.0), names=["a", "b", "c", "d"])
+    >>> mechanism.scale, mechanism.true_epsilon
+    (0.04, 1.0)
+    >>> paper = BoundaryInflatedLaplace(1.0, shares, (0.0, 1.0), names=["a", "b", "c", "d"], convention="paper")
+    >>> paper.scale, paper.true_epsilon
+    (0.02, 2.0)
+    """
+
+    name = "boundary-inflated-laplace"
+
+    @cached_property
+    def scale(self) -> float:
+        """Scale of the noise, in the unit of the statistics."""
+        if self.convention == "paper":
+            return self._paper_scale
+        b = float(self.sensitivity / self.epsilon)
+        return b if b * self.epsilon >= self.sensitivity else math.nextafter(b, math.inf)
+
+    @property
+    def true_epsilon(self) -> float:
+        """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
+        return self.epsilon if self.convention == "exact" else float(self.sensitivity / self.scale)
+
+    @property
+    def law(self) -> InflatedLaw:
+        """The law of the released values."""
+        return InflatedLaw(self.scale, self.bounds)

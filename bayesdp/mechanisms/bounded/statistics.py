@@ -1,0 +1,309 @@
+"""What the mechanisms for statistics within public bounds share: parameters, release, guarantee, description."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._text import printable
+from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
+from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names
+from bayesdp.noise import BoundedLaw
+from bayesdp.noise.bounded.bounds import checked_bounds, plain_bounds
+from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss, StatisticGuarantee
+from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperScale, Rounded
+from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.relations import Neighbours
+from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.words import Words
+from bayesdp.sensitivities.differences import NEIGHBOURS
+from bayesdp.sensitivities.stated import told
+
+__all__ = ["CONVENTIONS", "ROUNDING", "StatisticMechanism"]
+
+CONVENTIONS = ("exact", "paper")
+"""``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""
+
+_REGISTRY: dict[str, type[StatisticMechanism]] = {}
+
+_GRID_BITS = 20
+
+ROUNDING = 1e-9
+"""A statistic may be beyond a bound by so much of the larger bound; it then counts as at the bound."""
+
+_PUBLIC = Fixed("public bounds of statistics")
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticMechanism(ABC):
+    """Publish one statistic, or a vector of them, within public bounds; see the subclasses."""
+
+    epsilon: float
+    sensitivity: Any
+    bounds: Any
+    names: Any = field(default=None, kw_only=True)
+    largest: Any = field(default=None, kw_only=True)
+    changed: int | None = field(default=None, kw_only=True)
+    paper_sensitivity: float | None = field(default=None, kw_only=True)
+    neighbours: str = field(default="substitution", kw_only=True)
+    convention: str = field(default="exact", kw_only=True)
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:
+            _REGISTRY[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
+        choice(self.neighbours, tuple(NEIGHBOURS), "neighbours")
+        choice(self.convention, CONVENTIONS, "convention")
+        bounds = checked_bounds(self.bounds, integer=False)
+        put(self, "bounds", bounds)
+        known = told(self.sensitivity)
+        put(self, "sensitivity", known.l1)
+        if known.neighbours is not None:
+            put(self, "changed", known.changed)
+            put(self, "neighbours", known.neighbours)
+            put(self, "paper_sensitivity", known.paper_l1)
+        if known.neighbours is not None or known.largest is not None:
+            if known.neighbours is None and self.largest is not None:
+                raise ValueError("give the largest changes once: as a vector of sensitivities, or as largest=")
+            put(self, "largest", known.largest)
+        put(self, "sensitivity", positive_real(self.sensitivity, "sensitivity"))
+        if self.paper_sensitivity is not None:
+            put(self, "paper_sensitivity", positive_real(self.paper_sensitivity, "paper_sensitivity"))
+        if self.changed is not None:
+            positive_integer(self.changed, "changed")
+        largest = np.asarray(finite_array(self.sensitivity if self.largest is None else self.largest, "largest"), float)
+        if not np.all(largest > 0):
+            raise ValueError(f"largest must be greater than 0 for every statistic, got {self.largest!r}")
+        put(self, "largest", tuple(largest.tolist()) if largest.ndim == 1 else float(largest))
+        listed = () if self.names is None else (len(self.names),)
+        several = () if known.statistics in (None, 1) else (known.statistics,)
+        try:
+            shape = np.broadcast_shapes(*(np.shape(side) for side in bounds), largest.shape, listed, several)
+        except ValueError:
+            raise ValueError(
+                f"bounds of shapes {np.shape(bounds[0])} and {np.shape(bounds[1])}, sensitivities of "
+                f"{largest.shape[0] if largest.ndim else known.statistics or 1} statistics and "
+                f"{'no' if self.names is None else len(self.names)} names do not fit one another"
+            ) from None
+        if len(shape) > 1:
+            raise ValueError(f"statistics must be one number or a vector, got bounds of shape {shape}")
+        known.fits(shape)
+        if known.fractions and all(np.all(np.equal(side, edge)) for side, edge in zip(bounds, (0.0, 1.0), strict=True)):
+            # All of them change, and the loss is never more than that of two: see bayesdp.privacy.bounded.
+            put(self, "changed", min(2, math.prod(shape)))
+        put(self, "names", checked_names(self.names, shape))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the statistic: ``()`` or ``(statistics,)``."""
+        return () if self.names is None else (len(self.names),)
+
+    @property
+    def _widths(self) -> npt.NDArray[np.float64]:
+        return np.broadcast_to(np.asarray(self.bounds[1]) - np.asarray(self.bounds[0]), self.shape)
+
+    @property
+    def _paper_scale(self) -> float:
+        own = self.sensitivity if self.paper_sensitivity is None else self.paper_sensitivity
+        return float(own / self.epsilon)
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """Scale of the noise, in the unit of the statistics."""
+
+    @property
+    @abstractmethod
+    def true_epsilon(self) -> float:
+        """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
+
+    @property
+    @abstractmethod
+    def law(self) -> BoundedLaw:
+        """The law of the released values."""
+
+    @property
+    def grid(self) -> float:
+        """Released values are bounds or multiples of this power of two."""
+        widths = self._widths[np.isfinite(self._widths)] if self._widths.size else self._widths
+        small = min(self.scale, float(np.min(widths, initial=math.inf)))
+        power = math.frexp(small)[1] - 1 - _GRID_BITS
+        edges = [abs(float(x)) for side in self.bounds for x in np.ravel(side) if math.isfinite(x)]
+        # Floats near the bounds may be coarser than that.
+        return math.ldexp(1.0, max(power, math.frexp(max(edges, default=0.0))[1] - 53))
+
+    @property
+    def guarantee(self) -> StatisticGuarantee:
+        """What the mechanism protects, in words and numbers, and with what reservations."""
+        return self._guarantee(())
+
+    def _guarantee(self, more: tuple[Words, ...], simulated: bool = False) -> StatisticGuarantee:
+        grid = Rounded(round(math.log2(self.grid)), within=True)
+        return self._stated((*self._convention_caveats, *self._reservations), (*more, grid, _PUBLIC), simulated)
+
+    def _element_guarantee(self, *, simulated: bool) -> StatisticGuarantee:
+        """As one element of several: the convention and the grid are those of all of them, and are stated there."""
+        return self._stated(self._reservations, (_PUBLIC,), simulated)
+
+    def _stated(self, before: tuple[Words, ...], after: tuple[Words, ...], simulated: bool) -> StatisticGuarantee:
+        """The guarantee with caveats before and after that on floating point."""
+        true = self.true_epsilon
+        return StatisticGuarantee(
+            "pure",
+            LossAt(PureDP(true), self.sensitivity),
+            "l1",
+            (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, "l1", PureDP(true)),),
+            simulated=simulated,
+            caveats=(*before, FLOATING_POINT_CAVEAT, *after),
+        )
+
+    @property
+    def _convention_caveats(self) -> tuple[Words, ...]:
+        if self.convention != "paper":
+            return ()
+        return (PaperScale(self._paper_scale, self.epsilon, self.true_epsilon),)
+
+    @property
+    def _reservations(self) -> tuple[Words, ...]:
+        """What has to be said of the stated loss."""
+        return ()
+
+    def release(self, statistic: Any, rng: Seed = None) -> StatisticRelease:
+        """Publish statistics: noisy values within the bounds, their law and the guarantee.
+
+        Parameters
+        ----------
+        statistic : float or array_like, shape () or (statistics,)
+            Confidential values within the bounds. One that is beyond a bound by no more than `ROUNDING` of the larger bound,
+            as a mean of numbers that are all at the bound may be, counts as at the bound.
+        rng : int, numpy.random.Generator or None
+            Without one, NumPy's PCG64 generator, seeded from the operating system's entropy, which is no cryptographic one (the
+            guarantee says so): do that to publish. With one the release is marked as simulated,
+            because whoever knows the seed can subtract the noise.
+
+        Returns
+        -------
+        StatisticRelease
+
+        Raises
+        ------
+        ValueError
+            If a statistic is outside its bounds, or there are not as many as bounds or names.
+        """
+        location = self._within(self._statistic(statistic))
+        drawn = np.asarray(self.law.draw(rng, self.shape, location=location), dtype=np.float64)
+        simulated = rng is not None
+        return StatisticRelease(
+            self._rounded(drawn),
+            self.law,
+            self.names,
+            self.describe(),
+            self._guarantee(() if simulated else (GENERATOR_CAVEAT,), simulated),
+            simulated,
+        )
+
+    def _within(self, location: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Statistics within their bounds, those that rounding has put beyond one at that bound.
+
+        This is a rule that does not look at the data, and brings no two statistics further apart.
+        """
+        low, high = (np.broadcast_to(np.asarray(side), self.shape) for side in self.bounds)
+        near = np.clip(location, low, high)
+        edges = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in (low, high)]
+        outside = np.flatnonzero(np.abs(location - near) > ROUNDING * np.maximum(*edges))
+        if outside.size:
+            where = int(outside[0])
+            raise ValueError(
+                f"statistic must lie within its bounds, {low.reshape(-1)[where]:.17g} to {high.reshape(-1)[where]:.17g}, but "
+                f"{self._name(where)} does not: the bounds are wrong, or something else was computed"
+            )
+        return near
+
+    def _rounded(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Values on the grid; those strictly between the bounds stay there, and bounds stay bounds."""
+        low, high = (np.broadcast_to(np.asarray(side), values.shape) for side in self.bounds)
+        near = np.rint(values / self.grid)
+        with np.errstate(invalid="ignore"):
+            near = np.where(near * self.grid <= low, np.floor(low / self.grid) + 1.0, near)
+            near = np.where(near * self.grid >= high, np.ceil(high / self.grid) - 1.0, near)
+        return np.where((values <= low) | (values >= high), values, near * self.grid)
+
+    def logp(self, values: Any, statistic: Any) -> float:
+        """Log-density of released values given the statistics; see `law` for atoms. ``-inf`` outside the bounds."""
+        return self.law.logp(self._vector(values, "values"), self._statistic(statistic))
+
+    def _statistic(self, statistic: Any) -> npt.NDArray[np.float64]:
+        return self._vector(statistic, "statistic", confidential=True)
+
+    def _vector(self, values: Any, argument: str, *, confidential: bool = False) -> npt.NDArray[np.float64]:
+        array = np.asarray(finite_array(values, argument, self._name, confidential=confidential), dtype=np.float64)
+        if array.shape != self.shape:
+            raise ValueError(
+                f"{argument} must have shape {self.shape}, as the bounds and names of the mechanism, got {array.shape}; a "
+                "vector needs names=[...], or one pair of bounds for each statistic"
+            )
+        return array
+
+    def _name(self, where: int) -> str:
+        return "the statistic" if self.names is None else printable(self.names[where])
+
+    # Bounds may be arrays, which dataclasses cannot compare or hash; the description can do both.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StatisticMechanism) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(repr(self.describe()))
+
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data: ``{"mechanism": name, "epsilon": ..., ...}``."""
+        description: dict[str, Any] = {"mechanism": self.name}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name == "bounds":
+                value = plain_bounds(value)
+            if value is not None:
+                description[item.name] = list(value) if isinstance(value, tuple) else value
+        return description
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        """Rebuild a mechanism from `describe`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the name is not registered or is that of another mechanism, a key is unknown or missing, or a value is not
+            valid.
+        """
+        given: Any = description
+        if not isinstance(given, Mapping) or given.get("mechanism") not in _REGISTRY:
+            raise ValueError(
+                f"a mechanism for statistics is described by a mapping with 'mechanism', one of {', '.join(sorted(_REGISTRY))}, "
+                f"got {description!r}"
+            )
+        found = _REGISTRY[given["mechanism"]]
+        if not issubclass(found, cls):
+            raise ValueError(f"the description is of the mechanism {found.name!r}, not of {cls.name!r}")
+        parameters = {key: value for key, value in given.items() if key != "mechanism"}
+        known = [item.name for item in fields(found)]
+        odd = [key for key in parameters if key not in known]
+        missing = [key for key in ("epsilon", "sensitivity", "bounds") if key not in parameters]
+        if odd or missing:
+            raise ValueError(
+                f"mechanism {found.name!r} has no parameter {shown(odd)}; it has {', '.join(known)}"
+                if odd
+                else f"mechanism {found.name!r} lacks {shown(missing)}"
+            )
+        return found(**parameters)

@@ -1,0 +1,1 @@
+"""Any private mechanism made to keep the invariants: by projection, or by extension."""

@@ -1,0 +1,1 @@
+"""Mechanisms with independent noise on the answers of a query, without invariants."""

@@ -1,0 +1,337 @@
+"""Independent integer noise on the answers of a query, without invariants: discrete Laplace and discrete Gaussian."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+
+from bayesdp._text import printable
+from bayesdp._validate import choice, positive_real
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms._parameters import one_statement
+from bayesdp.mechanisms.base import Mechanism
+from bayesdp.noise import DiscreteGaussian as GaussianLaw
+from bayesdp.noise import DiscreteLaplace as LaplaceLaw
+from bayesdp.noise.arrays import positive_number
+from bayesdp.noise.secure import draw_independent, statement
+from bayesdp.privacy import (
+    FLOATING_POINT_CAVEAT,
+    Guarantee,
+    PairLoss,
+    discrete_gaussian_epsilon,
+    gaussian_rho,
+    gaussian_sigma_for_rho,
+    query_sensitivity,
+    rho_to_epsilon,
+    rho_within,
+)
+from bayesdp.privacy.caveats import IntegersOnly
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, PureDP
+from bayesdp.privacy.relations import Neighbours
+from bayesdp.privacy.stated_losses import LossAt, all_of
+from bayesdp.queries import Identity, Query, SumPart
+from bayesdp.sensitivities.differences import NEIGHBOURS
+
+__all__ = ["DiscreteGaussian", "DiscreteLaplace", "DiscreteMechanism"]
+
+
+@dataclass(frozen=True, init=False)
+class DiscreteMechanism(Mechanism):
+    """Publish the answers of a query with independent integer noise, and nothing exactly.
+
+    Parameters
+    ----------
+    table : Query, or labels of a table
+        What the noise is added to: a query, or the cells of a table.
+    neighbours : {"substitution", "add-remove"}
+        Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
+    query : Query, optional
+        The query, where `table` is the labels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not valid, or the query is about another table.
+    """
+
+    query: Any = field(default=None, kw_only=True)
+    neighbours: str = field(default="substitution", kw_only=True)
+
+    def _prepare(self, table: Any, query: Any, neighbours: str) -> None:
+        """Set the fields that all these mechanisms have."""
+        if isinstance(table, Query):
+            if query is not None:
+                raise ValueError("give the query once: as the first argument or as query=")
+            table, query = table.frame, table
+        invariants = table if isinstance(table, Invariants) else Invariants((), table)
+        if invariants.query.parts:
+            raise ValueError(
+                f"{type(self).__name__} publishes nothing exactly; for invariants there is Lattice{type(self).__name__[8:]}"
+            )
+        asked = Identity(invariants.frame) if query is None else query
+        if not isinstance(asked, Query):
+            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(asked).__name__}")
+        if not asked.frame.same_cells(invariants.frame):
+            raise ValueError("query must be about the same table (same dimensions and labels)")
+        choice(neighbours, tuple(NEIGHBOURS), "neighbours")
+        for name, value in (("invariants", invariants), ("query", asked), ("neighbours", neighbours)):
+            object.__setattr__(self, name, value)
+        super().__post_init__()
+        if not self.sensitivity:
+            raise ValueError(
+                f"no two neighbouring tables ({NEIGHBOURS[neighbours]}) have different answers, so that there is nothing for "
+                f"the noise to hide: {', '.join(map(printable, asked.names[:3]))}"
+            )
+
+    @property
+    def released_query(self) -> Query:
+        """The query whose answers get the noise."""
+        query: Query = self.query
+        return query
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """The largest change of the answers between neighbouring tables, in counts."""
+
+    @property
+    @abstractmethod
+    def law(self) -> LaplaceLaw | GaussianLaw:
+        """The law of the noise."""
+
+    def _integers_only(self, method: str) -> IntegersOnly:
+        return statement()
+
+    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
+        _check_method(method)
+        shape = self.released_query.shape
+        if rng is None:
+            return draw_independent(self.law, size * self.released_query.rows).reshape(size, *shape)
+        drawn: npt.NDArray[np.int64] = self.law.draw(rng, shape, size)
+        return drawn
+
+    def _neighbouring(self, norm: str, loss: Loss) -> tuple[PairLoss, ...]:
+        return (PairLoss(Neighbours(self.neighbours), self.sensitivity, norm, loss),)
+
+
+@dataclass(frozen=True, init=False)
+class DiscreteLaplace(DiscreteMechanism):
+    """Publish answers with discrete Laplace noise, of mass ``exp(-|k| / b)``: pure differential privacy.
+
+    The scale is ``b = sensitivity / epsilon``, with the largest l1 change of the answers between neighbouring tables.
+
+    Parameters
+    ----------
+    table : Query, or labels of a table
+        What the noise is added to: a query, or the cells of a table.
+    epsilon : float
+        Loss for neighbouring tables.
+    neighbours : {"substitution", "add-remove"}
+        Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
+    query : Query, optional
+        The query, where `table` is the labels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not valid, or the query is about another table.
+
+    See Also
+    --------
+    bayesdp.noise.DiscreteLaplace : the law of the noise.
+    LatticeLaplace : the same with invariants.
+
+    References
+    ----------
+    Ghosh, Roughgarden and Sundararajan (2009), Universally Utility-Maximizing Privacy Mechanisms (the geometric mechanism).
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    >>> mechanism = DiscreteLaplace(Margins(table, ["county"]), epsilon=0.5)
+    >>> mechanism.law
+    DiscreteLaplace(b=4.0)
+    >>> release = mechanism.release([[20, 10], [5, 1]])  # from the operating system's entropy, with integers only
+    >>> release.measurements[0].values.dtype
+    dtype('int64')
+    """
+
+    epsilon: float
+
+    name = "discrete-laplace"
+
+    def __init__(self, table: Any, epsilon: float, *, neighbours: str = "substitution", query: Any = None) -> None:
+        object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
+        self._prepare(table, query, neighbours)
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest l1 change of the answers between neighbouring tables."""
+        return query_sensitivity(self.released_query, "l1", self.neighbours)
+
+    @property
+    def law(self) -> LaplaceLaw:
+        """The law of the noise."""
+        b = positive_number(self.sensitivity / self.epsilon, "sensitivity / epsilon")
+        # Exact noise of a scale that was rounded down would cost a little more than epsilon.
+        safe = Fraction(b) * Fraction(self.epsilon) >= Fraction(self.sensitivity)
+        return LaplaceLaw(b if safe else math.nextafter(b, math.inf))
+
+    def _guarantee(self, method: str) -> Guarantee:
+        _check_method(method)
+        return Guarantee(
+            "pure",
+            LossAt(PureDP(self.epsilon), self.sensitivity),
+            "l1",
+            self._neighbouring("l1", PureDP(self.epsilon)),
+            caveats=(FLOATING_POINT_CAVEAT,),
+        )
+
+
+@dataclass(frozen=True, init=False)
+class DiscreteGaussian(DiscreteMechanism):
+    """Publish answers with discrete Gaussian noise, of mass ``exp(-k**2 / (2 sigma**2))``.
+
+    State the loss for neighbouring tables by `rho` (concentrated), or by `epsilon` and `delta`. Where a neighbour changes
+    one answer by one (add-remove, a single set of sums), epsilon and delta are those of the exact profile of the law, and
+    sigma is the smallest that has them; elsewhere the bound of concentrated privacy is converted, which is safe but
+    not tight.
+
+    Parameters
+    ----------
+    table : Query, or labels of a table
+        What the noise is added to: a query, or the cells of a table.
+    rho : float, optional
+        zCDP loss.
+    epsilon, delta : float, optional
+        Approximate differential privacy.
+    neighbours : {"substitution", "add-remove"}
+        Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
+    query : Query, optional
+        The query, where `table` is the labels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the loss is not stated in exactly one way, a parameter is not valid, or the query is about another table.
+
+    See Also
+    --------
+    bayesdp.noise.DiscreteGaussian : the law of the noise.
+    LatticeGaussian : the same with invariants.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke (2020), The Discrete Gaussian for Differential Privacy, Theorems 4 and 7.
+
+    Examples
+    --------
+    >>> counties = {"county": ["Alpha", "Beta", "Gamma"]}
+    >>> DiscreteGaussian(counties, rho=0.125, neighbours="add-remove").sigma
+    2.0
+    >>> print(f"{DiscreteGaussian(counties, epsilon=1.0, delta=0.0072487768, neighbours='add-remove').sigma:.6f}")
+    2.000000
+    """
+
+    rho: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+
+    name = "discrete-gaussian"
+
+    def __init__(
+        self,
+        table: Any,
+        rho: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        neighbours: str = "substitution",
+        query: Any = None,
+    ) -> None:
+        one_statement({"rho": rho, "epsilon": epsilon, "delta": delta}, (("rho",), ("epsilon", "delta")))
+        for name, value in (("rho", rho), ("epsilon", epsilon), ("delta", delta)):
+            object.__setattr__(self, name, None if value is None else float(value))
+        self._prepare(table, query, neighbours)
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest l2 change of the answers between neighbouring tables."""
+        return query_sensitivity(self.released_query, "l2", self.neighbours)
+
+    @property
+    def _single(self) -> bool:
+        """Whether neighbouring tables differ by one in one answer."""
+        return (
+            self.neighbours == "add-remove"
+            and len(self.released_query.parts) == 1
+            and isinstance(self.released_query.parts[0], SumPart)
+        )
+
+    @property
+    def sigma(self) -> float:
+        """The scale of the noise, in counts."""
+        if self.epsilon is None or self.delta is None:
+            assert self.rho is not None  # one of the two ways was taken
+            return gaussian_sigma_for_rho(self.rho, self.sensitivity)
+        safe = gaussian_sigma_for_rho(rho_within(self.epsilon, self.delta), self.sensitivity)
+        return _smallest_sigma(self.epsilon, self.delta, safe) if self._single else safe
+
+    @property
+    def law(self) -> GaussianLaw:
+        """The law of the noise."""
+        return GaussianLaw(self.sigma)
+
+    def _guarantee(self, method: str) -> Guarantee:
+        _check_method(method)
+        sigma = self.sigma
+        rho = ZCDP(gaussian_rho(sigma, self.sensitivity))
+        stated: Loss = rho
+        loss: Loss = rho
+        if self.epsilon is not None and self.delta is not None:
+            stated = ApproximateDP(self.epsilon, self.delta)
+            epsilon = (
+                discrete_gaussian_epsilon(self.delta, sigma) if self._single else rho_to_epsilon(rho.rho, self.delta)
+            )
+            loss = all_of([rho, ApproximateDP(epsilon, self.delta)])
+        return Guarantee(
+            stated.kind,
+            LossAt(stated, self.sensitivity),
+            "l2",
+            self._neighbouring("l2", loss),
+            caveats=(FLOATING_POINT_CAVEAT,),
+        )
+
+
+def _smallest_sigma(epsilon: float, delta: float, safe: float) -> float:
+    """The scale at which the exact profile of a shift of one count goes through (epsilon, delta); `safe` is at least that.
+
+    The result is on the safe side of the root.
+    """
+
+    def excess(sigma: float) -> float:
+        return discrete_gaussian_epsilon(delta, sigma) - epsilon
+
+    low = safe
+    while excess(low) <= 0.0:
+        low *= 0.5
+        if low < 1e-3:  # all the mass is at zero: delta is close to 1
+            return safe
+    sigma = float(brentq(excess, low, safe, rtol=1e-14))
+    while excess(sigma) > 0.0 and sigma < safe:
+        sigma *= 1.0 + 1e-13
+    return min(sigma, safe)
+
+
+def _check_method(method: Any) -> None:
+    if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
+        raise ValueError("method must be 'auto' or 'exact': independent noise is always drawn exactly")

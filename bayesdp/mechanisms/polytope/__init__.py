@@ -1,0 +1,1 @@
+"""The K-norm mechanism: noise in the norm whose unit ball is a polytope."""

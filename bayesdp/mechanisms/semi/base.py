@@ -1,0 +1,240 @@
+"""What the mechanisms of Semi-DP share: which tables they protect, and how far these are apart."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._validate import choice, positive_integer
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms._grid import grid_caveat, grid_for, on_grid
+from bayesdp.mechanisms.base import Mechanism
+from bayesdp.privacy import (
+    EXACT_SAMPLER,
+    FLOATING_POINT_CAVEAT,
+    Difference,
+    Guarantee,
+    PairLoss,
+    SemiGuarantee,
+    SensitivitySpace,
+    TradeOff,
+)
+from bayesdp.privacy.caveats import AdjacencyEnough, AdjacencyOpen, PaperSpace
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.relations import Apart, Kept
+from bayesdp.privacy.samplers import SamplerStatement
+from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.words import Words
+from bayesdp.sensitivities.space import CONVENTIONS
+
+__all__ = ["SemiMechanism", "SemiRealMechanism", "safe_adjacency"]
+
+_ASK = (
+    "adjacency must be given for these invariants: how many records change along with one depends on the published totals, "
+    "and is known from labels alone for one-way margins and disjoint totals only. Compute it from the exact answers: "
+    "bayesdp.privacy.semi_adjacency([Exact(query, answers), ...]).value, or semi_adjacency(release.fiber).value"
+)
+
+
+def safe_adjacency(invariants: Invariants) -> int | None:
+    """The largest semi-adjacent parameter that any answers to these queries can have, where labels tell it.
+
+    For margins of p features without a common dimension it is p + 1 (Cho and Awan, Theorem 16 and Remark 17); disjoint totals
+    are one feature; a grand total, or nothing, is none. Features with one label do not count.
+
+    Parameters
+    ----------
+    invariants : Invariants
+
+    Returns
+    -------
+    int or None
+        None for other invariants.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins, Totals
+    >>> table = {"sex": ["F", "M"], "age": ["young", "old"], "admitted": ["no", "yes"]}
+    >>> [safe_adjacency(Invariants(query)) for query in (
+    ...     Totals(table),
+    ...     Margins(table, ["sex"]),
+    ...     Margins(table, ["sex"], ["age"], ["admitted"]),
+    ...     Margins(table, ["sex", "age"], ["admitted"]),
+    ...     Margins(table, ["sex", "age"], ["age", "admitted"]),
+    ... )]
+    [1, 2, 4, 3, None]
+    """
+    if not invariants.rank:
+        return 1
+    nested, blocks = invariants.nested, invariants.blocks
+    if nested is None:
+        return None if blocks is None or np.any(blocks < 0) else 1 + (int(blocks.max()) > 0)
+    kept = [[axis for axis, level in enumerate(own) if level] for own in nested.generators]
+    if len({axis for own in kept for axis in own}) < sum(map(len, kept)):
+        return None
+    labels = [
+        int(np.prod([nested.axes[axis].classes[level] for axis, level in enumerate(own)])) for own in nested.generators
+    ]
+    return 1 + sum(count > 1 for count in labels)
+
+
+@dataclass(frozen=True)
+class SemiMechanism(Mechanism):
+    """Publish a table so that tables which conform to the same invariants, and are a few records apart, are hard to tell apart.
+
+    Parameters
+    ----------
+    invariants : Query, iterable of Query, or Invariants
+        What is published exactly. They must determine the number of records.
+    adjacency : int, optional
+        How many substituted records two protected tables may be apart. Left out, a number that is safe whatever the published
+        totals are: p + 1 for one-way margins of p features (3 for both margins of a table), 2 for disjoint totals, 1 for a
+        grand total. Where labels do not tell it, it must be given.
+    convention : {"definition", "paper"}
+        ``"paper"``: noise for the sensitivity space that Proposition 32 prints, which leaves out that three records can
+        form a 3-cycle; `guarantee` then states the true loss. For both margins of a table and ``adjacency=3``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not valid, or what so many records can change does not reach all that the invariants leave free: the
+        rest would be published without noise.
+    """
+
+    adjacency: Any = field(default=None, kw_only=True)  # an int once made
+    convention: str = field(default="definition", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice(self.convention, CONVENTIONS, "convention")
+        bound = safe_adjacency(self.invariants) if self.adjacency is None else self.adjacency
+        if bound is None:
+            raise ValueError(_ASK)
+        object.__setattr__(self, "adjacency", positive_integer(bound, "adjacency"))
+        own = self.invariants
+        missing = own.dimension - self.space.noise_space.dimension
+        if missing or self.space.rank < own.dimension:
+            hint = (
+                "Substituted records keep the number of records: add the grand total, Totals(table), to the invariants"
+                if missing
+                else "Take a greater adjacency"
+            )
+            raise ValueError(
+                f"adjacency={self.adjacency!r}: what so many substituted records can change without changing the invariants "
+                f"spans {self.space.rank} of the {own.dimension} dimensions that these leave free, and the rest would be "
+                f"published without noise. {hint}"
+            )
+
+    @cached_property
+    def space(self) -> SensitivitySpace:
+        """The sensitivity space that the noise is made for; ``space.corrected`` is that of the definition."""
+        return SensitivitySpace.semi(self.invariants, self.adjacency, convention=self.convention)
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """The largest distance in `space`, in the norm of the noise."""
+
+    @property
+    @abstractmethod
+    def true_sensitivity(self) -> float:
+        """The same of the definition: greater than `sensitivity` under the paper's convention only."""
+
+    @abstractmethod
+    def _loss_at(self, size: float) -> Loss:
+        """The loss for two tables so far apart, in the norm of the noise."""
+
+    @abstractmethod
+    def _size_of(self, difference: Difference) -> float | None:
+        """The size of a kind of difference in the norm of the noise; None where it is not known."""
+
+    @property
+    @abstractmethod
+    def _unit(self) -> str:
+        """The norm of the noise, as a guarantee names it."""
+
+    @property
+    @abstractmethod
+    def tradeoff(self) -> TradeOff:
+        """The trade-off function f of `semi_guarantee`."""
+
+    @property
+    def semi_guarantee(self) -> SemiGuarantee:
+        """The guarantee as the triple (D_t, A_a, f), to compare with others by `bayesdp.privacy.compare`. It is the true one."""
+        return SemiGuarantee(self.tradeoff, self.adjacency, self.invariants)
+
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
+        """The sampler's line in the guarantee, and sentences about it."""
+        return EXACT_SAMPLER, (FLOATING_POINT_CAVEAT,)
+
+    def _guarantee(self, method: str) -> Guarantee:
+        sampler, sentences = self._how(method)
+        stated = self._loss_at(self.sensitivity)
+        rows = [
+            PairLoss(Apart(self.adjacency), self.true_sensitivity, self._unit, self._loss_at(self.true_sensitivity))
+        ]
+        for difference in self.differences:
+            size = self._size_of(difference)
+            if size is not None:
+                rows.append(PairLoss(Kept(difference), size, self._unit, self._loss_at(size)))
+        return Guarantee(
+            stated.kind,
+            LossAt(stated, self.sensitivity),
+            self._unit,
+            tuple(rows),
+            sampler=sampler,
+            caveats=(self._adjacency_caveat(), *self._convention_caveats(), *sentences),
+        )
+
+    def _adjacency_caveat(self) -> AdjacencyEnough | AdjacencyOpen:
+        bound = safe_adjacency(self.invariants)
+        return AdjacencyOpen(self.adjacency) if bound is None or self.adjacency < bound else AdjacencyEnough(bound)
+
+    def _convention_caveats(self) -> tuple[Words, ...]:
+        if self.convention == "definition":
+            return ()
+        printed, true = self._loss_at(self.sensitivity), self._loss_at(self.true_sensitivity)
+        return (PaperSpace(self._unit, self.sensitivity, self.true_sensitivity, printed, true),)
+
+
+@dataclass(frozen=True)
+class SemiRealMechanism(SemiMechanism):
+    """The same with real noise, on a public grid."""
+
+    @property
+    @abstractmethod
+    def _noise_scale(self) -> float:
+        """The smallest scale of the noise, for the grid of released values."""
+
+    @property
+    def grid(self) -> float:
+        """Released values are multiples of this power of two, at most 1 so that counts are on it."""
+        return grid_for(self._noise_scale)
+
+    @property
+    def _noise_step(self) -> float:
+        return self.grid
+
+    @abstractmethod
+    def _raw(self, rng: np.random.Generator, size: int, method: str) -> npt.NDArray[np.float64]:
+        """Noise before it is put on the grid, shape (size, *table)."""
+
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
+        _exactly(method)
+        return EXACT_SAMPLER, (FLOATING_POINT_CAVEAT, grid_caveat(self.grid))
+
+    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
+        self._how(method)  # refuses unknown methods
+        return on_grid(
+            self._raw(np.random.default_rng() if rng is None else rng, size, method), self.grid, self.invariants
+        )
+
+
+def _exactly(method: Any) -> None:
+    if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
+        raise ValueError("method must be 'auto' or 'exact': the noise of this mechanism is always drawn exactly")

@@ -1,0 +1,1 @@
+"""Whether what a release says of its mechanism and its guarantee is true of its law."""

@@ -1,0 +1,231 @@
+"""Whether what a release of statistics says of its mechanism and its guarantee is true of its law.
+
+What `bayesdp.mechanisms.stated.tables` is for tables: the mechanism is made again from its description, and law and
+guarantee have to be its own. Of a mechanism that is not described the law alone is known. It loses a certain amount at least,
+whatever the statistics are, and no guarantee may state less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayesdp._validate import shown
+from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism, ProportionRelease
+from bayesdp.mechanisms.bounded.proportions import AllButOne, RescaledProportions, UniversalHistogram
+from bayesdp.mechanisms.bounded.statistic_release import names_of
+from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
+from bayesdp.mechanisms.stated.agreement import alike, check_loss, check_person, words
+from bayesdp.noise import BoundaryInflatedLaplace, NoiseLaw, TruncatedLaplace
+from bayesdp.privacy import EXACT_SAMPLER, Guarantee
+from bayesdp.release import Release
+
+__all__ = ["check_guarantee", "check_proportions", "check_statistics"]
+
+_PROPORTIONS: Mapping[str, type[ProportionMechanism]] = {
+    own.name: own for own in (RescaledProportions, AllButOne, UniversalHistogram)
+}
+
+
+def check_statistics(release: Release, composed: int = 0) -> None:
+    """Check a release of statistics.
+
+    Parameters
+    ----------
+    release : Release
+    composed : int
+        Of how many releases its mechanism is the composition; 0 if it is none.
+
+    Raises
+    ------
+    ValueError
+        If the mechanism is unknown or its description not valid, or it has another law or other names; if the guarantee states
+        another loss than the mechanism has, or a smaller one than the law. The message names both sides.
+    """
+    if composed:
+        _check_total(release, composed)
+        return
+    if release.mechanism is not None:
+        if len(release.measurements) != 1:
+            raise ValueError(
+                f"the mechanism {release.mechanism.get('mechanism')!r} publishes statistics once, but there are "
+                f"{len(release.measurements)} measurements"
+            )
+        mechanism = _for_statistics(release.mechanism)
+        _same_names(mechanism, names_of(release))
+        _same_law(mechanism, release.measurements[0].law)
+    if release.guarantee is not None:
+        own = mechanism.guarantee if release.mechanism is not None else None
+        check_guarantee(own, release.guarantee, release.simulated, "the statistics", release.mechanism)
+        if own is None:
+            for measured in release.measurements:
+                _check_by_law(measured.law, _shape(release), release.guarantee)
+
+
+def _shape(release: Release) -> tuple[int, ...]:
+    return () if names_of(release) is None else release.frame.shape
+
+
+def _check_total(release: Release, count: int) -> None:
+    """Of several releases of one statistic: each mechanism has a measurement of its own, and what they lose adds up."""
+    parts = (release.mechanism or {}).get("releases")
+    unknown = sorted(set(release.mechanism or {}) - {"mechanism", "releases", "total_loss"})
+    if unknown:
+        raise ValueError(f"the mechanism of a composition of statistics has no key {shown(unknown)}")
+    if not isinstance(parts, list) or len(parts) != count:
+        raise ValueError("the mechanism of a composition must list the mechanisms of all releases")
+    if len(parts) != len(release.measurements):
+        raise ValueError(f"a composition of {len(parts)} releases has {len(release.measurements)} measurements")
+    least = []
+    for part, measured in zip(parts, release.measurements, strict=True):
+        if part is not None:
+            mechanism = _for_statistics(part)
+            _same_names(mechanism, names_of(release))
+            _same_law(mechanism, measured.law)
+            least.append(mechanism.true_epsilon)
+    if release.guarantee is None:
+        return
+    check_guarantee(None, release.guarantee, release.simulated, "the statistics")
+    total = math.fsum(least)
+    losses = [release.guarantee.parameters, *(row.loss for row in release.guarantee.pairs)]
+    stated = [own.get("epsilon", math.inf) for own in losses]
+    for epsilon in stated:
+        if not alike(epsilon, total) and (epsilon < total or len(least) == len(parts)):
+            raise ValueError(
+                f"the guarantee states epsilon = {epsilon!r}, but the mechanisms together have epsilon = {total!r}"
+            )
+
+
+def check_proportions(release: ProportionRelease) -> None:
+    """Check a release of proportions, and that its shares are those of its noisy values.
+
+    Raises
+    ------
+    ValueError
+        As for `check_statistics`.
+    """
+    noisy, own = release.noisy, None
+    if noisy is not None and noisy.simulated != release.simulated:
+        raise ValueError(
+            f"simulated of the release is {release.simulated}, but simulated of its noisy values is {noisy.simulated}"
+        )
+    if release.mechanism is not None:
+        mechanism = _for_proportions(release.mechanism)
+        _same_names(mechanism, release.names)
+        own = mechanism.guarantee
+        if noisy is not None:
+            _same_names(mechanism.noise, noisy.names)
+            _same_law(mechanism.noise, noisy.law)
+            if not np.allclose(mechanism.shares(noisy.values), release.shares, rtol=0.0, atol=1e-9):
+                raise ValueError(
+                    f"shares are {release.shares.tolist()!r}, but the mechanism {mechanism.name!r} makes "
+                    f"{mechanism.shares(noisy.values).tolist()!r} of the noisy values"
+                )
+    if release.guarantee is not None:
+        check_guarantee(own, release.guarantee, release.simulated, "the shares", release.mechanism)
+        if own is None and noisy is not None:
+            _check_by_law(noisy.law, noisy.values.shape, release.guarantee)
+
+
+def check_guarantee(
+    own: Guarantee | None, stated: Guarantee, simulated: bool, what: str, mechanism: Mapping[str, Any] | None = None
+) -> None:
+    """Check a guarantee of statistics against the one that follows from the mechanism, where that is known.
+
+    Parameters
+    ----------
+    own : Guarantee or None
+    stated : Guarantee
+    simulated : bool
+        Of the release.
+    what : str
+        What is released.
+    mechanism : mapping, optional
+        Its description.
+
+    Raises
+    ------
+    ValueError
+        If they differ.
+    """
+    if stated.simulated != simulated:
+        raise ValueError(
+            f"simulated of the release is {simulated}, but simulated of its guarantee is {stated.simulated}: either the noise came "
+            "from a generator whose seed somebody may know, or it did not"
+        )
+    if stated.determined_cells or stated.determined_complete is not None:
+        named = shown(list(stated.determined_cells)) or f"determined_complete = {stated.determined_complete}"
+        raise ValueError(f"the guarantee speaks of determined cells, {named}, but {what} have no cells")
+    if own is None:
+        return
+    who = f"the mechanism {mechanism['mechanism']!r}" if mechanism else f"the noise of {what}"
+    check_loss(own, stated, who)
+    if stated.sampler != EXACT_SAMPLER:
+        raise ValueError(
+            f"the guarantee's sampler is {stated.sampler!r}, but noise of {who} is drawn {EXACT_SAMPLER!r}ly"
+        )
+    check_person(stated.person, [own.person], who)
+
+
+def _for_statistics(description: Any) -> StatisticMechanism:
+    try:
+        return StatisticMechanism.from_description(description)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise ValueError(f"mechanism: {error}") from None
+
+
+def _for_proportions(description: Any) -> ProportionMechanism:
+    given = dict(description) if isinstance(description, Mapping) else {}
+    name = given.pop("mechanism", None)
+    if not isinstance(name, str) or name not in _PROPORTIONS:
+        raise ValueError(
+            f"mechanism: a mechanism for proportions is described by a mapping with 'mechanism', one of {', '.join(_PROPORTIONS)}, "
+            f"got {description!r}"
+        )
+    try:
+        return _PROPORTIONS[name](**given)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise ValueError(f"mechanism: {error}") from None
+
+
+def _same_names(mechanism: StatisticMechanism | ProportionMechanism, names: tuple[str, ...] | None) -> None:
+    if mechanism.names != names:
+        mine, theirs = (shown(own) if own else "a single one without a name" for own in (mechanism.names, names))
+        raise ValueError(
+            f"the mechanism {mechanism.name!r} publishes statistics of names {mine}, but released are {theirs}"
+        )
+
+
+def _same_law(mechanism: StatisticMechanism, law: NoiseLaw) -> None:
+    mine, theirs = mechanism.law.describe(), law.describe()
+    if not alike(mine, theirs):
+        raise ValueError(
+            f"the mechanism {mechanism.name!r} has noise of the law {words(mine)}, but the release says {words(theirs)}"
+        )
+
+
+def _check_by_law(law: NoiseLaw, shape: tuple[int, ...], stated: Guarantee) -> None:
+    """Whether a guarantee states less than the law loses at any rate, for want of a mechanism that would say it exactly.
+
+    Statistics at one bound are told apart from others by values there. Clipped, the mass or density at the other bound differs by
+    exactly exp(distance / b); truncated, that at the bound itself by this and the ratio of the normalisers, which is above 1.
+    Of several scales the largest is taken.
+    """
+    if stated.kind != "pure" or not isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace)):
+        return
+    if stated.unit != "l1" and shape:
+        return
+    low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), shape) for side in law.bounds)
+    room, scale = float(np.sum(high - low)), float(np.max(law.b))
+    claims = [(stated.parameters.get("sensitivity", 1.0), stated.parameters["epsilon"])]
+    claims += [(row.size, row.loss["epsilon"]) for row in stated.pairs if row.norm == "l1" and "epsilon" in row.loss]
+    for size, epsilon in claims:
+        least = min(size, room) / scale
+        if epsilon < least and not alike(epsilon, least):
+            raise ValueError(
+                f"the guarantee states epsilon = {epsilon!r} for statistics that are {size!r} apart, but noise of the law "
+                f"{words(law.describe())} loses at least epsilon = {least!r} there"
+            )

@@ -1,0 +1,210 @@
+"""Whether what a release says of its mechanism and its guarantee is true of its law and its exact parts.
+
+A file can say anything. Where the mechanism is known, law and guarantee follow from its description, and are worked out again:
+nobody shall read an epsilon that the noise does not have. Relations, caveats and other sentences are words, and may differ
+between versions; the numbers may not. (Whoever changes a formula so that a mechanism states another loss than before has to
+raise the version of the schema, and to say in `bayesdp.storage.schema` what becomes of older files.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bayesdp._validate import shown
+from bayesdp._wiring import connected
+from bayesdp.mechanisms.base import Mechanism
+from bayesdp.mechanisms.polytope.k_norm import KNorm
+from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm, SemiLatticeKNorm
+from bayesdp.mechanisms.semi.semi_norm import SemiNorm
+from bayesdp.mechanisms.stated.agreement import LOSS, alike, check_loss, check_person, words
+from bayesdp.mechanisms.stated.statistics import check_statistics
+from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
+from bayesdp.privacy import Guarantee
+from bayesdp.queries import Query
+from bayesdp.release import Measured, Release
+
+__all__ = ["check_stated", "number_of_releases", "possible_guarantees", "rebuilt"]
+
+_COSTLY = (KNorm, CorrelatedGaussian, SemiKNorm, SemiLatticeKNorm, SemiNorm)
+"""Their noise has the shape of a polytope or an ellipsoid that takes seconds, or minutes, to be found again."""
+
+_FEW_CELLS = 6
+"""Up to so many cells even these are made again."""
+
+_MANY_CELLS = 100_000
+"""Beyond this only what the description says is compared: a file is to be read in a second or two."""
+
+_DETERMINED_AT_ONCE = 64
+"""Up to so many cells, those that any invariants determine are worked out; of nested sums and two-way margins for every table."""
+
+_COMPOSITION = re.compile(r"composition of ([1-9][0-9]*) releases", re.ASCII)
+
+
+def check_stated(release: Release) -> None:
+    """Check the mechanism and the guarantee of a release against its law, its query and its exact parts.
+
+    Parameters
+    ----------
+    release : Release
+        Whose mechanism may be None: then nothing is known that its guarantee could contradict but the determined cells.
+
+    Raises
+    ------
+    ValueError
+        If the mechanism is unknown, its description is not valid, or it has another law, query or invariants than the
+        release; if the guarantee states another loss than the mechanism has, or other determined cells than the exact
+        values determine. The message names both sides.
+    """
+    if release.about == "statistics":
+        check_statistics(release, number_of_releases((release.mechanism or {}).get("mechanism")))
+        return
+    if release.guarantee is not None:
+        _check_determined(release, release.guarantee)
+    if release.mechanism is None:
+        return
+    name = release.mechanism.get("mechanism")
+    if number_of_releases(name):
+        connected("check a total")(release)
+        return
+    if len(release.measurements) != 1:
+        raise ValueError(
+            f"mechanism {name!r} publishes one measurement, but the release has {len(release.measurements)}; leave mechanism out "
+            "(null in a file)"
+        )
+    mechanism = rebuilt(release.mechanism, release)
+    if isinstance(mechanism, Mechanism):
+        _check_measured(mechanism, release.measurements[0])
+        _check_exact(mechanism, release)
+        if release.guarantee is not None:
+            _check_guarantee(mechanism, release.guarantee)
+    else:
+        _check_plain(release.mechanism, mechanism, release)
+
+
+def number_of_releases(name: Any) -> int:
+    """Of how many releases a mechanism of this name is the composition; 0 if it is none."""
+    composed = _COMPOSITION.fullmatch(name) if isinstance(name, str) else None
+    return 0 if composed is None else int(composed[1])
+
+
+def rebuilt(description: Mapping[str, Any], release: Release) -> Mechanism | type[Mechanism]:
+    """The mechanism of a description; only its class, where making it again would take long."""
+    # Published by somebody else, the description may leave out what the exact parts of the release say.
+    whole = {"invariants": release.invariants.describe(), **description}
+    try:
+        kind = Mechanism.described(whole)
+        large = release.frame.size > (_FEW_CELLS if issubclass(kind, _COSTLY) else _MANY_CELLS)
+        return kind if large else Mechanism.from_description(whole, release.frame)
+    except (TypeError, ValueError, NotImplementedError, ArithmeticError) as error:
+        raise ValueError(f"mechanism: {error}") from None
+
+
+def _check_measured(mechanism: Mechanism, measured: Measured) -> None:
+    """The law, the query and the invariants of the noise are those of the mechanism."""
+    mine, theirs = mechanism.law.describe(), measured.law.describe()
+    if not alike(mine, theirs):
+        raise ValueError(
+            f"the mechanism {mechanism.name!r} has noise of the law {words(mine)}, but the measurement says {words(theirs)}"
+        )
+    if measured.query != mechanism.released_query:
+        raise ValueError(
+            f"the mechanism {mechanism.name!r} adds its noise to {mechanism.released_query!r}, but what was "
+            f"measured is {measured.query!r}"
+        )
+    kept = measured.invariants
+    if kept is not None and not _same_rows(kept.query, mechanism.invariants.query):
+        raise ValueError(
+            f"the mechanism {mechanism.name!r} keeps {mechanism.invariants!r}, but the noise measured is said to keep {kept!r}"
+        )
+
+
+def _check_exact(mechanism: Mechanism, release: Release) -> None:
+    """What the mechanism publishes exactly is published."""
+    published = [part for own in release.exact if own.sign == "=" for part in own.query.parts]
+    for part in mechanism.invariants.query.parts:
+        if part not in published:
+            raise ValueError(
+                f"the mechanism {mechanism.name!r} publishes {Query(release.frame, (part,))!r} exactly, but that is not among the "
+                "exact parts of the release"
+            )
+    for own in mechanism._public():
+        if own not in release.exact:
+            raise ValueError(
+                f"the mechanism {mechanism.name!r} publishes the bounds {own!r}, but they are not among the exact parts of the release"
+            )
+
+
+def possible_guarantees(mechanism: Mechanism) -> list[Guarantee]:
+    """What the mechanism states, for each way of drawing its noise; the first by its usual way."""
+    ways = []
+    for method in ("auto", "exact", "mcmc"):
+        try:
+            ways += [mechanism._guarantee(method)]
+            ways += [mechanism._published(method)]
+        except (ValueError, NotImplementedError):  # this mechanism has no such way of drawing
+            continue
+    return ways
+
+
+def _check_guarantee(mechanism: Mechanism, stated: Guarantee) -> None:
+    """Kind, parameters, rows and the statement about the sampler follow from the mechanism."""
+    ways = possible_guarantees(mechanism)
+    check_loss(ways[0], stated, f"the mechanism {mechanism.name!r}")
+    samplers = list(dict.fromkeys(way.sampler for way in ways))
+    if stated.sampler not in samplers:
+        raise ValueError(
+            f"the guarantee's sampler is {stated.sampler!r}, but noise of the mechanism {mechanism.name!r} is drawn by "
+            f"{' or '.join(map(repr, samplers))}"
+        )
+    own = [mechanism._for_one_person(way).person for way in ways]
+    check_person(stated.person, own, f"the mechanism {mechanism.name!r}")
+
+
+def _check_plain(description: Mapping[str, Any], kind: type[Mechanism], release: Release) -> None:
+    """Of a mechanism that is not made again: the parameters of privacy have one value wherever they are stated."""
+    stated = {} if release.guarantee is None else dict(release.guarantee.parameters)
+    printed = description.get("convention") == "paper"  # then another loss is stated than the one that was asked for
+    law = release.measurements[0].law.describe()
+    sides = [("the guarantee states", stated)] if not printed else []
+    if issubclass(kind, KNorm | SemiKNorm | SemiLatticeKNorm):
+        sides.append(("the law has", {name: law[name] for name in ("epsilon", "adjacency") if name in law}))
+    for claim, other in sides:
+        for name in (*LOSS, "adjacency"):
+            if name in description and name in other and not alike(description[name], other[name]):
+                raise ValueError(
+                    f"{claim} {name} = {other[name]!r}, but the mechanism {kind.name!r} has {description[name]!r}"
+                )
+
+
+def _check_determined(release: Release, stated: Guarantee) -> None:
+    """The cells that are said not to be protected are those that the exact values determine."""
+    names = set(stated.determined_cells)
+    if len(names) < len(stated.determined_cells):
+        raise ValueError("determined_cells of the guarantee names a cell twice")
+    if not names and not stated.determined_complete:
+        return
+    cells = release.frame.cell_names()
+    odd = sorted(names - set(cells))
+    if odd:
+        raise ValueError(f"determined_cells of the guarantee names {shown(odd)}, which the table does not have")
+    if release.frame.size > _DETERMINED_AT_ONCE and release.invariants.nested is None:
+        return
+    own = set(release.fiber.determined_names())
+    free = sorted(names - own)
+    if free:
+        raise ValueError(
+            f"determined_cells of the guarantee names {shown(free)}, which the exact values do not determine"
+        )
+    hidden = sorted(own - names)
+    if hidden and stated.determined_complete:
+        raise ValueError(
+            f"the exact values determine {shown(hidden)}, but determined_cells of the guarantee, which is said to be complete, "
+            "does not name it"
+        )
+
+
+def _same_rows(one: Query, other: Query) -> bool:
+    """Whether two queries ask for the same, in any order and however stacked."""
+    return all(part in other.parts for part in one.parts) and all(part in one.parts for part in other.parts)

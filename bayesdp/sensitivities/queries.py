@@ -1,0 +1,298 @@
+"""Sensitivities of linear queries, exact: of a query, and of what invariants leave free of its answers.
+
+Neighbouring tables differ by ``u``: ``e_i - e_j`` when one record changes its cell (substitution; any two cells, also
+such that the invariants tell apart), ``e_i`` when one record comes or goes (add-remove). The sensitivity of a query ``W`` is
+the largest ``|W u|``. Under invariants the noise lives on the space ``W null(A)``, with orthonormal basis ``Q``, and what
+has to be hidden is ``Q^T W u`` (Gao, Gong and Yu, 2022, Theorem 3.3).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bayesdp import _validate
+from bayesdp.invariants import Invariants
+from bayesdp.moves.basis import kernel_basis
+from bayesdp.queries import Query, SumPart
+from bayesdp.sensitivities.differences import NORMS
+from bayesdp.sensitivities.farthest import (
+    check_size,
+    distinct_columns,
+    largest_distance,
+    norms,
+    widest_pair,
+)
+from bayesdp.sensitivities.helmert import block_l1, helmert_l1
+from bayesdp.sensitivities.projected_pairs import projected_l2
+from bayesdp.sensitivities.told_apart import most_told_apart
+
+__all__ = ["RECORDS", "neighbour_differences", "projected_sensitivity", "query_sensitivity"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+RECORDS = ("substitution", "add-remove")
+"""How neighbouring tables differ: one record changes its cell, or one record comes or goes."""
+
+_MOST_NUMBERS = 20_000_000
+"""Differences times coordinates that are written out."""
+
+
+def query_sensitivity(query: Query, norm: str = "l1", neighbours: str = "substitution") -> float:
+    """Give the largest change of a query's answers between neighbouring tables, exactly.
+
+    For Identity, margins, totals and stacks of them, one record changes two answers of each part, or one; it is
+    enough to find two cells that as many parts as possible tell apart. Nothing of the size of the table squared is
+    looked at. For general matrices, the different columns are compared in pairs.
+
+    Parameters
+    ----------
+    query : Query
+        What is asked.
+    norm : {"l1", "l2"}
+        Norm of the change.
+    neighbours : {"substitution", "add-remove"}
+        One record changes its cell, or one record comes or goes.
+
+    Returns
+    -------
+    float
+        In counts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of those above.
+    NotImplementedError
+        If a general matrix has too many different columns.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> both = Margins({"county": ["Alpha", "Beta"], "education": ["Low", "High"]}, ["county"], ["education"])
+    >>> query_sensitivity(both), query_sensitivity(both, neighbours="add-remove")
+    (4.0, 2.0)
+    """
+    _check(query, norm, neighbours)
+    parts = [part for part in query.parts if isinstance(part, SumPart)]
+    if not query.parts:
+        return 0.0
+    if len(parts) == len(query.parts):
+        changed = len(parts) if neighbours == "add-remove" else 2 * most_told_apart(parts)
+        return float(changed) if norm == "l1" else math.sqrt(changed)
+    columns = sp.csc_array(query.matrix)
+    if neighbours == "add-remove":
+        entries = abs(columns).astype(np.float64)
+        return float(entries.sum(axis=0).max() if norm == "l1" else math.sqrt(entries.power(2).sum(axis=0).max()))
+    return _largest_of(columns[:, distinct_columns(columns)], norm)
+
+
+def _largest_of(columns: sp.csc_array, norm: str) -> float:
+    """The largest distance between two sparse columns; the dense matrix is only made if it is of a size to be compared."""
+    rows, count = columns.shape
+    if norm == "l2" and rows > 1:
+        check_size(count, 1, "different columns of the query")
+        return widest_pair((columns.T @ columns).toarray().astype(np.float64))
+    if rows > 12:
+        check_size(count, rows, "different columns of the query")
+    return largest_distance(columns.T.toarray().astype(np.float64), norm, "different columns of the query")
+
+
+def projected_sensitivity(
+    query: Query, invariants: Invariants, norm: str = "l2", neighbours: str = "substitution"
+) -> float:
+    """Give the largest change, between neighbouring tables, of what the invariants leave free of a query's answers.
+
+    The l2 norm is that of the projection ``P W u``, whatever the coordinates; the l1 norm is that of the coordinates
+    ``invariants.through(query).coordinates(W u)``, and depends on their rule. The l2 norm is at most that of the query;
+    the l1 norm is often larger, because one cell has a part in many coordinates.
+
+    Parameters
+    ----------
+    query : Query
+        What noise is added to.
+    invariants : Invariants
+        What is published exactly of the table.
+    norm : {"l1", "l2"}
+        Norm of the change.
+    neighbours : {"substitution", "add-remove"}
+        One record changes its cell, or one record comes or goes; also where the invariants tell.
+
+    Returns
+    -------
+    float
+        In counts. 0 if the invariants determine all the answers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of those above, or the query is about another table.
+    NotImplementedError
+        If there is no closed form and there are too many cells, or group labels, for comparing all pairs.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Identity, Margins
+    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
+    >>> margins = Invariants(Margins(table, ["county"], ["education"]))
+    >>> print(f"{projected_sensitivity(Identity(table), margins) ** 2:.4f}")
+    1.3333
+    """
+    _check(query, norm, neighbours, invariants)
+    free = invariants.through(query)
+    if not free.dimension:
+        return 0.0
+    if not free.rank:  # nothing is projected away, and the coordinates are the answers
+        return query_sensitivity(query, norm, neighbours)
+    if _covers(query):
+        # The contrasts of totals of a table with several dimensions are products, and cross its blocks.
+        crossed = norm == "l1" and free.nested is not None and len(free.nested.axes) > 1
+        if free.blocks is not None and not crossed:
+            return _of_blocks(free.blocks, norm, neighbours)
+        if free.nested is not None:
+            return helmert_l1(free.nested, neighbours) if crossed else projected_l2(free.nested, neighbours)
+    return _of_columns(query, free, norm, neighbours)
+
+
+def _covers(query: Query) -> bool:
+    """Whether the columns of the query are all unit vectors of its answers."""
+    return len(query.parts) == 1 and isinstance(query.parts[0], SumPart)
+
+
+def _of_blocks(blocks: Ints, norm: str, neighbours: str) -> float:
+    """Disjoint totals: Helmert contrasts within blocks (for l1), unit vectors for free cells.
+
+    The echelon coordinates of a block are Helmert contrasts of its cells in another order, of the same lengths.
+    """
+    sizes = np.bincount(blocks[blocks >= 0]).astype(np.int64)
+    sizes = sizes[sizes > 0]
+    free = int(np.sum(blocks < 0))
+    if norm == "l1":
+        return block_l1(sizes, free, neighbours)
+    if neighbours == "add-remove":
+        return 1.0 if free else math.sqrt(1.0 - 1.0 / int(sizes.max()))
+    # Two cells of one block, or two free cells, lose nothing; two blocks of single cells and one free cell are left.
+    return math.sqrt(2.0) if free > 1 or sizes.max(initial=1) > 1 else 1.0
+
+
+def _of_columns(query: Query, free: Invariants, norm: str, neighbours: str) -> float:
+    """General relations: the different vectors ``W e_i``, in coordinates (l1) or by their inner products (l2)."""
+    what = "different columns"
+    shape = free.frame.shape
+    if norm == "l1":
+        points = _coordinates(query, free, what)
+        return float(norms(points, norm).max()) if neighbours == "add-remove" else largest_distance(points, norm, what)
+    columns = _representatives(query, free)
+    check_size(columns.shape[1], 1, what)
+    step = max(8_000_000 // free.frame.size, 1)
+    blocks = []
+    for start in range(0, columns.shape[1], step):
+        dense = columns[:, start : start + step].T.toarray().astype(np.float64)
+        blocks.append(free.project(dense.reshape(-1, *shape)).reshape(len(dense), -1) @ columns)
+    gram = np.concatenate(blocks)
+    return math.sqrt(max(float(np.diagonal(gram).max()), 0.0)) if neighbours == "add-remove" else widest_pair(gram)
+
+
+def _representatives(query: Query, free: Invariants) -> sp.csc_array:
+    """Columns of the query among which every projected length and distance occurs.
+
+    Answers that all relations treat alike are exchangeable: two of each kind will do, if cells are answers.
+    """
+    if not _covers(query):
+        columns = sp.csc_array(query.matrix)
+        return columns[:, distinct_columns(columns)]
+    kept = distinct_columns(sp.csc_array(free.matrix), copies=2)
+    entries = (np.ones(len(kept), dtype=np.int64), (kept, np.arange(len(kept))))
+    return sp.csc_array(entries, shape=(free.frame.size, len(kept)))
+
+
+def _distinct(query: Query) -> sp.csc_array:
+    """The different vectors ``W e_i``, as columns."""
+    if _covers(query):
+        return sp.csc_array(sp.eye_array(query.rows, dtype=np.int64))
+    columns = sp.csc_array(query.matrix)
+    return columns[:, distinct_columns(columns)]
+
+
+def _coordinates(query: Query, free: Invariants, what: str) -> Floats:
+    """Orthonormal coordinates of the different vectors ``W e_i``, one a row."""
+    columns = _distinct(query)
+    check_size(columns.shape[1], max(free.dimension, free.frame.size), what)
+    dense = columns.T.toarray().astype(np.float64)
+    return np.asarray(free.coordinates(dense.reshape(-1, *free.frame.shape)))
+
+
+def neighbour_differences(query: Query, invariants: Invariants, neighbours: str = "substitution") -> Floats:
+    """List the different vectors ``Q^T W u`` over all neighbouring tables: the sensitivity space of a query.
+
+    Their symmetric hull is what noise of the K-norm mechanism and of correlated Gaussians is fitted to. Which of them are
+    equal is decided in integers.
+
+    Parameters
+    ----------
+    query : Query
+        What noise is added to.
+    invariants : Invariants
+        What is published exactly of the table.
+    neighbours : {"substitution", "add-remove"}
+        One record changes its cell, or one record comes or goes; also where the invariants tell.
+
+    Returns
+    -------
+    numpy.ndarray, shape (m, dimension)
+        In the coordinates of ``invariants.through(query)``, one of each vector and its negative, without zero.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of those above, the query is about another table, or there are too many vectors to list.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Identity, Totals
+    >>> table = {"county": ["Alpha", "Beta", "Gamma"]}
+    >>> differences = neighbour_differences(Identity(table), Invariants(Totals(table)))
+    >>> [bool(abs(row @ row - 2) < 1e-12) for row in differences]
+    [True, True, True]
+    """
+    _check(query, "l2", neighbours, invariants)
+    free = invariants.through(query)
+    if not free.dimension:
+        return np.zeros((0, 0))
+    columns = _distinct(query)
+    count = columns.shape[1]
+    pairs = count if neighbours == "add-remove" else count * (count - 1) // 2
+    if max(pairs * free.dimension, count * free.frame.size) > _MOST_NUMBERS:
+        raise ValueError(
+            f"query has {count} different columns, and the {pairs} differences of neighbouring tables in {free.dimension} "
+            f"coordinates are more than {_MOST_NUMBERS} numbers; use a mechanism that needs the sensitivity only"
+        )
+    # An integer basis of the null space has the same kernel as Q^T: it tells exactly which projections are equal.
+    keys = np.asarray((kernel_basis(free) @ columns).T.toarray(), dtype=np.int64)
+    _, first = np.unique(keys, axis=0, return_index=True)
+    kept = np.sort(first)
+    points = np.asarray(
+        free.coordinates(columns[:, kept].T.toarray().astype(np.float64).reshape(-1, *free.frame.shape))
+    )
+    keys = keys[kept]
+    if neighbours == "substitution":
+        a, b = np.triu_indices(len(kept), 1)
+        keys, points = keys[a] - keys[b], points[a] - points[b]
+    used = np.flatnonzero(np.any(keys != 0, axis=1))
+    keys, points = keys[used], points[used]
+    leading = np.take_along_axis(keys, np.argmax(keys != 0, axis=1)[:, None], axis=1)
+    _, first = np.unique(keys * np.sign(leading), axis=0, return_index=True)
+    return np.asarray(points[np.sort(first)])
+
+
+def _check(query: Query, norm: str, neighbours: str, invariants: Invariants | None = None) -> None:
+    if not isinstance(query, Query):
+        raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
+    _validate.choice(norm, NORMS, "norm")
+    _validate.choice(neighbours, RECORDS, "neighbours")
+    if invariants is not None and not isinstance(invariants, Invariants):
+        raise TypeError(f"invariants must be an Invariants, got {type(invariants).__name__}")

@@ -1,0 +1,303 @@
+"""Sensitivity spaces: by how much the answers of adjacent databases differ."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._validate import choice, positive_integer
+from bayesdp.fibers import Fiber
+from bayesdp.fibers.feasible import is_two_way
+from bayesdp.hulls import SymmetricHull
+from bayesdp.invariants import Invariants
+from bayesdp.moves.bounded import bounded_kernel
+from bayesdp.moves.listed import distinct_up_to_sign
+from bayesdp.queries import Identity, Query, Totals
+from bayesdp.sensitivities.differences import NEIGHBOURS
+from bayesdp.sensitivities.realised import realised
+from bayesdp.sensitivities.spans import (
+    basis_of,
+    closed_sensitivities,
+    determine_the_same,
+    exact_rank,
+)
+
+__all__ = ["CONVENTIONS", "SensitivitySpace"]
+
+type Ints = npt.NDArray[np.int64]
+type Floats = npt.NDArray[np.float64]
+
+NORMS = ("l1", "l2", "linf")
+CONVENTIONS = ("definition", "paper")
+"""From the definition; as Cho and Awan print Proposition 32."""
+
+
+@dataclass(frozen=True, eq=False)
+class SensitivitySpace:
+    """All differences ``W (x - x')`` of the answers of adjacent databases that agree on the invariants.
+
+    ``S_Semi = {W z : A z = 0, ||z||_1 <= 2a}`` for tables x, x' = x + z at most a substituted records apart (Definition 4 and
+    Section 4.1 of the paper). Substitution keeps the number of records, so z also adds up to zero. The differences
+    are those of *some* counts, whatever these are, unless `realised_in` gives the exact answers: then only those
+    between two tables of that fiber.
+
+    Build one with `semi`, `dp` or `group`.
+
+    Parameters
+    ----------
+    query : Query
+        ``W``, what is asked; the identity for the table itself.
+    invariants : Invariants
+        ``A``; without queries, all tables.
+    adjacency : int
+        The largest number a of records in which databases differ.
+    neighbours : {"substitution", "add-remove"}
+        What a record of difference is: substituted, or added or removed.
+    realised_in : Fiber, optional
+        Keep the differences of two tables of this fiber only.
+    convention : {"definition", "paper"}
+        ``"paper"``: Proposition 32 as printed, see `semi`.
+
+    Notes
+    -----
+    The differences are listed when they are first needed, by a complete search (`bayesdp.moves.bounded`): tables of 10 x 10
+    with both margins take about a second at a = 3, 20 x 20 at a = 2. Sensitivities have a closed form, at
+    any size, for disjoint totals and, for a <= 3, for both margins of a two-way table.
+
+    References
+    ----------
+    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Definition 4, Proposition 24, Proposition 32.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
+    >>> margins = Margins(table, ["county"], ["education"])
+    >>> space = SensitivitySpace.semi(margins, 3)
+    >>> len(space.differences), space.rank
+    (15, 4)
+    >>> [round(space.delta(norm), 4) for norm in ("l1", "l2", "linf")]
+    [6.0, 2.4495, 1.0]
+    >>> printed = SensitivitySpace.semi(margins, 3, convention="paper")
+    >>> printed.delta("l1"), printed.corrected.delta("l1")
+    (4.0, 6.0)
+    """
+
+    query: Query
+    invariants: Invariants
+    adjacency: int
+    neighbours: str = "substitution"
+    realised_in: Fiber | None = field(default=None, kw_only=True)
+    convention: str = field(default="definition", kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("query", Query), ("invariants", Invariants)):
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name} must be {kind.__name__}, got {type(getattr(self, name)).__name__}")
+        positive_integer(self.adjacency, "adjacency")
+        choice(self.neighbours, tuple(NEIGHBOURS), "neighbours")
+        choice(self.convention, CONVENTIONS, "convention")
+        fiber: Any = self.realised_in
+        if fiber is not None and not isinstance(fiber, Fiber):
+            raise TypeError(f"realised_in must be a Fiber, got {type(fiber).__name__}")
+        for other, name in ((self.query.frame, "query"), (fiber.frame if fiber else None, "realised_in")):
+            if other is not None and not other.same_cells(self.invariants.frame):
+                raise ValueError(f"{name} must be about the table of the invariants (same dimensions and labels)")
+        if fiber is not None and not determine_the_same(self.invariants, fiber.invariants):
+            raise ValueError("realised_in must be a fiber of these invariants, but its exact answers are of others")
+        if self.convention == "paper" and not (
+            is_two_way(self.invariants) and self.neighbours == "substitution" and self.adjacency == 3
+        ):
+            raise ValueError(
+                "convention='paper' is Proposition 32: both margins of a two-way table and adjacency=3 (substitution), "
+                f"got adjacency={self.adjacency}"
+            )
+
+    @classmethod
+    def semi(
+        cls,
+        invariants: Any,
+        adjacency: int,
+        query: Query | None = None,
+        *,
+        neighbours: str = "substitution",
+        realised_in: Fiber | None = None,
+        convention: str = "definition",
+    ) -> SensitivitySpace:
+        """``S_Semi``: databases that share the exact answers.
+
+        Parameters
+        ----------
+        invariants : Query, iterable of Query, or Invariants
+            What is published exactly.
+        adjacency : int
+            The semi-adjacent parameter (see `semi_adjacency`), or any other number of records.
+        query : Query, optional
+            What is asked; the table itself if left out.
+        neighbours, realised_in
+            See `SensitivitySpace`.
+        convention : {"definition", "paper"}
+            Proposition 32 states that two tables with the same margins that differ in at most three records (A_3) differ
+            by one 2x2 move, so that the sensitivities are 4, 2 and 1. That is right of two records (A_2). With three rows
+            and columns three records can also form a 3-cycle, and they are 6, the root of 6, and 1. ``"paper"`` gives the
+            printed space, and `corrected` the one of the definition.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not one of those above.
+        """
+        own = invariants if isinstance(invariants, Invariants) else Invariants(invariants)
+        asked = Identity(own.frame) if query is None else query
+        return cls(asked, own, adjacency, neighbours, realised_in=realised_in, convention=convention)
+
+    @classmethod
+    def dp(cls, query: Query, neighbours: str = "substitution") -> SensitivitySpace:
+        """``S_DP``: any two databases that differ in one record.
+
+        Examples
+        --------
+        >>> from bayesdp.queries import Identity
+        >>> SensitivitySpace.dp(Identity({"county": ["Alpha", "Beta", "Gamma"]})).delta("l1")
+        2.0
+        """
+        return cls.group(query, 1, neighbours)
+
+    @classmethod
+    def group(cls, query: Query, size: int, neighbours: str = "substitution") -> SensitivitySpace:
+        """``S_Group``: any two databases that differ in at most `size` records."""
+        if not isinstance(query, Query):
+            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
+        return cls(query, Invariants(None, query.frame), positive_integer(size, "size"), neighbours)
+
+    @property
+    def corrected(self) -> SensitivitySpace:
+        """The space of the definition: this one, unless its convention is that of the paper."""
+        if self.convention == "definition":
+            return self
+        return SensitivitySpace(
+            self.query, self.invariants, self.adjacency, self.neighbours, realised_in=self.realised_in
+        )
+
+    @property
+    def _radius(self) -> int:
+        return 2 if self.convention == "paper" else self.adjacency
+
+    @cached_property
+    def table_differences(self) -> Ints:
+        """The differences z of the tables, shape ``(m, cells)``: one of each pair z, -z, without zero.
+
+        Raises
+        ------
+        ValueError
+            If there are too many to list.
+        NotImplementedError
+            If it cannot be told which are realised in the fiber.
+        """
+        balanced = self.neighbours == "substitution"
+        found = bounded_kernel(self.invariants.matrix, self._radius, balanced=balanced)
+        return found if self.realised_in is None else found[realised(self.realised_in, found)]
+
+    @cached_property
+    def differences(self) -> Ints:
+        """The differences ``W z`` of the answers, shape ``(m, answers)``: one of each pair u, -u, without zero."""
+        if self.query.is_identity:
+            return self.table_differences
+        answers = np.asarray((self.query.matrix @ self.table_differences.T).T, dtype=np.int64)
+        return distinct_up_to_sign(answers)
+
+    @property
+    def _closed_form(self) -> tuple[float, float, float] | None:
+        """l1, l2 and l-infinity sensitivity where they are known without a list."""
+        if not self.query.is_identity or self.realised_in is not None or self.neighbours != "substitution":
+            return None
+        return closed_sensitivities(self.invariants, self._radius)
+
+    def delta(self, norm: str = "l2") -> float:
+        """The sensitivity: the largest norm of a difference, in counts; 0 where there is none.
+
+        Parameters
+        ----------
+        norm : {"l1", "l2", "linf"}
+        """
+        which = NORMS.index(choice(norm, NORMS, "norm"))
+        closed = self._closed_form
+        if closed is not None:
+            return closed[which]
+        u = self.differences
+        if not len(u):
+            return 0.0
+        if norm == "l2":
+            return math.sqrt(int(np.max(np.sum(u * u, axis=1))))
+        return float(np.max(np.abs(u).sum(axis=1) if norm == "l1" else np.abs(u)))
+
+    @cached_property
+    def _kept(self) -> Invariants:
+        """The invariants, and the number of records where that is kept besides."""
+        if self.neighbours == "add-remove":
+            return self.invariants
+        both = Invariants([self.invariants.query, Totals(self.invariants.frame)], self.invariants.frame)
+        return self.invariants if both.rank == self.invariants.rank else both
+
+    @property
+    def noise_space(self) -> Invariants:
+        """All answers ``W z`` with ``A z = 0`` (and as many records), as a null space on the answers.
+
+        `span` is all of it, or less where small differences do not reach everything.
+        """
+        return self._kept.through(self.query)
+
+    @cached_property
+    def rank(self) -> int:
+        """Dimension of the span of the differences, exact."""
+        if self._closed_form is not None:
+            return self._kept.dimension if self.delta("l1") else 0
+        if not len(self.differences):
+            return 0
+        return exact_rank(self.differences)
+
+    @cached_property
+    def span(self) -> Floats:
+        """An orthonormal basis of the span of the differences, as rows, shape ``(rank, answers)``.
+
+        Where the span is all of `noise_space`, it is that of its coordinates, which a published release can name.
+        """
+        if self._is_full:
+            return self.noise_space.from_coordinates(np.eye(self.rank)).reshape(self.rank, -1)
+        return basis_of(self.differences, self.rank)
+
+    @property
+    def _is_full(self) -> bool:
+        return 0 < self.rank == self.noise_space.dimension
+
+    def coordinates(self, values: npt.ArrayLike) -> Floats:
+        """Orthonormal coordinates of the projection of answers ``(..., answers)`` onto the span, ``(..., rank)``."""
+        array = np.asarray(values, dtype=np.float64)
+        if array.shape[-1:] != (self.query.rows,):
+            raise ValueError(f"values must have shape (..., {self.query.rows}), got {array.shape}")
+        return np.asarray(array @ self.span.T)
+
+    @cached_property
+    def hull(self) -> SymmetricHull:
+        """``Hull(S)`` in the coordinates of the span: the unit ball of the K-norm mechanism of Semi-DP.
+
+        Raises
+        ------
+        ValueError
+            If there are no differences: nothing has to be hidden.
+        """
+        if not self.rank:
+            raise ValueError("there are no differences but zero, so that the hull is a point and gives no norm")
+        return SymmetricHull(self.coordinates(self.differences))
+
+    def __repr__(self) -> str:
+        what = "realised in a fiber" if self.realised_in is not None else "whatever the counts"
+        return (
+            f"<SensitivitySpace: at most {self.adjacency} records ({self.neighbours}), rank {self.invariants.rank} of "
+            f"invariants, {what}>"
+        )

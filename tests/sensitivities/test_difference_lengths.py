@@ -1,0 +1,342 @@
+"""Guarantees restated on tables that conform to the invariants, against every such pair of a small table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import bayesdp as bdp
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms.polytope import k_norm
+from bayesdp.privacy import DIFFERENCES, gaussian_delta
+from bayesdp.privacy.relations import BOUNDS
+from bayesdp.sensitivities import difference_lengths as lengths_module
+from bayesdp.sensitivities import label_kinds
+from bayesdp.sensitivities.difference_lengths import difference_lengths
+from bayesdp.sensitivities.label_kinds import agreements
+from bayesdp.sensitivities.norms import DifferenceNorm
+from tests.lattices.oracles import labels
+
+MOVE, CYCLE = DIFFERENCES["2x2 move"], DIFFERENCES["3-cycle"]
+GAUSSIAN = (bdp.ProjectedGaussian, bdp.ExtendedGaussian, bdp.CorrelatedGaussian)
+PURE = (bdp.ProjectedLaplace, bdp.ExtendedLaplace, bdp.KNorm)
+
+COUNTIES = {"county": list(range(4)), "state": ("county", ["N", "N", "S", "S"]), "sex": ["f", "m", "x"]}
+GROUPED = {
+    "county": list(range(4)),
+    "state": ("county", ["N", "S", "N", "N"]),
+    "sex": ["f", "m", "x", "y"],
+    "kind": ("sex", ["p", "p", "q", "q"]),
+}
+CUBE = labels(2, 3, 2)
+
+
+def assignments(dims: int, blocks: int) -> Iterator[list[list[int]]]:
+    for own in itertools.product(range(blocks), repeat=dims):
+        if set(own) == set(range(blocks)):
+            yield [[d for d in range(dims) if own[d] == b] for b in range(blocks)]
+
+
+def every(frame: bdp.Frame, kind: str) -> np.ndarray:
+    """All differences of a kind on a table, as vectors, whether or not they keep anything: by trying all labels."""
+    shape, found = frame.shape, set()
+    combos = {}
+    for blocks in range(1, len(shape) + 1):
+        for split in assignments(len(shape), blocks):
+            for block in split:
+                combos[tuple(block)] = list(itertools.product(*(range(shape[d]) for d in block)))
+
+    def cell(split: list[list[int]], chosen: tuple[tuple[int, ...], ...]) -> int:
+        where = [0] * len(shape)
+        for block, own in zip(split, chosen, strict=True):
+            for d, label in zip(block, own, strict=True):
+                where[d] = label
+        return int(np.ravel_multi_index(where, shape))
+
+    if kind == "cycle":
+        for split in assignments(len(shape), 2):
+            left, right = (combos[tuple(block)] for block in split)
+            for a, c in itertools.product(itertools.combinations(left, 3), itertools.permutations(right, 3)):
+                z = [0] * frame.size
+                for i in range(3):
+                    z[cell(split, (a[i], c[i]))] += 1
+                    z[cell(split, (a[i], c[(i + 1) % 3]))] -= 1
+                found.add(tuple(z))
+    else:
+        for split in assignments(len(shape), int(kind)):
+            for pairs in itertools.product(*(itertools.combinations(combos[tuple(block)], 2) for block in split)):
+                z = [0] * frame.size
+                for ends in itertools.product(range(2), repeat=len(split)):
+                    z[cell(split, tuple(pair[e] for pair, e in zip(pairs, ends, strict=True)))] += (-1) ** sum(ends)
+                found.add(tuple(z))
+    return np.array(sorted(found), dtype=np.int64).reshape(-1, frame.size)
+
+
+def kind_of(difference: bdp.privacy.Difference) -> str:
+    return "cycle" if difference.l1 == 6 else str(round(math.log2(difference.l1)))
+
+
+def kept(mechanism: bdp.mechanisms.Mechanism, difference: bdp.privacy.Difference) -> np.ndarray:
+    vectors = every(mechanism.frame, kind_of(difference))
+    return vectors[~np.any(vectors @ mechanism.invariants.matrix.toarray().T, axis=1)]
+
+
+def gauge(vertices: np.ndarray, point: np.ndarray) -> float:
+    """The norm K as a linear program of its own."""
+    both = np.concatenate([vertices, -vertices]).T
+    return float(linprog(np.ones(both.shape[1]), A_eq=both, b_eq=point, method="highs").fun)
+
+
+def lengths(mechanism: bdp.mechanisms.Mechanism, vectors: np.ndarray) -> np.ndarray:
+    """How far each difference moves the answers, in the norm of the mechanism, by dense algebra."""
+    moved = vectors @ mechanism.released_query.matrix.toarray().T
+    relations = mechanism.answer_invariants
+    if isinstance(mechanism, bdp.ProjectedLaplace):
+        return np.abs(moved).sum(axis=1)
+    own = relations.coordinates(moved.reshape(-1, *relations.frame.shape))
+    if isinstance(mechanism, bdp.ExtendedLaplace):
+        return np.abs(own).sum(axis=1)
+    if isinstance(mechanism, bdp.CorrelatedGaussian):
+        scale = mechanism._scale_for(1.0) ** 2
+        return np.sqrt(np.einsum("ij,jk,ik->i", own, np.linalg.inv(mechanism.covariance / scale), own))
+    if isinstance(mechanism, bdp.KNorm):
+        different = np.unique(np.round(np.concatenate([own, -own]), 9), axis=0)
+        return np.array([gauge(mechanism.law.vertices, point) for point in different[len(different) // 2 :]])
+    return np.linalg.norm(own, axis=1)
+
+
+def at_random(frame: object, seed: int, rows: int = 5) -> bdp.LinearQuery:
+    own = bdp.Frame.of(frame)
+    matrix = np.random.default_rng(seed).integers(-2, 4, size=(rows, own.size))
+    return bdp.LinearQuery(own, matrix, [f"row {i}" for i in range(rows)])
+
+
+CASES = [
+    (bdp.Margins(labels(3, 3), ["a"], ["b"]), None),
+    (bdp.Margins(labels(3, 3), ["a"], ["b"]), at_random(labels(3, 3), 1)),
+    (bdp.Margins(labels(3, 4), ["a"], ["b"]), at_random(labels(3, 4), 2, 3)),
+    (bdp.Margins(labels(3, 3), ["a"], ["b"]), bdp.Identity(labels(3, 3)) + at_random(labels(3, 3), 3, 2)),
+    (bdp.Margins(CUBE, ["a"], ["b"], ["c"]), None),
+    (bdp.Margins(CUBE, ["a"], ["b"], ["c"]), bdp.Margins(CUBE, ["a", "b"])),
+    (bdp.Margins(CUBE, ["a"], ["b"], ["c"]), bdp.Margins(CUBE, ["a", "b"], ["b", "c"], ["c"])),
+    (bdp.Margins(CUBE, ["a", "b"], ["b", "c"], ["a", "c"]), at_random(CUBE, 4, 4)),
+    (bdp.Margins(CUBE, ["a", "b"], ["c"]), bdp.Identity(CUBE) + bdp.Margins(CUBE, ["b", "c"])),
+    (bdp.Margins(CUBE, ["a"]), at_random(CUBE, 5, 4)),
+    (bdp.Totals(CUBE), bdp.Margins(CUBE, ["b"], ["a", "c"])),
+    (bdp.Margins(COUNTIES, ["county"], ["sex"]), bdp.Totals(COUNTIES, by=["state", "sex"])),
+    (bdp.Margins(COUNTIES, ["county"]) + bdp.Totals(COUNTIES, by=["state", "sex"]), None),
+    (bdp.Totals(COUNTIES, by=["state"]) + bdp.Margins(COUNTIES, ["sex"]), bdp.Margins(COUNTIES, ["county"])),
+    (bdp.Totals(COUNTIES, by=["state"]) + bdp.Margins(COUNTIES, ["sex"]), at_random(COUNTIES, 6, 4)),
+    (bdp.Totals(GROUPED, by=["state", "kind"]) + bdp.Margins(GROUPED, ["county"], ["sex"]), None),
+    (
+        bdp.Totals(GROUPED, by=["state", "kind"]) + bdp.Margins(GROUPED, ["county"], ["sex"]),
+        bdp.Identity(GROUPED) + bdp.Totals(GROUPED, by=["state", "sex"]),
+    ),
+    (bdp.Totals(GROUPED, by=["state", "kind"]) + bdp.Margins(GROUPED, ["county"], ["sex"]), at_random(GROUPED, 7, 3)),
+]
+
+
+@pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
+@pytest.mark.parametrize(("invariants", "query"), CASES)
+def test_the_largest_loss_of_all_conforming_pairs(kind, invariants, query):
+    loss = {"epsilon": 0.8, "delta": 1e-3} if kind in GAUSSIAN else {"epsilon": 0.8}
+    mechanism = kind(invariants, query=query, neighbours="add-remove", **loss)
+    assert mechanism.differences
+    for difference in mechanism.differences:
+        [row] = [own for own in mechanism.guarantee.pairs if own.relation.startswith(difference.relation)]
+        vectors = kept(mechanism, difference)
+        assert len(vectors)
+        longest = lengths(mechanism, vectors).max()
+        assert not row.relation.endswith(BOUNDS["upper"])  # all of them are small enough to be compared
+        assert row.size == pytest.approx(longest, rel=1e-7, abs=1e-12)
+        if kind in PURE:
+            step = 1.0 if kind is bdp.KNorm else mechanism.b * 0.8
+            assert row.loss["epsilon"] == pytest.approx(0.8 * longest / step, rel=1e-7, abs=1e-12)
+        else:
+            scale = mechanism._scale_for(1.0) if kind is bdp.CorrelatedGaussian else mechanism.sigma
+            assert row.loss["mu"] == pytest.approx(longest / scale, rel=1e-7, abs=1e-12)
+            if longest:
+                # What the worst of them attains at the stated epsilon is the stated delta.
+                assert gaussian_delta(row.loss["epsilon"], 1.0, longest / scale) == pytest.approx(1e-3, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
+@pytest.mark.parametrize("invariants", [CASES[1][0], CASES[17][0], CASES[7][0], CASES[14][0]])
+@pytest.mark.parametrize("moves_are_listed", [True, False])
+def test_what_is_not_compared_is_bounded_and_said_to_be(kind, invariants, moves_are_listed, monkeypatch):
+    query = at_random(invariants.frame, 11, 3)
+    monkeypatch.setattr(lengths_module, "count_cycles", lambda nested: 10**12)
+    if not moves_are_listed:
+        monkeypatch.setattr(lengths_module, "_WORK", 0)
+        monkeypatch.setattr(lengths_module, "_CELLS", 1)
+        monkeypatch.setattr(k_norm, "_MEASURED", 0)
+    loss = {"mu": 0.7} if kind in GAUSSIAN else {"epsilon": 0.7}
+    for neighbours in ("substitution", "add-remove"):
+        mechanism = kind(invariants, query=query, neighbours=neighbours, **loss)
+        guarantee = mechanism.guarantee
+        bounded = [own for own in guarantee.pairs if own.relation.endswith(BOUNDS["upper"])]
+        assert len(bounded) == (
+            sum(d == CYCLE for d in mechanism.differences) if moves_are_listed else len(mechanism.differences)
+        )
+        assert ("upper bound, not all such pairs were compared" in " ".join(str(guarantee).split())) == bool(bounded)
+        for difference in mechanism.differences:
+            [row] = [own for own in guarantee.pairs if own.relation.startswith(difference.relation)]
+            assert row.size >= lengths(mechanism, kept(mechanism, difference)).max() * (1 - 1e-9)
+
+
+def test_a_cycle_is_bounded_by_two_moves_only_where_it_is_two_moves(monkeypatch):
+    """With both margins a 3-cycle is two kept moves. Where a group total keeps other cycles too, it is three steps."""
+    monkeypatch.setattr(lengths_module, "count_cycles", lambda nested: 10**12)
+    both, grouped = CASES[1][0], CASES[17][0]
+    for invariants in (both, grouped):
+        mechanism = bdp.ProjectedGaussian(invariants, mu=1.0, query=at_random(invariants.frame, 3))
+        sizes = {
+            row.relation.removesuffix(BOUNDS["upper"]).removesuffix(BOUNDS["largest"]): row.size
+            for row in mechanism.guarantee.pairs
+        }
+        steps = 3.0 * mechanism.sensitivity
+        two = 2.0 * sizes[MOVE.relation]
+        if invariants is both:
+            assert sizes[CYCLE.relation] == pytest.approx(min(two, steps))
+            assert two < steps
+        else:
+            assert sizes[CYCLE.relation] == pytest.approx(steps)
+
+
+def test_losses_that_the_density_attains():
+    """Extended Laplace noise far out in the direction of a difference loses what its row says, and nowhere more."""
+    invariants = bdp.Margins(labels(3, 3), ["a"], ["b"])
+    mechanism = bdp.ExtendedLaplace(invariants, epsilon=0.5, query=at_random(labels(3, 3), 1))
+    law, relations = mechanism.law, mechanism.answer_invariants
+    rng = np.random.default_rng(3)
+    for difference in mechanism.differences:
+        [row] = [own for own in mechanism.guarantee.pairs if own.relation.startswith(difference.relation)]
+        worst = 0.0
+        for z in kept(mechanism, difference):
+            moved = (mechanism.released_query.matrix @ z).astype(float)
+            noise = relations.project(rng.normal(size=(3, len(moved)), scale=5.0))
+            for value in [50.0 * moved, *noise]:
+                ratio = law.logp(value, moved, relations) - law.logp(value, np.zeros(len(moved)), relations)
+                worst = max(worst, abs(ratio))
+        assert worst == pytest.approx(row.loss["epsilon"], rel=1e-9)
+
+
+def test_a_million_cells():
+    table = labels(1000, 1000)
+    both = bdp.Margins(table, ["a"], ["b"])
+    gaussian = bdp.ExtendedGaussian(both, mu=1.0)
+    _, move, cycle = gaussian.guarantee.pairs
+    assert (move.relation, move.size) == (MOVE.relation, 2.0)
+    assert (cycle.relation, cycle.size) == (CYCLE.relation, math.sqrt(6.0))
+    assert move.loss["mu"] == pytest.approx(2.0 / gaussian.sigma)
+    # Two labels of a dimension of n differ most, in Helmert contrasts, as the first and the last: S_{n-2} + sqrt(n / (n - 1)).
+    apart = sum(1.0 / math.sqrt(j * (j + 1)) for j in range(1, 999)) + math.sqrt(1000 / 999)
+    laplace = bdp.ExtendedLaplace(both, epsilon=1.0)
+    _, move, cycle = laplace.guarantee.pairs
+    assert move.size == pytest.approx(apart**2)
+    assert move.relation.endswith(BOUNDS["largest"])
+    assert cycle.size == pytest.approx(2 * apart**2)
+    assert cycle.relation.endswith(BOUNDS["upper"])
+    nothing = bdp.ProjectedLaplace(Invariants(None, table), epsilon=1.0, neighbours="add-remove").guarantee
+    assert [row.loss["epsilon"] for row in nothing.pairs] == [1.0, 1.0, 2.0]
+
+
+def test_queries_that_a_kind_of_difference_does_not_change():
+    """One record substituted between the levels of c changes no margin of a and b: no loss, and it is stated so."""
+    table = labels(2, 2, 2)
+    mechanism = bdp.ProjectedGaussian(bdp.Margins(table, ["a"], ["b"]), rho=0.5, query=bdp.Margins(table, ["a", "b"]))
+    _, substituted, move = mechanism.guarantee.pairs
+    assert substituted.size == 0.0
+    assert substituted.loss["rho"] == 0.0
+    assert move.size == 2.0
+    approximate = bdp.ProjectedGaussian(
+        bdp.Margins(table, ["a"], ["b"]), epsilon=1.0, delta=1e-6, query=bdp.Margins(table, ["a", "b"])
+    )
+    assert approximate.guarantee.pairs[1].loss["epsilon"] == 0.0
+
+
+def weighted(rows: list[list[int]]) -> bdp.LinearQuery:
+    return bdp.LinearQuery(labels(len(rows[0])), rows, [f"sum {i}" for i in range(len(rows))])
+
+
+@pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
+@pytest.mark.parametrize(
+    ("invariants", "query"),
+    [
+        (weighted([[1, 0, 1, 1, 2]]), at_random(labels(5), 1, 3)),
+        (weighted([[1, 1, 1, 1, 1], [0, 2, 0, 1, 1]]), at_random(labels(5), 2, 4)),
+        (weighted([[1, 1, 0, 0, 0], [0, 0, 1, 1, 0]]), None),
+        (weighted([[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]]), weighted([[1, 0, 1, 0, 0], [0, 0, 3, 0, 1]])),
+    ],
+)
+def test_general_invariants(kind, invariants, query):
+    loss = {"mu": 0.5} if kind in GAUSSIAN else {"epsilon": 0.5}
+    mechanism = kind(invariants, query=query, neighbours="add-remove", **loss)
+    columns = mechanism.invariants.matrix.toarray()
+    unit = np.eye(5, dtype=np.int64)
+    changes = {2.0: [unit[i] - unit[j] for i, j in itertools.combinations(range(5), 2)], 1.0: list(unit)}
+    found = 0
+    for size, listed in changes.items():
+        vectors = np.array([z for z in listed if not np.any(columns @ z)])
+        rows = [
+            row for row in mechanism.guarantee.pairs[1:] if ("added to or removed" in row.relation) == (size == 1.0)
+        ]
+        assert len(rows) == bool(len(vectors))
+        if rows:
+            found += 1
+            assert rows[0].size == pytest.approx(lengths(mechanism, vectors).max())
+            assert rows[0].relation.endswith(BOUNDS["largest"])
+    assert found
+
+
+def test_general_invariants_without_equal_columns():
+    mechanism = bdp.ExtendedGaussian(weighted([[1, 2, 3]]), mu=1.0, query=weighted([[1, 4, 9]]))
+    _, row = mechanism.guarantee.pairs
+    assert "the smallest change found" in row.relation
+    assert row.size == pytest.approx(abs(1 + 4 - 9))  # of 1, 1, -1
+    # Equal columns, but of cells that the query does not tell apart: the smallest change that it shows.
+    mechanism = bdp.ExtendedGaussian(weighted([[1, 1, 2]]), mu=1.0, query=weighted([[3, 3, 1]]))
+    _, equal, row = mechanism.guarantee.pairs
+    assert equal.size == 0.0
+    assert "changes an answer" in row.relation
+    assert row.size == pytest.approx(5.0)  # 3 + 3 - 1, or 2 * 3 - 1
+    large = bdp.ProjectedGaussian(bdp.LinearQuery(labels(500), [list(range(1, 501))], ["weighted"]), mu=1.0)
+    assert len(large.guarantee.pairs) == 1
+    assert "nothing less than the loss of neighbouring tables is stated" in " ".join(str(large.guarantee).split())
+
+
+def test_a_few_labels_stand_for_all(monkeypatch):
+    """Ways of three labels to agree, with and without leaving labels out, in random nested partitions."""
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        middle = np.sort(np.unique(rng.integers(0, 9, size=24), return_inverse=True)[1])
+        coarse = np.unique(rng.integers(0, 3, size=int(middle.max()) + 1)[middle], return_inverse=True)[1]
+        codes = [coarse, np.zeros(24, dtype=np.int64), middle, np.arange(24)]
+        few = agreements(codes)
+        with monkeypatch.context() as patch:
+            patch.setattr(label_kinds, "_representatives", lambda own: np.arange(len(own[0])))
+            np.testing.assert_array_equal(few, agreements(codes))
+    thousand = [np.zeros(1000, dtype=np.int64), np.arange(1000)]
+    np.testing.assert_array_equal(agreements(thousand), [[4, 0], [4, 1], [4, 2], [4, 3], [4, 4]])
+
+
+def test_groups_that_cross_are_compared_or_bounded():
+    """Three sets of groups that cross: on 12 labels they are compared, on 200 the moves are listed, on 2000 bounded."""
+    for size in (12, 200, 2000):
+        rng = np.random.default_rng(size)
+        groups = {f"g{i}": ("a", rng.integers(0, 3, size=size).tolist()) for i in range(3)}
+        table = {"a": list(range(size)), "b": [0, 1], **groups}
+        stack = bdp.Totals(table, by=["g0"]) + bdp.Totals(table, by=["g1", "b"]) + bdp.Totals(table, by=["g2", "b"])
+        invariants = Invariants(bdp.Margins(table, ["a"], ["b"]))
+        [move] = difference_lengths(DifferenceNorm(stack, invariants, "substitution", 6.0, "l1"))
+        if size < 2000:
+            first, second = (np.array(groups[name][1]) for name in ("g1", "g2"))
+            apart = [int(first[i] != first[j]) + int(second[i] != second[j]) for i in range(size) for j in range(size)]
+            assert (move.size, move.bound) == (4.0 * max(apart), "largest")
+        else:
+            assert (move.size, move.bound) == (12.0, "upper")

@@ -1,0 +1,348 @@
+"""Sensitivities against brute force over all pairs of cells, with dense matrices built here from the labels.
+
+The oracle knows nothing of the package's algebra: matrices of sums are written out label by label, the noise space
+is found by a singular value decomposition, and Helmert contrasts come from Gram and Schmidt.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.linalg
+
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.privacy import neighbour_differences, projected_sensitivity, query_sensitivity
+from bayesdp.queries import Identity, LinearQuery, Margins, Query, SumPart, Totals
+from bayesdp.sensitivities.helmert import _pairs, _regions
+
+type Floats = npt.NDArray[np.float64]
+
+CASES = tuple(product(("l1", "l2"), ("substitution", "add-remove")))
+
+
+def dense(query: Query) -> Floats:
+    """The matrix of a query, sums written out cell by cell."""
+    rows: list[Floats] = []
+    for part in query.parts:
+        if not isinstance(part, SumPart):
+            rows.append(part.matrix.toarray().astype(float))
+            continue
+        kept = [
+            tuple(
+                label if level == dim else query.frame.group(level)[1][query.frame.labels_of(dim).index(label)]
+                for dim, level, label in zip(query.frame.dims, part.levels, cell, strict=True)
+                if level is not None
+            )
+            for cell in product(*query.frame.labels)
+        ]
+        rows.append(np.array([[float(own == answer) for own in kept] for answer in dict.fromkeys(kept)]))
+    return np.concatenate(rows)
+
+
+def noise_space(asked: Floats, fixed: Floats) -> Floats:
+    """An orthonormal basis, as columns, of ``W null(A)``."""
+    left, sizes, _ = scipy.linalg.svd(asked @ scipy.linalg.null_space(fixed), full_matrices=False)
+    return np.asarray(left[:, sizes > 1e-9])
+
+
+def helmert_basis(invariants: Invariants) -> Floats:
+    """The rule helmert-1 for a table, from its description: Gram-Schmidt on differences of neighbouring classes."""
+    frame, parts = invariants.frame, invariants.query.parts
+    axes = []
+    for axis, size in enumerate(frame.shape):
+        partitions = {tuple(part.codes[axis].tolist()) for part in parts if isinstance(part, SumPart)}
+        levels = sorted(partitions | {(0,) * size, tuple(range(size))}, key=max)
+        labels = sorted(range(size), key=lambda i, levels=levels: [code[i] for code in levels])
+        found = [np.ones(size) / np.sqrt(size)]
+        for coarse, fine in pairwise(levels):
+            for parent in dict.fromkeys(coarse[i] for i in labels):
+                classes = list(dict.fromkeys(fine[i] for i in labels if coarse[i] == parent))
+                for one, other in pairwise(classes):
+                    vector = np.array([(c == one) / fine.count(one) - (c == other) / fine.count(other) for c in fine])
+                    for known in found:
+                        vector = vector - known * (known @ vector)
+                    found.append(vector / np.linalg.norm(vector))
+        axes.append(np.stack(found, axis=1))
+    full = axes[0]
+    for own in axes[1:]:
+        full = np.kron(full, own)
+    fixed = dense(invariants.query)
+    basis = full[:, np.abs(fixed @ full).max(axis=0) < 1e-9]
+    assert basis.shape[1] == frame.size - np.linalg.matrix_rank(fixed)
+    return np.asarray(basis)
+
+
+def largest(columns: Floats, norm: str, neighbours: str) -> float:
+    vectors = columns.T
+    if neighbours == "substitution":
+        vectors = (vectors[:, None] - vectors).reshape(-1, vectors.shape[1])
+    return float(np.linalg.norm(vectors, 1 if norm == "l1" else 2, axis=1).max())
+
+
+def random_table(rng: np.random.Generator, *, nested: bool) -> tuple[Frame, list[list[str | None]]]:
+    """A small table, and for each dimension the names that a sum may keep of it; groups of unequal sizes."""
+    dims = int(rng.integers(1, 4))
+    labels: dict[str, object] = {}
+    names: list[list[str | None]] = []
+    for d in range(dims):
+        size = int(rng.integers(1, (9, 6, 4)[dims - 1]))
+        labels[f"d{d}"] = list(range(size))
+        own: list[str | None] = [f"d{d}", None]
+        code = np.arange(size)
+        for g in range(int(rng.integers(0, 3))):
+            code = rng.integers(0, size // 2 + 1, size=size)[code] if nested else rng.integers(0, 3, size=size)
+            labels[f"g{d}{g}"] = (f"d{d}", [f"x{c}" for c in code])
+            own.append(f"g{d}{g}")
+        names.append(own)
+    return Frame.of(labels), names
+
+
+def random_sums(rng: np.random.Generator, frame: Frame, names: list[list[str | None]], most: int) -> Query:
+    kept = {
+        tuple(name for own in names if (name := own[rng.integers(len(own))]) is not None)
+        for _ in range(rng.integers(1, most + 1))
+    }
+    return Query(frame, tuple(SumPart(frame, own) for own in sorted(kept)))
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_sums_of_random_tables(nested: bool) -> None:
+    rng = np.random.default_rng(20260101)
+    compared = closed = 0
+    for _ in range(120):
+        frame, names = random_table(rng, nested=nested)
+        invariants = Invariants(random_sums(rng, frame, names, 3))
+        fixed = dense(invariants.query)
+        for query in (Identity(frame), random_sums(rng, frame, names, 1), random_sums(rng, frame, names, 3)):
+            asked = dense(query)
+            free = invariants.through(query)
+            space = noise_space(asked, fixed)
+            for norm, neighbours in CASES:
+                assert query_sensitivity(query, norm, neighbours) == pytest.approx(largest(asked, norm, neighbours))
+                if not free.dimension:
+                    assert space.shape[1] == 0
+                    assert projected_sensitivity(query, invariants, norm, neighbours) == 0.0
+                    continue
+                if norm == "l2":
+                    coordinates = space.T @ asked
+                elif query.is_identity and invariants.nested is not None:
+                    coordinates = helmert_basis(invariants).T @ asked
+                    closed += 1
+                else:
+                    coordinates = free.coordinates(asked.T.reshape(-1, *free.frame.shape)).T
+                found = projected_sensitivity(query, invariants, norm, neighbours)
+                assert found == pytest.approx(largest(coordinates, norm, neighbours), abs=1e-9), (norm, neighbours)
+                compared += 1
+    assert compared > 400
+    assert closed > (100 if nested else 20)
+
+
+def test_general_integer_matrices() -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        frame = Frame.of({"cell": list(range(int(rng.integers(2, 9))))})
+        rows = [rng.integers(-2, 4, size=(int(rng.integers(1, 5)), frame.size)) for _ in range(2)]
+        query = LinearQuery(frame, rows[0], [f"q{i}" for i in range(len(rows[0]))])
+        if rng.random() < 0.3:
+            query = query + Totals(frame)
+        invariants = Invariants(LinearQuery(frame, rows[1], [f"a{i}" for i in range(len(rows[1]))]))
+        for asked in (query, Identity(frame)):
+            free = invariants.through(asked)
+            space = noise_space(dense(asked), rows[1].astype(float))
+            assert space.shape[1] == free.dimension
+            for norm, neighbours in CASES:
+                own = dense(asked)
+                assert query_sensitivity(asked, norm, neighbours) == pytest.approx(largest(own, norm, neighbours))
+                if free.dimension:
+                    basis = space if norm == "l2" else free.coordinates(np.eye(free.frame.size))
+                    expected = largest(basis.T @ own, norm, neighbours)
+                    assert projected_sensitivity(asked, invariants, norm, neighbours) == pytest.approx(
+                        expected, abs=1e-9
+                    )
+
+
+def test_disjoint_totals_given_as_a_matrix_with_free_cells() -> None:
+    frame = Frame.of({"cell": list(range(9))})
+    for block in ([0, 0, 0, 1, 1, -1, -1, 0, 2], [0, 1, 2, 3, 4, 5, 6, 7, -1], [0, 0, 0, 0, 0, 0, 0, 0, 1]):
+        rows = np.array([[int(b == k) for b in block] for k in range(max(block) + 1)])
+        invariants = Invariants(LinearQuery(frame, rows, [f"t{i}" for i in range(len(rows))]))
+        assert invariants.blocks is not None
+        coordinates = invariants.coordinates(np.eye(9)).T
+        for norm, neighbours in CASES:
+            found = projected_sensitivity(Identity(frame), invariants, norm, neighbours)
+            assert found == pytest.approx(largest(coordinates, norm, neighbours), abs=1e-12)
+
+
+def test_three_ways_of_grouping_that_cross_are_never_all_told_apart() -> None:
+    # The three ways of pairing up four labels: any two labels are together in exactly one of them.
+    groups = {"one": "aabb", "two": "abab", "three": "abba"}
+    frame = Frame.of({"cell": list(range(4)), **{name: ("cell", list(own)) for name, own in groups.items()}})
+    assert query_sensitivity(Margins(frame, ["one"], ["two"], ["three"])) == 4.0
+    assert query_sensitivity(Margins(frame, ["one"], ["two"], ["three"], ["cell"])) == 6.0
+    assert query_sensitivity(Margins(frame, ["one"], ["two"])) == 4.0
+
+
+def test_a_table_of_one_cell_has_no_substitution() -> None:
+    frame = Frame.of({"cell": ["only"]})
+    assert query_sensitivity(Identity(frame)) == 0.0
+    assert query_sensitivity(Identity(frame), neighbours="add-remove") == 1.0
+
+
+def test_no_invariants_leave_the_sensitivity_of_the_query() -> None:
+    frame = Frame.of({"county": list("abc"), "age": list("uvwx")})
+    nothing = Invariants(None, frame)
+    for norm, neighbours in CASES:
+        query = Margins(frame, ["age"])
+        assert projected_sensitivity(query, nothing, norm, neighbours) == query_sensitivity(query, norm, neighbours)
+
+
+def test_a_million_cells_under_two_way_margins() -> None:
+    n = 1000
+    frame = Frame.of({"row": range(n), "column": range(n)})
+    margins = Invariants(Margins(frame, ["row"], ["column"]))
+    query = Identity(frame)
+    # P = C x C with C = I - J/n; cells of one row are furthest apart: |C e|^2 |e - e'|^2.
+    assert projected_sensitivity(query, margins) == pytest.approx(np.sqrt(2 * (1 - 1 / n)), rel=1e-12)
+    assert projected_sensitivity(query, margins, neighbours="add-remove") == pytest.approx(1 - 1 / n, rel=1e-12)
+    # |Q^T e_ab|_1 is the product of the lengths of two Helmert vectors; the first label has the longest.
+    j = np.arange(1, n)
+    longest = np.sum(1 / np.sqrt(j * (j + 1.0)))
+    found = projected_sensitivity(query, margins, "l1", "add-remove")
+    assert found == pytest.approx(longest**2, rel=1e-12)
+    assert query_sensitivity(query + Margins(frame, ["row"], ["column"]) + Totals(frame)) == 6.0
+
+
+def test_l1_of_two_way_margins_at_a_size_that_is_not_tiny() -> None:
+    frame = Frame.of({"row": range(11), "column": range(17), "half": ("column", [i // 9 for i in range(17)])})
+    invariants = Invariants(Margins(frame, ["row", "half"], ["column"]))
+    expected = largest(helmert_basis(invariants).T, "l1", "substitution")
+    assert projected_sensitivity(Identity(frame), invariants, "l1") == pytest.approx(expected, rel=1e-12)
+
+
+def apart(unit: Floats, tags: npt.NDArray[np.int64], pairs: npt.NDArray[np.int64], others: list[Floats]) -> Floats:
+    """The l1 distance of pairs of labels, the contrasts of each level multiplied by given numbers."""
+    total = np.zeros(pairs.shape[1])
+    for level, other in enumerate(others):
+        first, second = (unit[own][:, tags == level, None] for own in pairs)
+        total += np.abs(first * other[0] - second * other[1]).sum(axis=(1, 2))
+    return total
+
+
+def test_pairs_of_labels_left_out_are_never_further_apart_whatever_the_other_dimensions_hold() -> None:
+    rng = np.random.default_rng(12)
+    for groups in ([0] * 6, [0, 1, 0, 1, 1, 2, 2], list(range(5)), [0, 0, 1, 1, 1, 1]):
+        size = len(groups)
+        frame = Frame.of({"cell": range(size), "group": ("cell", groups), "pair": ("cell", [g // 2 for g in groups])})
+        nested = Invariants(Margins(frame, ["group"], ["pair"])).nested
+        assert nested is not None
+        [axis] = nested.axes
+        unit = axis.forward(np.eye(size))[axis._order]
+        every = np.stack(np.meshgrid(range(size), range(size)), axis=-1).reshape(-1, 2).T
+        tried = np.stack(_pairs(axis, single=False))
+        for _ in range(20):
+            # What other dimensions would multiply the contrasts of each level by, for the first and the second cell.
+            others = [rng.normal(size=(2, int(rng.integers(1, 4)))) for _ in axis.codes]
+            tags = axis.level_of_coordinate
+            regions = _regions(axis, *every, single=False)
+            summed = np.zeros(size**2)
+            for x, y, level in zip(regions.first.T, regions.second.T, regions.level, strict=True):
+                summed += np.abs(np.multiply.outer(x, others[level][0]) - np.multiply.outer(y, others[level][1])).sum(
+                    axis=1
+                )
+            np.testing.assert_allclose(summed, apart(unit, tags, every, others), atol=1e-12)
+            best = apart(unit, tags, tried, others).max()
+            assert best == pytest.approx(apart(unit, tags, every, others).max(), rel=1e-12)
+
+
+def test_3143_cells_in_51_unequal_blocks() -> None:
+    rng = np.random.default_rng(3)
+    state = np.concatenate([np.arange(51), rng.integers(0, 51, 3143 - 51)])
+    frame = Frame.of({"county": range(3143), "state": ("county", state.tolist())})
+    totals = Invariants(Totals(frame, by="state"))
+    sizes = np.bincount(state)
+    assert projected_sensitivity(Identity(frame), totals) == pytest.approx(np.sqrt(2))
+    single = projected_sensitivity(Identity(frame), totals, neighbours="add-remove")
+    assert single == pytest.approx(np.sqrt(1 - 1 / sizes.max()))
+    # The coordinates themselves, for the pairs that matter: of two blocks, the first cells; of one, the first and any.
+    order = np.lexsort((np.arange(3143), state))
+    firsts = order[np.searchsorted(state[order], np.arange(51))]
+    rows = totals.coordinates(np.eye(3143)[firsts])
+    lengths = np.sort(np.abs(rows).sum(axis=1))
+    assert projected_sensitivity(Identity(frame), totals, "l1") == pytest.approx(lengths[-2:].sum(), rel=1e-12)
+    assert projected_sensitivity(Identity(frame), totals, "l1", "add-remove") == pytest.approx(lengths[-1], rel=1e-12)
+    # With a second dimension: totals of states and of ages, exact by types of pairs.
+    crossed = Frame.of({"county": range(3143), "age": range(7), "state": ("county", state.tolist())})
+    both = Invariants(Margins(crossed, ["state"], ["age"]))
+    cells = rng.integers(0, 3143 * 7, size=(40, 2))
+    unit = np.zeros((40, 3143 * 7))
+    unit[np.arange(40), cells[:, 0]] += 1
+    unit[np.arange(40), cells[:, 1]] -= 1
+    seen = np.linalg.norm(both.project(unit.reshape(40, 3143, 7)).reshape(40, -1), axis=1)
+    assert seen.max() <= projected_sensitivity(Identity(crossed), both) + 1e-12
+
+
+@pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
+def test_neighbour_differences_are_all_of_them_once(neighbours: str) -> None:
+    rng = np.random.default_rng(11)
+    frame = Frame.of({"a": range(3), "b": range(4), "pair": ("b", list("xxyy"))})
+    matrix = rng.integers(-1, 3, size=(3, 12))
+    matrix[:, 5] = matrix[:, 2]
+    queries = [
+        Identity(frame),
+        Margins(frame, ["b"]),
+        Margins(frame, ["a"], ["b"]),
+        LinearQuery(frame, matrix, list("pqr")),
+    ]
+    for fixed in (
+        Margins(frame, ["a"], ["pair"]),
+        Totals(frame),
+        LinearQuery(frame, rng.integers(0, 2, (2, 12)), ["s", "t"]),
+    ):
+        invariants = Invariants(fixed)
+        for query in queries:
+            free = invariants.through(query)
+            if not free.dimension:
+                continue
+            images = free.coordinates(dense(query).T.reshape(-1, *free.frame.shape))
+            all_of_them = (
+                images if neighbours == "add-remove" else np.array([p - q for p, q in combinations(images, 2)])
+            )
+            expected = {frozenset((tuple(np.round(v, 6) + 0.0), tuple(np.round(-v, 6) + 0.0))) for v in all_of_them}
+            expected = {own for own in expected if len(own) == 2}
+            found = neighbour_differences(query, invariants, neighbours)
+            assert found.shape == (len(expected), free.dimension)
+            assert {frozenset((tuple(np.round(v, 6) + 0.0), tuple(np.round(-v, 6) + 0.0))) for v in found} == expected
+            if neighbours == "substitution":
+                longest = float(np.abs(found).sum(axis=1).max())
+                assert longest == pytest.approx(projected_sensitivity(query, invariants, "l1"))
+
+
+def test_sizes_that_are_refused_say_why() -> None:
+    frame = Frame.of({"cell": range(3100)})
+    squares = LinearQuery(frame, [np.arange(3100), np.arange(3100) ** 2 % 3109], ["x", "y"])
+    with pytest.raises(NotImplementedError, match="3100 of them"):
+        query_sensitivity(squares, "l2")
+    # One number a cell, or few numbers in the l1 norm, take no pairs.
+    assert query_sensitivity(LinearQuery(frame, [np.arange(3100)], ["x"]), "l2") == 3099.0
+    assert query_sensitivity(squares, "l1") == largest(dense(squares), "l1", "substitution")
+    with pytest.raises(ValueError, match="more than 20000000 numbers"):
+        neighbour_differences(Identity(frame), Invariants(Totals(frame)))
+
+
+def test_arguments_are_checked() -> None:
+    frame = Frame.of({"cell": range(3)})
+    invariants = Invariants(Totals(frame))
+    with pytest.raises(ValueError, match="norm must be one of 'l1', 'l2'"):
+        query_sensitivity(Identity(frame), "l3")
+    with pytest.raises(ValueError, match="neighbours must be one of 'substitution', 'add-remove'"):
+        projected_sensitivity(Identity(frame), invariants, neighbours="bounded")
+    with pytest.raises(TypeError, match="query must be"):
+        query_sensitivity([1, 2])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="invariants must be an Invariants"):
+        projected_sensitivity(Identity(frame), Totals(frame))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="query must be about the table"):
+        projected_sensitivity(Identity({"other": range(3)}), invariants)

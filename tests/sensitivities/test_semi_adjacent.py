@@ -1,0 +1,301 @@
+"""The semi-adjacent parameter against lists of all databases, record by record, and of all tables."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+
+from bayesdp.fibers import Fiber
+from bayesdp.fibers.enumeration import enumerate_fiber
+from bayesdp.measurements import Exact
+from bayesdp.privacy import SemiAdjacency, semi_adjacency
+from bayesdp.queries import LinearQuery, Margins, Query, Totals
+from bayesdp.sensitivities.features import Features
+from bayesdp.sensitivities.hitting import largest_hitting_number
+from bayesdp.sensitivities.semi_enumerated import nearest_databases, semi_adjacency_of_tables
+
+type Ints = npt.NDArray[np.int64]
+
+CUBE = {"a": [0, 1, 2], "b": [0, 1, 2], "c": [0, 1, 2]}
+
+
+def fiber_of(table: npt.ArrayLike, *queries: Query) -> Fiber:
+    return Fiber.of([Exact(query, query.apply(np.asarray(table))) for query in queries])
+
+
+def two_way(rows: list[int], columns: list[int]) -> Fiber:
+    frame = {"r": list(range(len(rows))), "c": list(range(len(columns)))}
+    return Fiber.of([Exact(Margins(frame, ["r"]), rows), Exact(Margins(frame, ["c"]), columns)])
+
+
+def of_databases(table: Ints, queries: tuple[Query, ...]) -> tuple[int, int, int, int]:
+    """Definition 13 and Remark 14 word by word: every database of n records, every pair, no table but for the answers."""
+    cells, n = table.size, int(table.sum())
+    asked = np.concatenate([query.matrix.toarray() for query in queries])
+    wanted = asked @ table.reshape(-1)
+    everything = np.array(list(product(range(cells), repeat=n)), dtype=np.int64).reshape(-1, n)
+    answers = asked.T[everything].sum(axis=1)
+    databases = everything[np.all(answers == wanted, axis=1)]
+    assert len(databases)
+    distance = np.sum(databases[:, None, :] != databases[None, :, :], axis=2)
+    infimum = worst = 0
+    for i in range(n):
+        values = np.unique(databases[:, i])
+        for x, y in product(values, values):
+            block = distance[np.ix_(databases[:, i] == x, databases[:, i] == y)]
+            infimum = max(infimum, int(block.min()))
+            worst = max(worst, int(block.min(axis=1).max()))
+    other = np.where(distance > 0, distance, n + 1).min(axis=1)
+    nearest = np.where(other > n, 0, other)
+    return infimum, worst, int(nearest.min()), int(nearest.max())
+
+
+def found(fiber: Fiber) -> tuple[int | None, int | None, int | None, int | None]:
+    own = semi_adjacency(fiber)
+    return own.infimum, own.worst, own.a_min, own.a_maxmin
+
+
+# ------------------------------------------------------------------------------- against all databases, record by record
+
+MATRIX = {"cell": ["p", "q", "r", "s", "t"]}
+GROUPED = {"a": [0, 1, 2], "b": [0, 1], "side": ("a", ["l", "l", "m"])}
+CUBE2 = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
+FIRST = LinearQuery(GROUPED, np.eye(6, dtype=int)[:1], ["first"])
+QUERIES: dict[str, tuple[tuple[int, ...], tuple[Query, ...], str]] = {
+    "both margins": ((3, 2), (Margins(GROUPED, ["a"], ["b"]),), "one-way margins"),
+    "one margin": ((3, 2), (Margins(GROUPED, ["a"]),), "one-way margins"),
+    "grouped margins": ((3, 2), (Margins(GROUPED, ["side"], ["b"]),), "one-way margins"),
+    "the total": ((3, 2), (Totals(GROUPED),), "one-way margins"),
+    "totals in totals": ((3, 2), (Totals(GROUPED, "side"), Totals(GROUPED)), "one-way margins"),
+    "all cells": ((3, 2), (Margins(GROUPED, ["a", "b"]),), "one-way margins"),
+    "three margins": ((2, 2, 2), (Margins(CUBE2, ["a"], ["b"], ["c"]),), "one-way margins"),
+    "a pair and one": ((2, 2, 2), (Margins(CUBE2, ["a", "b"], ["c"]),), "one-way margins"),
+    "overlapping": ((2, 2, 2), (Margins(CUBE2, ["a", "b"], ["b", "c"]),), "enumeration"),
+    "all pairs": ((2, 2, 2), (Margins(CUBE2, ["a", "b"], ["b", "c"], ["a", "c"]),), "enumeration"),
+    "crossing totals": ((5,), (LinearQuery(MATRIX, [[1] * 5, [1, 1, 0, 0, 0], [0, 1, 1, 0, 0]], list("nxy")),), "enumeration"),
+    "weights": ((5,), (LinearQuery(MATRIX, [[1] * 5, [0, 1, 2, 3, 4]], list("nw")),), "enumeration"),
+    "blocks": ((5,), (LinearQuery(MATRIX, [[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]], list("xy")),), "one-way margins"),
+    "a structural zero": ((3, 2), (Margins(GROUPED, ["a"], ["b"]), FIRST), "enumeration"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_definition_13_by_all_databases(name: str) -> None:
+    shape, queries, method = QUERIES[name]
+    rng = np.random.default_rng(sum(map(ord, name)))
+    seen = set()
+    for n in (1, 2, 3, 3, 4, 4):
+        n = min(n, 4 if np.prod(shape) <= 6 else 3)
+        table = np.zeros(shape, dtype=np.int64)
+        np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
+        fiber = fiber_of(table, *queries)
+        assert semi_adjacency(fiber).method == method
+        assert found(fiber) == of_databases(table, queries)
+        seen.add(found(fiber))
+    assert len(seen) > 1 or name == "the total"
+
+
+@pytest.mark.parametrize("counts", [[1, 1, 1], [2, 0, 1], [0, 3, 0], [4, 1, 0, 0], [1, 1, 1, 1]], ids=str)
+def test_listed_tables_that_differ_by_a_single_record(counts: list[int]) -> None:
+    """A record that moves alone: closer than an exchange of two, though the table itself holds both values already."""
+    table = np.array(counts)
+    frame = {"value": list(range(len(counts)))}
+    tables = enumerate_fiber(fiber_of(table, Totals(frame))).reshape(-1, table.size)
+    expected = of_databases(table, (Totals(frame),))
+    assert (*semi_adjacency_of_tables(tables), *nearest_databases(tables)) == expected
+    assert expected[:2] == (1, 1)
+
+
+def test_the_databases_of_example_3() -> None:
+    # Three persons, 0 or 1 each: two of them have 1; none has.
+    frame = {"value": [0, 1]}
+    assert found(Fiber.of([Exact(Margins(frame, ["value"]), [1, 2])])) == (2, 2, 2, 2)
+    assert found(Fiber.of([Exact(Margins(frame, ["value"]), [3, 0])])) == (0, 0, 0, 0)
+
+
+# --------------------------------------------------------------------------------------------- margins against all tables
+
+
+def test_two_way_margins_by_all_tables() -> None:
+    rng = np.random.default_rng(3)
+    seen = []
+    for _ in range(120):
+        shape = tuple(rng.integers(1, 4, size=2))
+        table = rng.integers(0, 3, size=shape) * (rng.random(shape) < 0.6)
+        fiber = two_way(table.sum(axis=1).tolist(), table.sum(axis=0).tolist())
+        tables = enumerate_fiber(fiber).reshape(-1, table.size)
+        expected = (*semi_adjacency_of_tables(tables), *nearest_databases(tables))
+        assert semi_adjacency(fiber).method == "one-way margins"
+        assert found(fiber) == expected
+        seen.append(expected[:2])
+    assert {(0, 0), (2, 2), (2, 3)} == set(seen)
+    assert all(seen.count(own) > 3 for own in set(seen))
+
+
+def test_one_way_margins_of_more_ways_by_all_tables() -> None:
+    rng = np.random.default_rng(4)
+    seen = []
+    for shape in [(2, 2, 2)] * 12 + [(2, 3, 2)] * 3 + [(2, 2, 2, 2)] * 6:
+        frame = {f"d{i}": list(range(size)) for i, size in enumerate(shape)}
+        n = int(rng.integers(1, 7 if len(shape) == 3 else 5))
+        table = np.zeros(shape, dtype=np.int64)
+        np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
+        fiber = fiber_of(table, Margins(frame, *([dim] for dim in frame)))
+        tables = enumerate_fiber(fiber).reshape(-1, table.size)
+        assert found(fiber)[:2] == semi_adjacency_of_tables(tables)
+        seen.append(found(fiber)[1])
+    assert {2, 3} <= set(seen)
+
+
+def test_balanced_margins_are_the_only_exception_among_two_way_tables() -> None:
+    assert semi_adjacency(two_way([3, 3], [3, 3])).worst == 2
+    for rows, columns in [([3, 3], [2, 4]), ([2, 4], [3, 3]), ([2, 2, 2], [3, 3]), ([1, 2], [1, 2])]:
+        own = semi_adjacency(two_way(rows, columns))
+        assert (own.worst, own.infimum) == (3, 2)
+    # Two records with different values: whatever they say, the other one has it.
+    assert semi_adjacency(two_way([1, 1], [1, 1])).worst == 2
+
+
+def test_the_bound_p_plus_1_is_attained_when_the_rarest_labels_can_belong_to_different_records() -> None:
+    frame = {name: [0, 1] for name in "abcde"}
+    queries = [Margins(frame, [name]) for name in "abcde"]
+
+    def of(*rarest: int, n: int) -> SemiAdjacency:
+        return semi_adjacency([Exact(q, [n - m, m]) for q, m in zip(queries, rarest, strict=True)])
+
+    assert of(1, 1, 1, 1, 1, n=6).worst == 6
+    assert of(1, 1, 1, 1, 1, n=5).worst == 5  # the person who changes needs a record of his own
+    assert of(1, 1, 1, 1, 2, n=6).worst == 5
+    assert of(1, 1, 1, 0, 0, n=9).worst == 4  # features with one label do not count
+    assert of(10**9, 10**9, 10**9, 10**9, 10**9, n=10**10).worst == 6
+
+
+def test_tables_too_large_to_list() -> None:
+    rng = np.random.default_rng(5)
+    rows, columns = rng.integers(1, 100, size=300), rng.integers(1, 100, size=200)
+    columns[0] += max(rows.sum() - columns.sum(), 0)
+    rows[0] += max(columns.sum() - rows.sum(), 0)
+    assert found(two_way(rows.tolist(), columns.tolist())) == (2, 3, 2, 2)
+
+
+# -------------------------------------------------------------------------------------------------------- hitting numbers
+
+
+def hitting_number(sizes: tuple[int, ...], points: int) -> int:
+    """By all families of sets."""
+    largest = 0
+    for family in product(*([set(own) for own in combinations(range(points), size)] for size in sizes)):
+        hits = (
+            k
+            for k in range(1, len(sizes) + 1)
+            if any(all(own & set(chosen) for own in family) for chosen in combinations(range(points), k))
+        )
+        largest = max(largest, next(hits))
+    return largest
+
+
+def test_hitting_numbers_by_all_families() -> None:
+    seen = set()
+    for sizes, points in [
+        *(((a, b, c), n) for n in (2, 3, 4) for a in range(1, n + 1) for b in range(1, a + 1) for c in range(1, b + 1)),
+        *(((1, 1, 2, 2), n) for n in (3, 4, 5)),
+        *(((2, 2, 2, 2), n) for n in (3, 4, 5)),
+        ((2, 2, 2, 2, 2), 4),
+        ((1, 2, 2, 2, 2), 4),
+        ((3, 2, 2, 1), 5),
+    ]:
+        expected = hitting_number(sizes, points)
+        assert largest_hitting_number(sizes, points) == (expected, expected)
+        seen.add((len(sizes), expected))
+    assert {(3, 1), (3, 2), (3, 3), (4, 2), (4, 3)} <= seen
+
+
+def test_hitting_numbers_of_many_points() -> None:
+    assert largest_hitting_number((1, 1, 10**6), 10**6) == (2, 2)
+    # The seven lines of the Fano plane: any two meet, so that no three are disjoint, and no two points are on them all.
+    assert largest_hitting_number((3,) * 7, 7) in [(3, 3), (2, 3)]
+    # Scaling all sizes by a large number changes nothing where points are many.
+    small, large = (largest_hitting_number((4 * s, 4 * s, 4 * s, 4 * s), 10 * s) for s in (1, 10**5))
+    assert small == large == (3, 3)
+
+
+# ------------------------------------------------------------------------------------------------- other exact answers
+
+
+def test_a_three_way_fiber_of_two_tables_needs_six_records() -> None:
+    x = np.zeros((3, 3, 3), dtype=np.int64)
+    for cell in [(0, 0, 2), (0, 1, 1), (1, 0, 1), (1, 2, 2), (2, 1, 2), (2, 2, 1)]:
+        x[cell] = 1
+    x = np.array(
+        [[[0, 0, 1], [0, 1, 0], [0, 0, 0]], [[0, 1, 0], [0, 0, 0], [0, 0, 1]], [[0, 0, 0], [0, 0, 1], [0, 1, 0]]]
+    )
+    fiber = fiber_of(x, Margins(CUBE, ["a", "b"], ["a", "c"], ["b", "c"]))
+    assert len(enumerate_fiber(fiber)) == 2
+    own = semi_adjacency(fiber)
+    assert (own.value, own.infimum, own.worst, own.method) == (6, 6, 6, "enumeration")
+    # Theorem 16 bounds three one-way margins by 4: at a distance of 4 these tables have nobody next to them.
+    assert own.lower > 3 + 1
+
+
+def test_unknown_is_not_a_number() -> None:
+    rng = np.random.default_rng(6)
+    fiber = fiber_of(rng.integers(0, 9, size=(3, 3, 3)), Margins(CUBE, ["a", "b"], ["a", "c"], ["b", "c"]))
+    own = semi_adjacency(fiber, limit=10)
+    assert (own.value, own.upper, own.worst, own.infimum, own.method) == (None, None, None, None, "unknown")
+    assert "more than 10 tables" in own.reason
+    assert "unknown" in str(own)
+    wide = {"a": list(range(6)), "b": list(range(6)), "c": list(range(6))}
+    large = fiber_of(rng.integers(0, 9, size=(6, 6, 6)), Margins(wide, ["a", "b"], ["b", "c"]))
+    assert "216 cells" in semi_adjacency(large).reason
+
+
+def test_the_number_of_records_must_be_known() -> None:
+    frame = {"cell": ["p", "q"]}
+    own = semi_adjacency([Exact(LinearQuery(frame, [[1, 2]], ["weighted"]), [4])])
+    assert own.method == "unknown"
+    assert "number of records" in own.reason
+    infinite = semi_adjacency([Exact(LinearQuery({"cell": ["p", "q", "r"]}, [[1, 1, 0]], ["two"]), [4])])
+    assert infinite.method == "unknown"
+    assert "unbounded" in infinite.reason
+
+
+def test_no_table_is_an_error() -> None:
+    with pytest.raises(ValueError, match="one and the same total"):
+        semi_adjacency(two_way([1, 2], [1, 1]))
+    frame = {"a": [0, 1]}
+    with pytest.raises(ValueError, match="contradict"):
+        semi_adjacency([Exact(Margins(frame, ["a"]), [1, 2]), Exact(Totals(frame), 4)])
+    with pytest.raises(ValueError, match="no nonnegative integer table satisfies the exact values"):
+        semi_adjacency([Exact(LinearQuery(frame, [[1, 1], [1, 2]], ["n", "w"]), [1, 4])])
+
+
+def test_bounds_of_counts_are_listed_too() -> None:
+    frame = {"r": [0, 1], "c": [0, 1]}
+    margins = [Exact(Margins(frame, ["r"]), [3, 4]), Exact(Margins(frame, ["c"]), [2, 5])]
+    corner = LinearQuery(frame, sp.csr_array([[1, 0, 0, 0]]), ["corner"])
+    own = semi_adjacency([*margins, Exact(corner, [1], sign=">=")])
+    # (1, 1) is never empty, so that only two tables are left, and both have a record everywhere but in the last cell of one.
+    tables = enumerate_fiber(Fiber.of([*margins, Exact(corner, [1], sign=">=")])).reshape(-1, 4)
+    assert own.method == "enumeration"
+    assert (own.infimum, own.worst) == semi_adjacency_of_tables(tables)
+
+
+def test_conventions_and_arguments() -> None:
+    fiber = two_way([4, 5], [3, 6])
+    assert (semi_adjacency(fiber).value, semi_adjacency(fiber, "infimum").value) == (3, 2)
+    assert str(semi_adjacency(fiber)) == (
+        "semi-adjacent parameter: 3 (from the worst database), 2 (infimum over databases); by the margins of the rarest labels"
+    )
+    with pytest.raises(ValueError, match="convention must be one of 'worst', 'infimum'"):
+        semi_adjacency(fiber, "best")
+    assert Features.of(Fiber.of([], {"a": [0, 1]})) is None
+    frame = {name: [0, 1] for name in "abcdefghij"}
+    many = semi_adjacency([Exact(Margins(frame, [name]), [6, 5]) for name in "abcdefghij"])
+    assert (many.method, many.value, many.worst, many.infimum) == ("bound", None, None, 2)
+    # Somebody has at least five of the ten labels, somebody else at least half of the rest, a third one what is left.
+    assert (many.lower, many.upper) == (3, 4)
+    assert "between 3 and 4 (from the worst database), 2 (infimum over databases)" in str(many)
