@@ -6,7 +6,8 @@ import re
 from dataclasses import fields
 from typing import Any, Final
 
-from bayesdp.noise.base import NoiseLaw, law_names, made_law, registered_law
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.noise.registered import law_names, made_law, registered_law
 
 __all__ = ["parse_law"]
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.noise.registered import RegisteredLaw
 from bayesdp.noise.sizes import count_of, generator_of
 
 __all__ = ["TableLaw", "difference_of", "norm_of", "squared_norm", "table_of"]
@@ -128,6 +129,15 @@ class TableLaw(NoiseLaw):
         drawn = centre + (noise[0] if size is None else noise)
         return np.asarray(drawn, dtype=np.int64 if self.integer else np.float64)
 
+    @staticmethod
+    def _shown(value: Any) -> str:
+        """A parameter in one line; an array by its shape: those of these laws are matrices or lists of tables."""
+        return (
+            f"<{' × '.join(map(str, value.shape))} array>"
+            if isinstance(value, np.ndarray)
+            else RegisteredLaw._shown(value)
+        )
+
     # Laws may hold large arrays: compared and hashed are the numbers, and not the description with all of them as text.
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._content() == other._content()
@@ -136,8 +146,8 @@ class TableLaw(NoiseLaw):
         return hash((self.name, *self._content()))
 
     def _content(self) -> list[Any]:
-        own = self._parameters().values()
-        return [(item.shape, item.tobytes()) if isinstance(item, np.ndarray) else item for item in own]
+        values = self._parameters().values()
+        return [(item.shape, item.tobytes()) if isinstance(item, np.ndarray) else item for item in values]
 
 
 def table_of(values: Any, argument: str, invariants: Invariants) -> Floats | Ints:

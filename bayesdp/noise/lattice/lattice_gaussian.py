@@ -51,7 +51,7 @@ class LatticeGaussian(LatticeLaw):
     See Also
     --------
     bayesdp.distributions.LatticeGaussian : the same law as a PyMC distribution.
-    bayesdp.LatticeGaussian : the mechanism that adds this noise.
+    bayesdp.LatticeGaussian : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------

@@ -53,7 +53,7 @@ class LatticeLaplace(LatticeLaw):
     See Also
     --------
     bayesdp.distributions.LatticeLaplace : the same law as a PyMC distribution.
-    bayesdp.LatticeLaplace : the mechanism that adds this noise.
+    bayesdp.LatticeLaplace : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------

@@ -47,7 +47,7 @@ class KNorm(HullDensity, CoordinateLaw):
     See Also
     --------
     bayesdp.distributions.KNorm : the same law as a PyMC distribution.
-    bayesdp.KNorm : the mechanism that adds this noise.
+    bayesdp.KNorm : the mechanism that adds this noise; it takes privacy parameters.
     bayesdp.hulls : norms, volumes and samplers.
 
     References

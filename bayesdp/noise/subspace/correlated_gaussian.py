@@ -92,7 +92,7 @@ class CorrelatedGaussian(CoordinateLaw):
     See Also
     --------
     bayesdp.distributions.CorrelatedGaussian : the same law as a PyMC distribution.
-    bayesdp.CorrelatedGaussian : the mechanism that adds this noise.
+    bayesdp.CorrelatedGaussian : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------

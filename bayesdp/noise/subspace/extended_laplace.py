@@ -47,7 +47,7 @@ class ExtendedLaplace(CoordinateLaw):
     See Also
     --------
     bayesdp.distributions.ExtendedLaplace : the same law as a PyMC distribution.
-    bayesdp.ExtendedLaplace : the mechanism that adds this noise.
+    bayesdp.ExtendedLaplace : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------

@@ -46,7 +46,7 @@ class ProjectedGaussian(SubspaceLaw):
     See Also
     --------
     bayesdp.distributions.ProjectedGaussian : the same law as a PyMC distribution.
-    bayesdp.ProjectedGaussian : the mechanism that adds this noise.
+    bayesdp.ProjectedGaussian : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------

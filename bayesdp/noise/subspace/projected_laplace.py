@@ -56,7 +56,7 @@ class ProjectedLaplace(SubspaceLaw):
     --------
     bayesdp.distributions.ProjectedLaplace : the same law as a PyMC distribution.
     bayesdp.distributions.RowSpaceNoise : its latent form, for any invariants.
-    bayesdp.ProjectedLaplace : the mechanism that adds this noise.
+    bayesdp.ProjectedLaplace : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------

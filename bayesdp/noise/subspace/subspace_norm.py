@@ -52,7 +52,7 @@ class SubspaceNorm(SubspaceLaw):
     See Also
     --------
     bayesdp.distributions.SubspaceNorm : the same law as a PyMC distribution.
-    bayesdp.SemiNorm : the mechanism that adds this noise.
+    bayesdp.SemiNorm : the mechanism that adds this noise; it takes privacy parameters.
     LatticeLaplace : the same on integers, l1 and l2.
 
     References
