@@ -87,7 +87,7 @@ def made_law(name: Any, parameters: Mapping[str, Any], others: tuple[str, ...] =
     name : str
     parameters : mapping
     others : tuple of str
-        Parameters to accept beside the fields of the law, in place of some of these.
+        Parameters that are accepted in place of fields of the law.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def made_law(name: Any, parameters: Mapping[str, Any], others: tuple[str, ...] =
         If the name is not registered, a parameter is unknown or missing, or a value is not valid.
     """
     law = registered_law(name)
-    items = fields(law)  # type: ignore[arg-type]  # subclasses are dataclasses
+    items = fields(law)
     known = [item.name for item in items]
     unknown = [key for key in parameters if key not in known and key not in others]
     if unknown:

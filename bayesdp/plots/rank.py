@@ -112,7 +112,6 @@ def ranks(posterior: xr.DataTree, *, quantities: int = 4) -> Figure | None:
 
     Counts are integers (unless relaxed), so that draws tie; ties are broken at random (with a fixed seed), or the ranks of chains that
     agree perfectly would not be uniform.
-
     """
     fit = Fit.of(posterior)
     positive_integer(quantities, "quantities")

@@ -199,7 +199,9 @@ def distribution_class(
         mu, *parameters = stated.arguments.values()
         return super(made, cls).dist([location(mu), *converted(*parameters)], **kwargs)
 
-    dist.__signature__ = signature  # type: ignore[attr-defined]  # for `help`
+    # For `help`, which leaves out the first parameter of a bound method.
+    shown = inspect.Signature([inspect.Parameter("cls", plain), *signature.parameters.values()])
+    dist.__signature__ = shown  # type: ignore[attr-defined]
     # PyMC registers a class by its random variable when it is made, so it is made again with one.
     replaced = {key: value for key, value in vars(own).items() if key not in _OF_THE_FIRST}
     body = {"rv_op": rv_type(), "dist": classmethod(dist), "law_type": law, **verbs, **replaced}
