@@ -75,9 +75,8 @@ def distribution_doc(
         "Examples": said.get("Examples") or example,
     }
     head = f"{summary or of_summary}\n\n{description or of_description}".strip()
-    return (
-        "\n\n".join([head, *(f"{title}\n{'-' * len(title)}\n{text}" for title, text in found.items() if text)]) + "\n"
-    )
+    parts = [head, *(f"{title}\n{'-' * len(title)}\n{text}" for title, text in found.items() if text)]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _sections(doc: str | None) -> dict[str, str]:

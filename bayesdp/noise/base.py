@@ -61,6 +61,8 @@ class NoiseLaw(RegisteredLaw):
         For laws of independent values, compiled by numba: ``draw_one(rng, mu, *parameters)`` draws one.
     relation : str
         What the law takes and how that is related to what else a methods note may state, for messages; may be empty.
+    additive : bool
+        Whether noisy values are the location plus noise whose law does not depend on it; not so within bounds.
     everywhere : bool
         Whether its log-density is finite for every value of the support around every location, so that noise forbids no
         table. False, the default, where that is not known.
@@ -75,6 +77,7 @@ class NoiseLaw(RegisteredLaw):
     support: ClassVar[Literal["integers", "reals", "bounded", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
+    additive: ClassVar[bool] = True
     everywhere: ClassVar[bool] = False
     normal: ClassVar[bool] = False
     kernel_form: ClassVar[KernelForm | None] = None
@@ -259,7 +262,7 @@ class NoiseLaw(RegisteredLaw):
         """
         if self.normal:
             return np.asarray(np.exp(-0.5 * (values / sd) ** 2) / (sd * np.sqrt(2 * np.pi)))
-        if self.family != "independent" or len(values) > _MOST_POINTS:
+        if not (self.independent and self.additive) or len(values) > _MOST_POINTS:
             return None
         zero = np.zeros(1)
         return np.exp([self.logp(values[i : i + 1], zero) for i in range(len(values))])

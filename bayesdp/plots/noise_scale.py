@@ -72,7 +72,7 @@ def noise_scale(measured: Measured) -> NoiseScale:
         exchangeable = invariants is not None and law.isotropic and _are_margins(invariants)
         return NoiseScale(np.sqrt(np.broadcast_to(variance, shape)).reshape(-1), exchangeable=exchangeable)
     dimension = measured.query.rows if invariants is None else invariants.dimension
-    if law.family == "bounded" or dimension > _LARGEST_DIMENSION:  # within bounds it depends on the confidential values
+    if not law.additive or dimension > _LARGEST_DIMENSION:  # within bounds it depends on the confidential values
         return NoiseScale(np.full(measured.query.rows, np.nan))
     sweeps = _SWEEPS if invariants is not None else 1
     size = int(np.clip(_STEPS // (sweeps * max(dimension, 1)), _FEWEST, _MOST))

@@ -47,6 +47,7 @@ class BoundedLaw(NoiseLaw):
     """
 
     support = "bounded"
+    additive = False
     everywhere = True
     has_atoms: ClassVar[bool]
     free: ClassVar[Any]
