@@ -63,11 +63,12 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     import numpy as np
 
+    from bayesdp import _strict_json
     from bayesdp._validate import nonnegative_integer, probability
     from bayesdp.cli.files import need_counts, read_release
     from bayesdp.cli.printing import announce, show
     from bayesdp.significance import odds_ratio_test_from_release
-    from bayesdp.storage import check_output, strict_json, write_text
+    from bayesdp.storage import check_output, write_text
 
     probability(args.level, "--level")
     seed = None if args.seed is None else nonnegative_integer(args.seed, "--seed")
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         rng=None if seed is None else np.random.default_rng(seed),
     )
     content = _content(result, args.level, simulated=release.simulated, seed=seed)
-    written = strict_json.dumps(content, "the result", indent=1)
+    written = _strict_json.dumps(content, "the result", indent=1)
     if args.output:
         write_text(args.output, written + "\n", overwrite=args.force)
     told = written if args.format == "json" else _words(result, release.frame, content)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from bayesdp import _strict_json
 from bayesdp.release import Release
-from bayesdp.storage import schema, strict_json
+from bayesdp.storage import schema
 from tests.storage.examples import EXAMPLES, exact_only, lattice, scalar_and_line, several
 
 
@@ -156,9 +157,9 @@ def test_no_seed_generator_or_confidential_number_is_stored():
 )
 def test_json_is_read_strictly(text, message):
     with pytest.raises(ValueError, match=message):
-        strict_json.loads(text, "the attribute 'frame'")
+        _strict_json.loads(text, "the attribute 'frame'")
 
 
 def test_json_is_written_strictly():
     with pytest.raises(ValueError, match="mechanism cannot be written as JSON"):
-        strict_json.dumps({"sigma": float("nan")}, "mechanism")
+        _strict_json.dumps({"sigma": float("nan")}, "mechanism")
