@@ -17,7 +17,8 @@ from bayesdp.composition._total import total_guarantee
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.mechanisms.stated.agreement import alike, check_person, words
-from bayesdp.mechanisms.stated.tables import number_of_releases, possible_guarantees, rebuilt
+from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN, check_parts, number_of_releases
+from bayesdp.mechanisms.stated.tables import possible_guarantees, rebuilt
 from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
 from bayesdp.privacy.relations import Apart, Kept, Neighbours, Sentence
 from bayesdp.release import Measured, Release
@@ -26,7 +27,7 @@ from bayesdp.sensitivities.kept import kept_differences
 
 __all__ = ["check_total"]
 
-_KEYS = {"mechanism", "releases", "total_loss", "delta"}
+_KEYS = {"mechanism", "composition_of", "releases", LOSS_UNKNOWN, "delta"}
 _DEEPEST = 100
 """Compositions of compositions of ... : so many levels."""
 
@@ -50,7 +51,7 @@ def check_total(release: Release) -> None:
     Parameters
     ----------
     release : Release
-        Several releases as one, with a mechanism "composition of n releases".
+        Several releases as one, with a mechanism that says ``composition_of``.
 
     Raises
     ------
@@ -74,7 +75,7 @@ def check_total(release: Release) -> None:
             raise ValueError(f"mechanism {own['mechanism']!r}: {error}") from None
     found = [_made_again(name, part, release, free) for name, part in described]
     parts = [part for part in found if part is not None]
-    stated, reason = release.guarantee, own.get("total_loss", "")
+    stated, reason = release.guarantee, own.get(LOSS_UNKNOWN, "")
     if not isinstance(reason, str) or (reason and stated is not None):
         raise ValueError(
             f"total_loss says why no guarantee is stated, {reason!r}, "
@@ -92,21 +93,17 @@ def check_total(release: Release) -> None:
 
 def _leaves(own: Mapping[str, Any], within: str, depth: int = 1) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
     """The mechanisms that are no compositions, each with a name for messages; None for a release without one."""
-    name, parts = own["mechanism"], own.get("releases")
-    count = number_of_releases(name)
+    name, parts = own.get("mechanism"), check_parts(own)
     unknown = sorted(set(own) - _KEYS)
     if unknown:
         raise ValueError(f"mechanism {name!r} has no key {shown(unknown)}")
-    if not isinstance(parts, list) or len(parts) != count or count < 2:
-        number = len(parts) if isinstance(parts, list) else "none"
-        raise ValueError(f"mechanism {name!r} must list the mechanisms of all releases, got {number}")
     if depth > _DEEPEST:
         raise ValueError(f"mechanism {name!r} is a composition within more than {_DEEPEST} others")
     for k, part in enumerate(parts, start=1):
         label = f"{within}release {k}"
         if part is not None and not isinstance(part, Mapping):
             raise ValueError(f"the mechanism of {label} must be a mapping or null, got {part!r}")
-        if part is not None and number_of_releases(part.get("mechanism")):
+        if part is not None and number_of_releases(part):
             yield from _leaves(part, f"{label}, ", depth + 1)
         else:
             yield label, part

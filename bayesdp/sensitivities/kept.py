@@ -44,17 +44,11 @@ def kept_differences(invariants: Invariants) -> tuple[Difference, ...]:
     """
     if invariants.nested is not None:
         return _of_sums(invariants.nested)
-    columns = sp.csc_array(invariants.matrix)
-    columns.sort_indices()
-    ends = columns.indptr
-    counted = np.flatnonzero(np.diff(ends))
-    uncounted = columns.shape[1] - len(counted)
-    seen: set[tuple[bytes, bytes]] = set()
-    for cell in counted.tolist():
-        own = slice(ends[cell], ends[cell + 1])
-        seen.add((columns.indices[own].tobytes(), columns.data[own].tobytes()))
-    found = [ADDED] if uncounted else []
-    if uncounted > 1 or len(seen) < len(counted):
+    alike = np.bincount(
+        column_groups(invariants.matrix), minlength=1
+    )  # cells with one column; first those that nothing counts
+    found = [ADDED] if alike[0] else []
+    if np.any(alike > 1):
         found.append(DIFFERENCES["substitution"])
     return tuple(found) if found else _shortest(invariants)
 

@@ -21,6 +21,7 @@ from bayesdp import _validate
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.mechanisms._limits import add_noise
+from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.distributed.pieces import (
     Piece,
@@ -94,7 +95,7 @@ class Agent:
     def __init__(self, description: Mapping[str, Any], frame: Any, seed: int, cells: Any) -> None:
         own = Frame.of(frame)
         self.mechanism = Mechanism.from_description(description, own)
-        _check_cells_are_asked(self.mechanism)
+        _check_adds_to_cells(self.mechanism)
         given: Any = seed
         if isinstance(given, bool) or not isinstance(given, int):
             raise TypeError(f"seed must be an integer, got {type(given).__name__}")  # never the value: it is a secret
@@ -207,7 +208,7 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
         If cells are missing, unknown or there twice, pieces are of another mechanism, round, version or seed, or were
         changed so that an exact answer is no count. The message names the cells.
     """
-    _check_cells_are_asked(mechanism)
+    _check_adds_to_cells(mechanism)
     listed = list(pieces)
     for piece in listed:
         if not isinstance(piece, Piece):
@@ -240,9 +241,14 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
     )
 
 
-def _check_cells_are_asked(mechanism: Any) -> None:
+def _check_adds_to_cells(mechanism: Any) -> None:
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a mechanism of this package, got {type(mechanism).__name__}")
+    if not isinstance(mechanism, AdditiveMechanism):
+        raise ValueError(
+            f"agents add the noise of their own cells, but the mechanism {mechanism.name!r} adds none that is independent of the "
+            "counts; take one without bounds"
+        )
     if not mechanism.released_query.is_identity:
         raise ValueError(
             f"agents hold single cells, so the noise must be on the cells; the mechanism {mechanism.name!r} adds it to other "
