@@ -8,13 +8,7 @@ from functools import reduce
 
 from bayesdp._validate import probability
 from bayesdp.composition._lengths import Known
-from bayesdp.privacy import (
-    DIFFERENCES,
-    Difference,
-    Guarantee,
-    PairLoss,
-    gaussian_sigma,
-)
+from bayesdp.privacy import DIFFERENCES, Difference, Guarantee, PairLoss, gaussian_sigma
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, PureDP, loss_from
 from bayesdp.privacy.relations import Apart, Kept, Neighbours
 from bayesdp.release import Release
@@ -23,7 +17,7 @@ from bayesdp.sensitivities.differences import NORMS
 __all__ = ["adjacent_row", "common_kind", "loss_of", "neighbour_loss", "total"]
 
 _LONGER = 1.0 + 1e-12
-"""Roundings in a comparison of lengths."""
+"""A length up to this is 1: more of it is rounding."""
 
 
 def common_kind(guarantees: Sequence[Guarantee], delta: float | None) -> str:
@@ -145,6 +139,7 @@ def _own_row(stated: Guarantee, difference: Difference) -> Loss | None:
 
 
 def _by_steps(release: Release, difference: Difference, stated: Guarantee, *, total_is_exact: bool) -> Known | None:
+    """The loss of as many neighbouring steps as the difference takes, or of its length; None where neither is known."""
     neighbours = neighbour_loss(release)
     if neighbours is not None:
         relation, loss = neighbours

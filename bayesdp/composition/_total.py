@@ -111,7 +111,7 @@ def total_guarantee(
 
 
 def _caveats(releases: Sequence[Release]) -> list[Words]:
-    """The caveats of all releases, each with whose it is, but for those on arithmetic that all of them have."""
+    """The caveats of all releases, each with the numbers of those that have it; caveats on arithmetic that all have stand alone."""
     of = {k: own.guarantee.caveats for k, own in enumerate(releases, start=1) if own.guarantee is not None}
     lines = dict.fromkeys(line for own in of.values() for line in own)
     holders = {line: tuple(k for k, own in of.items() if line in own) for line in lines}

@@ -22,7 +22,7 @@ from bayesdp.storage.counts import relaxation_of
 __all__ = ["check_posterior"]
 
 _AT_ONCE = 10_000_000
-"""So many counts are compared with the exact answers at a time."""
+"""Counts that are compared with the exact answers at a time."""
 
 _ROUNDING = 1e-6
 """Real tables keep exact answers up to this share of their largest cell."""

@@ -29,7 +29,7 @@ __all__ = ["check_total"]
 
 _KEYS = {"mechanism", "composition_of", "releases", LOSS_UNKNOWN, "delta"}
 _DEEPEST = 100
-"""Compositions of compositions of ... : so many levels."""
+"""The most levels of compositions within compositions."""
 
 _ADDITIVE = ("pure", "zcdp", "gdp")
 """Kinds of which more releases never lose less; epsilon of a larger delta may be smaller."""
@@ -110,7 +110,7 @@ def _leaves(own: Mapping[str, Any], within: str, depth: int = 1) -> Iterator[tup
 
 
 def _made_again(name: str, description: Mapping[str, Any], release: Release, free: list[Measured]) -> _Part | None:
-    """The release of a mechanism; its measurement is taken from those that are free. None where that would take long."""
+    """The release of one mechanism, with a measurement that is removed from `free`; None where making it again would take long."""
     mechanism = rebuilt(description, release)
     if not isinstance(mechanism, Mechanism):
         return None
@@ -159,7 +159,7 @@ def _check_itself(stated: Guarantee) -> None:
 
 
 def _check_person(stated: Guarantee, release: Release) -> None:
-    """What is said of one person's record follows from the invariants and the rows."""
+    """Check that what is said of one person's record follows from the invariants and the rows."""
     relation = next((row.about.change for row in stated.pairs if isinstance(row.about, Neighbours)), None)
     reach = next((row.about.adjacency for row in stated.pairs if isinstance(row.about, Apart)), None)
     true = with_person(stated, release.invariants, relation, reach).person
@@ -167,7 +167,7 @@ def _check_person(stated: Guarantee, release: Release) -> None:
 
 
 def _length(row: PairLoss) -> float | None:
-    """How far apart the tables of a row are, where what it is about says it."""
+    """How far apart the tables of a row are, where that follows from what the row is about; else None."""
     apart = row.about.difference if isinstance(row.about, Kept) else None
     if isinstance(row.about, Neighbours):
         apart = _ONE[row.about.change]
@@ -177,7 +177,7 @@ def _length(row: PairLoss) -> float | None:
 def _check_loss(
     stated: Guarantee, parts: Sequence[_Part], release: Release, own: Mapping[str, Any], *, complete: bool, flat: bool
 ) -> None:
-    """No row states less than the known mechanisms lose together; nor more than they can, where all are known."""
+    """Check that no row states less than the known mechanisms lose together, and none more than they can, where all are known."""
     try:
         least, reason = _total(parts, release, own, rows=True)
         most = _total(parts, release, own, rows=False)[0] if complete and flat else None
@@ -214,17 +214,17 @@ def _total(
 
 def _check_row(row: PairLoss, least: Guarantee, most: Guarantee | None, *, complete: bool, flat: bool) -> None:
     mine = _of(row, least)
-    told = f"the guarantee states {words(row.loss)} at {row.norm} distance {row.size:.10g} ({row.relation})"
+    claim = f"the guarantee states {words(row.loss)} at {row.norm} distance {row.size:.10g} ({row.relation})"
     if not mine:
         if complete and flat:
             have = "; ".join(f"{words(one.loss)} ({one.relation})" for one in least.pairs)
-            raise ValueError(f"{told}, but the mechanisms together have {have}")
+            raise ValueError(f"{claim}, but the mechanisms together have {have}")
         return
     for name in mine[0].loss:
         value, low = row.loss.get(name), min(one.loss[name] for one in mine)
         if value is None:
             raise ValueError(
-                f"{told}, but it needs {name} beside it: the mechanisms together have {words(mine[0].loss)}"
+                f"{claim}, but it needs {name} beside it: the mechanisms together have {words(mine[0].loss)}"
             )
         above = None if most is None else _of(row, most)
         if most is not None and not above and isinstance(row.about, (Apart, Neighbours)):
@@ -233,19 +233,19 @@ def _check_row(row: PairLoss, least: Guarantee, most: Guarantee | None, *, compl
         if (value < low and not alike(value, low)) or (high is not None and value > high and not alike(value, high)):
             between = f" to {high!r}" if high is not None and not alike(low, high) else ""
             least_words = "" if complete and flat else "at least "
-            raise ValueError(f"{told}, but the mechanisms together have {least_words}{name} = {low!r}{between}")
+            raise ValueError(f"{claim}, but the mechanisms together have {least_words}{name} = {low!r}{between}")
     if flat and complete:
         odd = sorted(set(row.loss) - set(mine[0].loss))
         if odd:
             raise ValueError(
-                f"{told}, but nothing is known of {shown(odd)}: the mechanisms together have {words(mine[0].loss)}"
+                f"{claim}, but nothing is known of {shown(odd)}: the mechanisms together have {words(mine[0].loss)}"
             )
         exact = {one.about.bound for one in mine if isinstance(one.about, Kept)}
         if isinstance(row.about, Kept) and row.about.bound not in (*exact, "upper"):
-            raise ValueError(f"{told}, as if all such pairs had this loss, but it is an upper bound")
+            raise ValueError(f"{claim}, as if all such pairs had this loss, but it is an upper bound")
         if not any(one.norm == row.norm and alike(one.size, row.size) for one in mine):
             far = "; ".join(f"{one.norm} distance {one.size:.10g}" for one in mine)
-            raise ValueError(f"{told}, but such tables are apart by {far}")
+            raise ValueError(f"{claim}, but such tables are apart by {far}")
 
 
 def _of(row: PairLoss, whole: Guarantee) -> list[PairLoss]:

@@ -70,14 +70,14 @@ def add_noise(answers: Ints, noise: npt.NDArray[Any], step: float, name_of: Call
         depends on the answer, and the release would no longer have its exact values. The message shows no value.
     """
     limit = MAX_COUNT * step
-    told = "2**53" if step == 1.0 else f"{limit:.6g}, which is 2**53 steps of the grid of the noise"
+    bound = "2**53" if step == 1.0 else f"{limit:.6g}, which is 2**53 steps of the grid of the noise"
     if np.any((noise >= limit) | (noise <= -limit)):
-        raise ValueError(f"the noise must be smaller than {told}, but it is not: take a smaller scale (a larger loss)")
+        raise ValueError(f"the noise must be smaller than {bound}, but it is not: take a smaller scale (a larger loss)")
     noisy = answers + noise
     over = np.flatnonzero((answers >= limit) | (answers <= -limit) | (noisy >= limit) | (noisy <= -limit))
     if over.size:
         raise ValueError(
-            f"answers of the table must be smaller than {told}, with their noise, but {name_of(int(over[0]))} is not: they could "
+            f"answers of the table must be smaller than {bound}, with their noise, but {name_of(int(over[0]))} is not: they could "
             "not be added exactly"
         )
     return np.asarray(finite_array(noisy, "noisy answers", name_of, confidential=True))

@@ -38,7 +38,7 @@ class Alone:
     uncounted : int
         Cells in which a record can come or go.
     alike : bool
-        Whether a record can move from any cell to any other.
+        Whether a record can move from every cell to every other.
     """
 
     cells: int
@@ -104,6 +104,7 @@ def with_person(
 
 
 def _row(stated: Guarantee, wanted: Callable[[Relation], bool]) -> Loss | None:
+    """The loss of the first row about pairs of tables that are wanted."""
     return next((row.loss for row in stated.pairs if wanted(row.about)), None)
 
 
@@ -117,18 +118,18 @@ def _of_neighbours(stated: Guarantee) -> Loss:
 
 
 def _of_move(stated: Guarantee, neighbours: str | None) -> Loss | None:
+    """The loss of one record that moves: the row on it, else that of tables of Semi-DP, else that of neighbours."""
     row = _row(stated, _kept(DIFFERENCES["substitution"]))
     if row is None:
         row = _row(stated, lambda about: isinstance(about, Apart))
-    if row is not None:
+    if row is not None or neighbours is None:
         return row
-    if neighbours is None:
-        return None
     # A record that moves is one that is removed and one that is added.
     return _of_neighbours(stated).group(1 if neighbours == "substitution" else 2)
 
 
 def _of_addition(stated: Guarantee, neighbours: str | None) -> Loss | None:
+    """The loss of one record that comes or goes."""
     row = _row(stated, _kept(ADDED))
     return _of_neighbours(stated) if row is None and neighbours == "add-remove" else row
 

@@ -66,7 +66,7 @@ def difference_lengths(norm: DifferenceNorm) -> tuple[DifferenceLength, ...]:
 
 
 def _exact(norm: DifferenceNorm, nested: NestedSums, difference: Difference) -> float | None:
-    """The largest length of a kind of move on nested sums; None where it is neither counted nor listed."""
+    """The largest length of a kind of move that keeps nested sums: by counting, as a product or by listing; else None."""
     cycle = difference == DIFFERENCES["3-cycle"]
     blocks = 2 if cycle else round(math.log2(difference.l1))
     if norm.sums:

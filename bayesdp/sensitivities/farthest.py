@@ -98,6 +98,7 @@ def largest_distance(points: Floats, norm: str, what: str) -> float:
 
 
 def _by_signs(points: Floats) -> float:
+    """The largest l1 distance as the largest range of ``s @ p`` over vectors s of signs, of each pair s, -s one."""
     best = 0.0
     for pattern in range(2 ** (points.shape[1] - 1)):
         signs = np.array([-1.0 if pattern >> bit & 1 else 1.0 for bit in range(points.shape[1])])

@@ -79,6 +79,7 @@ def _added(norm: DifferenceNorm) -> float | None:
 
 
 def _changed(norm: DifferenceNorm, changes: Ints) -> sp.csc_array:
+    """The answers to changes of a table, shape (m, cells), as the m columns of a sparse matrix."""
     return sp.csc_array(norm.query.matrix @ sp.csc_array(changes.T))
 
 

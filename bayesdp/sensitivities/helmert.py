@@ -150,7 +150,7 @@ def move_l1(axes: Sequence[NestedAxis], classes: Sequence[Ints]) -> float:
 
 
 def _longest(axes: Sequence[_Regions], free: set[tuple[int, ...]] | None, *, single: bool) -> float:
-    """The largest sum over the combinations of regions whose levels are free; None for all of them."""
+    """The largest l1 norm over all products of pairs; of the regions those whose levels are in `free`, or all if it is None."""
     *outer, inner = axes
     best = 0.0
     for block in _blocks(outer, max(_CHUNK // len(inner), 1)):

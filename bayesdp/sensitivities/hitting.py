@@ -69,9 +69,9 @@ def largest_hitting_number(sizes: tuple[int, ...], points: int) -> tuple[int, in
 
 
 def _greedy(sizes: tuple[int, ...], points: int) -> int:
-    """So many points are enough in any arrangement.
+    """An upper bound of the hitting number: take the point that is in most sets, again and again.
 
-    Some point is in at least the average number of sets. The others, at worst the smallest, do not contain it.
+    Some point is in at least ``sum(sizes) / points`` of the sets, rounded up. At worst the smallest sets are left over.
     """
     left = sorted(sizes)
     used = 0

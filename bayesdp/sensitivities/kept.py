@@ -54,6 +54,7 @@ def kept_differences(invariants: Invariants) -> tuple[Difference, ...]:
 
 
 def _of_sums(nested: NestedSums) -> tuple[Difference, ...]:
+    """The kinds of product moves that nested sums let happen, with 3-cycles beside 2x2 moves of three labels."""
     found: list[Difference] = []
     for sizes in family_sizes(nested):
         blocks = len(sizes)
@@ -77,6 +78,7 @@ def _of_sums(nested: NestedSums) -> tuple[Difference, ...]:
 
 
 def _shortest(invariants: Invariants) -> tuple[Difference, ...]:
+    """The smallest change that the search has found, as a kind of its own; nothing where none was found."""
     vectors = found_changes(invariants)
     if not len(vectors):
         return ()

@@ -17,7 +17,7 @@ type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 _WORK = 150_000_000
-"""Numbers looked at in a list of differences."""
+"""The most numbers that are compared in a list of differences."""
 
 
 def listed_length(norm: DifferenceNorm, nested: NestedSums, blocks: int, *, cycle: bool) -> float | None:
@@ -52,6 +52,7 @@ def listed_length(norm: DifferenceNorm, nested: NestedSums, blocks: int, *, cycl
 
 
 def _longest_by_gram(images: Floats, gram: Floats, moves: Iterator[Ints], signs: Ints) -> float:
+    """The largest ``|sum_i s_i x_i|_2`` over lists of cells, from the inner products: ``sum_ij s_i s_j gram_ij``."""
     best, where = -1.0, np.zeros(len(signs), dtype=np.int64)
     for cells in moves:
         if not len(cells):

@@ -80,7 +80,7 @@ class DifferenceNorm:
         return parts if counted else ()
 
     def of_count(self, changed: int) -> float:
-        """The length of a difference that changes so many answers by 1 or -1; for `sums`.
+        """The length of a difference that changes `changed` answers by 1 or -1 and no other; for `sums`.
 
         The norm K of a difference u of a single sum that takes s neighbouring steps is at most s. It is s: the form
         ``z @ u / 2`` (for add-remove ``z @ u``) is at most 1 for all neighbours z, and is s for z = u.

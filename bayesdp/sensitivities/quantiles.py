@@ -60,7 +60,7 @@ def _quantile_change(share: float, method: str, size: int, other: int) -> float:
     """The largest difference of a quantile of `size` numbers in [0, 1] and one of `other` neighbouring ones."""
 
     def quantile(zeros: int, count: int) -> float:
-        """The quantile of so many zeros and otherwise ones."""
+        """The quantile of `count` numbers of which `zeros` are 0 and the others 1."""
         if method == "inverted_cdf":
             return float(max(math.ceil(count * share), 1) > zeros)
         place = (count - 1) * share

@@ -3,8 +3,8 @@
 A global sensitivity is the largest difference of a statistic over all pairs of neighbouring data sets, and not over the
 neighbours of the data at hand. Two definitions of neighbours (Liu 2019, Definition 1): ``"substitution"``, one of n records
 is replaced; ``"add-remove"``, one record comes or goes, each statistic divided by its own number of records. With it a data
-set of n records has neighbours with n - 1 and with n + 1; sensitivities and bounds here hold for both, so that whoever has n
-records is told apart neither from those with one less nor from those with one more.
+set of n records has neighbours with n - 1 and with n + 1; sensitivities and bounds here hold for both, so that a
+data set of n records is hard to tell apart from those with one record less and from those with one more.
 """
 
 from __future__ import annotations

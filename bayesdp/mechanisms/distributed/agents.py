@@ -117,12 +117,12 @@ class Agent:
         return tuple(self.mechanism.frame.exact_cell_name(position) for position in self._positions)
 
     def privatize(self, counts: Any, round_number: int) -> Piece:
-        """Add the noise of the own cells to their counts.
+        """Add the noise of this agent's cells to their counts.
 
         Parameters
         ----------
         counts : int or array_like of int
-            The own count; for a block, one count a cell in the order of `cells`.
+            The count of the cell; for a block, one count a cell in the order of `cells`.
         round_number : int
             Number of the release, 0 or greater, the same for all agents, and never used again with this seed: from two
             releases with the same noise everybody sees by how much each count changed. An agent refuses a number that it

@@ -28,7 +28,7 @@ _OWN_SAMPLER = "drawn by the function that was handed in; that it has the stated
 
 @dataclass(frozen=True)
 class GivenGuarantee(Guarantee):
-    """A guarantee whose loss and sampler are the word of whoever wrote the mechanism."""
+    """A guarantee whose loss and sampler are as the author of the mechanism states them; nothing here has checked them."""
 
     def _noise(self) -> str:
         """Nothing is said about a law: none is known."""

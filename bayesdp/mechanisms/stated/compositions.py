@@ -12,7 +12,7 @@ LOSS_UNKNOWN = "total_loss"
 
 
 def composition_name(count: int) -> str:
-    """What a composition of so many releases is called in descriptions; for readers, nothing is decided by it."""
+    """What the composition of this number of releases is called in descriptions. It is for people: programs read the number."""
     return f"composition of {count} releases"
 
 

@@ -2,8 +2,8 @@
 
 A file can say anything. Where the mechanism is known, law and guarantee follow from its description, and are worked out again:
 nobody shall read an epsilon that the noise does not have. Relations, caveats and other sentences are words, and may differ
-between versions; the numbers may not. (Whoever changes a formula so that a mechanism states another loss than before has to
-raise the version of the schema, and to say in `bayesdp.storage.schema` what becomes of older files.)
+between versions; the numbers may not. (A change of a formula by which a mechanism states another loss than before needs a new
+version of the schema, and an upgrade of older files in `bayesdp.storage.schema`.)
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _COSTLY = (KNorm, CorrelatedGaussian, SemiKNorm, SemiLatticeKNorm, SemiNorm)
 """Their noise has the shape of a polytope or an ellipsoid that takes seconds, or minutes, to be found again."""
 
 _FEW_CELLS = 6
-"""Up to so many cells even these are made again."""
+"""The largest table for which even these are made again."""
 
 _MANY_CELLS = 100_000
-"""Beyond this only what the description says is compared: a file is to be read in a second or two."""
+"""In larger tables only what the description says is compared: a file is to be read in a second or two."""
 
 _DETERMINED_AT_ONCE = 64
-"""Up to so many cells, those that any invariants determine are worked out; of nested sums and two-way margins for every table."""
+"""The largest table whose determined cells are worked out for invariants of any kind; for nested sums there is no limit."""
 
 
 def check_stated(release: Release) -> None:
