@@ -51,13 +51,7 @@ def known_losses(release: Release, joint: Invariants) -> dict[Difference, Known]
     """The loss of a release with one noisy part at each kind of difference that keeps the joint invariants.
 
     Only where it follows from the law of the noise: for each kind of difference the largest length of what it changes in the
-    answers, over all such differences, in the norm of the noise.
-
-    Parameters
-    ----------
-    release : Release
-    joint : Invariants
-        From which those of the release follow.
+    answers, over all such differences, in the norm of the noise. The invariants of the release follow from `joint`.
     """
     stated = release.guarantee
     if stated is None or len(release.measurements) != 1:

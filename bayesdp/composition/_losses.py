@@ -23,10 +23,7 @@ _LONGER = 1.0 + 1e-12
 def common_kind(guarantees: Sequence[Guarantee], delta: float | None) -> str:
     """The definition of privacy in which the losses can be added, without giving any of them away.
 
-    Raises
-    ------
-    ValueError
-        If there is none, a delta is needed and not given, or given and not needed.
+    ValueError if there is none, or if a delta is needed and not given, or given and not needed.
     """
     kinds = {own.kind for own in guarantees}
     needs_delta = "gdp" in kinds and bool(kinds & {"pure", "approximate"}) and "zcdp" not in kinds
@@ -97,18 +94,10 @@ def loss_of(
 ) -> Known | None:
     """What one release loses at a difference that its invariants do not see; None if unknown.
 
-    The least of: what follows from the law of its noise; the row of its own guarantee on this kind of difference; as many
-    steps of one record as the difference takes, at the loss that it states for neighbouring tables, or the difference in
-    the norm of its guarantee. All are upper bounds, and the first may be exact.
-
-    Parameters
-    ----------
-    release : Release
-    difference : Difference
-    by_law : mapping
-        What `bayesdp.composition._lengths.known_losses` found.
-    total_is_exact : bool
-        Whether all tables that agree on the joint invariants have as many records.
+    The least of: what follows from the law of its noise (`by_law`, of `known_losses`); the row of its own guarantee on this kind of
+    difference; as many steps of one record as the difference takes, at the loss that it states for neighbouring tables, or the
+    difference in the norm of its guarantee. All are upper bounds, and the first may be exact. `total_is_exact`: whether all tables
+    that agree on the joint invariants have as many records.
     """
     stated = release.guarantee
     if stated is None:

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayesdp._validate import probability, shown
-from bayesdp.composition._total import total_guarantee
+from bayesdp.composition._total import NEIGHBOURS_APART, total_guarantee
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.mechanisms.stated.agreement import alike, check_person, words
 from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN, check_parts, number_of_releases
 from bayesdp.mechanisms.stated.tables import possible_guarantees, rebuilt
-from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
+from bayesdp.privacy import EXACT_SAMPLER, Guarantee, PairLoss
 from bayesdp.privacy.relations import Apart, Kept, Neighbours, Sentence
 from bayesdp.release import Measured, Release
-from bayesdp.sensitivities.differences import DIFFERENCES, NORMS
+from bayesdp.sensitivities.differences import NORMS
 from bayesdp.sensitivities.kept import kept_differences
 
 __all__ = ["check_total"]
@@ -33,8 +33,6 @@ _DEEPEST = 100
 
 _ADDITIVE = ("pure", "zcdp", "gdp")
 """Kinds of which more releases never lose less; epsilon of a larger delta may be smaller."""
-
-_ONE = {"substitution": DIFFERENCES["substitution"], "add-remove": Difference("one record", 1.0, 1.0)}
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ def _length(row: PairLoss) -> float | None:
     """How far apart the tables of a row are, where that follows from what the row is about; else None."""
     apart = row.about.difference if isinstance(row.about, Kept) else None
     if isinstance(row.about, Neighbours):
-        apart = _ONE[row.about.change]
+        apart = NEIGHBOURS_APART[row.about.change]
     return None if apart is None or row.norm not in NORMS else apart.size(row.norm)
 
 

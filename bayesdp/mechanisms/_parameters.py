@@ -31,19 +31,9 @@ def laplace_scale(sensitivity: float, epsilon: float, name: str = "sensitivity /
 
 
 def one_statement(given: dict[str, float | None], ways: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """Check that the loss is stated in exactly one way, and that its numbers are valid.
+    """Check that the loss is stated in exactly one of the `ways`, and that its numbers are valid; return that way.
 
-    Parameters
-    ----------
-    given : dict
-        Parameter -> value, None where it was left out.
-    ways : tuple of tuple of str
-        Each way of stating the loss, as the names that belong together.
-
-    Returns
-    -------
-    tuple of str
-        The way that was taken.
+    `given` has each parameter with its value, None where it was left out; a way has the names that belong together.
 
     Examples
     --------

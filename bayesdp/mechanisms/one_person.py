@@ -75,18 +75,10 @@ def alone(invariants: Invariants) -> Alone:
 def with_person(
     stated: Guarantee, invariants: Invariants, neighbours: str | None = None, adjacency: int | None = None
 ) -> Guarantee:
-    """The guarantee with what it means for one person's record.
+    """The guarantee, complete but for this, with what it means for one person's record.
 
-    Parameters
-    ----------
-    stated : Guarantee
-        With its rows and the sampler that it will be printed with.
-    invariants : Invariants
-        What is published exactly.
-    neighbours : {"substitution", "add-remove"}, optional
-        The relation that ``stated.parameters`` are for, if they are for neighbouring tables.
-    adjacency : int, optional
-        Of Semi-DP: the largest number of records that may change together.
+    `neighbours` is the relation that ``stated.parameters`` are for, if they are for neighbouring tables; `adjacency`, of Semi-DP,
+    the largest number of records that may change together.
     """
     own, least, move, addition = alone(invariants), None, None, None
     if not own.movable and not own.uncounted:

@@ -122,12 +122,8 @@ def _fewest_points(
 ) -> npt.NDArray[np.bool_] | None:
     """Types in use where the fewest points give each set at least its size; None if that takes more than `points`.
 
-    At least is enough: a point can leave a set, which never makes a cover.
-
-    Raises
-    ------
-    ArithmeticError
-        If the integer program fails, or its answer does not pass an exact check.
+    At least is enough: a point can leave a set, which never makes a cover. ArithmeticError if the integer program fails, or its
+    answer does not pass an exact check.
     """
     if not np.all(np.any(types[allowed], axis=0)):
         return None

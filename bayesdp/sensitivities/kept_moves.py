@@ -81,21 +81,10 @@ def pairs_of(code: Ints, most: int) -> tuple[Ints, Ints] | None:
 
 
 def product_moves(nested: NestedSums, blocks: int, most: int) -> Iterator[Ints] | None:
-    """List the cells of all moves on this number of blocks that change no sum.
+    """List the cells of all moves on this number k of blocks that change no sum, as arrays of shape ``(moves, 2**k)``.
 
-    Parameters
-    ----------
-    nested : NestedSums
-    blocks : int
-        k; a move has ``2**k`` cells.
-    most : int
-        Largest number of moves.
-
-    Returns
-    -------
-    iterator of int arrays, shape (moves, 2**k), or None
-        Signs alternate as those of a product: ``(-1)**(number of second labels)``, the last block running fastest. None
-        if there are more moves. A move may come twice.
+    Signs alternate as those of a product: ``(-1)**(number of second labels)``, the last block running fastest. A move may come
+    twice. None if there are more than `most` moves.
     """
     listed: list[list[tuple[Ints, Ints]]] = []
     count = 0

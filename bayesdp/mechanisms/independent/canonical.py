@@ -214,16 +214,10 @@ def _gaussian_step(law: ProjectedGaussian) -> float:
 def draw_canonical(
     law: NoiseLaw, rng: np.random.Generator | None, size: int, answers: int, relations: Invariants
 ) -> npt.NDArray[np.float64]:
-    """Draw canonical noise on a public grid, shape ``(size, answers)``.
+    """Draw canonical noise on a public grid, shape ``(size, answers)``, of the laws Tulap, Canonical and ProjectedGaussian.
 
-    Parameters
-    ----------
-    law : Tulap, Canonical or ProjectedGaussian
-    rng : numpy.random.Generator or None
-        Without one, entropy of the operating system, and integers only for Tulap noise.
-    size, answers : int
-    relations : Invariants
-        Between the answers: none.
+    Without a generator from the operating system's entropy, and by integers only for Tulap noise. `relations` is the (empty)
+    invariants of the answers.
     """
     drawn = np.asarray(law.draw(rng, (answers,), size), dtype=np.float64)
     return np.asarray((np.floor(np.ldexp(drawn, _GRID_BITS)) + 0.5) * 2.0**-_GRID_BITS)

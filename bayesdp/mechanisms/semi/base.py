@@ -44,19 +44,10 @@ _ASK = (
 
 
 def safe_adjacency(invariants: Invariants) -> int | None:
-    """The largest semi-adjacent parameter that any answers to these queries can have, where labels tell it.
+    """The largest semi-adjacent parameter that any answers to these queries can have, where labels tell it; else None.
 
     For margins of p features without a common dimension it is p + 1 (Cho and Awan, Theorem 16 and Remark 17); disjoint totals
     are one feature; a grand total, or nothing, is none. Features with one label do not count.
-
-    Parameters
-    ----------
-    invariants : Invariants
-
-    Returns
-    -------
-    int or None
-        None for other invariants.
 
     Examples
     --------

@@ -180,6 +180,7 @@ def semi_project(
     --------
     Noise of the l-infinity mechanism (Algorithm 6), for a 2 x 3 table with both margins:
 
+    >>> import numpy as np
     >>> from bayesdp.privacy import SensitivitySpace
     >>> from bayesdp.queries import Identity, Margins
     >>> table = {"sex": ["F", "M"], "age": ["young", "middle", "old"]}

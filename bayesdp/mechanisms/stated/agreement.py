@@ -21,21 +21,9 @@ LOSS = ("epsilon", "delta", "rho", "mu")
 
 
 def check_loss(own: Guarantee, stated: Guarantee, who: str) -> None:
-    """Check kind, unit, parameters and rows of a guarantee against those that follow from a mechanism.
+    """Check kind, unit, parameters and rows of a guarantee against `own`, which follows from the mechanism `who`.
 
-    Parameters
-    ----------
-    own : Guarantee
-        What follows.
-    stated : Guarantee
-        It may leave rows out.
-    who : str
-        Whose loss it is, for the message: "the mechanism 'k-norm'".
-
-    Raises
-    ------
-    ValueError
-        If a number differs; the message names both sides.
+    The guarantee may leave rows out. ValueError if a number differs; the message names both sides.
     """
     for key in ("kind", "unit"):
         mine, theirs = getattr(own, key), getattr(stated, key)
@@ -81,21 +69,9 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def check_person(stated: str, own: Sequence[str], who: str) -> None:
-    """Check what is said of one person's record; files of older versions have a sentence, which must be one of those that are true.
+    """Check that what is said of one person's record is one of those that are true, or nothing ("").
 
-    Parameters
-    ----------
-    stated : str or OnePerson
-        "" where nothing is said.
-    own : sequence of str
-        What may be said.
-    who : str
-        Whose loss it is, for the message.
-
-    Raises
-    ------
-    ValueError
-        If something else is said; the message has both sides.
+    Files of older versions have a sentence in place of numbers. ValueError if something else is said; the message has both sides.
     """
     if isinstance(stated, OnePerson):
         true = any(isinstance(way, OnePerson) and alike(stated.describe(), way.describe()) for way in own)

@@ -44,10 +44,7 @@ _DETERMINED_AT_ONCE = 64
 def check_stated(release: Release) -> None:
     """Check the mechanism and the guarantee of a release against its law, its query and its exact parts.
 
-    Parameters
-    ----------
-    release : Release
-        Whose mechanism may be None: then nothing is known that its guarantee could contradict but the determined cells.
+    Without a mechanism nothing is known that the guarantee could contradict but the determined cells.
 
     Raises
     ------
