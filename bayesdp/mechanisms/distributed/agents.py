@@ -94,8 +94,7 @@ class Agent:
 
     def __init__(self, description: Mapping[str, Any], frame: Any, seed: int, cells: Any) -> None:
         own = Frame.of(frame)
-        self.mechanism = Mechanism.from_description(description, own)
-        _check_adds_to_cells(self.mechanism)
+        self.mechanism = _adding_to_cells(Mechanism.from_description(description, own))
         given: Any = seed
         if isinstance(given, bool) or not isinstance(given, int):
             raise TypeError(f"seed must be an integer, got {type(given).__name__}")  # never the value: it is a secret
@@ -208,7 +207,7 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
         If cells are missing, unknown or there twice, pieces are of another mechanism, round, version or seed, or were
         changed so that an exact answer is no count. The message names the cells.
     """
-    _check_adds_to_cells(mechanism)
+    _adding_to_cells(mechanism)
     listed = list(pieces)
     for piece in listed:
         if not isinstance(piece, Piece):
@@ -241,7 +240,8 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
     )
 
 
-def _check_adds_to_cells(mechanism: Any) -> None:
+def _adding_to_cells(mechanism: Any) -> AdditiveMechanism:
+    """The mechanism, if it adds noise to the cells and to nothing else."""
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a mechanism of this package, got {type(mechanism).__name__}")
     if not isinstance(mechanism, AdditiveMechanism):
@@ -254,6 +254,7 @@ def _check_adds_to_cells(mechanism: Any) -> None:
             f"agents hold single cells, so the noise must be on the cells; the mechanism {mechanism.name!r} adds it to other "
             f"answers: {_validate.shown(mechanism.released_query.names, 3)}"
         )
+    return mechanism
 
 
 def _position(frame: Frame, cell: Any) -> int:

@@ -54,8 +54,8 @@ def check_stated(release: Release) -> None:
         values determine. The message names both sides.
     """
     if release.about == "statistics":
-        composed = release.mechanism is not None and number_of_releases(release.mechanism)
-        check_statistics(release, len(check_parts(release.mechanism)) if composed else 0)
+        composed = release.mechanism is not None and bool(number_of_releases(release.mechanism))
+        check_statistics(release, len(check_parts(release.mechanism or {})) if composed else 0)
         return
     if release.guarantee is not None:
         _check_determined(release, release.guarantee)
