@@ -72,13 +72,13 @@ from bayesdp.privacy.zcdp import (
     rho_within,
 )
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
+from bayesdp.sensitivities.quantiles import quantile_sensitivity
+from bayesdp.sensitivities.sensitivity import Sensitivity
 from bayesdp.sensitivities.statistics import (
-    Sensitivity,
     covariance_sensitivity,
     histogram_sensitivity,
     mean_sensitivity,
     proportion_sensitivity,
-    quantile_sensitivity,
     variance_sensitivity,
 )
 

@@ -41,6 +41,7 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.budget import MAX_CELLS
 from bayesdp.storage.old_statistics import modern
+from bayesdp.storage.older_compositions import with_number
 
 __all__ = ["SCHEMA", "build", "check_dataset", "describe", "from_dataset", "to_dataset", "upgraded"]
 
@@ -111,7 +112,12 @@ def upgraded(version: Any, description: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"there is no version {number} of the schema; versions are 1 to {SCHEMA}")
         description = _UPGRADES[number](description)
         number += 1
-    return description
+    # Not by version: the number came while version 2 was made, and files of that version are with it or without.
+    return (
+        description
+        if "mechanism" not in description
+        else {**description, "mechanism": with_number(description["mechanism"])}
+    )
 
 
 class Numbers:

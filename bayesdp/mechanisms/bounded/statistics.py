@@ -23,7 +23,7 @@ from bayesdp.privacy.relations import Neighbours
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
 from bayesdp.sensitivities.differences import NEIGHBOURS
-from bayesdp.sensitivities.stated import told
+from bayesdp.sensitivities.stated import stated_sensitivity
 
 __all__ = ["CONVENTIONS", "ROUNDING", "StatisticMechanism"]
 
@@ -68,7 +68,7 @@ class StatisticMechanism(ABC):
         choice(self.convention, CONVENTIONS, "convention")
         bounds = checked_bounds(self.bounds, integer=False)
         put(self, "bounds", bounds)
-        known = told(self.sensitivity)
+        known = stated_sensitivity(self.sensitivity)
         put(self, "sensitivity", known.l1)
         if known.neighbours is not None:
             put(self, "changed", known.changed)

@@ -72,7 +72,7 @@ def _shape(release: Release) -> tuple[int, ...]:
 def _check_total(release: Release, count: int) -> None:
     """Of several releases of one statistic: each mechanism has a measurement of its own, and what they lose adds up."""
     parts = (release.mechanism or {}).get("releases")
-    unknown = sorted(set(release.mechanism or {}) - {"mechanism", "releases", "total_loss"})
+    unknown = sorted(set(release.mechanism or {}) - {"mechanism", "composition_of", "releases", "total_loss"})
     if unknown:
         raise ValueError(f"the mechanism of a composition of statistics has no key {shown(unknown)}")
     if not isinstance(parts, list) or len(parts) != count:
