@@ -17,8 +17,8 @@ import bayesdp
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
-from bayesdp.inference._relaxation import declaration
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
+from bayesdp.inference.continuous.relaxation import declaration
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.registry import releases_of
 from bayesdp.inference.replacing import warn_replaced

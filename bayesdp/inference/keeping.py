@@ -15,12 +15,12 @@ import pymc as pm
 import xarray as xr
 from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
 
-from bayesdp.inference._draw_journal import DrawJournal
-from bayesdp.inference._progress import diagnostics_lines
-from bayesdp.inference._running import sampled
 from bayesdp.inference.annotating import Tables
 from bayesdp.inference.diagnostics import diagnose, not_diagnosed
 from bayesdp.inference.interrupt import StopOnCtrlC
+from bayesdp.inference.runs.journal import DrawJournal
+from bayesdp.inference.runs.progress import diagnostics_lines
+from bayesdp.inference.runs.running import sampled
 
 __all__ = ["Drawn", "diagnosed", "drawn"]
 

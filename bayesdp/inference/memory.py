@@ -9,7 +9,7 @@ from typing import Any
 
 import pymc as pm
 
-from bayesdp.inference._plan import planned
+from bayesdp.inference.runs.plan import planned
 
 __all__ = ["available_memory", "check_memory", "memory_needed"]
 

@@ -12,12 +12,12 @@ import xarray as xr
 
 from bayesdp._terminals import dispensable_progress
 from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
-from bayesdp.inference._chain_processes import chain_processes
-from bayesdp.inference._draw_journal import DrawJournal
-from bayesdp.inference._plan import planned
-from bayesdp.inference._progress import ProgressLines, lines_wanted
-from bayesdp.inference._recorded import hook
 from bayesdp.inference.interrupt import StopOnCtrlC
+from bayesdp.inference.runs.journal import DrawJournal
+from bayesdp.inference.runs.plan import planned
+from bayesdp.inference.runs.processes import chain_processes
+from bayesdp.inference.runs.progress import ProgressLines, lines_wanted
+from bayesdp.inference.runs.recorded import hook
 
 __all__ = ["sampled", "tells_of_draws"]
 

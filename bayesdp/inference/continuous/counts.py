@@ -11,9 +11,9 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayesdp._validate import shown
-from bayesdp.inference._continued import caps, check_base, continued_logp
-from bayesdp.inference._coordinates import coordinates_of
-from bayesdp.inference._free_coordinates import FreeCoordinates
+from bayesdp.inference.continuous.continued import caps, check_base, continued_logp
+from bayesdp.inference.continuous.coordinates import coordinates_of
+from bayesdp.inference.continuous.free_coordinates import FreeCoordinates
 from bayesdp.inference.noisy_part import observe_noisy
 from bayesdp.inference.registry import remember
 from bayesdp.release import Release

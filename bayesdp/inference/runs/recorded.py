@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pymc.sampling.mcmc as mcmc
 from pymc.initial_point import PointType
 
-from bayesdp.inference._step_state import restore_state, state_bytes
+from bayesdp.inference.runs.step_state import restore_state, state_bytes
 
 __all__ = ["SECONDS", "Attachable", "RecordedStep", "Replay", "Stats", "hook"]
 

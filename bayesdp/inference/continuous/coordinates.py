@@ -19,7 +19,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from bayesdp.fibers.kernel.state import UNBOUNDED
-from bayesdp.inference._polytope import Limits, guide, inside, precision
+from bayesdp.inference.continuous.polytope import Limits, guide, inside, precision
 from bayesdp.release import Release
 
 __all__ = ["Coordinates", "Rays", "Splits", "coordinates_of"]
