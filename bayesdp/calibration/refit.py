@@ -78,7 +78,6 @@ class Refit:
 
         Parameters
         ----------
-        release : object
         points : xarray.Dataset
             Values of the model's free variables, with dimensions chain and draw.
 

@@ -37,10 +37,8 @@ def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> xr.
 
     Parameters
     ----------
-    model : pymc.Model
     settings : mapping
         Arguments of ``pm.sample``.
-    seed : int
 
     Raises
     ------

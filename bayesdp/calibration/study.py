@@ -62,8 +62,6 @@ class Study:
         From a generator to `Simulated` or a pair ``(truth, release)``.
     build_model : callable
         From a release to a model.
-    quantities : as for `sbc`
-    seed : int
     update : callable, optional
         See `Refit`.
     sampler : dict

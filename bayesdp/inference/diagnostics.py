@@ -77,7 +77,7 @@ def diagnose(
 
 
 def not_diagnosed(reason: str) -> xr.Dataset:
-    """What stands in the place of diagnostics that were not finished: the verdict *not judged*, and why."""
+    """A data set in the place of diagnostics that were not computed: the verdict *not judged*, and the reason."""
     attributes: dict[str, Any] = {
         "verdict": "not judged",
         "converged": 0,
@@ -87,7 +87,7 @@ def not_diagnosed(reason: str) -> xr.Dataset:
 
 
 def _judged(draws: xr.DataArray, determined: npt.NDArray[np.bool_] | None) -> tuple[xr.DataArray, bool]:
-    """Which quantities can move and did, and whether one that can did not."""
+    """Which quantities are not determined and moved, and whether one that is not determined never moved."""
     first = draws.isel(chain=0, draw=0, drop=True)
     free = xr.ones_like(first, dtype=bool)
     if determined is not None:

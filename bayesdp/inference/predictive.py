@@ -89,7 +89,7 @@ def _has_draws(model: pm.Model) -> bool:
 
 
 def _from_bases(model: pm.Model, draws: int, random_seed: Any) -> xr.DataTree:
-    """Prior draws with the bases in the place of continuous counts."""
+    """Prior draws in which each table of continuous counts is drawn from its base."""
     tables = continuous_tables(model).values()
     densities = {f"{table.variable.name}_density" for table in tables}
     if any(potential.name not in densities for potential in model.potentials):
@@ -104,7 +104,7 @@ def _from_bases(model: pm.Model, draws: int, random_seed: Any) -> xr.DataTree:
 
 
 def _drawn_base(table: ContinuousTable) -> Any:
-    """The base as a table of real numbers: a number of its own in each cell, where it is one law for all."""
+    """The base as a table of real numbers; a scalar base is drawn independently in each cell."""
     shape = table.release.frame.shape
     own = table.base
     if own.owner.op.ndim_supp == 0:

@@ -20,7 +20,7 @@ _ATTRIBUTE = "_bayesdp_releases"
 
 
 def remember(model: pm.Model, release: Release, x: Any, published: Mapping[str, npt.NDArray[np.float64]]) -> None:
-    """Note on the model that the variable `x` was observed through `release`, and the ``pm.Data`` that hold its numbers."""
+    """Add to the model's list that `x` was observed through `release`, with the names and values of its ``pm.Data``."""
     setattr(model, _ATTRIBUTE, (*observed_by(model), (x.name, release, dict(published))))
 
 
@@ -30,7 +30,7 @@ def observed_by(model: pm.Model) -> tuple[Observed, ...]:
 
 
 def replace_observed(model: pm.Model, old: Observed, new: Observed) -> None:
-    """Note on the model that one entry has become another."""
+    """Replace an entry in the model's list of what it has observed."""
     setattr(model, _ATTRIBUTE, tuple(new if own is old else own for own in observed_by(model)))
 
 

@@ -111,7 +111,7 @@ def _chosen(model: pm.Model, release: Release, replaces: Release | None) -> Obse
 
 
 def _difference(old: Release, new: Release) -> str | None:
-    """What keeps one release from taking the place of another, in words; None for nothing."""
+    """The first difference that keeps a release from replacing another one, in words; None if there is none."""
     if new.about != old.about:
         return f"it is about {new.about}, not {old.about}"
     if not new.frame.same_cells(old.frame):

@@ -30,7 +30,6 @@ class Context:
 
     Parameters
     ----------
-    fit : Fit
     prob : float
         Probability of the equal-tailed intervals.
     truth : float array, shape (cells,), or None

@@ -87,7 +87,6 @@ class Table:
     ----------
     caption : str
         What is in it, with units and the kind of intervals.
-    columns : sequence of Column
     file_name : str
         Under which name the CSV is saved.
     fixed : sequence of bool

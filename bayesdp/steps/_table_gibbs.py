@@ -1,4 +1,4 @@
-"""What the step methods have in common that move tables of whole numbers by a kernel."""
+"""The common part of the step methods that move tables of whole numbers by a kernel."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class KernelTable(Protocol):
 
     @property
     def sums(self) -> Floats:
-        """What the kernel keeps up to date by differences, and would find otherwise in the last digits if it added anew."""
+        """Sums that the kernel updates by differences; adding them up anew would differ in the last digits."""
 
     @sums.setter
     def sums(self, kept: Floats) -> None:
-        """To be taken up at the next step, if the table and its noise are those of then."""
+        """Sums to be restored at the next step, if table and noise are those that they were computed from."""
 
     def begin(self, point: PointType, rng: np.random.Generator) -> None:
-        """Start a chain where the model allows."""
+        """Start a chain at a table that the model allows."""
 
     def step(self, point: PointType, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
-        """Move; the table, the share of moves that changed it, and the share of proposals accepted."""
+        """Move; return the table, the share of moves that changed it, and the share of proposals accepted."""
 
 
 @dataclass_state
@@ -97,11 +97,11 @@ class TableGibbs(BlockedStep):
 
     @sums.setter
     def sums(self, kept: list[Floats]) -> None:
-        for table, own in zip(self._kernels, kept, strict=True):
-            table.sums = own
+        for table, sums in zip(self._kernels, kept, strict=True):
+            table.sums = sums
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Take the generator of a chain; its first step will see to a feasible start.
+        """Take the generator of a chain; its first step moves the table to a feasible start.
 
         Raises
         ------
@@ -122,6 +122,6 @@ class TableGibbs(BlockedStep):
             self.fresh = False
         shares = np.zeros(2)
         for table in tables:
-            new[table.name], *own = table.step(new, self.sweeps, self.rng)
-            shares += np.array(own) / len(tables)
+            new[table.name], *found = table.step(new, self.sweeps, self.rng)
+            shares += np.array(found) / len(tables)
         return new, [dict(zip(self.stats_dtypes_shapes, shares.tolist(), strict=True))]

@@ -30,7 +30,7 @@ _OF_A_TOTAL = {"MultinomialRV": "Multinomial", "DirichletMultinomialRV": "Dirich
 """Mass functions that PyMC sets to zero where rounding errors change the total: written out below."""
 
 _WITH_N = {"BinomialRV": 0, "BetaBinomialRV": 0, **dict.fromkeys(_OF_A_TOTAL, 0)}
-"""Which parameter is n."""
+"""Position of the parameter n, by law."""
 
 
 def _kind(base: Any) -> str:
@@ -65,7 +65,7 @@ def check_base(base: Any) -> None:
 
 
 def _constant_n(base: Any) -> Floats | None:
-    """The parameter n; None where the base has none."""
+    """The parameter n of a base; None for a law without one."""
     where = _WITH_N.get(_kind(base))
     if where is None:
         return None
@@ -114,7 +114,6 @@ def continued_logp(base: Any, x: Any) -> Any:
 
     Parameters
     ----------
-    base : tensor variable
     x : tensor variable, shape (*table)
         Nonnegative. A multivariate base over a vector gets the flat table.
     """

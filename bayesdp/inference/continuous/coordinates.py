@@ -54,7 +54,7 @@ class Coordinates(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    r"""Disjoint totals: each total is split in two, again and again down to cells; free cells are exponentials.
+    r"""Coordinates for disjoint totals: each total is split into halves recursively, down to cells; free cells are exponentials.
 
     A split gives the share ``logistic(z)`` to one half of the cells and the rest to the other, halves of similar counts.
     So the coordinates are nearly independent in the posterior, in blocks of any size (breaking off one cell after the
@@ -77,7 +77,7 @@ class Splits:
 
     @property
     def fixed(self) -> npt.NDArray[np.bool_]:
-        """Cells that have one value only."""
+        """Cells that have one possible value."""
         return np.asarray(self.blocks == -2)
 
     @cached_property
@@ -106,7 +106,7 @@ class Splits:
         return len(self._splits) + int(np.sum(self.blocks == -1))
 
     def _paths(self) -> sp.csr_matrix:
-        """Which shares a moving cell is the product of, shape (moving cells, 2 x splits): first halves, second halves."""
+        """0-1 matrix of the shares whose product a moving cell is, shape (moving cells, 2 x splits): first halves, second halves."""
         halves = [first for first, _ in self._splits] + [second for _, second in self._splits]
         rows = np.concatenate(halves)
         columns = np.repeat(np.arange(len(halves)), [len(half) for half in halves])
@@ -208,7 +208,6 @@ def coordinates_of(release: Release, cap: Floats) -> Coordinates:
 
     Parameters
     ----------
-    release : Release
     cap : float array, shape (cells,)
         Largest value of each cell under the prior; infinity for none.
 

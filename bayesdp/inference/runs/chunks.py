@@ -117,14 +117,11 @@ class KeptDraws:
 
     Parameters
     ----------
-    path : Path
     descriptor, process : int
         The open file, and the process that opened it. There it must be read through this descriptor: closing
         another one of the same file would give up the lock.
     records : tuple of Record
         They follow one another, from the first draw of the tuning on.
-    tune : int
-    layout : Layout
     """
 
     path: Path

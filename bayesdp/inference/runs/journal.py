@@ -40,8 +40,6 @@ class DrawJournal:
 
     Parameters
     ----------
-    path : path
-    model : pymc.Model
     given : mapping
         Arguments of ``pm.sample``.
     resume : bool

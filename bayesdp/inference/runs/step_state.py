@@ -44,12 +44,12 @@ def state_bytes(step: Any) -> bytes:
 
 
 def restore_state(step: Any, content: bytes) -> None:
-    """Put a state back.
+    """Put a state back into a step method.
 
     Raises
     ------
     ValueError
-        If it is not one of these step methods.
+        If the state belongs to other step methods.
     """
     state, counters = checked_state(step, content)
     step.sampling_state = state
@@ -60,12 +60,12 @@ def restore_state(step: Any, content: bytes) -> None:
 
 
 def checked_state(step: Any, content: bytes) -> tuple[Any, list[Any]]:
-    """A state in PyMC's form, and the counters that PyMC leaves out; nothing is changed.
+    """Decode a state into PyMC's form, and the counters that PyMC leaves out, without changing the step method.
 
     Raises
     ------
     ValueError
-        If it is not one of these step methods.
+        If the state belongs to other step methods.
     """
     plain, arrays = unpack(content, _WHAT)
     if not isinstance(plain, dict) or set(plain) != {"state", "counters"}:
@@ -108,7 +108,7 @@ def _written(value: Any, arrays: list[Array]) -> Any:
 
 
 def _read(written: Any, arrays: list[Array], depth: int) -> Any:
-    """What `_written` has written, where nothing is known of it."""
+    """Decode what `_written` has written where there is no live value to compare it with."""
     if depth > _DEEPEST:
         raise ValueError(f"{_WHAT} is nested too deeply")
     if not isinstance(written, dict):
@@ -142,7 +142,7 @@ def _array(arrays: list[Array], at: int) -> Array:
 
 
 def _like(live: Any, written: Any, arrays: list[Array], depth: int) -> Any:
-    """What `_written` has written, in the form of what is there now: nothing of another kind gets into a step method."""
+    """Decode what `_written` has written in the form of the live value: nothing of another kind gets into a step method."""
     if depth > _DEEPEST:
         raise ValueError(f"{_WHAT} is nested too deeply")
     if isinstance(live, DataClassState):
@@ -166,6 +166,7 @@ def _like(live: Any, written: Any, arrays: list[Array], depth: int) -> Any:
 
 
 def _same_kind(live: Any, found: Any) -> bool:
+    """Whether a decoded value may replace a live one: of the same type, and arrays of the same shape and dtype."""
     if isinstance(live, np.ndarray):
         return isinstance(found, np.ndarray) and found.shape == live.shape and found.dtype == live.dtype
     if isinstance(live, bool | np.bool_):
@@ -180,7 +181,7 @@ def _same_kind(live: Any, found: Any) -> bool:
 
 
 def _generator(live: RandomGeneratorState, written: Any, arrays: list[Array]) -> RandomGeneratorState:
-    """A generator of the kind that is there: its class is looked up by name, which must not come from a file."""
+    """Decode a random generator of the live kind: PyMC looks up its class by name, which must not come from a file."""
     kept = written.get("generator") if isinstance(written, dict) else None
     if not isinstance(kept, list) or len(kept) != 2:
         raise ValueError(f"{_WHAT} lacks a random generator")
