@@ -58,7 +58,7 @@ class Fits(Mapping[str, xr.DataTree]):
 
 
 def _opened(path: Path) -> xr.DataTree:
-    """A posterior from its file, which may be damaged, or not ours."""
+    """Read a posterior from its file, with the checks for files that may be damaged or of another kind."""
     check_hdf5(path, groups=True, max_cells=_MOST_DRAWS, release=False)
     with damaged(path), xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as tree:
         return tree.load()
@@ -87,7 +87,7 @@ class _Fit:
         release = self.releases[number]
         seed = int(np.random.SeedSequence(self.seed, spawn_key=(number,)).generate_state(1)[0])
         tree = quiet_sample(self._refit.model(release), _SAMPLER | self.sampler, seed)
-        # The model that was sampled has other numbers put in, and does not know the release; its twin does.
+        # The numbers of the sampled model were replaced, so it does not know the release; a model built anew does.
         annotated = annotate(tree, self.build_model(release), seed=seed)
         return {"number": number, "name": self.names[number], "tree": annotated}
 
@@ -154,12 +154,12 @@ def fit_many(
 
 
 _RECORD: dict[str, Check] = {"name": text, "file": text}
-"""What the journal says of each posterior beside its number."""
+"""Entries of a record in the journal, beside the number of the fit."""
 
 
 @dataclass
 class _Folder(Journal):
-    """A journal whose posteriors are files beside it."""
+    """A journal of posteriors, each of which is a file in the same folder."""
 
     folder: Path | None = None
 

@@ -142,7 +142,7 @@ class _Likelihood:
 
 
 def _open_inputs(model: pm.Model) -> dict[str, Any]:
-    """What may differ between models of two releases: values of variables, data, lengths of dimensions."""
+    """The inputs that may differ between models of two releases: values of variables, data, lengths of dimensions."""
     data = {name: v for name, v in model.named_vars.items() if hasattr(v, "get_value")}
     lengths = {f"length of {dim}": v for dim, v in model.dim_lengths.items()}
     return {f"value of {v.name}": v for v in model.value_vars} | data | lengths
@@ -154,7 +154,7 @@ def _set(model: pm.Model, numbers: Mapping[str, Any]) -> None:
 
 
 def _structure(release: Any) -> Any:
-    """All of a release but its numbers."""
+    """Everything about a release except its numbers; two releases of equal structure can share a compiled model."""
     if not isinstance(release, Release):
         return None
     measured = [

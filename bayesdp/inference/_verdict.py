@@ -94,14 +94,14 @@ class Worst:
 
 def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]:
     """Verdict, message and the numbers behind them, as attributes of the diagnostics."""
-    ess = min((own.ess for own in seen), default=float("inf"))
+    ess = min((worst.ess for worst in seen), default=float("inf"))
     widest = max(seen, key=lambda own: own.excess, default=None)
     rhat = widest.rhat if widest is not None and chains > 1 else float("nan")
     limit = widest.limit if widest is not None else RHAT_LIMIT
     wanted = ESS_PER_CHAIN * chains
     short = draws < FEWEST_DRAWS
-    stuck = [own.name for own in seen if own.stuck]
-    missing = [own.name for own in seen if own.missing and not short]
+    stuck = [worst.name for worst in seen if worst.stuck]
+    missing = [worst.name for worst in seen if worst.missing and not short]
     nothing = not np.isfinite(ess) and not (stuck or missing or short)
     bad = bool(stuck or missing) or rhat > limit or ess < min(wanted, chains * draws / _SLOW)
     enough = nothing or (ess >= wanted and not short)

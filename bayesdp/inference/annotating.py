@@ -103,7 +103,7 @@ class Tables:
         for name, release in releases_of(model):
             releases.setdefault(name, []).append(release)
         counts = {rv.name: rv for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)}
-        statistics = tuple(name for name, own in releases.items() if own[0].about == "statistics")
+        statistics = tuple(name for name, observed in releases.items() if observed[0].about == "statistics")
         return cls(counts, dict(continuous_tables(model)), releases, statistics)
 
     def _suffix(self, name: str) -> str:

@@ -103,7 +103,7 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.Dat
     tree, fixed, quiet = run.tree, run.fixed, given.get("quiet", False)
     told = diagnostics_lines() if given.get("progressbar", True) and not quiet else None
     posterior = tree["posterior"].to_dataset()
-    small = sum(own.size for own in posterior.data_vars.values()) <= _A_MOMENT
+    small = sum(variable.size for variable in posterior.data_vars.values()) <= _A_MOMENT
 
     found: list[xr.Dataset] = []
     with _carried(tree):

@@ -76,7 +76,7 @@ def observe(release: Release, x: Any) -> None:
     model = pm.modelcontext(None)
     _check_new(release, x, model)
     earlier = [
-        own for name, own in releases_of(model) if name == getattr(x, "name", None) and own.about == release.about
+        known for name, known in releases_of(model) if name == getattr(x, "name", None) and known.about == release.about
     ]
     joint = joint_release([*earlier, release])  # that they fit together, and no noise is counted twice
     if is_continuous(x, model):
@@ -111,10 +111,10 @@ def check_bounded(fiber: Fiber, release: Release, x: Any) -> None:
 
 def _check_new(release: Release, x: Any, model: pm.Model) -> None:
     """Check that no noisy numbers were observed before, which would count them twice, and that exact ones are not all known."""
-    known = [own for name, own in releases_of(model) if name == getattr(x, "name", None)]
-    before = [measured for own in known for measured in own.measurements]
-    twice = [measured for measured in release.measurements if any(_same(measured, own) for own in before)]
-    if twice or any(not release.measurements and release.exact == own.exact for own in known):
+    known = [observed for name, observed in releases_of(model) if name == getattr(x, "name", None)]
+    before = [measured for observed in known for measured in observed.measurements]
+    twice = [measured for measured in release.measurements if any(_same(measured, earlier) for earlier in before)]
+    if twice or any(not release.measurements and release.exact == observed.exact for observed in known):
         part = f"its noisy numbers {described(twice[0].query)}" if twice else "its exact answers"
         raise ValueError(
             f"release has been observed already: {part} are data of {x.name} in this model, and would count twice. If a notebook "

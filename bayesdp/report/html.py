@@ -60,8 +60,8 @@ def element(tag: str, /, *content: Any, **attributes: Any) -> Html:
     for key, value in attributes.items():
         if value is None or value is False:
             continue
-        own = key.rstrip("_").replace("_", "-")
-        written.append(own if value is True else f'{own}="{html.escape(printable_lines(str(value)))}"')
+        name = key.rstrip("_").replace("_", "-")
+        written.append(name if value is True else f'{name}="{html.escape(printable_lines(str(value)))}"')
     start = f"<{' '.join(written)}>"
     return Html(start if tag in _VOID else f"{start}{joined(content)}</{tag}>")
 

@@ -100,4 +100,4 @@ def _linear(variable: Any, x: Any) -> bool:
             return False
     elif not isinstance(op, _LINEAR):
         return False
-    return all(_linear(own, x) for own in inputs)
+    return all(_linear(each, x) for each in inputs)

@@ -156,7 +156,7 @@ def _read(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _RowNo
         raise ValueError(f"{user.name!r} must be one table of shape {invariants.frame.shape}, not a batch of tables")
     outputs = model.replace_rvs_by_values([pt.cast(model.rvs_to_values[user] - mu, "float64").flatten(), b])
     known = set(ancestors(outputs))
-    inputs = [own for own in model.value_vars if own in known]
+    inputs = [variable for variable in model.value_vars if variable in known]
     parameters = pytensor.function(inputs, outputs, **compile_kwargs)
     parameters.trust_input = True
     return _RowNoise(

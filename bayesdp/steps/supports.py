@@ -156,8 +156,8 @@ def _negative_binomial(model: pm.Model, n: Any, p: Any) -> Support:
     if p.owner is not None and _is(p.owner, Sigmoid):
         inner = p.owner.inputs[0]
         if inner.owner is not None and _is(inner.owner, scalar.Sub):
-            logs = [_bare(own) for own in inner.owner.inputs]
-            if all(own.owner is not None and _is(own.owner, scalar.Log) for own in logs):
+            logs = [_bare(each) for each in inner.owner.inputs]
+            if all(each.owner is not None and _is(each.owner, scalar.Log) for each in logs):
                 found = _weighted(signs_of(model, logs[1].owner.inputs[0]), what)
                 return found if many.positive.all() else Support(_ZERO, found.upper, _may_be(what))
     signs = signs_of(model, p)

@@ -120,7 +120,9 @@ def continued_logp(base: Any, x: Any) -> Any:
     value = x if base.owner.op.ndim_supp == 0 else pt.reshape(x, base.shape, ndim=base.ndim)
     if _kind(base) not in _OF_A_TOTAL:
         return pt.sum(logp(base, value))
-    n, weight = (pt.cast(own, "float64") for own in _parameters(base))  # small integers would give single precision
+    n, weight = (
+        pt.cast(parameter, "float64") for parameter in _parameters(base)
+    )  # small integers would give single precision
     if _kind(base) == "MultinomialRV":
         density = factln(n) + pt.sum(logpow(weight, value) - factln(value), axis=-1)
         good = pt.all(weight >= 0) & pt.all(pt.isclose(pt.sum(weight, axis=-1), 1.0))

@@ -119,7 +119,7 @@ class Splits:
         log_jacobian: Any = pt.zeros(())
         if self._splits:
             x, variance = self.point[self._moving], self.sd[self._moving] ** 2
-            sums = np.array([[own[half].sum() for half in pair] for pair in self._splits for own in (x, variance)])
+            sums = np.array([[sizes[half].sum() for half in pair] for pair in self._splits for sizes in (x, variance)])
             mass, spread = sums[::2], sums[1::2]
             width = np.sqrt(spread.prod(axis=1) / spread.sum(axis=1)) * (1.0 / mass).sum(axis=1)
             z = np.log(mass[:, 0] / mass[:, 1]) + np.minimum(width, _LONGEST) * u[: len(self._splits)]
@@ -133,7 +133,7 @@ class Splits:
             width = np.minimum(self.sd[free] / self.point[free], _LONGEST)
             logs.append(np.log(self.point[free]) + width * u[len(self._splits) :])
             log_jacobian = log_jacobian + pt.sum(logs[-1])
-        values = pt.concatenate([*(pt.exp(own) for own in logs), self.point[fixed]])
+        values = pt.concatenate([*(pt.exp(log) for log in logs), self.point[fixed]])
         place = np.argsort(np.concatenate([self._moving, free, fixed]))
         return values[place], log_jacobian
 
@@ -181,8 +181,8 @@ class Rays:
     @property
     def fixed(self) -> npt.NDArray[np.bool_]:
         """Cells that have one value only."""
-        own = self.rates[: len(self.point)]
-        return np.asarray(self.forced | np.all(np.abs(own) * self.point[:, None] < 1e-9, axis=1))
+        cell_rates = self.rates[: len(self.point)]
+        return np.asarray(self.forced | np.all(np.abs(cell_rates) * self.point[:, None] < 1e-9, axis=1))
 
     def table(self, u: Any) -> tuple[Any, Any]:
         """The flat table of symbolic coordinates, and the log-Jacobian up to a constant."""
@@ -242,11 +242,11 @@ def _splits_of(release: Release, blocks: Ints, start: Floats) -> Splits:
     point = np.maximum(guide(release), 0.5)
     total, members = _largest(blocks, start), np.bincount(blocks + 1)
     fixed = (blocks >= 0) & ((total == 0) | (members[blocks + 1] == 1))
-    own = np.where(fixed, -2, blocks)
-    for block in np.unique(own[own >= 0]):
-        point[own == block] *= total[own == block][0] / point[own == block].sum()
+    block_of = np.where(fixed, -2, blocks)
+    for block in np.unique(block_of[block_of >= 0]):
+        point[block_of == block] *= total[block_of == block][0] / point[block_of == block].sum()
     point[fixed] = start[fixed]
-    return Splits(point, 1.0 / np.sqrt(precision(release, None, point)), own)
+    return Splits(point, 1.0 / np.sqrt(precision(release, None, point)), block_of)
 
 
 def _rays(release: Release, cap: Floats) -> Rays:

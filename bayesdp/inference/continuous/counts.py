@@ -182,9 +182,9 @@ def ContinuousCounts(name: str, base: Any, release: Release) -> Any:
 def _check_shape(base: Any, release: Release) -> None:
     shape = tuple(int(n) for n in base.shape.eval())
     if base.owner.op.ndim_supp == 0:
-        own = (1,) * (len(release.frame.shape) - len(shape)) + shape
-        fits = len(own) == len(release.frame.shape) and all(
-            n in (1, m) for n, m in zip(own, release.frame.shape, strict=True)
+        padded = (1,) * (len(release.frame.shape) - len(shape)) + shape
+        fits = len(padded) == len(release.frame.shape) and all(
+            n in (1, m) for n, m in zip(padded, release.frame.shape, strict=True)
         )
     else:
         fits = np.prod(shape, dtype=np.int64) == release.frame.size

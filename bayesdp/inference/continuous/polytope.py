@@ -61,9 +61,9 @@ def _weights(measured: Measured) -> Floats:
 
     Where a law has no closed variance, 2 / epsilon^2 (that of Laplace noise) stands in: the numbers only scale coordinates.
     """
-    own = measured.noise_invariants
-    shape = measured.query.shape if own is None else own.frame.shape
-    variance = measured.law.variance(shape, own)
+    kept = measured.noise_invariants
+    shape = measured.query.shape if kept is None else kept.frame.shape
+    variance = measured.law.variance(shape, kept)
     if variance is None:
         rate = getattr(measured.law, "epsilon", None)
         variance = np.full(shape, 2.0 / rate**2 if rate else 1.0)
@@ -107,8 +107,8 @@ def precision(release: Release, basis: Floats | None, point: Floats) -> Floats:
     -------
     float array, shape (n, n), or (cells,) without a basis
     """
-    own = 1.0 / np.maximum(point, 1.0)
-    total = own if basis is None else basis.T @ (own[:, None] * basis)
+    poisson = 1.0 / np.maximum(point, 1.0)
+    total = poisson if basis is None else basis.T @ (poisson[:, None] * basis)
     for measured in release.measurements:
         weight = _weights(measured)
         if basis is None:
@@ -208,7 +208,7 @@ def _centre(
             return math.inf
         return float(0.5 * (weight * (gap + basis @ c) ** 2).sum() - np.log(slack).sum())
 
-    own = value(coordinates)
+    current = value(coordinates)
     for _ in range(_NEWTON_STEPS if basis.shape[1] else 0):
         slack = offset + directions @ coordinates
         gradient = basis.T @ (weight * (gap + basis @ coordinates)) - directions.T @ (1.0 / slack)
@@ -216,10 +216,10 @@ def _centre(
         step = scipy.linalg.solve(basis.T @ (weight[:, None] * basis) + scaled.T @ scaled, -gradient, assume_a="pos")
         decrease = float(-gradient @ step)
         length = 1.0
-        while length > 1e-10 and not value(coordinates + length * step) <= own - 0.25 * length * decrease:
+        while length > 1e-10 and not value(coordinates + length * step) <= current - 0.25 * length * decrease:
             length /= 2.0
         if decrease < 1e-8 or length <= 1e-10:
             break
         coordinates = coordinates + length * step
-        own = value(coordinates)
+        current = value(coordinates)
     return coordinates

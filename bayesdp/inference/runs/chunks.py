@@ -143,10 +143,10 @@ class KeptDraws:
             count = record.last - record.first
             for row in range(count):
                 at = row if chunk.rows == count else chunk.rows - 1
-                values = {name: np.array(own[at], dtype=self.layout[name][0]) for name, own in chunk.values.items()}
+                values = {name: np.array(array[at], dtype=self.layout[name][0]) for name, array in chunk.values.items()}
                 stats: list[dict[str, Any]] = [
-                    {name: column[at] for name, column in own.items()} | dict.fromkeys(objects)
-                    for own, objects in zip(chunk.stats, chunk.objects, strict=True)
+                    {name: column[at] for name, column in columns.items()} | dict.fromkeys(objects)
+                    for columns, objects in zip(chunk.stats, chunk.objects, strict=True)
                 ]
                 yield values, stats
 

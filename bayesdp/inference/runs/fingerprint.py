@@ -54,11 +54,11 @@ def described_run(model: pm.Model, plan: tuple[int, int, int], given: Mapping[st
         "release": [[name, _release_digest(release)] for name, release in releases_of(model)],
         "model": model.str_repr(),
         "numbers in the model": _numbers(model),
-        "variables": [[name, own.dtype.str, list(own.shape)] for name, own in model.initial_point().items()],
+        "variables": [[name, value.dtype.str, list(value.shape)] for name, value in model.initial_point().items()],
         "options": {
-            name: _plainly(own)
-            for name, own in sorted(given.items())
-            if name not in _OF_THE_RUN | _WITHOUT_EFFECT and own is not None
+            name: _plainly(option)
+            for name, option in sorted(given.items())
+            if name not in _OF_THE_RUN | _WITHOUT_EFFECT and option is not None
         },
     }
 

@@ -102,7 +102,7 @@ class RecordedStep:
         new, stats = self.inner.step(point)
         self._done += 1
         if not self._size:
-            self._size = sum(own.nbytes for own in new.values())
+            self._size = sum(value.nbytes for value in new.values())
         self._bytes += self._size
         if not self._due():
             return new, stats
@@ -171,9 +171,9 @@ _HOOKED = "_bayesdp_journal"
 def hook() -> None:
     """Have PyMC's samplers ask the callback for a journal; once, and nothing changes for callbacks without one."""
     for name in ("_sample_many", "_mp_sample", _TOGETHER):
-        own = getattr(mcmc, name)
-        if not hasattr(own, _HOOKED):
-            setattr(mcmc, name, _asking(own, together=name == _TOGETHER))
+        sampler = getattr(mcmc, name)
+        if not hasattr(sampler, _HOOKED):
+            setattr(mcmc, name, _asking(sampler, together=name == _TOGETHER))
 
 
 _TOGETHER = "_sample_population"

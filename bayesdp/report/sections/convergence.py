@@ -15,7 +15,7 @@ TITLE = "Convergence"
 
 
 def banner(whole: Whole) -> Html | None:
-    """A red banner if the chains have not converged or nobody has looked, a calm one if they are too short to tell; or None."""
+    """A red banner if the chains have not converged or there are no diagnostics, a calm one if they are too short; else None."""
     if whole.converged:
         return None
     if whole.converged is None:
@@ -64,12 +64,12 @@ def write(whole: Whole) -> Html:
 
 def _fiber(whole: Whole) -> list[str]:
     claims = []
-    for own in whole.tables:
-        limits = own.fit.limits
+    for context in whole.tables:
+        limits = context.fit.limits
         claim = "" if limits is None else str(limits.attrs.get("connectivity", "")).strip()
         if claim:
             claims.append(
-                f"Whether the moves reach every table that agrees with the exact values{own.of_table}: {claim}"
+                f"Whether the moves reach every table that agrees with the exact values{context.of_table}: {claim}"
             )
     return claims
 

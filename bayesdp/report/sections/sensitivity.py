@@ -34,9 +34,9 @@ def write(context: Context) -> Html:
 def unseen(context: Context) -> Mask:
     """Free cells that no published noisy number involves, shape ``(cells,)``."""
     seen = np.zeros(context.frame.size, dtype=np.int64)
-    for own in context.fit.measurements:
-        published = (~own.unmeasured.reshape(-1)).astype(np.int64)
-        seen += abs(own.query.matrix).T @ published
+    for measured in context.fit.measurements:
+        published = (~measured.unmeasured.reshape(-1)).astype(np.int64)
+        seen += abs(measured.query.matrix).T @ published
     return np.asarray((seen == 0) & ~context.fit.determined)
 
 
@@ -79,17 +79,17 @@ def prior_table(context: Context) -> tuple[Table, Mask] | None:
     if prior is None:
         return None
     posterior = context.fit.answers(context.fit.cells)
-    own = context.summary
+    summary = context.summary
     prior_sd = prior.std(axis=0)
-    ratio = np.divide(own.sd, prior_sd, out=np.full(own.sd.shape, np.nan), where=prior_sd > 0)
+    ratio = np.divide(summary.sd, prior_sd, out=np.full(summary.sd.shape, np.nan), where=prior_sd > 0)
     distance = prior_distance(prior, posterior)
     same = same_as_prior(distance, ratio, context.fit.determined)
     columns = [
         *labels(context.fit.cells),
         numeric("Prior mean", prior.mean(axis=0), decimal, "prior_mean"),
         numeric("Prior sd", prior_sd, decimal, "prior_sd"),
-        numeric("Posterior mean", own.mean, decimal, "posterior_mean"),
-        numeric("Posterior sd", own.sd, spread, "posterior_sd"),
+        numeric("Posterior mean", summary.mean, decimal, "posterior_mean"),
+        numeric("Posterior sd", summary.sd, spread, "posterior_sd"),
         numeric("Posterior sd / prior sd", ratio, spread, "sd_ratio"),
         numeric("Distance", distance, spread, "distance"),
     ]
