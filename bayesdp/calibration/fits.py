@@ -13,7 +13,7 @@ import xarray as xr
 
 from bayesdp import _validate
 from bayesdp.calibration.journal import Check, Journal, text
-from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.refit import Build, Refit, Refitting, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.inference.sampling import annotate
@@ -65,7 +65,7 @@ def _opened(path: Path) -> xr.DataTree:
 
 
 @dataclass
-class _Fit:
+class _Fit(Refitting):
     """The fit of one release, by number."""
 
     names: list[str]
@@ -74,12 +74,6 @@ class _Fit:
     seed: int
     update: Update | None = None
     sampler: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._refit: Refit | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_refit": None}
 
     def __call__(self, number: int) -> dict[str, Any]:
         if self._refit is None:

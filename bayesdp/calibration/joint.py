@@ -16,7 +16,7 @@ from scipy import stats
 from bayesdp import _validate
 from bayesdp.calibration.journal import Journal, by_name, number, unit
 from bayesdp.calibration.quantities import Quantities, checked_quantities, evaluate, scalars
-from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.refit import Build, Refit, Refitting, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.calibration.simulated import Simulate, simulated
@@ -74,7 +74,7 @@ class JointTest:
 
 
 @dataclass
-class _Chain:
+class _Chain(Refitting):
     """A task of a number: a draw from the prior; for odd numbers then rounds of release and transitions."""
 
     simulate: Simulate
@@ -85,12 +85,6 @@ class _Chain:
     rounds: int
     update: Update | None = None
     sampler: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._refit: Refit | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_refit": None}
 
     def __call__(self, number: int) -> dict[str, Any]:
         if self._refit is None:

@@ -15,7 +15,7 @@ from pytensor.graph.basic import equal_computations
 from bayesdp.inference.registry import numbers_of
 from bayesdp.release import Release
 
-__all__ = ["Build", "Refit", "Update"]
+__all__ = ["Build", "Refit", "Refitting", "Update"]
 
 type Build = Callable[[Any], pm.Model]
 """Makes the model of a release."""
@@ -119,6 +119,15 @@ class Refit:
         names = sorted(mine)
         left, right = [mine[n] for n in names], [theirs[n] for n in names]
         return bool(equal_computations([self._first.logp()], [other.logp()], in_xs=left, in_ys=right))
+
+
+class Refitting:
+    """A task that compiles its model once in every process; compiled functions are not sent along with the task."""
+
+    _refit: Refit | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_refit": None}
 
 
 class _Likelihood:

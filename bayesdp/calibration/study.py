@@ -25,7 +25,7 @@ from bayesdp.calibration.quantities import (
     scalars,
 )
 from bayesdp.calibration.ranks import squared_error_rank, uniform_rank
-from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.refit import Build, Refit, Refitting, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.simulated import Simulate, Simulated, simulated
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
@@ -50,7 +50,7 @@ class _TooFewDraws(ValueError):
 
 
 @dataclass
-class Study:
+class Study(Refitting):
     """The task of simulation-based calibration: calling it with a number runs the simulation of that number.
 
     The random numbers of a simulation come from the seed and its own number only, so that it does not matter where and after
@@ -77,12 +77,6 @@ class Study:
     update: Update | None = None
     sampler: dict[str, Any] = field(default_factory=dict)
     also: dict[str, Quantity] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._refit: Refit | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_refit": None}  # compiled functions stay where they are
 
     def streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator, int]:
         """Generators of the simulation and of its ranks, and the sampler's seed."""

@@ -13,7 +13,7 @@ from bayesdp._validate import probability
 from bayesdp.plots.fit import Fit
 from bayesdp.queries import Query
 from bayesdp.report.context import Context, Whole
-from bayesdp.report.html import Html, element, joined
+from bayesdp.report.html import Html, boxed, element, joined
 from bayesdp.report.sections import Section, errors, sections_of
 from bayesdp.report.sections.convergence import banner
 from bayesdp.report.style import STYLE
@@ -192,33 +192,30 @@ def _banners(whole: Whole) -> list[Html]:
     shown = []
     if whole.simulated:
         shown.append(
-            element(
-                "p",
-                element("strong", "Simulated release."),
+            boxed(
+                "warn",
+                "Simulated release.",
                 "The noise came from a generator whose seed may be known, and whoever knows it can subtract the noise. The "
                 "guarantee below describes the mechanism; these published numbers protect nobody.",
-                class_="banner warn",
             )
         )
     if any(context.truth is not None for context in whole.tables):
         shown.append(
-            element(
-                "p",
-                element("strong", "This page contains the confidential table."),
+            boxed(
+                "warn",
+                "This page contains the confidential table.",
                 "It was given as the truth, for comparison. Do not publish the page if the table is confidential.",
-                class_="banner warn",
             )
         )
     if any(context.fit.relaxation is not None for context in whole.tables):
         shown.append(
-            element(
-                "p",
-                element("strong", "Continuous relaxation."),
+            boxed(
+                "warn",
+                "Continuous relaxation.",
                 "Real numbers stand for the whole numbers that were counted: an approximation for large counts. Nothing is "
                 "rounded. What it costs is stated under ",
                 element("a", errors.TITLE, href=f"#{errors.ANCHOR}"),
                 ".",
-                class_="banner warn",
             )
         )
     alarm = banner(whole)

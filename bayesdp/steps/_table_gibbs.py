@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, Protocol
@@ -15,10 +14,13 @@ from pymc.step_methods.state import dataclass_state
 
 from bayesdp.steps._stop import stop_request
 
-__all__ = ["KernelTable", "TableGibbs", "TableGibbsState"]
+__all__ = ["LEAST_MOVES", "KernelTable", "TableGibbs", "TableGibbsState"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+
+LEAST_MOVES = 100
+"""Fewest exact moves of a draw, where nothing but the kernel's terms depends on the table: fewer cost more overhead than work."""
 
 
 class KernelTable(Protocol):
@@ -74,30 +76,26 @@ class TableGibbs(BlockedStep):
     rng: np.random.Generator
     sweeps: int
     fresh: bool
-
-    @property
-    @abstractmethod
-    def _kernels(self) -> Sequence[KernelTable]:
-        """The tables."""
+    tables: Sequence[KernelTable]
 
     @property
     def generators(self) -> list[npt.NDArray[np.uint64]]:
         """States of the generators of the kernels."""
-        return [table.generator.copy() for table in self._kernels]
+        return [table.generator.copy() for table in self.tables]
 
     @generators.setter
     def generators(self, states: list[npt.NDArray[np.uint64]]) -> None:
-        for table, state in zip(self._kernels, states, strict=True):
+        for table, state in zip(self.tables, states, strict=True):
             table.generator[:] = state
 
     @property
     def sums(self) -> list[Floats]:
         """Running sums of the kernels."""
-        return [table.sums for table in self._kernels]
+        return [table.sums for table in self.tables]
 
     @sums.setter
     def sums(self, kept: list[Floats]) -> None:
-        for table, sums in zip(self._kernels, kept, strict=True):
+        for table, sums in zip(self.tables, kept, strict=True):
             table.sums = sums
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
@@ -114,7 +112,7 @@ class TableGibbs(BlockedStep):
 
     def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
         """Move every table; the point that is passed in is left as it is."""
-        new, tables = point.copy(), self._kernels
+        new, tables = point.copy(), self.tables
         if self.fresh:
             for table in tables:
                 table.begin(new, self.rng)

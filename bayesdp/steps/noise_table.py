@@ -18,13 +18,11 @@ from bayesdp.lattices.gibbs import noise_state, set_law
 from bayesdp.moves.moves import Moves, moves_for
 from bayesdp.steps._compiled import Point, compiled, depends, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
+from bayesdp.steps._table_gibbs import LEAST_MOVES
 
 __all__ = ["NoiseTable", "is_lattice_noise"]
 
 type Ints = npt.NDArray[np.int64]
-
-_LEAST_MOVES = 100
-"""Exact moves a draw at least, where nothing else depends on the noise: below this the framework costs more."""
 
 
 def is_lattice_noise(variable: Any) -> bool:
@@ -143,7 +141,7 @@ class NoiseTable:
         self.refresh(point, point[self.name])
         moves = sweeps * max(self.invariants.dimension, 1)
         if self._rest is None:
-            moves = max(moves, _LEAST_MOVES)
+            moves = max(moves, LEAST_MOVES)
             changed = int(sweep(self._none, moves, FLAT, True, self.state))
             return self.value, changed / moves, 1.0
         rest = self._rest

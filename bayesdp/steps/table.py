@@ -15,15 +15,13 @@ from bayesdp.fibers import Chain
 from bayesdp.fibers.kernel.state import SQUARED, UPPER, VALUE
 from bayesdp.steps._compiled import Point, compiled, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
+from bayesdp.steps._table_gibbs import LEAST_MOVES
 from bayesdp.steps.movement import kernel_target, said_of
 from bayesdp.steps.terms import Reading, read_model
 
-__all__ = ["LEAST_MOVES", "CountTable"]
+__all__ = ["CountTable"]
 
 type Ints = npt.NDArray[np.int64]
-
-LEAST_MOVES = 100
-"""Exact moves a draw at least: below this the framework costs more than the moves."""
 
 
 class CountTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayesdp.plots.rank import ranks
 from bayesdp.report.context import Whole
 from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, element, items, joined, paragraph
+from bayesdp.report.html import Html, boxed, items, joined, paragraph
 from bayesdp.report.numbers import plural
 
 __all__ = ["ANCHOR", "TITLE", "banner", "write"]
@@ -25,11 +25,11 @@ def banner(whole: Whole) -> Html | None:
         )
     elif whole.verdict == "not judged":
         heading, text = "Too little to judge convergence.", f"{whole.message} Draw more, in two chains or more."
-        return element("p", element("strong", heading), text, class_="banner warn")
+        return boxed("warn", heading, text)
     else:
         heading = "Convergence is NOT established. Do not report these numbers."
         text = f"{whole.message} Draw more, or look at the model."
-    return element("p", element("strong", heading), text, class_="banner bad")
+    return boxed("bad", heading, text)
 
 
 def write(whole: Whole) -> Html:
@@ -38,7 +38,7 @@ def write(whole: Whole) -> Html:
     parts = []
     alarm = banner(whole)
     if alarm is None:
-        parts.append(element("p", element("strong", "The chains agree."), whole.message, class_="banner good"))
+        parts.append(boxed("good", "The chains agree.", whole.message))
     else:
         parts.append(alarm)
     told = [f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')} after tuning."]

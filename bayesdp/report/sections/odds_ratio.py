@@ -6,7 +6,7 @@ import math
 
 from bayesdp.report.context import Context
 from bayesdp.report.html import Html, joined, paragraph
-from bayesdp.report.tables import Column, Table
+from bayesdp.report.tables import Column, Table, numeric
 from bayesdp.significance import posterior_odds_ratio
 from bayesdp.significance.from_release import is_two_by_two, noisy_corner, pvalue_limits
 from bayesdp.significance.posterior import Interval, PosteriorOddsRatio
@@ -60,14 +60,7 @@ def _intervals(context: Context, posterior: PosteriorOddsRatio) -> Table:
         rows.append(("the population", posterior.population))
     columns = [Column("Odds ratio of", [name for name, _ in rows], kind="label")]
     for heading, raw in (("Median", "median"), ("Lower", "low"), ("Upper", "high")):
-        columns.append(
-            Column(
-                heading,
-                [getattr(found, raw) for _, found in rows],
-                shown,
-                raw={raw: [getattr(found, raw) for _, found in rows]},
-            )
-        )
+        columns.append(numeric(heading, [getattr(found, raw) for _, found in rows], shown, raw))
     return Table(f"Posterior of the odds ratio: median and {context.kind}.", columns, context.file("odds-ratio.csv"))
 
 

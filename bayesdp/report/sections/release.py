@@ -11,18 +11,19 @@ from bayesdp.queries import answer_labels
 from bayesdp.release import Release
 from bayesdp.report.context import Context
 from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, element, items, joined, label, paragraph
+from bayesdp.report.html import Html, boxed, element, items, joined, label, paragraph
 from bayesdp.report.numbers import count, plural, spread
 from bayesdp.report.tables import is_grand_total
 
-__all__ = ["ANCHOR", "TITLE", "guarantees", "write"]
+__all__ = ["ANCHOR", "SIGN_WORDS", "TITLE", "guarantees", "write"]
 
 ANCHOR = "release"
 TITLE = "What is published, and what is protected"
 
 _LISTED = 12
 """Largest number of exact values that are written out; more are in the table of totals only."""
-_SIGN = dict(zip(SIGNS, ("", "at least ", "at most "), strict=True))
+SIGN_WORDS = dict(zip(SIGNS, ("", "at least ", "at most "), strict=True))
+"""How the page says that an exact value is a bound."""
 
 
 def write(context: Context) -> Html:
@@ -60,7 +61,7 @@ def _exact(context: Context) -> Html:
 
 
 def _stated(exact: Exact) -> Html:
-    sign = _SIGN[exact.sign]
+    sign = SIGN_WORDS[exact.sign]
     values = exact.values.reshape(-1)
     if exact.query.rows == 1:
         name = "Grand total" if is_grand_total(exact.query) else label(*answer_labels(exact.query, [0])[0])
@@ -152,12 +153,11 @@ def _determined(context: Context) -> Html:
     if not cells:
         return paragraph("None is known of. Whether there are any could not be worked out for this table.")
     verb = "has" if len(cells) == 1 else "have"
-    warning = element(
-        "p",
-        element("strong", f"{plural(len(cells), 'cell')} {verb} no protection."),
+    warning = boxed(
+        "warn",
+        f"{plural(len(cells), 'cell')} {verb} no protection.",
         "The exact values, and that counts are not negative, leave one possible value. No noise hides it, whatever the loss "
         "stated above.",
-        class_="banner warn",
     )
     listed = [warning, items(cells, what="determined cells")]
     return joined(

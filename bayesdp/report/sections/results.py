@@ -15,6 +15,7 @@ from bayesdp.report.context import Context, same_part
 from bayesdp.report.figures import embedded
 from bayesdp.report.html import Html, element, joined, paragraph
 from bayesdp.report.numbers import count, decimal, interval, plural, spread
+from bayesdp.report.sections.release import SIGN_WORDS
 from bayesdp.report.tables import Column, Table, labels, numeric
 
 __all__ = ["ANCHOR", "TITLE", "cell_table", "total_table", "write"]
@@ -160,11 +161,10 @@ def _noisy_heading(title: str) -> str:
 def _published(context: Context, query: Query) -> tuple[list[str], list[tuple[str, Floats]]]:
     """What was published about a query's answers: exact values (as text, with bounds), and noisy ones with their titles."""
     exact: list[list[str]] = [[] for _ in range(query.rows)]
-    words = {"=": "", ">=": "at least ", "<=": "at most "}
     for part in context.fit.exact:
         for values in _parts(part.query, part.values, query):
             for i, value in enumerate(values):
-                exact[i].append(words[part.sign] + count(float(value)))
+                exact[i].append(SIGN_WORDS[part.sign] + count(float(value)))
     noisy = [
         (context.fit.titled(m), np.asarray(values, dtype=np.float64))
         for m, measured in enumerate(context.fit.measurements)

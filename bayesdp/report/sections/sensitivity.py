@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.report.context import Context
-from bayesdp.report.html import Html, element, items, joined, paragraph
+from bayesdp.report.html import Html, boxed, items, joined, paragraph
 from bayesdp.report.numbers import decimal, plural, spread
 from bayesdp.report.tables import Column, Table, labels, numeric
 
@@ -46,7 +46,7 @@ def _unseen_words(context: Context) -> Html:
         return paragraph("Every free cell is part of at least one published noisy number.")
     heading = f"No noisy number was published that involves {plural(len(cells), 'free cell')}."
     text = "What the posterior says about them comes from the prior, the exact values and the model's other cells."
-    return joined([element("p", element("strong", heading), text, class_="banner warn"), items(cells, what="cells")])
+    return joined([boxed("warn", heading, text), items(cells, what="cells")])
 
 
 def prior_distance(prior: npt.NDArray[np.generic], posterior: npt.NDArray[np.generic]) -> Floats:
@@ -120,12 +120,11 @@ def _prior(context: Context) -> list[Html]:
         cells = [context.frame.cell_name(int(i)) for i in np.flatnonzero(same)]
         told = joined(
             [
-                element(
-                    "p",
-                    element("strong", f"In {plural(len(cells), 'cell')} the posterior is the prior."),
+                boxed(
+                    "warn",
+                    f"In {plural(len(cells), 'cell')} the posterior is the prior.",
                     "The published numbers taught next to nothing about them "
                     f"(distance at most {_CLOSE}, ratio of standard deviations {_SD_RATIO[0]} to {_SD_RATIO[1]}).",
-                    class_="banner warn",
                 ),
                 items(cells, what="cells"),
             ]
