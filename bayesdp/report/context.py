@@ -108,7 +108,7 @@ class Context:
     def totals(self) -> list[Query]:
         """Totals that are reported: released queries other than the cells, one-way margins, groups, the grand total."""
         frame = self.frame
-        queries = [answered.query for answered in (*self.fit.exact, *self.fit.measurements)]
+        queries = [part.query for part in self.fit.exact] + [part.query for part in self.fit.measurements]
         released = [part for query in queries for part in query.parts]
         one_way = [SumPart(frame, (dim,)) for dim in frame.dims] if len(frame.dims) > 1 else []
         groups = [SumPart(frame, (name,)) for name, _, labels in frame.groups if len(set(labels)) > 1]
