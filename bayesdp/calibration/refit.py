@@ -15,7 +15,7 @@ from pytensor.graph.basic import equal_computations
 from bayesdp.inference.registry import numbers_of
 from bayesdp.release import Release
 
-__all__ = ["Build", "Refit", "Update"]
+__all__ = ["Build", "Refit", "Refitting", "Update"]
 
 type Build = Callable[[Any], pm.Model]
 """Makes the model of a release."""
@@ -78,7 +78,6 @@ class Refit:
 
         Parameters
         ----------
-        release : object
         points : xarray.Dataset
             Values of the model's free variables, with dimensions chain and draw.
 
@@ -122,6 +121,15 @@ class Refit:
         return bool(equal_computations([self._first.logp()], [other.logp()], in_xs=left, in_ys=right))
 
 
+class Refitting:
+    """A task that compiles its model once in every process; compiled functions are not sent along with the task."""
+
+    _refit: Refit | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_refit": None}
+
+
 class _Likelihood:
     """The log-likelihood of a model, at untransformed values of its variables."""
 
@@ -143,7 +151,7 @@ class _Likelihood:
 
 
 def _open_inputs(model: pm.Model) -> dict[str, Any]:
-    """What may differ between models of two releases: values of variables, data, lengths of dimensions."""
+    """The inputs that may differ between models of two releases: values of variables, data, lengths of dimensions."""
     data = {name: v for name, v in model.named_vars.items() if hasattr(v, "get_value")}
     lengths = {f"length of {dim}": v for dim, v in model.dim_lengths.items()}
     return {f"value of {v.name}": v for v in model.value_vars} | data | lengths
@@ -155,7 +163,7 @@ def _set(model: pm.Model, numbers: Mapping[str, Any]) -> None:
 
 
 def _structure(release: Any) -> Any:
-    """All of a release but its numbers."""
+    """Everything about a release except its numbers; two releases of equal structure can share a compiled model."""
     if not isinstance(release, Release):
         return None
     measured = [

@@ -35,10 +35,10 @@ def answer_dims(model: pm.Model, name: str, query: Any, measured: Any = None) ->
                 model.add_coord(dim, labels)
         if all(tuple(model.coords[dim]) == tuple(labels) for dim, labels in query.coords.items()):
             return tuple(query.dims)
-    own = f"{name}_answer"
+    dim_name = f"{name}_answer"
     names = query.names if measured is None else [n for n, m in zip(query.names, measured, strict=True) if m]
-    model.add_coord(own, names)
-    return (own,)
+    model.add_coord(dim_name, names)
+    return (dim_name,)
 
 
 def _whole(data: Any) -> Any:
@@ -61,10 +61,10 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     mu = answers(query, x, keep)
     parameters = law.model_parameters()
     if law.independent:
-        for own, value in parameters.items():
+        for parameter, value in parameters.items():
             if isinstance(value, np.ndarray):
                 spread = np.broadcast_to(value, query.shape).reshape(-1)
-                parameters[own] = spread[keep] if keep is not None else spread.reshape(shape)
+                parameters[parameter] = spread[keep] if keep is not None else spread.reshape(shape)
     # PyMC would cut fractions set by `pm.set_data` to whole numbers. The step method of counts refuses them; where NUTS samples
     # alone, the graph has to.
     observed = data if is_discrete(mu) or not law.integer else _whole(data)

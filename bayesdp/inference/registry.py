@@ -20,7 +20,7 @@ _ATTRIBUTE = "_bayesdp_releases"
 
 
 def remember(model: pm.Model, release: Release, x: Any, published: Mapping[str, npt.NDArray[np.float64]]) -> None:
-    """Note on the model that the variable `x` was observed through `release`, and the ``pm.Data`` that hold its numbers."""
+    """Add to the model's list that `x` was observed through `release`, with the names and values of its ``pm.Data``."""
     setattr(model, _ATTRIBUTE, (*observed_by(model), (x.name, release, dict(published))))
 
 
@@ -30,8 +30,8 @@ def observed_by(model: pm.Model) -> tuple[Observed, ...]:
 
 
 def replace_observed(model: pm.Model, old: Observed, new: Observed) -> None:
-    """Note on the model that one entry has become another."""
-    setattr(model, _ATTRIBUTE, tuple(new if own is old else own for own in observed_by(model)))
+    """Replace an entry in the model's list of what it has observed."""
+    setattr(model, _ATTRIBUTE, tuple(new if entry is old else entry for entry in observed_by(model)))
 
 
 def releases_of(model: pm.Model) -> tuple[tuple[str, Release], ...]:
@@ -60,7 +60,7 @@ def numbers_of(model: pm.Model, release: Release) -> dict[str, npt.NDArray[np.fl
     if len(noted) != 1:
         return None
     _, observed, published = noted[0]
-    mine, theirs = (_parts(own) for own in (observed, release))
+    mine, theirs = (_parts(each) for each in (observed, release))
     if not set(mine) <= set(theirs):
         return None
     # In the order of the release: first what was measured, then what is exact.

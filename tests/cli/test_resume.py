@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from bayesdp.inference import _recorded
-from bayesdp.inference._draw_journal import DrawJournal
+from bayesdp.inference.runs import recorded
+from bayesdp.inference.runs.journal import DrawJournal
 
 IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "release.nc")
 FIT = (
@@ -50,7 +50,7 @@ def build_model(release):
 @pytest.fixture
 def released(run, monkeypatch):
     assert run(*IMPORT).status == 0
-    monkeypatch.setattr(_recorded, "SECONDS", 0.0)
+    monkeypatch.setattr(recorded, "SECONDS", 0.0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield run
     signal.signal(signal.SIGINT, before)
@@ -133,7 +133,7 @@ def test_ctrl_c_before_there_are_draws_to_save_keeps_those_that_are_written(rele
 
 
 def test_a_run_that_is_stopped_while_tuning_leaves_nothing(released, monkeypatch):
-    monkeypatch.setattr(_recorded, "SECONDS", 60.0)
+    monkeypatch.setattr(recorded, "SECONDS", 60.0)
     with ctrl_c(60):
         result = released(*FIT, *OUT)
     assert result.status == 130
@@ -249,7 +249,7 @@ def test_a_model_for_nutpie_has_no_draws_to_go_on_from(released):
 
 COMMAND = """
 import sys
-import bayesdp.inference._recorded as recorded
+import bayesdp.inference.runs.recorded as recorded
 recorded.SECONDS = 0.0
 from bayesdp.cli import main
 sys.exit(main(sys.argv[1:]))

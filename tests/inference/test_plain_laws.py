@@ -13,6 +13,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.calibration import sbc
+from tests.inference.continuous.test_laws import assert_same_moments, evaluated, log_poisson_of_reals, triangle
 from tests.inference.oracle import (
     GRID,
     LINE,
@@ -24,7 +25,6 @@ from tests.inference.oracle import (
     sample,
     tables_of,
 )
-from tests.inference.test_continuous_laws import assert_same_moments, evaluated, log_poisson_of_reals, triangle
 
 RATE = np.array([1.0, 2.0, 3.0])
 NOISY = np.array([4.37, -0.81, 3.5])

@@ -16,8 +16,9 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp import noise
-from bayesdp.inference import _progress, annotating, keeping
-from bayesdp.inference._progress import ProgressLines, diagnostics_lines
+from bayesdp.inference import annotating, keeping
+from bayesdp.inference.runs import progress
+from bayesdp.inference.runs.progress import ProgressLines, diagnostics_lines
 from bayesdp.storage import compress_draws, write_draws
 
 FRAME = {"county": ["Alpha", "Beta", "Gamma"]}
@@ -140,7 +141,7 @@ def test_ctrl_c_with_one_core_returns_what_was_drawn():
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
     )
     assert process.stderr is not None
     while "FiberGibbs: [x]" not in (line := process.stderr.readline()):
@@ -161,7 +162,7 @@ def test_ctrl_c_with_one_core_returns_what_was_drawn():
 class TestProgressLines:
     def clocked(self, monkeypatch, seconds):
         times = iter(seconds)
-        monkeypatch.setattr(_progress.time, "monotonic", lambda: next(times))
+        monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
 
     def test_one_line_now_and_then(self, monkeypatch, capsys):
         self.clocked(monkeypatch, [0.0, *np.arange(1.0, 1001.0)])
@@ -196,11 +197,11 @@ class TestProgressLines:
             (True, {}, False),
         ):
             monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
-            assert _progress.lines_wanted(given) is expected
+            assert progress.lines_wanted(given) is expected
 
     def test_sampling_writes_them(self, model, monkeypatch, capsys):
-        monkeypatch.setattr(_progress, "_FIRST", 0.0)
-        monkeypatch.setattr(_progress, "_LONGEST", 0.0)
+        monkeypatch.setattr(progress, "_FIRST", 0.0)
+        monkeypatch.setattr(progress, "_LONGEST", 0.0)
         with model:
             bdp.sample(**QUICK | {"draws": 30, "progressbar": True, "quiet": False})
         err = capsys.readouterr().err

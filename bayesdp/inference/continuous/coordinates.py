@@ -19,7 +19,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from bayesdp.fibers.kernel.state import UNBOUNDED
-from bayesdp.inference._polytope import Limits, guide, inside, precision
+from bayesdp.inference.continuous.polytope import Limits, guide, inside, precision
 from bayesdp.release import Release
 
 __all__ = ["Coordinates", "Rays", "Splits", "coordinates_of"]
@@ -54,7 +54,7 @@ class Coordinates(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    r"""Disjoint totals: each total is split in two, again and again down to cells; free cells are exponentials.
+    r"""Coordinates for disjoint totals: each total is split into halves recursively, down to cells; free cells are exponentials.
 
     A split gives the share ``logistic(z)`` to one half of the cells and the rest to the other, halves of similar counts.
     So the coordinates are nearly independent in the posterior, in blocks of any size (breaking off one cell after the
@@ -77,7 +77,7 @@ class Splits:
 
     @property
     def fixed(self) -> npt.NDArray[np.bool_]:
-        """Cells that have one value only."""
+        """Cells that have one possible value."""
         return np.asarray(self.blocks == -2)
 
     @cached_property
@@ -106,7 +106,7 @@ class Splits:
         return len(self._splits) + int(np.sum(self.blocks == -1))
 
     def _paths(self) -> sp.csr_matrix:
-        """Which shares a moving cell is the product of, shape (moving cells, 2 x splits): first halves, second halves."""
+        """0-1 matrix of the shares whose product a moving cell is, shape (moving cells, 2 x splits): first halves, second halves."""
         halves = [first for first, _ in self._splits] + [second for _, second in self._splits]
         rows = np.concatenate(halves)
         columns = np.repeat(np.arange(len(halves)), [len(half) for half in halves])
@@ -119,7 +119,7 @@ class Splits:
         log_jacobian: Any = pt.zeros(())
         if self._splits:
             x, variance = self.point[self._moving], self.sd[self._moving] ** 2
-            sums = np.array([[own[half].sum() for half in pair] for pair in self._splits for own in (x, variance)])
+            sums = np.array([[sizes[half].sum() for half in pair] for pair in self._splits for sizes in (x, variance)])
             mass, spread = sums[::2], sums[1::2]
             width = np.sqrt(spread.prod(axis=1) / spread.sum(axis=1)) * (1.0 / mass).sum(axis=1)
             z = np.log(mass[:, 0] / mass[:, 1]) + np.minimum(width, _LONGEST) * u[: len(self._splits)]
@@ -133,7 +133,7 @@ class Splits:
             width = np.minimum(self.sd[free] / self.point[free], _LONGEST)
             logs.append(np.log(self.point[free]) + width * u[len(self._splits) :])
             log_jacobian = log_jacobian + pt.sum(logs[-1])
-        values = pt.concatenate([*(pt.exp(own) for own in logs), self.point[fixed]])
+        values = pt.concatenate([*(pt.exp(log) for log in logs), self.point[fixed]])
         place = np.argsort(np.concatenate([self._moving, free, fixed]))
         return values[place], log_jacobian
 
@@ -181,8 +181,8 @@ class Rays:
     @property
     def fixed(self) -> npt.NDArray[np.bool_]:
         """Cells that have one value only."""
-        own = self.rates[: len(self.point)]
-        return np.asarray(self.forced | np.all(np.abs(own) * self.point[:, None] < 1e-9, axis=1))
+        cell_rates = self.rates[: len(self.point)]
+        return np.asarray(self.forced | np.all(np.abs(cell_rates) * self.point[:, None] < 1e-9, axis=1))
 
     def table(self, u: Any) -> tuple[Any, Any]:
         """The flat table of symbolic coordinates, and the log-Jacobian up to a constant."""
@@ -208,7 +208,6 @@ def coordinates_of(release: Release, cap: Floats) -> Coordinates:
 
     Parameters
     ----------
-    release : Release
     cap : float array, shape (cells,)
         Largest value of each cell under the prior; infinity for none.
 
@@ -243,11 +242,11 @@ def _splits_of(release: Release, blocks: Ints, start: Floats) -> Splits:
     point = np.maximum(guide(release), 0.5)
     total, members = _largest(blocks, start), np.bincount(blocks + 1)
     fixed = (blocks >= 0) & ((total == 0) | (members[blocks + 1] == 1))
-    own = np.where(fixed, -2, blocks)
-    for block in np.unique(own[own >= 0]):
-        point[own == block] *= total[own == block][0] / point[own == block].sum()
+    block_of = np.where(fixed, -2, blocks)
+    for block in np.unique(block_of[block_of >= 0]):
+        point[block_of == block] *= total[block_of == block][0] / point[block_of == block].sum()
     point[fixed] = start[fixed]
-    return Splits(point, 1.0 / np.sqrt(precision(release, None, point)), own)
+    return Splits(point, 1.0 / np.sqrt(precision(release, None, point)), block_of)
 
 
 def _rays(release: Release, cap: Floats) -> Rays:

@@ -1,4 +1,4 @@
-"""Real tables that agree with the exact part of a release: a point well inside, and how far the noise lets them move."""
+"""The polytope of real tables that agree with the exact part of a release: an interior point, and the scale of the posterior."""
 
 from __future__ import annotations
 
@@ -52,15 +52,18 @@ class Limits:
         return cls(sp.csr_array(sp.vstack(rows, format="csr")), np.concatenate(lower))
 
     def slack(self, x: Floats) -> Floats:
-        """How far a table is from each limit, shape (rows,)."""
+        """``matrix @ x - lower``, shape (rows,)."""
         return np.asarray(self.matrix @ x - self.lower)
 
 
 def _weights(measured: Measured) -> Floats:
-    """One over the variance of the noise of each answer, flat; 0 for answers that were not published."""
-    own = measured.noise_invariants
-    shape = measured.query.shape if own is None else own.frame.shape
-    variance = measured.law.variance(shape, own)
+    """One over the variance of the noise of each answer, flat; 0 for answers that were not published.
+
+    Where a law has no closed variance, 2 / epsilon^2 (that of Laplace noise) stands in: the numbers only scale coordinates.
+    """
+    kept = measured.noise_invariants
+    shape = measured.query.shape if kept is None else kept.frame.shape
+    variance = measured.law.variance(shape, kept)
     if variance is None:
         rate = getattr(measured.law, "epsilon", None)
         variance = np.full(shape, 2.0 / rate**2 if rate else 1.0)
@@ -70,7 +73,7 @@ def _weights(measured: Measured) -> Floats:
 
 
 def guide(release: Release) -> Floats:
-    """A flat table of real numbers that fits noisy and exact answers by least squares: only to start and scale from."""
+    """A flat real table that fits noisy and exact answers by least squares: a starting point and scale, not an estimate."""
     size = release.frame.size
     rows: list[Any] = []
     values: list[Floats] = []
@@ -96,7 +99,6 @@ def precision(release: Release, basis: Floats | None, point: Floats) -> Floats:
 
     Parameters
     ----------
-    release : Release
     basis : float array, shape (cells, n), or None
         Directions; None for the cells themselves, one by one.
     point : float array, shape (cells,)
@@ -105,8 +107,8 @@ def precision(release: Release, basis: Floats | None, point: Floats) -> Floats:
     -------
     float array, shape (n, n), or (cells,) without a basis
     """
-    own = 1.0 / np.maximum(point, 1.0)
-    total = own if basis is None else basis.T @ (own[:, None] * basis)
+    poisson = 1.0 / np.maximum(point, 1.0)
+    total = poisson if basis is None else basis.T @ (poisson[:, None] * basis)
     for measured in release.measurements:
         weight = _weights(measured)
         if basis is None:
@@ -140,12 +142,10 @@ def inside(invariants: Invariants, limits: Limits, start: Floats, target: Floats
 
     Parameters
     ----------
-    invariants : Invariants
-    limits : Limits
     start : float array, shape (cells,)
-        Any member.
+        Any table of the fiber.
     target : float array, shape (cells,)
-        What to be close to.
+        The table that the point is to be close to.
     """
     found, forced = _relative_interior(invariants, limits, start)
     basis = np.ascontiguousarray(
@@ -153,7 +153,7 @@ def inside(invariants: Invariants, limits: Limits, start: Floats, target: Floats
     )
     if forced.any() and basis.shape[1]:
         basis = basis @ scipy.linalg.null_space(limits.matrix[forced] @ basis, rcond=1e-9)
-    # Rows with rounding errors of the null space only would be divided by slacks of exactly 0.
+    # Forced cells have slack 0, and rounding errors of the null space would be divided by it.
     basis[forced[: len(start)]] = 0.0
     coordinates = _centre(limits, forced, start, basis, target, basis.T @ (found - start))
     point = start + basis @ coordinates
@@ -208,7 +208,7 @@ def _centre(
             return math.inf
         return float(0.5 * (weight * (gap + basis @ c) ** 2).sum() - np.log(slack).sum())
 
-    own = value(coordinates)
+    current = value(coordinates)
     for _ in range(_NEWTON_STEPS if basis.shape[1] else 0):
         slack = offset + directions @ coordinates
         gradient = basis.T @ (weight * (gap + basis @ coordinates)) - directions.T @ (1.0 / slack)
@@ -216,10 +216,10 @@ def _centre(
         step = scipy.linalg.solve(basis.T @ (weight[:, None] * basis) + scaled.T @ scaled, -gradient, assume_a="pos")
         decrease = float(-gradient @ step)
         length = 1.0
-        while length > 1e-10 and not value(coordinates + length * step) <= own - 0.25 * length * decrease:
+        while length > 1e-10 and not value(coordinates + length * step) <= current - 0.25 * length * decrease:
             length /= 2.0
         if decrease < 1e-8 or length <= 1e-10:
             break
         coordinates = coordinates + length * step
-        own = value(coordinates)
+        current = value(coordinates)
     return coordinates

@@ -12,12 +12,12 @@ import xarray as xr
 
 from bayesdp._terminals import dispensable_progress
 from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
-from bayesdp.inference._chain_processes import chain_processes
-from bayesdp.inference._draw_journal import DrawJournal
-from bayesdp.inference._plan import planned
-from bayesdp.inference._progress import ProgressLines, lines_wanted
-from bayesdp.inference._recorded import hook
 from bayesdp.inference.interrupt import StopOnCtrlC
+from bayesdp.inference.runs.journal import DrawJournal
+from bayesdp.inference.runs.plan import planned
+from bayesdp.inference.runs.processes import chain_processes
+from bayesdp.inference.runs.progress import ProgressLines, lines_wanted
+from bayesdp.inference.runs.recorded import hook
 
 __all__ = ["sampled", "tells_of_draws"]
 
@@ -29,11 +29,10 @@ def sampled(
     stop: StopOnCtrlC,
     journal: DrawJournal | None = None,
 ) -> xr.DataTree:
-    """The result of ``pm.sample``; `stop` says whether Ctrl-C ended it early.
+    """Call ``pm.sample``; `stop` says afterwards whether Ctrl-C ended it early.
 
     Parameters
     ----------
-    model : pymc.Model
     args, kwargs
         As for ``pm.sample``.
     stop : StopOnCtrlC
@@ -73,7 +72,7 @@ def sampled(
 
 
 def _without_callback(args: Sequence[Any], given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.DataTree:
-    """Nutpie calls nobody after a draw, and keeps what it has at a KeyboardInterrupt by itself."""
+    """Sample with nutpie, which has no callback, and returns the draws made so far at a KeyboardInterrupt by itself."""
     stop.raise_at_once()
     with dispensable_progress():
         tree: xr.DataTree = pm.sample(*args, **given)
@@ -82,7 +81,7 @@ def _without_callback(args: Sequence[Any], given: Mapping[str, Any], stop: StopO
 
 
 class _Callback:
-    """After each draw: the journal, the user's own callback, a line of progress, and the end if Ctrl-C was pressed."""
+    """Called after each draw: writes the journal, calls the user's callback, shows progress, and stops after Ctrl-C."""
 
     def __init__(
         self,
@@ -126,10 +125,6 @@ def _has_callback(model: pm.Model, given: Mapping[str, Any]) -> bool:
 
 def tells_of_draws(model: pm.Model) -> bool:
     """Whether the sampler that a model gets tells of each draw, so that draws can be written as they come.
-
-    Parameters
-    ----------
-    model : pymc.Model
 
     Returns
     -------

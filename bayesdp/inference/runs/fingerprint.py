@@ -1,4 +1,4 @@
-"""What a run is, in plain data: two runs with the same description draw from one posterior with one sampler."""
+"""A description of a run in plain data: runs with equal descriptions draw from the same posterior with the same sampler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHOWN = 120
 
 
 def digest(content: bytes) -> str:
-    """A short name of some content."""
+    """The first 16 hexadecimal digits of the SHA-256 hash of some content."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
@@ -39,8 +39,6 @@ def described_run(model: pm.Model, plan: tuple[int, int, int], given: Mapping[st
 
     Parameters
     ----------
-    model : pymc.Model
-    plan : chains, draws of each, draws before them
     given : mapping
         Arguments of ``pm.sample``.
     """
@@ -56,11 +54,11 @@ def described_run(model: pm.Model, plan: tuple[int, int, int], given: Mapping[st
         "release": [[name, _release_digest(release)] for name, release in releases_of(model)],
         "model": model.str_repr(),
         "numbers in the model": _numbers(model),
-        "variables": [[name, own.dtype.str, list(own.shape)] for name, own in model.initial_point().items()],
+        "variables": [[name, value.dtype.str, list(value.shape)] for name, value in model.initial_point().items()],
         "options": {
-            name: _plainly(own)
-            for name, own in sorted(given.items())
-            if name not in _OF_THE_RUN | _WITHOUT_EFFECT and own is not None
+            name: _plainly(option)
+            for name, option in sorted(given.items())
+            if name not in _OF_THE_RUN | _WITHOUT_EFFECT and option is not None
         },
     }
 
@@ -74,15 +72,15 @@ def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
     return ""
 
 
-def _short(own: Any, other: Any) -> str:
-    """A value in a line; of a text of several lines, the first line that the other one does not have."""
-    if own is None:
+def _short(value: Any, other: Any) -> str:
+    """A value in one line; of a text of several lines, the first line that the other text does not have."""
+    if value is None:
         return "not stated"
-    if isinstance(own, str) and isinstance(other, str):
-        lines = [line.strip() for line in own.splitlines() if line not in other.splitlines()]
-        own = lines[0] if lines else own
-    text = own if isinstance(own, str) else json.dumps(own, ensure_ascii=True)
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...") if isinstance(own, str) else text[:_SHOWN]
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=True)[:_SHOWN]
+    if isinstance(other, str):
+        value = next((line.strip() for line in value.splitlines() if line not in other.splitlines()), value)
+    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
 
 
 def _seed(seed: Any) -> Any:
@@ -91,27 +89,29 @@ def _seed(seed: Any) -> Any:
         return seed
     if isinstance(seed, np.random.Generator | np.random.BitGenerator):
         return digest(repr(get_state_from_generator(get_random_generator(seed))).encode())
-    return [int(own) for own in np.asarray(seed).reshape(-1)]
+    return [int(number) for number in np.asarray(seed).reshape(-1)]
 
 
 def _release_digest(release: Release) -> str:
+    """A digest of everything that a file of the release would hold."""
     dataset = release.to_dataset()
     state = hashlib.sha256(json.dumps(dataset.attrs, default=str, sort_keys=True).encode())
-    for name, own in sorted(dataset.variables.items(), key=lambda pair: str(pair[0])):
-        state.update(repr((name, own.dims, own.dtype.str, sorted(own.attrs.items()))).encode())
-        values = own.values
+    for name, variable in sorted(dataset.variables.items(), key=lambda pair: str(pair[0])):
+        state.update(repr((name, variable.dims, variable.dtype.str, sorted(variable.attrs.items()))).encode())
+        values = variable.values
         state.update(repr(values.tolist()).encode() if values.dtype.kind not in "biuf" else values.tobytes())
     return state.hexdigest()[:16]
 
 
 def _numbers(model: pm.Model) -> str:
-    """Constants of a model to six digits, as a basis that is computed need not be the same to the last one, and its data.
+    """A digest of the constants of a model to six digits, and of its data to the last bit.
 
-    Of the constants, signs and order are left to the model's text: a basis may come out with another sign, and a set in another order.
+    Constants may have been computed: an orthonormal basis need not come out with the same last digits, signs or order twice.
+    So only sizes are compared, and in sorted order; signs and order show in the text of the model.
     """
     variables = [*model.basic_RVs, *model.potentials, *model.deterministics]
-    own = {*variables, *model.rvs_to_values.values()}
-    seen = sorted(_sketch(each) for each in {*ancestors(list(own))} if isinstance(each, Constant | SharedVariable))
+    ends = [*variables, *model.rvs_to_values.values()]
+    seen = sorted(_sketch(each) for each in {*ancestors(ends)} if isinstance(each, Constant | SharedVariable))
     # What was observed was not computed: it is compared to the last bit.
     observed = [model.rvs_to_values[rv] for rv in model.observed_RVs]
     data = [_exactly(each) for each in [*observed, *model.data_vars]]
@@ -119,6 +119,7 @@ def _numbers(model: pm.Model) -> str:
 
 
 def _exactly(variable: Any) -> str:
+    """A digest of all bits of a constant or of data; empty for other variables."""
     if not isinstance(variable, Constant | SharedVariable):
         return ""
     value = variable.get_value(borrow=True) if isinstance(variable, SharedVariable) else variable.data
@@ -126,15 +127,17 @@ def _exactly(variable: Any) -> str:
 
 
 def _sketch(variable: Any) -> str:
+    """Shape and rounded size of a constant; empty for generators, slices and None."""
     value = variable.get_value(borrow=True) if isinstance(variable, SharedVariable) else variable.data
     if sp.issparse(value):
         return f"sparse {value.shape} {_size(np.asarray(value.data))}"
     if isinstance(value, np.ndarray | np.generic | int | float):
         return f"array {np.shape(value)} {_size(np.asarray(value))}"
-    return ""  # generators, slices, None
+    return ""
 
 
 def _size(values: npt.NDArray[Any]) -> str:
+    """A weighted sum of absolute values and their maximum, to six digits, with the sign of a single number."""
     if values.dtype.kind not in "biuf":
         return values.dtype.str
     finite = np.abs(np.nan_to_num(values.astype(np.float64).reshape(-1), posinf=1e300, neginf=-1e299))
@@ -143,15 +146,15 @@ def _size(values: npt.NDArray[Any]) -> str:
 
 
 def _plainly(value: Any) -> Any:
-    """An option in plain data: numbers as they are, arrays by a digest, other things by their kind."""
+    """An option in plain data: numbers as they are, arrays by a digest, other objects by type and variables."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plainly(own) for key, own in value.items()}
+        return {str(key): _plainly(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plainly(own) for own in value]
+        return [_plainly(item) for item in value]
     if isinstance(value, np.ndarray | np.generic):
-        own = np.asarray(value)
-        return digest(own.dtype.str.encode() + repr(own.shape).encode() + own.tobytes())
-    names = sorted(str(own.name) for own in getattr(value, "vars", []))
+        array = np.asarray(value)
+        return digest(array.dtype.str.encode() + repr(array.shape).encode() + array.tobytes())
+    names = sorted(str(variable.name) for variable in getattr(value, "vars", []))
     return " ".join([type(value).__name__, *names])

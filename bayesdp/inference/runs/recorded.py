@@ -1,9 +1,9 @@
-"""A step method that hands over its state now and then, and that first gives again the draws which a journal has.
+"""A step method that hands over its state every few seconds, and first repeats the draws that a journal has.
 
 PyMC keeps the state of step methods in the process that samples a chain. Here the step method that PyMC has made is wrapped before
 PyMC hands it to the chains: every few seconds a draw carries the state along, so that the parent can write it, with
-the draws, to a file. A chain that goes on first steps through its draws of then, without computing them, takes its state of then,
-and draws what it would have drawn. So PyMC sees a run like any other: its traces, statistics, tuning and progress need no mending.
+the draws, to a file. A chain that goes on first returns its recorded draws, without computing them, takes its recorded state,
+and then draws what it would have drawn. So PyMC sees a run like any other, and its traces, statistics, tuning and progress are right.
 
 PyMC has no argument for that: it makes step methods and samples in one function. Building them outside would repeat a good part of
 that function (initial points, NUTS with its start, options of steps), and differ from it in time. So its two samplers are
@@ -22,14 +22,14 @@ import numpy.typing as npt
 import pymc.sampling.mcmc as mcmc
 from pymc.initial_point import PointType
 
-from bayesdp.inference._step_state import restore_state, state_bytes
+from bayesdp.inference.runs.step_state import restore_state, state_bytes
 
 __all__ = ["SECONDS", "Attachable", "RecordedStep", "Replay", "Stats", "hook"]
 
 type Values = dict[str, npt.NDArray[Any]]
 
 SECONDS = 5.0
-"""Between two states of a chain."""
+"""Time between two states of a chain, in seconds."""
 _BYTES = 2**24
 """Draws between two states at most, in bytes: the parent holds them until they are written."""
 
@@ -41,11 +41,11 @@ class Stats(list[dict[str, Any]]):
 
 
 class Replay(Protocol):
-    """Draws of one chain that are there already."""
+    """Recorded draws of one chain."""
 
     @property
     def end(self) -> int:
-        """How many draws, with those of the tuning."""
+        """Number of draws, tuning included."""
 
     def rows(self) -> Iterator[tuple[Values, list[dict[str, Any]]]]:
         """Each draw, and its statistics."""
@@ -56,7 +56,7 @@ class Replay(Protocol):
 
 @runtime_checkable
 class Attachable(Protocol):
-    """What a callback of PyMC has as its attribute ``journal``, if draws are to be kept."""
+    """The attribute ``journal`` that a callback of PyMC has if draws are to be written as they come."""
 
     def attach(self, step: Any) -> RecordedStep:
         """Wrap the step method of all chains."""
@@ -67,9 +67,8 @@ class RecordedStep:
 
     Parameters
     ----------
-    step : step method of PyMC
     replays : mapping from tuples of int
-        Draws that are there already, by the spawn key of the chain's seed: it is how a step method knows its chain.
+        Recorded draws, by the spawn key of the chain's seed, which is how a step method knows its chain.
     seconds : float
         Between two states.
     """
@@ -78,7 +77,7 @@ class RecordedStep:
         self.inner = step
         self.replays = dict(replays)
         self.seconds = seconds
-        self._size = 0  # of a draw, in bytes
+        self._size = 0  # bytes of a draw
         self._replay: Replay | None = None
         self._rows: Iterator[tuple[Values, list[dict[str, Any]]]] = iter(())
 
@@ -93,17 +92,17 @@ class RecordedStep:
         self._bytes, self._time = 0, time.monotonic()
 
     def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
-        """Give a draw of then, or make one."""
+        """Return a recorded draw, or make one."""
         if self._replay is not None:
             known = next(self._rows, None)
             if known is not None:
                 self._done += 1
-                return self._as(point, known[0]), known[1]
+                return self._with_values(point, known[0]), known[1]
             self._go_on(self._replay)
         new, stats = self.inner.step(point)
         self._done += 1
         if not self._size:
-            self._size = sum(own.nbytes for own in new.values())
+            self._size = sum(value.nbytes for value in new.values())
         self._bytes += self._size
         if not self._due():
             return new, stats
@@ -113,19 +112,19 @@ class RecordedStep:
         return new, kept
 
     @staticmethod
-    def _as(point: PointType, values: Values) -> PointType:
+    def _with_values(point: PointType, values: Values) -> PointType:
         new = point.copy()  # PyMC records by position: the order of the names stays
         new.update(values)
         return new
 
     def _due(self) -> bool:
-        """Draws of the tuning and those that are kept are never between the same two states."""
+        """Whether a state is due. One is at the end of the tuning, so that no record has draws of both phases."""
         at_an_end = self._done in (self._tune, self._total)
         return at_an_end or self._bytes >= _BYTES or time.monotonic() - self._time >= self.seconds
 
     def _go_on(self, replay: Replay) -> None:
         restore_state(self.inner, replay.state())
-        # The state at the end of the tuning is that of before PyMC told the step methods of the end.
+        # The state written at the end of the tuning is from before PyMC called `stop_tuning`.
         if self._stopped and replay.end <= self._tune:
             self.inner.stop_tuning()
         self._replay = None
@@ -172,9 +171,9 @@ _HOOKED = "_bayesdp_journal"
 def hook() -> None:
     """Have PyMC's samplers ask the callback for a journal; once, and nothing changes for callbacks without one."""
     for name in ("_sample_many", "_mp_sample", _TOGETHER):
-        own = getattr(mcmc, name)
-        if not hasattr(own, _HOOKED):
-            setattr(mcmc, name, _asking(own, together=name == _TOGETHER))
+        sampler = getattr(mcmc, name)
+        if not hasattr(sampler, _HOOKED):
+            setattr(mcmc, name, _asking(sampler, together=name == _TOGETHER))
 
 
 _TOGETHER = "_sample_population"

@@ -36,9 +36,9 @@ class ProgressLines:
     Parameters
     ----------
     what : str
-        What is done.
+        The activity, as the line begins: "sampling".
     unit : str
-        What is counted.
+        The noun of what is counted: "draws".
 
     Examples
     --------

@@ -38,34 +38,34 @@ def state_bytes(step: Any) -> bytes:
     """
     arrays: list[Array] = []
     counters = [
-        {name: getattr(own, name) for name in _NOT_IN_PYMCS_STATE if hasattr(own, name)} for own in _parts(step)
+        {name: getattr(part, name) for name in _NOT_IN_PYMCS_STATE if hasattr(part, name)} for part in _parts(step)
     ]
     return pack({"state": _written(step.sampling_state, arrays), "counters": counters}, arrays)
 
 
 def restore_state(step: Any, content: bytes) -> None:
-    """Put a state back.
+    """Put a state back into a step method.
 
     Raises
     ------
     ValueError
-        If it is not one of these step methods.
+        If the state belongs to other step methods.
     """
     state, counters = checked_state(step, content)
     step.sampling_state = state
-    for own, kept in zip(_parts(step), counters, strict=True):
+    for part, kept in zip(_parts(step), counters, strict=True):
         for name in _NOT_IN_PYMCS_STATE:
-            if hasattr(own, name) and isinstance(kept, dict) and isinstance(kept.get(name), int):
-                setattr(own, name, kept[name])
+            if hasattr(part, name) and isinstance(kept, dict) and isinstance(kept.get(name), int):
+                setattr(part, name, kept[name])
 
 
 def checked_state(step: Any, content: bytes) -> tuple[Any, list[Any]]:
-    """A state in PyMC's form, and the counters that PyMC leaves out; nothing is changed.
+    """Decode a state into PyMC's form, and the counters that PyMC leaves out, without changing the step method.
 
     Raises
     ------
     ValueError
-        If it is not one of these step methods.
+        If the state belongs to other step methods.
     """
     plain, arrays = unpack(content, _WHAT)
     if not isinstance(plain, dict) or set(plain) != {"state", "counters"}:
@@ -82,7 +82,7 @@ def _parts(step: Any) -> list[Any]:
 
 def _changing(state: DataClassState) -> list[str]:
     """Fields that sampling changes; the others are compared by PyMC when a state is put back."""
-    return [own.name for own in fields(state) if not own.metadata.get("frozen", False)]
+    return [field.name for field in fields(state) if not field.metadata.get("frozen", False)]
 
 
 def _written(value: Any, arrays: list[Array]) -> Any:
@@ -92,23 +92,23 @@ def _written(value: Any, arrays: list[Array]) -> Any:
     if isinstance(value, DataClassState):
         return {"state": {name: _written(getattr(value, name), arrays) for name in _changing(value)}}
     if isinstance(value, RandomGeneratorState):
-        return {"generator": [_written(dict(own), arrays) for own in value]}
+        return {"generator": [_written(dict(item), arrays) for item in value]}
     if isinstance(value, np.ndarray | np.generic | float):
         arrays.append(np.asarray(value))
         return {"array" if isinstance(value, np.ndarray) else "number": len(arrays) - 1, "float": type(value) is float}
     if isinstance(value, Mapping):
-        return {"dict": {str(key): _written(own, arrays) for key, own in value.items()}}
+        return {"dict": {str(key): _written(item, arrays) for key, item in value.items()}}
     if isinstance(value, list | tuple):
         kind = "list" if isinstance(value, list) else "tuple"
-        if len(value) > 8 and all(type(own) is np.float64 for own in value):
+        if len(value) > 8 and all(type(item) is np.float64 for item in value):
             arrays.append(np.array(value))  # the acceptance of every draw so far, in NUTS
             return {"numbers": len(arrays) - 1, "kind": kind}
-        return {kind: [_written(own, arrays) for own in value]}
+        return {kind: [_written(item, arrays) for item in value]}
     raise TypeError(f"{type(value).__name__} cannot be kept")
 
 
 def _read(written: Any, arrays: list[Array], depth: int) -> Any:
-    """What `_written` has written, where nothing is known of it."""
+    """Decode what `_written` has written where there is no live value to compare it with."""
     if depth > _DEEPEST:
         raise ValueError(f"{_WHAT} is nested too deeply")
     if not isinstance(written, dict):
@@ -119,19 +119,19 @@ def _read(written: Any, arrays: list[Array], depth: int) -> Any:
         case {"array": int(at)}:
             return _array(arrays, at).copy()
         case {"number": int(at), "float": bool(plain)}:
-            own = _array(arrays, at)
-            if own.shape != ():
+            array = _array(arrays, at)
+            if array.shape != ():
                 raise ValueError(f"{_WHAT} has an array where a number was to be")
-            return own.item() if plain else own[()]
+            return array.item() if plain else array[()]
         case {"numbers": int(at), "kind": kind}:
             listed = list(_array(arrays, at).reshape(-1))
             return listed if kind == "list" else tuple(listed)
         case {"list": list(items)}:
-            return [_read(own, arrays, depth + 1) for own in items]
+            return [_read(item, arrays, depth + 1) for item in items]
         case {"tuple": list(items)}:
-            return tuple(_read(own, arrays, depth + 1) for own in items)
+            return tuple(_read(item, arrays, depth + 1) for item in items)
         case {"dict": dict(items)}:
-            return {key: _read(own, arrays, depth + 1) for key, own in items.items()}
+            return {key: _read(item, arrays, depth + 1) for key, item in items.items()}
     raise ValueError(f"{_WHAT} is of another form")
 
 
@@ -142,7 +142,7 @@ def _array(arrays: list[Array], at: int) -> Array:
 
 
 def _like(live: Any, written: Any, arrays: list[Array], depth: int) -> Any:
-    """What `_written` has written, in the form of what is there now: nothing of another kind gets into a step method."""
+    """Decode what `_written` has written in the form of the live value: nothing of another kind gets into a step method."""
     if depth > _DEEPEST:
         raise ValueError(f"{_WHAT} is nested too deeply")
     if isinstance(live, DataClassState):
@@ -150,7 +150,7 @@ def _like(live: Any, written: Any, arrays: list[Array], depth: int) -> Any:
         names = _changing(live)
         if not isinstance(kept, dict) or set(kept) != set(names):
             raise ValueError(f"{_WHAT} is of other step methods, or of another version of them")
-        values = {own.name: getattr(live, own.name) for own in fields(live)}
+        values = {field.name: getattr(live, field.name) for field in fields(live)}
         return type(live)(**values | {name: _like(values[name], kept[name], arrays, depth + 1) for name in names})
     if isinstance(live, RandomGeneratorState):
         return _generator(live, written, arrays)
@@ -158,7 +158,7 @@ def _like(live: Any, written: Any, arrays: list[Array], depth: int) -> Any:
         kept = written.get("list") if isinstance(written, dict) else None
         if not isinstance(kept, list) or len(kept) != len(live):
             raise ValueError(f"{_WHAT} is of other step methods")
-        return [_like(own, other, arrays, depth + 1) for own, other in zip(live, kept, strict=True)]
+        return [_like(item, other, arrays, depth + 1) for item, other in zip(live, kept, strict=True)]
     found = _read(written, arrays, depth)
     if live is not None and not _same_kind(live, found):
         raise ValueError(f"{_WHAT} has a value of another kind or size")
@@ -166,6 +166,7 @@ def _like(live: Any, written: Any, arrays: list[Array], depth: int) -> Any:
 
 
 def _same_kind(live: Any, found: Any) -> bool:
+    """Whether a decoded value may replace a live one: of the same type, and arrays of the same shape and dtype."""
     if isinstance(live, np.ndarray):
         return isinstance(found, np.ndarray) and found.shape == live.shape and found.dtype == live.dtype
     if isinstance(live, bool | np.bool_):
@@ -174,17 +175,17 @@ def _same_kind(live: Any, found: Any) -> bool:
         return isinstance(found, int | float | np.number) and not isinstance(found, bool)
     if isinstance(live, list) and isinstance(found, list) and len(live) == len(found):
         return all(
-            not isinstance(own, np.ndarray) or _same_kind(own, other) for own, other in zip(live, found, strict=True)
+            not isinstance(item, np.ndarray) or _same_kind(item, other) for item, other in zip(live, found, strict=True)
         )
     return isinstance(found, list if isinstance(live, list) else type(live))
 
 
 def _generator(live: RandomGeneratorState, written: Any, arrays: list[Array]) -> RandomGeneratorState:
-    """A generator of the kind that is there: its class is looked up by name, which must not come from a file."""
+    """Decode a random generator of the live kind: PyMC looks up its class by name, which must not come from a file."""
     kept = written.get("generator") if isinstance(written, dict) else None
     if not isinstance(kept, list) or len(kept) != 2:
         raise ValueError(f"{_WHAT} lacks a random generator")
-    bits, seeds = (_read(own, arrays, 0) for own in kept)
+    bits, seeds = (_read(item, arrays, 0) for item in kept)
     if not isinstance(bits, dict) or not isinstance(seeds, dict) or set(seeds) != set(live.seed_seq_state):
         raise ValueError(f"{_WHAT} has a random generator of another form")
     if bits.get("bit_generator") != live.bit_generator_state["bit_generator"]:

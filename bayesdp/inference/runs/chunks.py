@@ -27,19 +27,19 @@ _WHAT = "a record of draws"
 
 @dataclass(frozen=True)
 class Chunk:
-    """Draws that follow one another.
+    """Successive draws of one chain.
 
     Parameters
     ----------
     values : dict of arrays, shape (draws, *variable)
     stats : list of dicts of arrays, shape (draws,)
-        One for each step method.
+        The statistics of each step method.
     objects : list of lists of str
-        For each step method, statistics that are no numbers, and are not kept.
+        For each step method, the names of statistics that are not numbers; their values are not written.
     rows : int
-        How many draws are kept: of those of the tuning the last one only.
+        Number of draws in the record. Tuning draws are thrown away in the end, so only the last of them is written.
     state : bytes
-        Of the step methods, after the last one.
+        State of the step methods after the last draw.
     """
 
     values: dict[str, Array]
@@ -50,19 +50,19 @@ class Chunk:
 
 
 def chunk_bytes(points: Sequence[Values], stats: Sequence[Sequence[dict[str, Any]]], state: bytes) -> bytes:
-    """Draws as the content of a record; whole numbers as the smallest integers that hold them."""
+    """Encode draws as the content of a record; whole numbers are stored in the smallest integer type that holds them."""
     names = list(points[0])
     arrays = [_narrow(np.stack([np.asarray(point[name]) for point in points])) for name in names]
-    told: list[list[str]] = []
+    names_of_stats: list[list[str]] = []
     objects: list[list[str]] = []
     for method, found in enumerate(stats[0]):
         columns = {name: np.asarray([each[method].get(name) for each in stats]) for name in found}
-        numbers = {name: own for name, own in columns.items() if own.dtype.kind in "biuf" and own.ndim == 1}
+        numbers = {name: column for name, column in columns.items() if column.dtype.kind in "biuf" and column.ndim == 1}
         arrays += numbers.values()
-        told.append(list(numbers))
+        names_of_stats.append(list(numbers))
         objects.append([name for name in columns if name not in numbers])  # a warning, which was logged
     arrays.append(np.frombuffer(state, dtype=np.uint8))
-    return pack({"rows": len(points), "variables": names, "stats": told, "objects": objects}, arrays)
+    return pack({"rows": len(points), "variables": names, "stats": names_of_stats, "objects": objects}, arrays)
 
 
 def _narrow(values: Array) -> Array:
@@ -85,46 +85,43 @@ def read_chunk(content: bytes, layout: Layout) -> Chunk:
     rows = strict_json.expect(plain["rows"], int, f"rows of {_WHAT}")
     if not isinstance(plain["variables"], list) or plain["variables"] != list(layout) or rows < 1:
         raise ValueError(f"{_WHAT} is of other variables")
-    told, objects = _names(plain["stats"]), _names(plain["objects"])
-    if len(told) != len(objects):
+    stat_names, objects = _names(plain["stats"]), _names(plain["objects"])
+    if len(stat_names) != len(objects):
         raise ValueError(f"{_WHAT} has statistics of different step methods")
-    if len(arrays) != len(layout) + sum(map(len, told)) + 1:
+    if len(arrays) != len(layout) + sum(map(len, stat_names)) + 1:
         raise ValueError(f"{_WHAT} has arrays that belong to nothing")
     left = iter(arrays)
     values = {}
     for name, (dtype, shape) in layout.items():
-        own = next(left)
-        fits = own.dtype == dtype if dtype.kind not in "iu" else own.dtype.kind in "iu"
-        if not fits or own.shape != (rows, *shape):
+        array = next(left)
+        fits = array.dtype == dtype if dtype.kind not in "iu" else array.dtype.kind in "iu"
+        if not fits or array.shape != (rows, *shape):
             raise ValueError(f"{_WHAT} has {name} of another shape or type")
-        values[name] = own
-    stats = [{name: next(left) for name in own} for own in told]
-    if any(own.shape != (rows,) for each in stats for own in each.values()):
+        values[name] = array
+    stats = [{name: next(left) for name in names} for names in stat_names]
+    if any(column.shape != (rows,) for columns in stats for column in columns.values()):
         raise ValueError(f"{_WHAT} has statistics of another number of draws")
     return Chunk(values, stats, objects, rows, next(left).tobytes())
 
 
 def _names(listed: Any) -> list[list[str]]:
-    told: list[Any] = strict_json.expect(listed, list, f"statistics of {_WHAT}")
-    if any(not isinstance(own, list) or any(not isinstance(name, str) for name in own) for own in told):
+    lists: list[Any] = strict_json.expect(listed, list, f"statistics of {_WHAT}")
+    if any(not isinstance(names, list) or any(not isinstance(name, str) for name in names) for names in lists):
         raise ValueError(f"statistics of {_WHAT} are no names")
-    return told
+    return lists
 
 
 @dataclass(frozen=True)
 class KeptDraws:
-    """The draws of one chain that a journal has: what a step method gives again.
+    """The draws of one chain in a journal, which `RecordedStep` returns again when the chain goes on.
 
     Parameters
     ----------
-    path : Path
     descriptor, process : int
         The open file, and the process that opened it. There it must be read through this descriptor: closing
         another one of the same file would give up the lock.
     records : tuple of Record
         They follow one another, from the first draw of the tuning on.
-    tune : int
-    layout : Layout
     """
 
     path: Path
@@ -136,20 +133,20 @@ class KeptDraws:
 
     @property
     def end(self) -> int:
-        """How many draws, with those of the tuning."""
+        """Number of draws, tuning included."""
         return self.records[-1].last
 
     def rows(self) -> Iterator[tuple[Values, list[dict[str, Any]]]]:
-        """Each draw, and its statistics; of the tuning, whose draws are thrown away, the last one of a record again and again."""
+        """Each draw and its statistics; a record of tuning draws, which holds the last of them only, repeats that one."""
         for record in self.records:
             chunk = self._read(record)
             count = record.last - record.first
             for row in range(count):
                 at = row if chunk.rows == count else chunk.rows - 1
-                values = {name: np.array(own[at], dtype=self.layout[name][0]) for name, own in chunk.values.items()}
+                values = {name: np.array(array[at], dtype=self.layout[name][0]) for name, array in chunk.values.items()}
                 stats: list[dict[str, Any]] = [
-                    {name: column[at] for name, column in own.items()} | dict.fromkeys(objects)
-                    for own, objects in zip(chunk.stats, chunk.objects, strict=True)
+                    {name: column[at] for name, column in columns.items()} | dict.fromkeys(objects)
+                    for columns, objects in zip(chunk.stats, chunk.objects, strict=True)
                 ]
                 yield values, stats
 
@@ -157,14 +154,8 @@ class KeptDraws:
         """The state of the step methods after the last draw."""
         return self._read(self.records[-1]).state
 
-    def checked(self, record: Record) -> None:
-        """Look into a record.
-
-        Raises
-        ------
-        ValueError
-            If it is not what its head says.
-        """
+    def check(self, record: Record) -> None:
+        """Read a record; ValueError if its content is not what its head says."""
         chunk = self._read(record)
         tuning = record.last <= self.tune
         if chunk.rows != (1 if tuning else record.last - record.first):
@@ -193,5 +184,5 @@ def _read_at(descriptor: int, length: int, offset: int) -> bytes:
 
 
 def point_bytes(layout: Layout) -> int:
-    """Size of one draw."""
+    """Size of one draw of all variables in bytes."""
     return sum(dtype.itemsize * prod(shape) for dtype, shape in layout.values())

@@ -1,4 +1,4 @@
-"""What a posterior of continuous counts says of itself: which table is a relaxation, and what that costs."""
+"""The declaration in a posterior of continuous counts: which table is a relaxation, and the error of that in a known case."""
 
 from __future__ import annotations
 

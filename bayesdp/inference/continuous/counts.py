@@ -11,9 +11,9 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayesdp._validate import shown
-from bayesdp.inference._continued import caps, check_base, continued_logp
-from bayesdp.inference._coordinates import coordinates_of
-from bayesdp.inference._free_coordinates import FreeCoordinates
+from bayesdp.inference.continuous.continued import caps, check_base, continued_logp
+from bayesdp.inference.continuous.coordinates import coordinates_of
+from bayesdp.inference.continuous.free_coordinates import FreeCoordinates
 from bayesdp.inference.noisy_part import observe_noisy
 from bayesdp.inference.registry import remember
 from bayesdp.release import Release
@@ -182,9 +182,9 @@ def ContinuousCounts(name: str, base: Any, release: Release) -> Any:
 def _check_shape(base: Any, release: Release) -> None:
     shape = tuple(int(n) for n in base.shape.eval())
     if base.owner.op.ndim_supp == 0:
-        own = (1,) * (len(release.frame.shape) - len(shape)) + shape
-        fits = len(own) == len(release.frame.shape) and all(
-            n in (1, m) for n, m in zip(own, release.frame.shape, strict=True)
+        padded = (1,) * (len(release.frame.shape) - len(shape)) + shape
+        fits = len(padded) == len(release.frame.shape) and all(
+            n in (1, m) for n, m in zip(padded, release.frame.shape, strict=True)
         )
     else:
         fits = np.prod(shape, dtype=np.int64) == release.frame.size

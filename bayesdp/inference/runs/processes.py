@@ -16,26 +16,26 @@ __all__ = ["chain_processes"]
 
 
 class _Context:
-    """A context of multiprocessing whose processes are ours; in all else it is the one that it is made of.
+    """A multiprocessing context that delegates to another one, but whose processes run `_run`.
 
-    PyMC asks the context that it is given for processes and shared arrays, so it needs to know nothing of this.
+    PyMC makes its processes and shared arrays through the context that it is given, so nothing of PyMC is changed.
     """
 
-    def __init__(self, own: Any, ignored: tuple[int, ...]) -> None:
-        self._own, self._ignored = own, ignored
+    def __init__(self, inner: Any, ignored: tuple[int, ...]) -> None:
+        self._inner, self._ignored = inner, ignored
         self.processes: list[Any] = []
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
+        return getattr(self._inner, name)
 
     def Process(self, *, target: Callable[..., None], args: tuple[Any, ...], **more: Any) -> Any:
-        process = self._own.Process(target=_run, args=(self._ignored, target, args), **more)
+        process = self._inner.Process(target=_run, args=(self._ignored, target, args), **more)
         self.processes.append(process)
         return process
 
 
 def _run(ignored: tuple[int, ...], target: Callable[..., None], args: tuple[Any, ...]) -> None:
-    """In the process of a chain."""
+    """Run the target in the process of a chain: signals are left to the main process, and it ends with that one."""
     leave_signals_to_the_main_process(*ignored)
     end_with_parent()
     with dispensable_caches():
@@ -54,15 +54,15 @@ def chain_processes(given: dict[str, Any]) -> Iterator[None]:
     given : dict
         Arguments of ``pm.sample``; ``mp_ctx`` is changed in place.
     """
-    own = given.get("mp_ctx")
-    if own is None and platform.system() == "Darwin":  # as PyMC chooses
-        own = "fork" if platform.processor() == "arm" else "forkserver"
-    if own is None or isinstance(own, str):
-        own = multiprocessing.get_context(own)
+    chosen = given.get("mp_ctx")
+    if chosen is None and platform.system() == "Darwin":  # as PyMC chooses
+        chosen = "fork" if platform.processor() == "arm" else "forkserver"
+    if chosen is None or isinstance(chosen, str):
+        chosen = multiprocessing.get_context(chosen)
     if given.get("cores") != 1:
         helpers_outlive_hangup()
     # A scheduler may send SIGTERM to all processes; where the main one takes that as an interrupt, it wants the draws.
-    context = given["mp_ctx"] = _Context(own, received.handed_over)
+    context = given["mp_ctx"] = _Context(chosen, received.handed_over)
     try:
         yield
     finally:

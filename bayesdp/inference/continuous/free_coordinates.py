@@ -30,7 +30,7 @@ class FreeCoordinatesRV(RandomVariable):
 
     @classmethod
     def rng_fn(cls, rng: np.random.Generator, size: Sequence[int] | None = None) -> Any:
-        """Refuse."""
+        """Raise NotImplementedError: there is no prior to draw from."""
         raise NotImplementedError(_REASON)
 
 

@@ -18,11 +18,14 @@ import xarray as xr
 from pymc.model.transform.optimization import freeze_model
 
 import bayesdp as bdp
-from bayesdp.inference import _draw_journal, _recorded, holds_draws, remove_journal
-from bayesdp.inference._chunks import chunk_bytes, read_chunk
-from bayesdp.inference._draw_journal import MAGIC, DrawJournal
-from bayesdp.inference._fingerprint import described_run, difference
-from bayesdp.inference._step_state import checked_state, restore_state, state_bytes
+from bayesdp.inference import holds_draws, remove_journal
+from bayesdp.inference.runs import journal as journal_module
+from bayesdp.inference.runs import journal_file, recorded
+from bayesdp.inference.runs.chunks import chunk_bytes, read_chunk
+from bayesdp.inference.runs.fingerprint import described_run, difference
+from bayesdp.inference.runs.journal import DrawJournal
+from bayesdp.inference.runs.journal_file import MAGIC
+from bayesdp.inference.runs.step_state import checked_state, restore_state, state_bytes
 from bayesdp.storage.records import pack, scan, unpack
 
 TABLE = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
@@ -96,7 +99,7 @@ def path(tmp_path) -> Path:
 @pytest.fixture
 def at_once(monkeypatch):
     """A record for every draw."""
-    monkeypatch.setattr(_recorded, "SECONDS", 0.0)
+    monkeypatch.setattr(recorded, "SECONDS", 0.0)
 
 
 def sample(model: pm.Model, path: Path, resume: bool = False, stop: int = 0, **given) -> xr.DataTree:
@@ -172,7 +175,7 @@ def test_a_torn_end_is_dropped_wherever_it_was_torn(small, path, monkeypatch, ca
     whole, ends = path.read_bytes(), [own.offset + own.length for own in records(path)]
     lasts = [own.last for own in records(path)]
     about = described_run(small, (2, DRAWS, TUNE), RUN)
-    monkeypatch.setattr(_draw_journal, "described_run", lambda *_: about)
+    monkeypatch.setattr(journal_module, "described_run", lambda *_: about)
     point = small.initial_point()
     monkeypatch.setattr(type(small), "initial_point", lambda *_: point)
     for cut in [*range(ends[-3], len(whole) + 1), *range(0, records(path)[0].offset, 9)]:
@@ -327,7 +330,7 @@ def test_a_folder_that_is_not_there(small, tmp_path):
 
 
 def _hold(path: str, ready, done) -> None:
-    with _draw_journal._locked(Path(path)):
+    with journal_file.locked(Path(path)):
         ready.set()
         done.wait(60)
 
@@ -371,7 +374,7 @@ def test_a_full_disk_ends_the_file_and_not_the_run(small, path, monkeypatch, cap
     whole = DrawJournal.attach
 
     def attach(self, step):
-        self._file = FullDisk(self._file, 20_000)
+        self._file._file = FullDisk(self._file._file, 20_000)
         return whole(self, step)
 
     monkeypatch.setattr(DrawJournal, "attach", attach)
@@ -502,5 +505,5 @@ def test_the_file_is_closed_and_unlocked_after_the_run(small, path):
     assert os.path.exists(path)
     with DrawJournal(path, small, RUN, resume=True) as journal:
         assert journal.kept == journal.total == 2 * (DRAWS + TUNE)
-    with _draw_journal._locked(path):
+    with journal_file.locked(path):
         pass

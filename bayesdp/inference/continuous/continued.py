@@ -30,7 +30,7 @@ _OF_A_TOTAL = {"MultinomialRV": "Multinomial", "DirichletMultinomialRV": "Dirich
 """Mass functions that PyMC sets to zero where rounding errors change the total: written out below."""
 
 _WITH_N = {"BinomialRV": 0, "BetaBinomialRV": 0, **dict.fromkeys(_OF_A_TOTAL, 0)}
-"""Which parameter is n."""
+"""Position of the parameter n, by law."""
 
 
 def _kind(base: Any) -> str:
@@ -65,7 +65,7 @@ def check_base(base: Any) -> None:
 
 
 def _constant_n(base: Any) -> Floats | None:
-    """The parameter n; None where the base has none."""
+    """The parameter n of a base; None for a law without one."""
     where = _WITH_N.get(_kind(base))
     if where is None:
         return None
@@ -114,14 +114,15 @@ def continued_logp(base: Any, x: Any) -> Any:
 
     Parameters
     ----------
-    base : tensor variable
     x : tensor variable, shape (*table)
         Nonnegative. A multivariate base over a vector gets the flat table.
     """
     value = x if base.owner.op.ndim_supp == 0 else pt.reshape(x, base.shape, ndim=base.ndim)
     if _kind(base) not in _OF_A_TOTAL:
         return pt.sum(logp(base, value))
-    n, weight = (pt.cast(own, "float64") for own in _parameters(base))  # small integers would give single precision
+    n, weight = (
+        pt.cast(parameter, "float64") for parameter in _parameters(base)
+    )  # small integers would give single precision
     if _kind(base) == "MultinomialRV":
         density = factln(n) + pt.sum(logpow(weight, value) - factln(value), axis=-1)
         good = pt.all(weight >= 0) & pt.all(pt.isclose(pt.sum(weight, axis=-1), 1.0))
