@@ -109,7 +109,7 @@ def _others(values: Floats, row: Ints, rows: int) -> Floats:
 def _frechet(system: System) -> Floats:
     """max(0, row total + column total - grand total)."""
     rows, columns = two_way_margins(system)  # int64: sums of two totals may be 2**53 or more, which float64 rounds
-    return np.maximum(rows[:, None] + columns - rows.sum(), 0).reshape(-1).astype(np.float64)
+    return np.asarray(np.maximum(rows[:, None] + columns - rows.sum(), 0).reshape(-1), dtype=np.float64)
 
 
 def _programs(system: System, lower: Floats, upper: Floats) -> tuple[Floats, Floats, bool]:
