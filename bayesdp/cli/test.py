@@ -29,7 +29,7 @@ them makes the p-value wrong."""
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
-    own = add_command(
+    command = add_command(
         commands,
         "test",
         run,
@@ -37,26 +37,26 @@ def add(commands: Any) -> None:
         text=_TEXT,
         example="bayesdp test release.nc --cell sex=men --cell admission=admitted -o test.json",
     )
-    own.add_argument("release", metavar="RELEASE", help="a release: a .nc file, or a folder")
-    own.add_argument(
+    command.add_argument("release", metavar="RELEASE", help="a release: a .nc file, or a folder")
+    command.add_argument(
         "--alternative",
         choices=("two-sided", "greater", "less"),
         default="two-sided",
         help="where the odds ratio x11 x22 / (x12 x21) lies if not at the null (default: two-sided)",
     )
-    own.add_argument("--null", type=float, default=1.0, metavar="RATIO", help="odds ratio of the null (default: 1)")
-    own.add_argument("--level", type=float, default=0.95, help="confidence level of the interval (default: 0.95)")
-    own.add_argument(
+    command.add_argument("--null", type=float, default=1.0, metavar="RATIO", help="odds ratio of the null (default: 1)")
+    command.add_argument("--level", type=float, default=0.95, help="confidence level of the interval (default: 0.95)")
+    command.add_argument(
         "--cell",
         action="append",
         default=[],
         metavar="DIM=LABEL",
         help="the cell that is x11; once for each dimension (default: the first labels)",
     )
-    own.add_argument("--seed", type=int, help="seed of the uniform, for examples and simulations (default: none)")
-    own.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
-    own.add_argument("-o", "--output", metavar="PATH", help="write the result to this file as JSON, too")
-    own.add_argument("--force", action="store_true", help="replace the output if it exists (atomically)")
+    command.add_argument("--seed", type=int, help="seed of the uniform, for examples and simulations (default: none)")
+    command.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
+    command.add_argument("-o", "--output", metavar="PATH", help="write the result to this file as JSON, too")
+    command.add_argument("--force", action="store_true", help="replace the output if it exists (atomically)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,11 +87,11 @@ def run(args: argparse.Namespace) -> int:
     written = _strict_json.dumps(content, "the result", indent=1)
     if args.output:
         write_text(args.output, written + "\n", overwrite=args.force)
-    told = written if args.format == "json" else _words(result, release.frame, content)
+    text = written if args.format == "json" else _text(result, release.frame, content)
     if args.output:
-        announce(args.output, told)
+        announce(args.output, text)
     else:
-        show(told)
+        show(text)
     return 0
 
 
@@ -137,7 +137,8 @@ def _content(result: OddsRatioResult, level: float, *, simulated: bool, seed: in
     }
 
 
-def _words(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> str:
+def _text(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> str:
+    """The result as lines for a reader."""
     level = f"{100 * content['interval']['level']:.10g}%"
     if content["interval"]["empty"]:
         interval = f"{level} confidence interval: empty, the noisy corner is far off what the margins allow"

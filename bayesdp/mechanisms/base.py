@@ -198,7 +198,7 @@ class Mechanism(ABC):
             determined_complete=fiber.determined_is_complete,
             simulated=rng is not None,
         )
-        return Release(
+        release = Release(
             self.frame,
             (Measured(self.released_query, noisy, self.law, None if self.law.independent else self.invariants),),
             exact,
@@ -206,6 +206,8 @@ class Mechanism(ABC):
             guarantee=guarantee,
             simulated=rng is not None,
         )
+        _ = release.fiber  # this fiber: the release keeps it, so that a model of the release need not find it again
+        return release
 
     def _public(self) -> tuple[Exact, ...]:
         """Limits of the answers that are public before anything is released."""
