@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bayesdp._text import printable
 from bayesdp.measurements import Exact, described
+from bayesdp.privacy.guarantee import KINDS
 
 if TYPE_CHECKING:
     from bayesdp.release import Release
@@ -31,8 +32,7 @@ def _lines(release: Release) -> list[tuple[str, str]]:
         lines.append(("measured", f"{what}{more}{missing}, law {part.law}"))
     lines += [("exact", _exact(part)) for part in release.exact]
     if release.guarantee is not None:
-        title = str(release.guarantee).splitlines()[0]
-        lines.append(("guarantee", title.removeprefix("Privacy guarantee: ")))
+        lines.append(("guarantee", KINDS[release.guarantee.kind]))
     return lines
 
 

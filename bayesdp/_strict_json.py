@@ -8,7 +8,7 @@ import re
 from typing import Any, Never
 
 from bayesdp._text import json_escaped
-from bayesdp._validate import shown
+from bayesdp._validate import both_lists
 
 __all__ = ["dumps", "expect", "loads"]
 
@@ -141,6 +141,5 @@ def expect(value: Any, kind: type, what: str, keys: set[str] | None = None) -> A
     if keys is not None and isinstance(value, dict):
         unknown, missing = sorted(set(value) - keys), sorted(keys - set(value))
         if unknown or missing:
-            told = [f"{word}: {shown(own)}" for word, own in (("unknown", unknown), ("missing", missing)) if own]
-            raise ValueError(f"{what} has the wrong keys ({'; '.join(told)})")
+            raise ValueError(f"{what} has the wrong keys ({both_lists(unknown=unknown, missing=missing)})")
     return value

@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from bayesdp._text import printable
-from bayesdp._validate import shown
+from bayesdp._validate import both_lists, shown
 
 __all__ = ["Frame", "Label"]
 
@@ -258,10 +258,8 @@ class Frame:
             missing = [label for label in own if label not in where]
             extra = sorted(set(theirs) - set(own), key=str)
             if missing or extra:
-                told = [
-                    f"{what}: {shown(which)}" for what, which in (("missing", missing), ("unknown", extra)) if which
-                ]
-                raise ValueError(f"labels of {dim!r} in {argument} do not match the frame ({'; '.join(told)})")
+                odd = both_lists(missing=missing, unknown=extra)
+                raise ValueError(f"labels of {dim!r} in {argument} do not match the frame ({odd})")
             positions.append([where[label] for label in own])
         array = values.transpose(*self.dims).values
         if all(np.array_equal(order, np.arange(len(order))) for order in positions):

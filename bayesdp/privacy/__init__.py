@@ -27,25 +27,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from bayesdp.privacy.bounded import (
-    truncated_epsilon,
-    truncated_gaussian_delta,
-    truncated_gaussian_epsilon,
-    truncated_scale,
-)
+from bayesdp.privacy.bounded import truncated_epsilon, truncated_scale
+from bayesdp.privacy.bounded_gaussian import truncated_gaussian_delta, truncated_gaussian_epsilon
 from bayesdp.privacy.budget import split_budget
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.census import CensusRow, census_analysis
 from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
-from bayesdp.privacy.ellipsoids import (
-    BaseDecomposition,
-    EnclosingEllipsoid,
-    Factorization,
-    base_decomposition,
-    enclosing_ellipsoid,
-    optimal_factorization,
-)
+from bayesdp.privacy.ellipsoids import BaseDecomposition, EnclosingEllipsoid, base_decomposition, enclosing_ellipsoid
+from bayesdp.privacy.factorization import Factorization, optimal_factorization
 from bayesdp.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,

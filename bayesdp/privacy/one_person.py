@@ -8,9 +8,9 @@ from typing import Any
 
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.samplers import EXACT_SAMPLER, SamplerStatement
-from bayesdp.privacy.words import Words, words_from
+from bayesdp.privacy.words import Words
 
-__all__ = ["OnePerson", "loss_words", "person_from"]
+__all__ = ["OnePerson", "loss_words"]
 
 _UNPROTECTED = "changes an exact value and is not protected at all"
 
@@ -33,7 +33,7 @@ class OnePerson(Words):
         What that costs at most; None where nothing is known, or nothing stated.
     least, most : int, optional
         How many records change together where none can alone: at least, and with Semi-DP at most; None where not known.
-    sampler : str
+    sampler : SamplerStatement
         How the noise was drawn: while that is not exact, no loss stands without it.
 
     Examples
@@ -50,7 +50,7 @@ class OnePerson(Words):
     addition: Loss | None = None
     least: int | None = None
     most: int | None = None
-    sampler: str = str(EXACT_SAMPLER)
+    sampler: SamplerStatement = EXACT_SAMPLER
     name = "one person"
 
     @classmethod
@@ -64,24 +64,11 @@ class OnePerson(Words):
         return " ".join(filter(None, (_moved(own), _came(own))))
 
 
-def loss_words(loss: Loss, sampler: str) -> str:
+def loss_words(loss: Loss, sampler: SamplerStatement) -> str:
     """Write a loss; while the sampler is not exact, never without saying so."""
-    if loss.says_nothing or SamplerStatement.of(sampler).exact:
+    if loss.says_nothing or sampler.exact:
         return str(loss)
     return f"target {loss} ({sampler.replace(':', ',')})"
-
-
-def person_from(description: Any) -> OnePerson:
-    """Read what `OnePerson.describe` wrote.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no such description; the key is named.
-    """
-    found = words_from(description, (OnePerson,), "what is said of one person's record")
-    assert isinstance(found, OnePerson)
-    return found
 
 
 def _moved(own: SimpleNamespace) -> str:
@@ -114,7 +101,7 @@ def _came(own: SimpleNamespace) -> str:
     return f"Adding or removing one{where} {cost}{rest}."
 
 
-def _cost(loss: Loss | None, sampler: str) -> str:
+def _cost(loss: Loss | None, sampler: SamplerStatement) -> str:
     if loss is None:
         return "is protected, but at what loss is not known"
     return f"{'has' if loss.says_nothing else 'costs at most'} {loss_words(loss, sampler)}"

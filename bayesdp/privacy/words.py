@@ -85,7 +85,9 @@ def words_from(description: Any, known: Iterable[type[Words]], what: str, levels
             return tuple(read(item, inner, where) for item in value)
         if kind == "Words":
             return words_from(value, kinds.values(), where, levels - 1)
-        return _READ[kind](value, where)
+        if kind in _READ:
+            return _READ[kind](value, where)
+        return words_from(value, [sub for sub in Words.__subclasses__() if sub.__name__ == kind], where, levels - 1)
 
     return own(**{key: read(description[key], kind, f"{key} of {what}") for key, kind in types.items()})
 

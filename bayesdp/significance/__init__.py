@@ -15,11 +15,10 @@ from bayesdp.significance.odds_ratio import (
     ConfidenceInterval,
     OddsRatioResult,
     odds_ratio_test,
-    umpu_odds_ratio,
-    unbiased_odds_ratio,
 )
 from bayesdp.significance.posterior import PosteriorOddsRatio, posterior_odds_ratio
 from bayesdp.significance.rules import Rule
+from bayesdp.significance.umpu import umpu_odds_ratio, unbiased_odds_ratio
 
 __all__ = [
     "BinomialResult",

@@ -20,7 +20,6 @@ __all__ = [
     "LaplaceSumNoise",
     "Noise",
     "WiderNoise",
-    "checked_tradeoff",
     "in_words",
 ]
 
@@ -34,16 +33,6 @@ class Noise(Protocol):
 
     def cdf(self, x: npt.ArrayLike) -> Any:
         """Distribution function, accurate relative to itself in the lower tail."""
-
-
-def checked_tradeoff(tradeoff: Any) -> TradeOff:
-    """Accept a trade-off function."""
-    if not isinstance(tradeoff, TradeOff):
-        raise TypeError(
-            "tradeoff must be a trade-off function such as privacy.approximate_dp(1.0) or privacy.gaussian_dp(1.0), "
-            f"got {type(tradeoff).__name__}"
-        )
-    return tradeoff
 
 
 def in_words(tradeoff: TradeOff) -> str:

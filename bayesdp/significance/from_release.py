@@ -14,10 +14,10 @@ from bayesdp._validate import Seed, generator_of, shown
 from bayesdp.frames import Frame
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.significance._families import Hypergeometric
+from bayesdp.significance._families import Hypergeometric, margins
 from bayesdp.significance._inversion import NoisyCount
 from bayesdp.significance._release_noise import CornerNoise, cell_noise, corner_noise
-from bayesdp.significance.odds_ratio import OddsRatioResult, margins, result_of
+from bayesdp.significance.odds_ratio import OddsRatioResult, result_of
 
 __all__ = [
     "NoisyCorner",
@@ -159,19 +159,13 @@ def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> Noi
             f"the test needs a release with one noisy measurement, of the cells or of one cell alone, and this one has {told}"
         )
     if alone is not None:
-        return _from_cell(release, alone, cell)
+        return _corner(release, cell_noise(own.law), alone, cell)
     under = own.invariants or release.invariants
     if not own.law.independent and not _leaves_one_move(under):
         raise ValueError(
             f"the noise of {own!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
         )
-    noise = corner_noise(own.law, under)
-    row, column = corner_position(release.frame, cell)
-    point = release.fiber.find_point()
-    totals = (int(point[row].sum()), int(point[1 - row].sum()))
-    family = margins(totals, int(point[:, column].sum()))
-    published = float(own.values[row, column])
-    return NoisyCorner(published, family, noise, release.frame.exact_cell_name(2 * row + column))
+    return _corner(release, corner_noise(own.law, under), None, cell)
 
 
 def _single_cell(query: Query) -> int | None:
@@ -182,15 +176,21 @@ def _single_cell(query: Query) -> int | None:
     return int(rows.indices[0])
 
 
-def _from_cell(release: Release, measured: int, cell: Mapping[str, Any] | None) -> NoisyCorner:
-    """What one noisy cell says of the corner: both lie on the line (+1, -1, -1, +1), and the noise is symmetric."""
-    own = release.measurements[0]
-    noise = cell_noise(own.law)
+def _corner(release: Release, noise: CornerNoise, measured: int | None, cell: Mapping[str, Any] | None) -> NoisyCorner:
+    """The noisy corner: published with the whole table, or worked out from the one measured cell.
+
+    Two tables with the same margins differ by a multiple of (+1, -1, -1, +1), so that one cell gives the corner:
+    ``x11 = p11 + s (x - p)``, with p a table of these margins, s the product of the signs of both cells. The noise is symmetric.
+    """
+    values = release.measurements[0].values
     row, column = corner_position(release.frame, cell)
     point = release.fiber.find_point()
     family = margins((int(point[row].sum()), int(point[1 - row].sum())), int(point[:, column].sum()))
-    sign = _MOVE[row, column] * int(_MOVE.reshape(-1)[measured])
-    published = float(point[row, column] + sign * (float(own.values.reshape(-1)[0]) - point.reshape(-1)[measured]))
+    if measured is None:
+        published = float(values[row, column])
+    else:
+        sign = _MOVE[row, column] * int(_MOVE.reshape(-1)[measured])
+        published = float(point[row, column] + sign * (float(values.reshape(-1)[0]) - point.reshape(-1)[measured]))
     return NoisyCorner(published, family, noise, release.frame.exact_cell_name(2 * row + column))
 
 

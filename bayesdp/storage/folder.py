@@ -22,7 +22,7 @@ from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv, write_csv
 from bayesdp.storage.exchange import replacing_folder, told_of_previous
 from bayesdp.storage.hdf5 import damaged
-from bayesdp.storage.schema import Numbers, build, describe, upgraded
+from bayesdp.storage.schema import build, describe, upgraded
 
 __all__ = ["MARKER", "read_folder", "write_folder"]
 
@@ -117,8 +117,8 @@ def _writing(file: CsvFile, query: Query) -> _Writing:
     return str if len(given) == query.rows and given == set(_cells(query, str)) else csv_label
 
 
-class _FolderNumbers(Numbers):
-    """Numbers from the CSV files of a folder."""
+class _FolderNumbers:
+    """Numbers from the CSV files of a folder; a `Numbers`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -11,9 +11,9 @@ import xarray as xr
 from bayesdp.release import Release
 from bayesdp.storage.atomic import check_output, write_bytes
 from bayesdp.storage.budget import cell_limit
+from bayesdp.storage.dataset import from_dataset, to_dataset
 from bayesdp.storage.hdf5 import check_hdf5, damaged
 from bayesdp.storage.image import netcdf_image
-from bayesdp.storage.schema import from_dataset, to_dataset
 
 __all__ = ["load_dataset", "read_netcdf", "write_dataset", "write_netcdf"]
 

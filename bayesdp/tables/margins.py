@@ -87,11 +87,11 @@ def read_margins(
                 f"{file.at(line, values)}: {title} has no value; give it, or leave all lines of its margin out, which is then "
                 "not exact"
             )
+        answers = numbers(file, cells, values).reshape(query.shape)
         try:
-            found.append(Exact(query, numbers(file, cells, values).reshape(query.shape)))
+            found.append(Exact(query, answers))
         except ValueError as error:
-            text = str(error)
-            raise ValueError(text if text.startswith(str(file.path)) else f"{file.path}: {text}") from None
+            raise ValueError(f"{file.path}: {error}") from None
     return found
 
 

@@ -8,14 +8,14 @@ import numpy as np
 from scipy.optimize import brentq
 
 from bayesdp import _validate
-from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.base import SymmetricTradeOff, TradeOff
 from bayesdp.privacy.tradeoffs.levels import Floats
 
 __all__ = ["Bracketed", "Grouped", "Symmetrised", "largest_gap"]
 
 
 @dataclass(frozen=True)
-class Symmetrised(TradeOff):
+class Symmetrised(SymmetricTradeOff):
     """The larger of a trade-off function and its inverse.
 
     Parameters
@@ -26,15 +26,6 @@ class Symmetrised(TradeOff):
 
     one: TradeOff
     other: TradeOff
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether f is its own inverse: yes."""
-        return True
-
-    def inverse(self) -> TradeOff:
-        """Give the function itself, which is symmetric."""
-        return self
 
     def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
         t1, w1 = self.one._errors(a, s)
