@@ -25,11 +25,11 @@ def listed[T](items: Any, kind: type[T], argument: str) -> tuple[T, ...]:
 def check_statistics(measurements: tuple[Measured, ...], exact: tuple[Exact, ...]) -> None:
     """Statistics are any real numbers: nothing is exact about them, and no law keeps their totals."""
     if exact:
-        raise ValueError(f"a release of statistics has no exact parts, got {shown([repr(own) for own in exact], 2)}")
-    for own in measurements:
-        if not own.law.independent:
+        raise ValueError(f"a release of statistics has no exact parts, got {shown([repr(part) for part in exact], 2)}")
+    for part in measurements:
+        if not part.law.independent:
             raise ValueError(
-                f"a release of statistics needs laws of independent noise, or laws within bounds, got {own.law.name!r}, which keeps "
+                f"a release of statistics needs laws of independent noise, or laws within bounds, got {part.law.name!r}, which keeps "
                 "invariants of a table of counts"
             )
 

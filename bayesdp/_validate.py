@@ -17,24 +17,10 @@ import numpy.typing as npt
 from bayesdp._text import printable
 
 __all__ = [
-    "MAX_COUNT",
-    "Seed",
-    "boolean",
-    "both_lists",
-    "choice",
-    "exact_total",
-    "finite_array",
-    "generator_of",
-    "integer_array",
-    "no_table",
-    "nonnegative_integer",
-    "nonnegative_real",
-    "positive_integer",
-    "positive_real",
-    "probability",
-    "random_generator",
-    "shown",
-]
+    "MAX_COUNT", "Seed", "boolean", "both_lists", "choice", "exact_total", "finite_array", "generator_of",
+    "integer_array", "no_table", "nonnegative_integer", "nonnegative_real", "positive_integer", "positive_real",
+    "probability", "random_generator", "shown",
+]  # fmt: skip
 
 type Seed = int | np.integer | np.random.Generator | None
 """What an argument ``rng`` may be, after NumPy's SPEC 7: an integer seed, a generator, or None for fresh entropy."""
@@ -77,9 +63,9 @@ def no_table(statements: Sequence[str], *, complete: bool = True) -> str:
     'no nonnegative integer table satisfies the exact values: total = -3'
     """
     more = f"; ... ({len(statements) - _STATEMENTS} more)" if len(statements) > _STATEMENTS else ""
-    told = "; ".join(statements[:_STATEMENTS]) + more
+    message = "; ".join(statements[:_STATEMENTS]) + more
     others = "" if complete else " (together with the other exact values)"
-    return f"no nonnegative integer table satisfies the exact values: {told}{others}"
+    return f"no nonnegative integer table satisfies the exact values: {message}{others}"
 
 
 _STATEMENTS = 12
@@ -286,8 +272,8 @@ def integer_array(
     if array.dtype.kind == "f":
         fractional = np.flatnonzero(flat != np.rint(flat))
         if fractional.size:
-            told = _wrong(name_of, flat, fractional, confidential, "no whole number")
-            raise ValueError(f"{argument} must hold whole numbers, but {told}")
+            message = _wrong(name_of, flat, fractional, confidential, "no whole number")
+            raise ValueError(f"{argument} must hold whole numbers, but {message}")
     if minimum is not None:
         low = np.flatnonzero(flat < minimum)
         if low.size:

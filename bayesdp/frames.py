@@ -294,9 +294,7 @@ def as_data_array(table: pd.DataFrame | pd.Series, argument: str) -> xr.DataArra
                 "set them with .rename_axis(index='county', columns='education')"
             )
         return xr.DataArray(
-            table.to_numpy(),
-            dims=tuple(names),
-            coords={names[0]: list(table.index), names[1]: list(table.columns)},
+            table.to_numpy(), dims=tuple(names), coords={names[0]: list(table.index), names[1]: list(table.columns)}
         )
     if any(not isinstance(name, str) for name in table.index.names):
         raise ValueError(f"{argument} is a Series whose index levels need names, got {list(table.index.names)!r}")

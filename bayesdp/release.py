@@ -100,13 +100,13 @@ class Release(ReleaseFiles):
         for part in parts:
             check_same_table(part.query.frame, frame, part)
         frame = with_groups(frame, [part.query.frame for part in parts])
-        exact = tuple(own.on_frame(frame) for own in exact)
-        invariants = Invariants([own.query for own in exact if own.sign == "="], frame)
+        exact = tuple(part.on_frame(frame) for part in exact)
+        invariants = Invariants([part.query for part in exact if part.sign == "="], frame)
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "exact", exact)
-        measurements = tuple(own.on_frame(frame, invariants) for own in measurements)
+        measurements = tuple(part.on_frame(frame, invariants) for part in measurements)
         object.__setattr__(self, "measurements", measurements)
-        names = [own.name for own in measurements if own.name is not None]
+        names = [part.name for part in measurements if part.name is not None]
         if len(set(names)) < len(names):
             raise ValueError(f"names of measurements must be distinct, got {shown(names)}")
         if self.mechanism is not None:
@@ -123,8 +123,8 @@ class Release(ReleaseFiles):
                 "the noise came from a generator whose seed somebody may know, or it did not"
             )
         check_consistent(exact)
-        for own in measurements:
-            check_noisy_keeps_invariants(own, exact)
+        for part in measurements:
+            check_noisy_keeps_invariants(part, exact)
 
     @classmethod
     def from_published(

@@ -37,10 +37,6 @@ def near_zero(answers: Published) -> list[tuple[float, str]]:
     false alarms. The supremum is taken over intervals of x, with the largest a and the smallest c of each, which are at
     their ends.
 
-    Parameters
-    ----------
-    answers : Published
-
     Returns
     -------
     list of (float, str)

@@ -49,7 +49,7 @@ class Published:
 
     @property
     def words(self) -> str:
-        """What they are answers to."""
+        """How many answers there are, and the labels that they are by."""
         return described(self.measured.query)
 
     def largest_mass(self) -> Floats:

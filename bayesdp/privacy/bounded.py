@@ -31,12 +31,7 @@ from scipy.optimize import brentq
 
 from bayesdp._validate import positive_integer, positive_real
 
-__all__ = [
-    "discrete_truncated_loss",
-    "truncated_epsilon",
-    "truncated_loss",
-    "truncated_scale",
-]
+__all__ = ["discrete_truncated_loss", "truncated_epsilon", "truncated_loss", "truncated_scale"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -164,7 +159,7 @@ def truncated_epsilon(
 
 
 def _largest_sum(scale: Floats, wide: Floats, cap: Floats, total: float, discrete: bool) -> float:
-    """The largest sum of losses over changes of at most `cap` each and `total` in sum."""
+    """The largest ``sum_i loss_i(t_i)`` over ``0 <= t_i <= cap_i`` with ``sum_i t_i <= total``, the losses concave."""
     loss = discrete_truncated_loss if discrete else truncated_loss
     if cap.sum() <= total:
         return float(loss(cap, scale, wide).sum())
@@ -181,6 +176,7 @@ def _largest_sum(scale: Floats, wide: Floats, cap: Floats, total: float, discret
         )  # concave and symmetric: equal shares
 
     def slope(t: Floats) -> Floats:
+        """``loss'(t) = (1 + (exp(-t/b) - exp(-(w-t)/b)) / Z(t)) / b``, and the same with the shifts of the discrete law."""
         shift = 1.0 / scale if discrete else np.zeros_like(scale)
         fall, rise = np.exp(-t / scale - shift), np.exp(-np.maximum(wide - t, 0.0) / scale - shift)
         z = (
@@ -191,7 +187,7 @@ def _largest_sum(scale: Floats, wide: Floats, cap: Floats, total: float, discret
         return np.asarray((1.0 + (fall - rise) / z) / scale)
 
     def spend(level: float) -> Floats:
-        """Changes at which the slope falls below the level."""
+        """For each statistic, the change t at which the slope of its loss falls to the level: ``loss_i'(t_i) = level``."""
         low, high = np.zeros_like(cap), cap.copy()
         for _ in range(60):
             middle = 0.5 * (low + high)

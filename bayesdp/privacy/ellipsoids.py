@@ -21,12 +21,7 @@ import scipy.linalg
 from bayesdp.privacy._design import LogDeterminant
 from bayesdp.privacy.shapes import Floats, just_containing, read_only, solved, spanning
 
-__all__ = [
-    "BaseDecomposition",
-    "EnclosingEllipsoid",
-    "base_decomposition",
-    "enclosing_ellipsoid",
-]
+__all__ = ["BaseDecomposition", "EnclosingEllipsoid", "base_decomposition", "enclosing_ellipsoid"]
 
 _TIE = 1e-6
 """Axes of an ellipsoid that differ by less than this share are equal: rounding would decide which is the larger."""

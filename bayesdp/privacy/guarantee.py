@@ -110,10 +110,10 @@ class Guarantee:
         object.__setattr__(self, "parameters", parameters)
         _validate.choice(self.unit, UNITS, "unit")
         for name in ("pairs", "determined_cells", "caveats"):
-            kept = PairLoss if name == "pairs" else str
+            expected = PairLoss if name == "pairs" else str
             items = getattr(self, name)
-            if isinstance(items, str) or not all(isinstance(item, kept) for item in items):
-                raise TypeError(f"{name} must be a sequence of {kept.__name__}, got {items!r}")
+            if isinstance(items, str) or not all(isinstance(item, expected) for item in items):
+                raise TypeError(f"{name} must be a sequence of {expected.__name__}, got {items!r}")
             object.__setattr__(self, name, tuple(items))
         caveats: Any = self.caveats
         typed = tuple(item if isinstance(item, Words) else Sentence(item) for item in caveats)
@@ -181,10 +181,10 @@ class Guarantee:
             If a key is missing, unknown, or holds something else than it should.
         """
         given: Any = description
-        told = (
+        filled = (
             {"person": "", "determined_complete": None, "about": {}, **given} if isinstance(given, Mapping) else given
         )
-        entries = exactly(told, [*(item.name for item in fields(cls)), "about"], "guarantee")
+        entries = exactly(filled, [*(item.name for item in fields(cls)), "about"], "guarantee")
         entries |= typed_sentences(entries, entries.pop("about"))
         rows = entries["pairs"]
         if not isinstance(rows, (list, tuple)):
@@ -210,7 +210,7 @@ class Guarantee:
         return [*(line + self.shown_loss(stated) for line in lines), GROWTH[self.kind]]
 
     def _determined(self) -> str:
-        """Head the list of cells that are not protected; empty if there is nothing to say."""
+        """The sentence in front of the cells that the invariants determine; "" without such cells, if that is known."""
         found = len(self.determined_cells)
         if self.determined_complete is False and found:
             least = f"at least {found} {'cell' if found == 1 else 'cells'}"
@@ -229,7 +229,7 @@ class Guarantee:
         return [(printable(sentence), [printable(item) for item in items]) for sentence, items in lines]
 
     def _protected(self) -> list[tuple[str, list[str]]]:
-        """For whom, and how much."""
+        """Sentences on who is protected, and at what loss."""
         lines: list[tuple[str, list[str]]] = [(self.person, [])] if self.person else []
         lines.append(("Only tables with the same invariants are protected against being told apart.", []))
         if self.pairs:

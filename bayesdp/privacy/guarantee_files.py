@@ -16,6 +16,7 @@ from bayesdp.privacy.words import Words, words_from
 
 __all__ = ["caveat_from", "exactly", "person_from", "row_from", "typed_sentences"]
 
+_ROW = ["relation", "size", "norm", "loss", "about"]
 _CAVEATS = [
     own for own in vars(caveats).values() if isinstance(own, type) and issubclass(own, Words) and own is not Words
 ]
@@ -86,9 +87,6 @@ def row_from(description: Any) -> PairLoss:
     )
     about, words = row.pop("about"), row.pop("relation")
     return PairLoss(relation_of_words(words) if about is None else relation_from(about), **row)
-
-
-_ROW = ["relation", "size", "norm", "loss", "about"]
 
 
 def exactly(description: Any, names: list[str], what: str) -> dict[str, Any]:

@@ -104,11 +104,7 @@ def pure_pairs(epsilon: float, norm: str, differences: Sequence[str | Difference
 
 
 def gaussian_pairs(
-    sigma: float,
-    differences: Sequence[str | Difference],
-    *,
-    delta: float | None = None,
-    continuous: bool = False,
+    sigma: float, differences: Sequence[str | Difference], *, delta: float | None = None, continuous: bool = False
 ) -> tuple[PairLoss, ...]:
     """Rows of a Gaussian mechanism, on a lattice or continuous: a zCDP loss of ``||u||_2^2 / (2 sigma^2)``.
 

@@ -1,4 +1,4 @@
-"""Text that knows what it says: sentences of guarantees as values, with the numbers that they are made from."""
+"""Sentences of guarantees as values: a text together with the numbers that it is made from."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def words_from(description: Any, known: Iterable[type[Words]], what: str, levels
     TypeError, ValueError
         If it is no such description; the key is named.
     """
-    kinds = {own.name: own for own in known}
+    kinds = {sentence.name: sentence for sentence in known}
     if not levels:
         raise ValueError("a caveat must not stand in more than 20 others")
     if not isinstance(description, Mapping):
         raise TypeError(f"{what} must be a mapping, got {description!r}")
-    own = kinds[_validate.choice(description.get("is"), tuple(kinds), f"the key 'is' of {what}")]
-    types = {item.name: str(item.type) for item in fields(own)}
+    sentence = kinds[_validate.choice(description.get("is"), tuple(kinds), f"the key 'is' of {what}")]
+    types = {item.name: str(item.type) for item in fields(sentence)}
     if set(description) != {"is", *types}:
         raise ValueError(
             f"{what} must have the keys {', '.join(sorted({'is', *types}))}, got {', '.join(map(str, description))}"
@@ -89,7 +89,7 @@ def words_from(description: Any, known: Iterable[type[Words]], what: str, levels
             return _READ[kind](value, where)
         return words_from(value, [sub for sub in Words.__subclasses__() if sub.__name__ == kind], where, levels - 1)
 
-    return own(**{key: read(description[key], kind, f"{key} of {what}") for key, kind in types.items()})
+    return sentence(**{key: read(description[key], kind, f"{key} of {what}") for key, kind in types.items()})
 
 
 def _plain(value: Any) -> Any:

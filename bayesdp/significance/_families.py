@@ -167,12 +167,7 @@ def margins(rows: Any, column: Any) -> Hypergeometric:
 
 @dataclass(frozen=True)
 class Binomial(Family):
-    """Number of successes in n trials; the odds are those of a success.
-
-    Parameters
-    ----------
-    n : int
-    """
+    """Number of successes in n trials; the odds are those of a success."""
 
     n: int
 

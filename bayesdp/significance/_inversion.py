@@ -19,7 +19,7 @@ from bayesdp.significance._noise import Noise
 __all__ = ["ALTERNATIVES", "FOR_LEVELS", "NoisyCount", "at_odds_ratios", "finite_statistic"]
 
 ALTERNATIVES: Final = ("greater", "less", "two-sided")
-_COMMON = 1e-12
+_COMMON = 1e-12  # tails above it keep their digits without the smallest masses
 _UNIFORM = 1e-6  # what rounding of the statistic may do to a p-value
 _WIDEST = 600.0  # log odds beyond which all mass is at the end, as in the families
 FOR_LEVELS = 1e-30
@@ -87,7 +87,10 @@ class NoisyCount:
         return min(1.0, 2.0 * min(self._precise(self.greater, log_odds), self._precise(self.less, log_odds)))
 
     def _precise(self, tail: Callable[[float, float], float], log_odds: float) -> float:
-        """A tail with all its digits. What `FOR_LEVELS` leaves out, below 1e-30 for each of some millions, is nothing to most."""
+        """A tail probability with all its digits.
+
+        `FOR_LEVELS` leaves out less than 1e-30 of each of some millions of masses: too little to matter for a tail above 1e-12.
+        """
         rough = tail(log_odds, FOR_LEVELS)
         return rough if rough > _COMMON else tail(log_odds, NEGLIGIBLE)
 

@@ -20,13 +20,8 @@ from bayesdp.significance._release_noise import CornerNoise, cell_noise, corner_
 from bayesdp.significance.odds_ratio import OddsRatioResult, result_of
 
 __all__ = [
-    "NoisyCorner",
-    "corner_position",
-    "is_two_by_two",
-    "noisy_corner",
-    "odds_ratio_test_from_release",
-    "pvalue_limits",
-]
+    "NoisyCorner", "corner_position", "is_two_by_two", "noisy_corner", "odds_ratio_test_from_release", "pvalue_limits",
+]  # fmt: skip
 
 _MOVE = np.array([[1, -1], [-1, 1]])
 
@@ -151,21 +146,21 @@ def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> Noi
     if not isinstance(given, Release):
         raise TypeError(f"release must be a Release, got {type(given).__name__}")
     _check_table(release)
-    own = release.measurements[0] if len(release.measurements) == 1 else None
-    alone = None if own is None or own.query.is_identity else _single_cell(own.query)
-    if own is None or (alone is None and not own.query.is_identity):
-        told = shown(release.measurements) if release.measurements else "none"
+    measured = release.measurements[0] if len(release.measurements) == 1 else None
+    alone = None if measured is None or measured.query.is_identity else _single_cell(measured.query)
+    if measured is None or (alone is None and not measured.query.is_identity):
+        found = shown(release.measurements) if release.measurements else "none"
         raise ValueError(
-            f"the test needs a release with one noisy measurement, of the cells or of one cell alone, and this one has {told}"
+            f"the test needs a release with one noisy measurement, of the cells or of one cell alone, and this one has {found}"
         )
     if alone is not None:
-        return _corner(release, cell_noise(own.law), alone, cell)
-    under = own.invariants or release.invariants
-    if not own.law.independent and not _leaves_one_move(under):
+        return _corner(release, cell_noise(measured.law), alone, cell)
+    under = measured.invariants or release.invariants
+    if not measured.law.independent and not _leaves_one_move(under):
         raise ValueError(
-            f"the noise of {own!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
+            f"the noise of {measured!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
         )
-    return _corner(release, corner_noise(own.law, under), None, cell)
+    return _corner(release, corner_noise(measured.law, under), None, cell)
 
 
 def _single_cell(query: Query) -> int | None:

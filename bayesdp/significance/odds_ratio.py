@@ -16,12 +16,7 @@ from bayesdp.significance._inversion import ALTERNATIVES, NoisyCount, at_odds_ra
 from bayesdp.significance._noise import Noise, in_words
 from bayesdp.significance.rules import Rule, rule_of
 
-__all__ = [
-    "ConfidenceInterval",
-    "OddsRatioResult",
-    "odds_ratio_test",
-    "result_of",
-]
+__all__ = ["ConfidenceInterval", "OddsRatioResult", "odds_ratio_test", "result_of"]
 
 
 class ConfidenceInterval(NamedTuple):
@@ -242,15 +237,15 @@ def result_of(
     null: float,
     *,
     canonical: bool,
-    **kept: Any,
+    **labels: Any,
 ) -> OddsRatioResult:
-    """The result for noise that is worked out already."""
+    """The result of a test whose family and noise are known; `labels` are the last fields of `OddsRatioResult`."""
     _validate.choice(alternative, ALTERNATIVES, "alternative")
     ratio = _validate.positive_real(null, "null")
     pvalue = NoisyCount(statistic, family, noise).pvalue(math.log(ratio), alternative)
     optimal = canonical and alternative != "two-sided" and family.low < family.high
     rows = (family.r1, family.r2)
-    return OddsRatioResult(statistic, pvalue, alternative, ratio, rows, family.c1, noise, tradeoff, optimal, **kept)
+    return OddsRatioResult(statistic, pvalue, alternative, ratio, rows, family.c1, noise, tradeoff, optimal, **labels)
 
 
 def _exp(log: float) -> float:

@@ -17,24 +17,7 @@ from bayesdp.storage.netcdf import read_netcdf, write_netcdf
 from bayesdp.storage.schema import SCHEMA
 
 __all__ = [
-    "MAX_CELLS",
-    "SCHEMA",
-    "check_hdf5",
-    "check_output",
-    "compress_draws",
-    "from_dataset",
-    "netcdf_image",
-    "previous_of",
-    "read_folder",
-    "read_netcdf",
-    "replacing",
-    "replacing_folder",
-    "to_dataset",
-    "told_of_previous",
-    "write_bytes",
-    "write_draws",
-    "write_draws_somewhere",
-    "write_folder",
-    "write_netcdf",
-    "write_text",
-]
+    "MAX_CELLS", "SCHEMA", "check_hdf5", "check_output", "compress_draws", "from_dataset", "netcdf_image",
+    "previous_of", "read_folder", "read_netcdf", "replacing", "replacing_folder", "to_dataset", "told_of_previous",
+    "write_bytes", "write_draws", "write_draws_somewhere", "write_folder", "write_netcdf", "write_text",
+]  # fmt: skip

@@ -103,7 +103,7 @@ def replacing_folder(
                 sync_file(entry)
             sync_folder(temporary)
             check_output(target, overwrite=overwrite)  # again: something may have appeared in the meantime
-            moved = _put(temporary, target, marker, parts, overwrite=overwrite)
+            moved = _take_name(temporary, target, marker, parts, overwrite=overwrite)
         confirm(target)
         for old, stamps in moved:
             _remove(old, stamps)
@@ -118,7 +118,7 @@ def replacing_folder(
         )
 
 
-def _put(
+def _take_name(
     temporary: Path, target: Path, marker: str, parts: Callable[[Path], Collection[str]] | None, *, overwrite: bool
 ) -> list[tuple[Path, _Stamps]]:
     """Give a folder its final name; folders of ours that had it are moved aside, and returned with what was in them."""
@@ -166,13 +166,13 @@ def _steady_stamps(folder: Path, marker: str, parts: Callable[[Path], Collection
 
 def _stamps(folder: Path, marker: str, parts: Callable[[Path], Collection[str]] | None) -> _Stamps:
     """What is in a folder that may be replaced; every other folder is an error."""
-    told = f"{str(folder)!r} is not a folder with a release ({marker}), so it is not replaced"
+    message = f"{str(folder)!r} is not a folder with a release ({marker}), so it is not replaced"
     if folder.is_symlink() or not folder.is_dir() or not (folder / marker).is_file():
-        raise FileExistsError(told)
+        raise FileExistsError(message)
     try:
         known = {marker} if parts is None else set(parts(folder))
     except ValueError as error:
-        raise FileExistsError(f"{told}: {error}") from None
+        raise FileExistsError(f"{message}: {error}") from None
     entries = list(os.scandir(folder))
     others = sorted(
         entry.name for entry in entries if entry.name not in known or not entry.is_file(follow_symlinks=False)

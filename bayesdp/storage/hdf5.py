@@ -59,18 +59,9 @@ def damaged(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (
-        OSError,
-        RuntimeError,
-        KeyError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        MemoryError,
-    ) as error:
-        told = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(printable(f"{os.fspath(path)}: {told}")) from None
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, MemoryError) as error:
+        message = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(printable(f"{os.fspath(path)}: {message}")) from None
 
 
 def check_hdf5(

@@ -83,7 +83,7 @@ class _Image(io.RawIOBase):
         return list(self._pieces(0, self.size))
 
     def _reach(self, end: int) -> bool:
-        """See to it that there are pieces up to `end`; False, now and ever after, where memory does not suffice."""
+        """Allocate pieces up to `end`; False, from then on for good, where memory does not suffice."""
         try:
             while not self.short and len(self.pieces) * _PIECE < end:
                 self.pieces.append(bytearray(_PIECE))

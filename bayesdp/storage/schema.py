@@ -44,10 +44,10 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda ol
 """For each older version, what turns its description into that of the next version."""
 
 _PARTS = 500
-"""Most measurements, exact parts, and parts of queries that are read."""
+"""Largest number of measurements, of exact parts, and of parts of all queries together."""
 
 _PASSES = 100
-"""Parts of queries times cells, and answers, of the largest table that a file may have."""
+"""Cells that all parts of queries pass through, and their answers, at most: this times the limit on the cells of a table."""
 
 KEYS = {"about", "frame", "measurements", "exact", "mechanism", "guarantee", "simulated", "writer"}
 """Entries of a description beside the version."""
@@ -135,17 +135,14 @@ def planned(description: Mapping[str, Any], max_cells: int | None = None) -> _Pl
     _check_size(frame, limit)
     entries: dict[str, list[dict[str, Any]]] = {}
     for key, kind, keys in (("measurements", "measured", _MEASURED_KEYS), ("exact", "exact", _EXACT_KEYS)):
-        own = strict_json.expect(known[key], list, key)
-        if len(own) > _PARTS:
-            raise ValueError(f"{key} has {len(own)} entries, more than the {_PARTS} that are read")
-        entries[key] = [_entry(entry, keys, f"{kind}_{i}") for i, entry in enumerate(own)]
-    both = [*entries["measurements"], *entries["exact"]]
-    queries = {own["variable"]: _query(own["query"], frame) for own in both}
-    invariants = {
-        own["variable"]: _query(own["invariants"], frame)
-        for own in entries["measurements"]
-        if own["invariants"] is not None
-    }
+        listed = strict_json.expect(known[key], list, key)
+        if len(listed) > _PARTS:
+            raise ValueError(f"{key} has {len(listed)} entries, more than the {_PARTS} that are read")
+        entries[key] = [_entry(entry, keys, f"{kind}_{i}") for i, entry in enumerate(listed)]
+    measured, exact = entries["measurements"], entries["exact"]
+    queries = {entry["variable"]: _query(entry["query"], frame) for entry in [*measured, *exact]}
+    kept = [entry for entry in measured if entry["invariants"] is not None]
+    invariants = {entry["variable"]: _query(entry["invariants"], frame) for entry in kept}
     for name, query in [*queries.items(), *invariants.items()]:
         if query.rows > limit:
             raise ValueError(
@@ -159,7 +156,7 @@ def planned(description: Mapping[str, Any], max_cells: int | None = None) -> _Pl
             f"its queries have {len(parts)} parts with {sum(part.rows for part in parts)} answers, too many for a file of this "
             "size; if that is right, raise the limit with max_cells"
         )
-    return _Plan(frame, entries["measurements"], entries["exact"], queries, invariants)
+    return _Plan(frame, measured, exact, queries, invariants)
 
 
 def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | None = None) -> Release:
@@ -168,53 +165,54 @@ def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | Non
     numbers.check(plan.frame, plan.queries)
     frame = plan.frame
     measurements = []
-    for own in plan.measurements:
-        query = plan.queries[own["variable"]]
-        values, unmeasured = numbers.values(own["variable"], query)
-        stated = plan.invariants.get(own["variable"])
+    for entry in plan.measurements:
+        query = plan.queries[entry["variable"]]
+        values, unmeasured = numbers.values(entry["variable"], query)
+        stated = plan.invariants.get(entry["variable"])
         invariants = None if stated is None else Invariants(stated, frame)
-        law = NoiseLaw.from_description(own["law"])
-        measurements.append(Measured(query, values, law, invariants, own["name"], unmeasured=unmeasured))
+        law = NoiseLaw.from_description(entry["law"])
+        measurements.append(Measured(query, values, law, invariants, entry["name"], unmeasured=unmeasured))
     exact = []
-    for own in plan.exact:
-        query = plan.queries[own["variable"]]
-        exact.append(Exact(query, numbers.values(own["variable"], query)[0], own["sign"]))
-    known = description
-    about = strict_json.expect(known["about"], str, "about")
+    for entry in plan.exact:
+        query = plan.queries[entry["variable"]]
+        exact.append(Exact(query, numbers.values(entry["variable"], query)[0], entry["sign"]))
+    about = strict_json.expect(description["about"], str, "about")
     kind: type[Guarantee] = StatisticGuarantee if about == "statistics" else Guarantee
-    guarantee = None if known["guarantee"] is None else kind.from_dict(known["guarantee"])
-    if known["mechanism"] is not None:
-        strict_json.expect(known["mechanism"], dict, "mechanism")
-    simulated = strict_json.expect(known["simulated"], bool, "simulated")
+    guarantee = None if description["guarantee"] is None else kind.from_dict(description["guarantee"])
+    mechanism = description["mechanism"]
+    if mechanism is not None:
+        strict_json.expect(mechanism, dict, "mechanism")
+    simulated = strict_json.expect(description["simulated"], bool, "simulated")
     # Not `from_published`: its warning of post-processing was given when the release was made.
-    release = Release(frame, tuple(measurements), tuple(exact), known["mechanism"], guarantee, simulated, about)
+    release = Release(frame, tuple(measurements), tuple(exact), mechanism, guarantee, simulated, about)
     release.check_feasible()
     release.check_stated()
     return release
 
 
-def _entry(entry: Any, keys: set[str], variable: str) -> dict[str, Any]:
-    own: dict[str, Any] = strict_json.expect(entry, dict, f"the entry of {variable}", keys)
-    if own["variable"] != variable:
-        raise ValueError(f"the entry of {variable} names the variable {own['variable']!r}")
-    return own
+def _entry(value: Any, keys: set[str], variable: str) -> dict[str, Any]:
+    """The entry of one part, which has these keys and names the variable that is expected at its place."""
+    entry: dict[str, Any] = strict_json.expect(value, dict, f"the entry of {variable}", keys)
+    if entry["variable"] != variable:
+        raise ValueError(f"the entry of {variable} names the variable {entry['variable']!r}")
+    return entry
 
 
 def _frame_description(value: Any) -> dict[str, Any]:
     """Check the shape of a frame's description before it is taken apart."""
-    own: dict[str, Any] = strict_json.expect(value, dict, "frame", {"dims", "labels", "groups"})
-    for key in own:
-        strict_json.expect(own[key], list, f"{key} of the frame")
-    for labels in own["labels"]:
+    frame: dict[str, Any] = strict_json.expect(value, dict, "frame", {"dims", "labels", "groups"})
+    for key in frame:
+        strict_json.expect(frame[key], list, f"{key} of the frame")
+    for labels in frame["labels"]:
         strict_json.expect(labels, list, "labels of a dimension")
-    for group in own["groups"]:
+    for group in frame["groups"]:
         if not isinstance(group, list) or len(group) != 3 or not isinstance(group[2], list):
             raise ValueError("groups of the frame must be lists of a name, a dimension and labels")
-    return own
+    return frame
 
 
 def _check_size(frame: Frame, max_cells: int) -> None:
-    """A few labels along each dimension can make a table that no memory holds."""
+    """Refuse tables of more cells than allowed: a few labels along each of many dimensions make more than memory holds."""
     cells = prod(frame.shape)
     if cells > max_cells:
         raise ValueError(
@@ -225,11 +223,11 @@ def _check_size(frame: Frame, max_cells: int) -> None:
 
 def _query(value: Any, frame: Frame) -> Query:
     """Read a query; whatever is wrong with its description is a ValueError."""
-    own = strict_json.expect(value, dict, "a query", {"parts"})
-    for part in strict_json.expect(own["parts"], list, "parts of a query"):
+    query = strict_json.expect(value, dict, "a query", {"parts"})
+    for part in strict_json.expect(query["parts"], list, "parts of a query"):
         for key, items in strict_json.expect(part, dict, "a part of a query").items():
             strict_json.expect(items, list, f"{key} of a query")
     try:
-        return Query.from_description(own, frame)
+        return Query.from_description(query, frame)
     except TypeError as error:
         raise ValueError(f"a query is damaged: {error}") from None

@@ -33,11 +33,7 @@ type _Part = tuple[str, Answers, list[str] | None]
 
 
 def summary(
-    posterior: xr.DataTree,
-    var: str | Sequence[str] | None = None,
-    *,
-    query: Query | None = None,
-    prob: float = 0.95,
+    posterior: xr.DataTree, var: str | Sequence[str] | None = None, *, query: Query | None = None, prob: float = 0.95
 ) -> pd.DataFrame:
     """Summarise a posterior as a labelled table: counts, totals and parameters.
 

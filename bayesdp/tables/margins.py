@@ -171,8 +171,8 @@ def _without_groups(
             continue
         kept.remove(name)
         if own.get(row[dim], row[name]) != row[name]:
-            told = printable(f"{dim}={row[dim]} has {name}={own[row[dim]]}")
-            raise ValueError(f"{file.at(line, name)}: {told} in the table, but {row[name]!r} here")
+            stated = printable(f"{dim}={row[dim]} has {name}={own[row[dim]]}")
+            raise ValueError(f"{file.at(line, name)}: {stated} in the table, but {row[name]!r} here")
     return tuple(kept)
 
 
