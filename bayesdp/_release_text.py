@@ -22,7 +22,7 @@ def _exact(part: Exact) -> str:
 
 
 def _lines(release: Release) -> list[tuple[str, str]]:
-    """What there is to tell: a heading and a sentence each."""
+    """Headings and sentences: measurements, exact parts, the kind of guarantee."""
     lines = []
     for part in release.measurements:
         hidden = int(part.unmeasured.sum())
@@ -51,7 +51,7 @@ def as_text(release: Release) -> str:
 
 
 def as_html(release: Release) -> str:
-    """The same as a small HTML table; labels are escaped."""
+    """The lines of `as_text` as a small HTML table; labels are escaped."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{html.escape(heading)}</th>"
         f"<td style='text-align:left'>{html.escape(printable(text))}</td></tr>"

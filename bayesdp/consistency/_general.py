@@ -108,7 +108,7 @@ def implied(part: SumPart | MatrixPart, known: Sequence[ExactPart], *, combine: 
 
 
 def _combined(part: SumPart | MatrixPart, known: Sequence[ExactPart]) -> Ints | None:
-    """The same for answers that follow from several exact parts together, by exact linear algebra."""
+    """The exact answers of a part as they follow from several exact parts together, by exact linear algebra; None if not."""
     if not part.matrix.count_nonzero():  # a relation that the answers of a query have in every table
         return np.zeros(part.rows, dtype=np.int64)
     if not known:

@@ -33,7 +33,7 @@ _HOW_TO_STATE = (
 
 
 def read_only[A: npt.NDArray[Any]](array: A) -> A:
-    """A copy that nobody can write to, because measurements are compared and hashed by content."""
+    """A read-only copy, because measurements are compared and hashed by content."""
     copy = array.copy(order="C")
     copy.flags.writeable = False
     return copy

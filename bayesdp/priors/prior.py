@@ -32,7 +32,7 @@ class Hyperparameter:
     kind : {"positive", "nonnegative", "boolean", "text"} or tuple of str
         What values it takes; a tuple lists them.
     default_text : str
-        What a default of None stands for, in a word or two.
+        Short text for a default of None, such as "published".
     """
 
     name: str

@@ -67,7 +67,7 @@ def truncated_loss(distance: npt.ArrayLike, b: npt.ArrayLike, width: npt.ArrayLi
 
 
 def discrete_truncated_loss(distance: npt.ArrayLike, b: npt.ArrayLike, width: npt.ArrayLike) -> Floats:
-    """The same for truncated discrete Laplace noise; whole distances and widths.
+    """Loss of truncated discrete Laplace noise, as `truncated_loss` for whole distances and widths.
 
     With ``q = exp(-1/b)``, ``Z(s)`` is ``1 + q - q**(s - c0 + 1) - q**(c1 - s + 1)`` up to a constant, again concave.
     """

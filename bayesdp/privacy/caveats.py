@@ -191,7 +191,7 @@ class PaperScale(Words):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PaperElements(Words):
-    """The same of all elements of a covariance matrix."""
+    """All elements of a covariance matrix have noise of the scale of Liu (2019), and together another epsilon than stated."""
 
     true_epsilon: float
     name = "paper elements"

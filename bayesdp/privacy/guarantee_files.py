@@ -65,6 +65,10 @@ def typed_sentences(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
         found["person"] = person_from(about["record"])
     if "sampler" in about:
         found["sampler"] = words_from(about["sampler"], (SamplerStatement,), "the sampler of a guarantee")
+        if entries["sampler"] != found["sampler"]:
+            raise ValueError(
+                f"sampler of a guarantee is {entries['sampler']!r}, but its 'about' says {found['sampler']!r}: they must agree"
+            )
     else:
         found["sampler"] = sampler_of_words(entries["sampler"])
     words = entries["caveats"]

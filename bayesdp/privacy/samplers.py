@@ -92,7 +92,7 @@ def gibbs_sampler(sweeps: int) -> SamplerStatement:
 
 
 def hit_and_run_sampler(sweeps: int) -> SamplerStatement:
-    """Say the same of a chain of hit-and-run steps.
+    """Say that the noise is the end of a chain of hit-and-run steps whose convergence nobody has certified.
 
     Examples
     --------

@@ -64,6 +64,6 @@ def just_containing(shape: Floats, vectors: Floats) -> Floats:
 
 
 def read_only(array: Floats) -> Floats:
-    """The array itself, which nobody can write to any more."""
+    """The array itself, made read-only."""
     array.flags.writeable = False
     return array

@@ -17,7 +17,7 @@ __all__ = ["Words", "words_from"]
 class Words(str):
     """A text, and as attributes what it is made from.
 
-    It is a string, so that whoever reads guarantees as text goes on doing so; code asks for the class and the attributes. Subclasses
+    It is a string, so that guarantees can be read as text; code asks for the class and the attributes. Subclasses
     are frozen dataclasses with a `name` for files and a `template` for `str.format`, or a `_words` of their own. Two of them are
     equal if their texts are.
     """

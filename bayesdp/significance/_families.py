@@ -173,12 +173,12 @@ class Binomial(Family):
 
     @property
     def low(self) -> int:
-        """None."""
+        """Smallest count: no success."""
         return 0
 
     @property
     def high(self) -> int:
-        """All of them."""
+        """Largest count: n successes."""
         return self.n
 
     def step(self, x: Floats) -> Floats:

@@ -57,7 +57,7 @@ class OddsRatioResult:
         The published noisy corner, where an integer release was tested: the statistic less `uniform`.
     uniform : float or None
         The U(-1/2, 1/2) that turned an integer release into canonical noise. Drawn once and kept: the p-value is
-        randomised, and whoever may draw again may draw until it is small.
+        randomised, and drawing again until it is small would not have the size that is stated.
     """
 
     statistic: float
@@ -195,7 +195,7 @@ def odds_ratio_test(
     Parameters
     ----------
     statistic : float
-        ``U = x11 + N``, N a draw of ``tradeoff.canonical_noise()`` that whoever released the corner has added.
+        ``U = x11 + N``, N a draw of ``tradeoff.canonical_noise()`` that was added before the corner was released.
     rows : tuple of int
         Totals of the two rows.
     column : int

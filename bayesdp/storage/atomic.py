@@ -53,7 +53,7 @@ def _exists(target: Path) -> FileExistsError:
 
 
 def sibling(target: Path) -> Path:
-    """A name in the same folder, hence on the same file system, that nobody else has."""
+    """A random name in the same folder, hence on the same file system."""
     return target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.tmp")
 
 
@@ -124,7 +124,7 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
 
 
 def _take_name(temporary: Path, target: Path) -> None:
-    """Give a file its final name if nobody else has it."""
+    """Give a file its final name; FileExistsError if another process has taken it meanwhile."""
     try:
         os.link(temporary, target)
     except FileExistsError:

@@ -23,7 +23,7 @@ ATTRIBUTES = 5_000
 """Most attributes in a file, of all its variables and groups."""
 
 _FREE_CELLS = 1_000_000
-"""A table may have so many cells however small its file is, and one more for each two bytes."""
+"""Cells that a table may have however small its file is; one more is allowed for each two bytes."""
 
 _TABLE = 24 * 2**20
 _TIMES_TABLE = 8

@@ -64,7 +64,7 @@ class CsvFile:
         return HIDDEN if self.confidential and any(character.isnumeric() for character in text) else printable(text)
 
     def listed(self, texts: Iterable[str], limit: int = 5) -> str:
-        """Several of them."""
+        """Several labels or names of columns, for messages; see `label_text`."""
         return shown((_Bare(HIDDEN) if self.label_text(text) == HIDDEN else text for text in texts), limit)
 
     def at(self, line: int, column: str | None = None) -> str:

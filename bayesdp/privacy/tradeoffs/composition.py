@@ -29,7 +29,7 @@ __all__ = ["bounds", "composition_first", "semi_first", "tensor_product"]
 _EXACT_OUTCOMES = 20_000
 """Products of discrete laws are exact up to this many outcomes of different likelihood ratio."""
 _EXACT_PAIRS = 2_000_000
-"""And with at most so many pairs of outcomes in a step."""
+"""Largest number of pairs of outcomes in one multiplication of an exact product."""
 _GRID = 2**16
 """Points of the grid of privacy losses by default,"""
 _FINEST = 1e-6
