@@ -121,8 +121,8 @@ def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
     from bayesdp.composition import check_posterior, posterior_release
     from bayesdp.storage import check_hdf5
     from bayesdp.storage.budget import cell_limit
+    from bayesdp.storage.dataset import check_dataset
     from bayesdp.storage.hdf5 import damaged
-    from bayesdp.storage.schema import check_dataset
 
     check_hdf5(path, groups=True, max_cells=_MOST_DRAWS, release=False)
     with damaged(path):

@@ -31,10 +31,6 @@ def multiples(answers: Published) -> list[tuple[float, str]]:
     ``(r / 10) (1 / r + f(0))``. Bases of less than a tenth of the smallest scale are not looked for: rounding to them hardly
     changes the law.
 
-    Parameters
-    ----------
-    answers : Published
-
     Returns
     -------
     list of (float, str)

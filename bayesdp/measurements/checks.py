@@ -19,16 +19,9 @@ from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import MatrixPart, Query
 
 __all__ = [
-    "Mask",
-    "Values",
-    "check_law",
-    "checked_noisy",
-    "described",
-    "has_negative_entry",
-    "on_frame",
-    "read_only",
+    "Mask", "Values", "check_law", "checked_noisy", "described", "has_negative_entry", "on_frame", "read_only",
     "unmeasured_mask",
-]
+]  # fmt: skip
 
 type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -40,7 +33,7 @@ _HOW_TO_STATE = (
 
 
 def read_only[A: npt.NDArray[Any]](array: A) -> A:
-    """A copy that nobody can write to, because measurements are compared and hashed by content."""
+    """A read-only copy, because measurements are compared and hashed by content."""
     copy = array.copy(order="C")
     copy.flags.writeable = False
     return copy
@@ -198,12 +191,12 @@ def has_negative_entry(query: Query) -> Mask:
 
 def described(query: Query) -> str:
     """A query in a few words: how many answers, and what they are by."""
-    told = []
+    words = []
     for part in query.parts:
         if isinstance(part, MatrixPart):
-            told.append(f"{part.rows} linear combination{'s' if part.rows > 1 else ''}")
+            words.append(f"{part.rows} linear combination{'s' if part.rows > 1 else ''}")
         elif part.keep:
-            told.append(f"{part.rows} answer{'s' if part.rows > 1 else ''} by {printable(' × '.join(part.keep))}")
+            words.append(f"{part.rows} answer{'s' if part.rows > 1 else ''} by {printable(' × '.join(part.keep))}")
         else:
-            told.append("grand total")
-    return " and ".join(told)
+            words.append("grand total")
+    return " and ".join(words)

@@ -90,7 +90,7 @@ def with_person(
     # In the definition that the guarantee is stated in; a row may give others too.
     move, addition = (None if loss is None else loss.to(stated.kind) for loss in (move, addition))
     person = OnePerson(
-        own.cells, own.movable, own.uncounted, own.alike, move, addition, least, adjacency, str(stated.sampler)
+        own.cells, own.movable, own.uncounted, own.alike, move, addition, least, adjacency, stated.sampler
     )
     return replace(stated, person=person)
 
