@@ -50,7 +50,7 @@ class Release:
         Whether the noise came from a generator whose seed somebody may know.
     about : {"counts", "statistics"}
         What the cells of the frame are: counts of records, or statistics, which are any real numbers. Statistics have no fiber
-        and no exact parts, and their noise is independent.
+        and no exact parts, and their noise keeps no invariants.
 
     Raises
     ------
@@ -93,6 +93,8 @@ class Release:
         exact = _listed(self.exact, Exact, "exact")
         if choice(self.about, ABOUT, "about") == "statistics":
             _check_statistics(measurements, exact)
+        else:
+            _check_counts(measurements)
         if not measurements and not exact:
             raise ValueError("a release needs at least one measured or exact part")
         parts: list[Measured | Exact] = [*measurements, *exact]
@@ -354,10 +356,19 @@ def _check_statistics(measurements: tuple[Measured, ...], exact: tuple[Exact, ..
     if exact:
         raise ValueError(f"a release of statistics has no exact parts, got {shown([repr(own) for own in exact], 2)}")
     for own in measurements:
-        if not own.law.independent:
+        if own.law.keeps_invariants:
             raise ValueError(
                 f"a release of statistics needs laws of independent noise, or laws within bounds, got {own.law.name!r}, which keeps "
                 "invariants of a table of counts"
+            )
+
+
+def _check_counts(measurements: tuple[Measured, ...]) -> None:
+    """Shares are no counts: their law is around proportions."""
+    for own in measurements:
+        if own.law.support == "simplex":
+            raise ValueError(
+                f"the law {own.law.name!r} is that of shares that add up to 1, which are no counts: state about='statistics'"
             )
 
 

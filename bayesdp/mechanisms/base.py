@@ -225,7 +225,7 @@ class Mechanism(ABC):
         )
         return Release(
             self.frame,
-            (Measured(self.released_query, noisy, self.law, None if self.law.independent else self.invariants),),
+            (Measured(self.released_query, noisy, self.law, self.invariants if self.law.keeps_invariants else None),),
             exact,
             mechanism=self.describe(),
             guarantee=guarantee,

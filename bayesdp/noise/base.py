@@ -45,9 +45,10 @@ class NoiseLaw(ABC):
     ----------
     name : str
         Name in files and on the command line.
-    support : {"integers", "reals", "bounded", "lattice", "subspace"}
-        Where the noise lives: independent integers or real numbers, independent values within bounds, the integer points
-        of the null space of the invariants, or that null space itself. The last two need the invariants.
+    support : {"integers", "reals", "bounded", "simplex", "lattice", "subspace"}
+        Where the noise lives: independent integers or real numbers, independent values within bounds, vectors of shares that
+        add up to 1, the integer points of the null space of the invariants, or that null space itself. The last two need the
+        invariants.
     integer : bool
         Whether noisy values are integers.
     isotropic : bool
@@ -75,7 +76,7 @@ class NoiseLaw(ABC):
 
     name: ClassVar[str]
     family: ClassVar[str]
-    support: ClassVar[Literal["integers", "reals", "bounded", "lattice", "subspace"]]
+    support: ClassVar[Literal["integers", "reals", "bounded", "simplex", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
     other_parameters: ClassVar[tuple[str, ...]] = ()
@@ -95,8 +96,13 @@ class NoiseLaw(ABC):
 
     @property
     def independent(self) -> bool:
-        """Whether the answers have noise of their own each, so that it needs no invariants."""
+        """Whether the answers have noise of their own each."""
         return self.support in ("integers", "reals", "bounded")
+
+    @property
+    def keeps_invariants(self) -> bool:
+        """Whether noise of a whole table leaves its invariants as they are, so that it needs them."""
+        return self.support in ("lattice", "subspace")
 
     @abstractmethod
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
@@ -214,6 +220,19 @@ class NoiseLaw(ABC):
     def limits(self) -> tuple[Any, Any]:
         """Lower and upper ends of noisy values, numbers or an array of one for each answer; infinite by default."""
         return -np.inf, np.inf
+
+    def check_values(self, values: Floats | Ints) -> None:
+        """Refuse published answers that the law cannot give together; what each may be is in `limits`.
+
+        Parameters
+        ----------
+        values : array, shape (*query)
+
+        Raises
+        ------
+        ValueError
+            If there are none such in its support. By default nothing is refused.
+        """
 
     def sampler(self, invariants: Invariants) -> Sampler | None:
         """How `draw` draws under these invariants, before it does; None, the default, of laws that have one exact way."""
