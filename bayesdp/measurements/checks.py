@@ -111,7 +111,9 @@ def checked_noisy(query: Query, values: Any, law: NoiseLaw, unmeasured: Mask) ->
     flat[hidden] = 0
     finite = finite_array(array, "values", query.answer_name)
     _check_inside(query, finite, law, hidden)
-    law.check_values(finite)
+    why = law.refusal(finite)
+    if why:
+        raise ValueError(why)
     if not law.integer:
         return finite.astype(np.float64)
     fractional = np.flatnonzero(finite.reshape(-1) != np.rint(finite.reshape(-1)))

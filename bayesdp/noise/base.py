@@ -221,18 +221,12 @@ class NoiseLaw(ABC):
         """Lower and upper ends of noisy values, numbers or an array of one for each answer; infinite by default."""
         return -np.inf, np.inf
 
-    def check_values(self, values: Floats | Ints) -> None:
-        """Refuse published answers that the law cannot give together; what each may be is in `limits`.
+    def refusal(self, values: Floats | Ints) -> str:
+        """Why the law cannot give published answers of shape (*query) together; "", the default, where it can.
 
-        Parameters
-        ----------
-        values : array, shape (*query)
-
-        Raises
-        ------
-        ValueError
-            If there are none such in its support. By default nothing is refused.
+        What each answer may be is in `limits`.
         """
+        return ""
 
     def sampler(self, invariants: Invariants) -> Sampler | None:
         """How `draw` draws under these invariants, before it does; None, the default, of laws that have one exact way."""

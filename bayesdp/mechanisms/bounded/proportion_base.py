@@ -181,7 +181,9 @@ def _published(source: ProportionMechanism, shares: Any, names: Any, noisy: Any,
     """What was published, of the arguments of a `ProportionRelease`: the shares, or the noisy values."""
     listed = checked_names(names, np.shape(shares))
     if listed != source.names:
-        raise ValueError(f"the mechanism {source.name!r} has the categories {shown(source.names)}, but names are {shown(listed)}")
+        raise ValueError(
+            f"the mechanism {source.name!r} has the categories {shown(source.names)}, but names are {shown(listed)}"
+        )
     if source._SHARES_ONLY:
         if noisy is not None:
             raise ValueError(f"the mechanism {source.name!r} publishes shares only, but noisy values are given")

@@ -19,7 +19,7 @@ from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism
 from bayesdp.mechanisms.bounded.statistic_release import names_of
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.mechanisms.stated.agreement import alike, check_loss, check_person, words
-from bayesdp.noise import BoundaryInflatedLaplace, NoiseLaw, TruncatedLaplace
+from bayesdp.noise import BoundaryInflatedLaplace, NoiseLaw, RescaledLaplace, TruncatedLaplace
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee
 from bayesdp.release import Measured, Release
 
@@ -59,11 +59,7 @@ def check_statistics(release: Release, composed: int = 0) -> None:
         check_guarantee(own, release.guarantee, release.simulated, "the statistics", release.mechanism)
         if own is None:
             for measured in release.measurements:
-                _check_by_law(measured.law, _shape(release), release.guarantee)
-
-
-def _shape(release: Release) -> tuple[int, ...]:
-    return () if names_of(release) is None else release.frame.shape
+                _check_by_law(measured.law, measured.query.shape if names_of(release) else (), release.guarantee)
 
 
 def _check_total(release: Release, count: int) -> None:
@@ -173,14 +169,19 @@ def _check_by_law(law: NoiseLaw, shape: tuple[int, ...], stated: Guarantee) -> N
 
     Statistics at one bound are told apart from others by values there. Clipped, the mass or density at the other bound differs by
     exactly exp(distance / b); truncated, that at the bound itself by this and the ratio of the normalisers, which is above 1.
-    Of several scales the largest is taken.
+    Of several scales the largest is taken. Shares with all of the mass in one category have a density that differs between
+    proportions (1, 0, ...) and (1 - d/2, d/2, 0, ...), which are d apart, by exp(d / (2 b)) for the share that is 0, and by factors
+    above 1 for the share that is 1.
     """
-    if stated.kind != "pure" or not isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace)):
+    if stated.kind != "pure" or not isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace, RescaledLaplace)):
         return
     if stated.unit != "l1" and shape:
         return
-    low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), shape) for side in law.bounds)
-    room, scale = float(np.sum(high - low)), float(np.max(law.b))
+    if isinstance(law, RescaledLaplace):
+        room, scale = 2.0, 2.0 * float(np.max(law.b))
+    else:
+        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), shape) for side in law.bounds)
+        room, scale = float(np.sum(high - low)), float(np.max(law.b))
     claims = [(stated.parameters.get("sensitivity", 1.0), stated.parameters["epsilon"])]
     claims += [(row.size, row.loss["epsilon"]) for row in stated.pairs if row.norm == "l1" and "epsilon" in row.loss]
     for size, epsilon in claims:

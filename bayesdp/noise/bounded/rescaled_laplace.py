@@ -105,19 +105,17 @@ class RescaledLaplace(NoiseLaw):
         """0 and 1."""
         return 0.0, 1.0
 
-    def check_values(self, values: npt.ArrayLike) -> None:
-        """Refuse what is no vector of shares that add up to 1, and zeros under truncation; see `NoiseLaw.check_values`."""
+    def refusal(self, values: npt.ArrayLike) -> str:
+        """Whether they are no vector of shares that add up to 1, or have zeros under truncation; see `NoiseLaw.refusal`."""
         shares = proportions(values, "values")
+        total = float(shares.sum())
         if shares.ndim != 1:
-            raise ValueError(f"values of the law {self.name!r} must be one vector of shares, got shape {shares.shape}")
-        if abs(float(shares.sum()) - 1.0) >= EVEN:
-            raise ValueError(
-                f"values must add up to 1 under the law {self.name!r}, as shares do, but add up to {float(shares.sum())!r}"
-            )
+            return f"values of the law {self.name!r} must be one vector of shares, got shape {shares.shape}"
+        if abs(total - 1.0) >= EVEN:
+            return f"values must add up to 1 under the law {self.name!r}, as shares do, but add up to {total!r}"
         if self.rule == "truncated" and not np.all(shares > 0.0):
-            raise ValueError(
-                f"values must be greater than 0 under the law {self.name!r} with the rule 'truncated', which has no atom at 0"
-            )
+            return f"values must be greater than 0 under the law {self.name!r} with the rule 'truncated', which has no atom at 0"
+        return ""
 
     def draw(
         self,
