@@ -37,9 +37,6 @@ __all__ = ["ProportionMechanism", "ProportionRelease"]
 
 type Floats = npt.NDArray[np.float64]
 
-_NAMES: list[str] = []
-"""Names of all mechanisms for proportions."""
-
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class ProportionRelease(Release):
@@ -155,8 +152,12 @@ class ProportionRelease(Release):
             If it is damaged, of a newer version, or no release of proportions.
         """
         own = Release.from_netcdf(path, max_cells=max_cells)
-        if own.about != "statistics" or (own.mechanism or {}).get("mechanism") not in _NAMES:
-            raise ValueError(f"{str(path)!r} holds no release of proportions; for others there is Release.from_netcdf")
+        try:
+            _source(own.mechanism)
+        except ValueError:
+            raise ValueError(
+                f"{str(path)!r} holds no release of proportions; for others there is Release.from_netcdf"
+            ) from None
         parts: dict[str, Any] = own.__getstate__()
         return cls(**parts)
 
@@ -216,11 +217,6 @@ class ProportionMechanism(DescribedMechanism):
     names: Any
     rule: str = field(default="boundary-inflated", kw_only=True)
     convention: str = field(default="exact", kw_only=True)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" in cls.__dict__:
-            _NAMES.append(cls.name)
 
     def __post_init__(self) -> None:
         put = object.__setattr__

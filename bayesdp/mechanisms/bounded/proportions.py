@@ -7,10 +7,11 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from bayesdp._validate import choice
 from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism
-from bayesdp.mechanisms.bounded.rules import OUTSIDE, all_but_one, consistent_tree, rescale, tree_levels, tree_sums
+from bayesdp.mechanisms.bounded.rules import OUTSIDE, all_but_one, consistent_tree, rescale, tree_levels
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.noise.bounded.rescaled_laplace import RescaledLaplace
 from bayesdp.privacy import proportion_sensitivity
@@ -146,7 +147,8 @@ class AllButOne(ProportionMechanism):
     def query(self) -> Query:
         """The proportions of all categories but one."""
         others = [i for i in range(len(self.names)) if i != self._place]
-        return LinearQuery(self._frame, np.eye(len(self.names), dtype=int)[others], [self.names[i] for i in others])
+        picked = sp.coo_array((np.ones(len(others), int), (range(len(others)), others)), (len(others), len(self.names)))
+        return LinearQuery(self._frame, picked, [self.names[i] for i in others])
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
         """See `bayesdp.mechanisms.bounded.rules.all_but_one`."""
@@ -209,12 +211,16 @@ class UniversalHistogram(ProportionMechanism):
     @cached_property
     def query(self) -> Query:
         """The sums in all nodes under the root; see `bayesdp.mechanisms.bounded.rules.tree_sums`."""
-        matrix = tree_sums(np.eye(len(self.names)), self.branches).T
+        k, levels = len(self.names), tree_levels(len(self.names), self.branches)
         nodes: list[str] = []
-        for row in matrix:
-            group = [name for name, inside in zip(self.names, row, strict=True) if inside]
-            nodes.append(" + ".join(group) if len(group) <= 4 else f"{group[0]} to {group[-1]}")
-        return LinearQuery(self._frame, matrix, nodes)
+        rows: list[int] = []
+        for depth in range(1, levels + 1):
+            size = self.branches ** (levels - depth)
+            for group in (self.names[i : i + size] for i in range(0, k, size)):
+                rows += [len(nodes)] * size
+                nodes.append(" + ".join(group) if size <= 4 else f"{group[0]} to {group[-1]}")
+        leaves = np.tile(np.arange(k), levels)
+        return LinearQuery(self._frame, sp.coo_array((np.ones(len(rows), int), (rows, leaves)), (len(nodes), k)), nodes)
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
         """The leaves of the consistent tree; see `bayesdp.mechanisms.bounded.rules.consistent_tree`."""

@@ -98,9 +98,9 @@ def test_observed_tree_is_the_enumerated_one() -> None:
 def test_observed_density_of_two_shares_by_quadrature(rule: str) -> None:
     """With proportions (q, 1 - q) themselves: quadrature over the sum s of two values of Laplace noise (SciPy), s r and s (1 - r)."""
     mechanism = m.RescaledProportions(1.0, N, NAMES[:2], rule=rule)
-    release = mechanism.release([5, 7], rng=4)
+    tried = (mechanism.release([5, 7], rng=seed) for seed in range(20))
+    release = next(own for own in tried if np.all(own.shares > 0.0))
     r, b = release.shares, mechanism.noise.scale
-    assert np.all(r > 0.0)
     with pm.Model() as model:
         bdp.observe(release, pm.Dirichlet("p", np.ones(2), default_transform=None))
     logp = model.compile_logp([model["noisy"]], mode=PYTHON)
