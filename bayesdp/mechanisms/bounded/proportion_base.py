@@ -183,7 +183,7 @@ def _published(source: ProportionMechanism, shares: Any, names: Any, noisy: Any,
     listed = checked_names(names, np.shape(shares))
     if listed != source.names:
         raise ValueError(
-            f"the mechanism {source.name!r} has the categories {shown(source.names)}, but names are {shown(listed)}"
+            f"the mechanism {source.name!r} has the categories {shown(source.names)}, but names are {shown(listed or ())}"
         )
     if source._SHARES_ONLY:
         if noisy is not None:
@@ -268,7 +268,8 @@ class ProportionMechanism(DescribedMechanism):
         -------
         numpy.ndarray, shape (...)
         """
-        return self._log_density(self._checked(release).values, self.statistics(counts))
+        values = np.asarray(self._checked(release).values, dtype=np.float64)
+        return self._log_density(values, self.statistics(counts))
 
     _SHARES_ONLY: ClassVar[bool] = False
     _STATED: ClassVar[Fixed]

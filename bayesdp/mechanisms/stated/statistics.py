@@ -143,16 +143,16 @@ def _same_measurement(mechanism: _Described, release: Release, measured: Measure
     """Names, law and query of a measurement are those of the mechanism."""
     names = names_of(release)
     if mechanism.names != names:
-        mine, theirs = (shown(own) if own else "a single one without a name" for own in (mechanism.names, names))
+        mine, theirs = (shown(each) if each else "a single one without a name" for each in (mechanism.names, names))
         raise ValueError(
             f"the mechanism {mechanism.name!r} publishes statistics of names {mine}, but released are {theirs}"
         )
     _same_law(mechanism, measured.law)
-    mine, theirs = mechanism.query, measured.query
-    if mine.matrix.shape != theirs.matrix.shape or (mine.matrix != theirs.matrix).nnz or measured.unmeasured.any():
+    own, asked = mechanism.query, measured.query
+    if own.matrix.shape != asked.matrix.shape or (own.matrix != asked.matrix).nnz or measured.unmeasured.any():
         raise ValueError(
-            f"the mechanism {mechanism.name!r} measures {shown(mine.names)}, but measured are "
-            f"{shown(theirs.names)} by another linear map, or not all of them"
+            f"the mechanism {mechanism.name!r} measures {shown(own.names)}, but measured are "
+            f"{shown(asked.names)} by another linear map, or not all of them"
         )
 
 

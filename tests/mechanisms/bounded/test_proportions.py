@@ -117,7 +117,7 @@ def test_release(kind: Any) -> None:
     release = mechanism.release([10, 20, 30, 40], rng=np.random.default_rng(3))
     assert release.shares.sum() == pytest.approx(1.0, abs=1e-12)
     assert release.simulated
-    assert "SIMULATED" in repr(release)
+    assert "simulated: " in repr(release)
     assert release == mechanism.release([10, 20, 30, 40], rng=np.random.default_rng(3))
     assert (release.noisy is None) == (kind is m.RescaledProportions)
     assert (
