@@ -106,7 +106,6 @@ for _purpose, _module, _function in (
     ("check what a release states", "bayesdp.mechanisms.stated.tables", "check_stated"),
     ("check a total", "bayesdp.composition.stated", "check_total"),
     ("check a covariance matrix", "bayesdp.mechanisms.stated.covariance", "check_covariance"),
-    ("check proportions", "bayesdp.mechanisms.stated.statistics", "check_proportions"),
     ("make a dataset", "bayesdp.storage.dataset", "to_dataset"),
     ("read a dataset", "bayesdp.storage.dataset", "from_dataset"),
     ("write netCDF", "bayesdp.storage.netcdf", "write_netcdf"),

@@ -9,7 +9,7 @@ from bayesdp._validate import shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact, Measured
 
-__all__ = ["check_same_table", "check_statistics", "listed", "with_groups"]
+__all__ = ["check_counts", "check_same_table", "check_statistics", "listed", "with_groups"]
 
 
 def listed[T](items: Any, kind: type[T], argument: str) -> tuple[T, ...]:
@@ -27,10 +27,19 @@ def check_statistics(measurements: tuple[Measured, ...], exact: tuple[Exact, ...
     if exact:
         raise ValueError(f"a release of statistics has no exact parts, got {shown([repr(part) for part in exact], 2)}")
     for part in measurements:
-        if not part.law.independent:
+        if part.law.keeps_invariants:
             raise ValueError(
                 f"a release of statistics needs laws of independent noise, or laws within bounds, got {part.law.name!r}, which keeps "
                 "invariants of a table of counts"
+            )
+
+
+def check_counts(measurements: tuple[Measured, ...]) -> None:
+    """Shares are no counts: their law is around proportions."""
+    for part in measurements:
+        if part.law.support == "simplex":
+            raise ValueError(
+                f"the law {part.law.name!r} is that of shares that add up to 1, which are no counts: state about='statistics'"
             )
 
 

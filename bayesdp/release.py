@@ -11,7 +11,7 @@ import xarray as xr
 
 from bayesdp import _release_text
 from bayesdp import _strict_json as strict_json
-from bayesdp._release_checks import check_same_table, check_statistics, listed, with_groups
+from bayesdp._release_checks import check_counts, check_same_table, check_statistics, listed, with_groups
 from bayesdp._release_files import ReleaseFiles
 from bayesdp._validate import boolean, choice, shown
 from bayesdp._wiring import connected
@@ -51,7 +51,7 @@ class Release(ReleaseFiles):
         Whether the noise came from a generator whose seed somebody may know.
     about : {"counts", "statistics"}
         What the cells of the frame are: counts of records, or statistics, which are any real numbers. Statistics have no fiber
-        and no exact parts, and their noise is independent.
+        and no exact parts, and their noise keeps no invariants.
 
     Raises
     ------
@@ -94,6 +94,8 @@ class Release(ReleaseFiles):
         exact = listed(self.exact, Exact, "exact")
         if choice(self.about, ABOUT, "about") == "statistics":
             check_statistics(measurements, exact)
+        else:
+            check_counts(measurements)
         if not measurements and not exact:
             raise ValueError("a release needs at least one measured or exact part")
         parts: list[Measured | Exact] = [*measurements, *exact]

@@ -52,7 +52,7 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     query, law = measured.query, measured.law
     name = free_name(model, measured.name or "noisy")
     # Laws of whole tables take a grand total for a table of one cell.
-    alone = not query.shape and not law.independent
+    alone = not query.shape and law.keeps_invariants
     keep = ~measured.unmeasured.reshape(-1) if alone or measured.unmeasured.any() else None
     dims = answer_dims(model, name, query, keep)
     shape = query.shape if keep is None and len(dims) == len(query.shape) else (-1,)
@@ -60,7 +60,7 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
     mu = answers(query, x, keep)
     parameters = law.model_parameters()
-    if law.independent:
+    if not law.keeps_invariants:
         for parameter, value in parameters.items():
             if isinstance(value, np.ndarray):
                 spread = np.broadcast_to(value, query.shape).reshape(-1)

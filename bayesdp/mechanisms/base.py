@@ -200,7 +200,7 @@ class Mechanism(ABC):
         )
         release = Release(
             self.frame,
-            (Measured(self.released_query, noisy, self.law, None if self.law.independent else self.invariants),),
+            (Measured(self.released_query, noisy, self.law, self.invariants if self.law.keeps_invariants else None),),
             exact,
             mechanism=self.describe(),
             guarantee=guarantee,

@@ -24,7 +24,7 @@ name in files            law                                           mass or d
 ``truncated-laplace``, ``boundary-inflated-laplace``, ``truncated-discrete-laplace``,
 ``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` are laws
 within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
-`RescaledLaplace` is that of such values divided by their sum.
+`RescaledLaplace`, ``rescaled-laplace`` in files, is that of such values divided by their sum: shares that add up to 1.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`) or of `NoiseLaw`, imported
 here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.

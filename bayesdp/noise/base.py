@@ -43,9 +43,10 @@ class NoiseLaw(RegisteredLaw):
     ----------
     name : str
         Name in files and on the command line.
-    support : {"integers", "reals", "bounded", "lattice", "subspace"}
-        Where the noise lives: independent integers or real numbers, independent values within bounds, the integer points
-        of the null space of the invariants, or that null space itself. The last two need the invariants.
+    support : {"integers", "reals", "bounded", "simplex", "lattice", "subspace"}
+        Where the noise lives: independent integers or real numbers, independent values within bounds, vectors of shares that
+        add up to 1, the integer points of the null space of the invariants, or that null space itself. The last two need the
+        invariants.
     integer : bool
         Whether noisy values are integers.
     isotropic : bool
@@ -74,7 +75,7 @@ class NoiseLaw(RegisteredLaw):
     """
 
     family: ClassVar[str]
-    support: ClassVar[Literal["integers", "reals", "bounded", "lattice", "subspace"]]
+    support: ClassVar[Literal["integers", "reals", "bounded", "simplex", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
     additive: ClassVar[bool] = True
@@ -91,8 +92,13 @@ class NoiseLaw(RegisteredLaw):
 
     @property
     def independent(self) -> bool:
-        """Whether the answers have noise of their own each, so that it needs no invariants."""
+        """Whether the answers have noise of their own each."""
         return self.support in ("integers", "reals", "bounded")
+
+    @property
+    def keeps_invariants(self) -> bool:
+        """Whether noise of a whole table leaves its invariants as they are, so that it needs them."""
+        return self.support in ("lattice", "subspace")
 
     @abstractmethod
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
@@ -182,6 +188,13 @@ class NoiseLaw(RegisteredLaw):
     def limits(self) -> tuple[Any, Any]:
         """Lower and upper ends of noisy values, numbers or an array of one for each answer; infinite by default."""
         return -np.inf, np.inf
+
+    def refusal(self, values: Floats | Ints) -> str:
+        """Why the law cannot give published answers of shape (*query) together; "", the default, where it can.
+
+        What each answer may be is in `limits`.
+        """
+        return ""
 
     def sampler(self, invariants: Invariants) -> Sampler | None:
         """The method that `draw` uses under these invariants; None, the default, for laws that have one exact method."""

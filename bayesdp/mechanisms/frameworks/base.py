@@ -122,7 +122,7 @@ class FrameworkMechanism(ABC):
         if isinstance(law, NoiseLaw):
             if not self.additive:
                 raise ValueError(f"{law!r} is a noise law, not a function of answers: hand it in with additive=True")
-            if law.support == "bounded":
+            if law.support in ("bounded", "simplex"):
                 raise ValueError(f"{law!r} is a law of bounded values, not of noise that is added to any answer")
             if not law.independent:
                 raise ValueError(
