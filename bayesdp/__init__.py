@@ -181,7 +181,6 @@ _SUBMODULES: Final = frozenset(
 for _purpose, _module, _function in (
     ("check what a release states", "bayesdp.mechanisms.stated.tables", "check_stated"),
     ("check a total", "bayesdp.composition.stated", "check_total"),
-    ("check a covariance matrix", "bayesdp.mechanisms.stated.covariance", "check_covariance"),
     ("check proportions", "bayesdp.mechanisms.stated.statistics", "check_proportions"),
     ("make a dataset", "bayesdp.storage.schema", "to_dataset"),
     ("read a dataset", "bayesdp.storage.schema", "from_dataset"),

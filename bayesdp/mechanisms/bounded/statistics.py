@@ -25,7 +25,7 @@ from bayesdp.privacy.words import Words
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.stated import told
 
-__all__ = ["CONVENTIONS", "ROUNDING", "StatisticMechanism"]
+__all__ = ["CONVENTIONS", "PUBLIC_BOUNDS", "ROUNDING", "StatisticMechanism", "described_parameters"]
 
 CONVENTIONS = ("exact", "paper")
 """``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""
@@ -37,7 +37,8 @@ _GRID_BITS = 20
 ROUNDING = 1e-9
 """A statistic may be beyond a bound by so much of the larger bound; it then counts as at the bound."""
 
-_PUBLIC = Fixed("public bounds of statistics")
+PUBLIC_BOUNDS = Fixed("public bounds of statistics")
+"""Caveat on bounds that were taken from the data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,14 +152,6 @@ class StatisticMechanism(ABC):
 
     def _guarantee(self, more: tuple[Words, ...], simulated: bool = False) -> StatisticGuarantee:
         grid = Rounded(round(math.log2(self.grid)), within=True)
-        return self._stated((*self._convention_caveats, *self._reservations), (*more, grid, _PUBLIC), simulated)
-
-    def _element_guarantee(self, *, simulated: bool) -> StatisticGuarantee:
-        """As one element of several: the convention and the grid are those of all of them, and are stated there."""
-        return self._stated(self._reservations, (_PUBLIC,), simulated)
-
-    def _stated(self, before: tuple[Words, ...], after: tuple[Words, ...], simulated: bool) -> StatisticGuarantee:
-        """The guarantee with caveats before and after that on floating point."""
         true = self.true_epsilon
         return StatisticGuarantee(
             "pure",
@@ -166,7 +159,7 @@ class StatisticMechanism(ABC):
             "l1",
             (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, "l1", PureDP(true)),),
             simulated=simulated,
-            caveats=(*before, FLOATING_POINT_CAVEAT, *after),
+            caveats=(*self._convention_caveats, *self._reservations, FLOATING_POINT_CAVEAT, *more, grid, PUBLIC_BOUNDS),
         )
 
     @property
@@ -296,14 +289,25 @@ class StatisticMechanism(ABC):
         found = _REGISTRY[given["mechanism"]]
         if not issubclass(found, cls):
             raise ValueError(f"the description is of the mechanism {found.name!r}, not of {cls.name!r}")
-        parameters = {key: value for key, value in given.items() if key != "mechanism"}
-        known = [item.name for item in fields(found)]
-        odd = [key for key in parameters if key not in known]
-        missing = [key for key in ("epsilon", "sensitivity", "bounds") if key not in parameters]
-        if odd or missing:
-            raise ValueError(
-                f"mechanism {found.name!r} has no parameter {shown(odd)}; it has {', '.join(known)}"
-                if odd
-                else f"mechanism {found.name!r} lacks {shown(missing)}"
-            )
-        return found(**parameters)
+        return found(**described_parameters(found, given, ("epsilon", "sensitivity", "bounds")))
+
+
+def described_parameters(kind: Any, description: Mapping[str, Any], needed: tuple[str, ...]) -> dict[str, Any]:
+    """The parameters of a mechanism, a dataclass with a name, from its description.
+
+    Raises
+    ------
+    ValueError
+        If one is unknown, or one that is needed is missing.
+    """
+    parameters = {key: value for key, value in description.items() if key != "mechanism"}
+    known = [item.name for item in fields(kind)]
+    odd = [key for key in parameters if key not in known]
+    missing = [key for key in needed if key not in parameters]
+    if odd or missing:
+        raise ValueError(
+            f"mechanism {kind.name!r} has no parameter {shown(odd)}; it has {', '.join(known)}"
+            if odd
+            else f"mechanism {kind.name!r} lacks {shown(missing)}"
+        )
+    return parameters

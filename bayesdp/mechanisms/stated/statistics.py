@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 
 from bayesdp._validate import shown
+from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
 from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism, ProportionRelease
 from bayesdp.mechanisms.bounded.proportions import AllButOne, RescaledProportions, UniversalHistogram
 from bayesdp.mechanisms.bounded.statistic_release import names_of
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.mechanisms.stated.agreement import alike, check_loss, check_person, words
+from bayesdp.mechanisms.stated.covariance import PublishedElements, published_elements
 from bayesdp.noise import BoundaryInflatedLaplace, NoiseLaw, TruncatedLaplace
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee
-from bayesdp.release import Release
+from bayesdp.release import Measured, Release
 
 __all__ = ["check_guarantee", "check_proportions", "check_statistics"]
 
@@ -54,7 +56,7 @@ def check_statistics(release: Release, composed: int = 0) -> None:
                 f"the mechanism {release.mechanism.get('mechanism')!r} publishes statistics once, but there are "
                 f"{len(release.measurements)} measurements"
             )
-        mechanism = _for_statistics(release.mechanism)
+        mechanism = _for_statistics(release.mechanism, release.measurements[0], release.guarantee)
         _same_names(mechanism, names_of(release))
         _same_law(mechanism, release.measurements[0].law)
     if release.guarantee is not None:
@@ -82,7 +84,7 @@ def _check_total(release: Release, count: int) -> None:
     least = []
     for part, measured in zip(parts, release.measurements, strict=True):
         if part is not None:
-            mechanism = _for_statistics(part)
+            mechanism = _for_statistics(part, measured)
             _same_names(mechanism, names_of(release))
             _same_law(mechanism, measured.law)
             least.append(mechanism.true_epsilon)
@@ -90,10 +92,11 @@ def _check_total(release: Release, count: int) -> None:
         return
     check_guarantee(None, release.guarantee, release.simulated, "the statistics")
     total = math.fsum(least)
+    known = all(part is not None and "epsilon" in part for part in parts)  # of others a part of the loss alone
     losses = [release.guarantee.parameters, *(row.loss for row in release.guarantee.pairs)]
     stated = [own.get("epsilon", math.inf) for own in losses]
     for epsilon in stated:
-        if not alike(epsilon, total) and (epsilon < total or len(least) == len(parts)):
+        if not alike(epsilon, total) and (epsilon < total or known):
             raise ValueError(
                 f"the guarantee states epsilon = {epsilon!r}, but the mechanisms together have epsilon = {total!r}"
             )
@@ -170,8 +173,12 @@ def check_guarantee(
     check_person(stated.person, [own.person], who)
 
 
-def _for_statistics(description: Any) -> StatisticMechanism:
+def _for_statistics(
+    description: Any, measured: Measured, stated: Guarantee | None = None
+) -> StatisticMechanism | PublishedElements:
     try:
+        if isinstance(description, Mapping) and description.get("mechanism") == CovarianceMatrix.name:
+            return published_elements(description, measured, stated)
         return StatisticMechanism.from_description(description)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"mechanism: {error}") from None
@@ -191,7 +198,9 @@ def _for_proportions(description: Any) -> ProportionMechanism:
         raise ValueError(f"mechanism: {error}") from None
 
 
-def _same_names(mechanism: StatisticMechanism | ProportionMechanism, names: tuple[str, ...] | None) -> None:
+def _same_names(
+    mechanism: StatisticMechanism | PublishedElements | ProportionMechanism, names: tuple[str, ...] | None
+) -> None:
     if mechanism.names != names:
         mine, theirs = (shown(own) if own else "a single one without a name" for own in (mechanism.names, names))
         raise ValueError(
@@ -199,7 +208,7 @@ def _same_names(mechanism: StatisticMechanism | ProportionMechanism, names: tupl
         )
 
 
-def _same_law(mechanism: StatisticMechanism, law: NoiseLaw) -> None:
+def _same_law(mechanism: StatisticMechanism | PublishedElements, law: NoiseLaw) -> None:
     mine, theirs = mechanism.law.describe(), law.describe()
     if not alike(mine, theirs):
         raise ValueError(
