@@ -65,7 +65,7 @@ def numbers_of(model: pm.Model, releases: Sequence[Release]) -> dict[str, npt.ND
     noted: Any = getattr(model, _ATTRIBUTE, ())
     if len(noted) != len(releases):
         return None
-    found = {}
+    found: dict[str, npt.NDArray[np.float64]] = {}
     for (_, observed, published), release in zip(noted, releases, strict=True):
         mine, theirs = (_parts(own) for own in (observed, release))
         if not set(mine) <= set(theirs):

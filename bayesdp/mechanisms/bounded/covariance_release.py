@@ -294,10 +294,10 @@ def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> 
     variances = np.diag(own)
     wrong = np.flatnonzero((variances < 0.0) | (variances > edges))
     if wrong.size:
-        i = int(wrong[0])
+        bad = int(wrong[0])
         raise ValueError(
-            f"matrix must have variances within 0 and their upper bounds, but that of {printable(known[i])} is "
-            f"{float(variances[i])!r}, and its bound is {float(edges[i])!r}"
+            f"matrix must have variances within 0 and their upper bounds, but that of {printable(known[bad])} is "
+            f"{float(variances[bad])!r}, and its bound is {float(edges[bad])!r}"
         )
     for i, j in zip(*np.triu_indices(size, 1), strict=True):
         edge = covariance_edge(variances[i], variances[j])

@@ -16,6 +16,7 @@ from bayesdp.mechanisms.bounded.covariance_elements import LAWS, as_matrix, elem
 from bayesdp.mechanisms.stated.agreement import alike
 from bayesdp.noise import BoundedLaw
 from bayesdp.privacy import (
+    Guarantee,
     PairLoss,
     StatisticGuarantee,
     covariance_sensitivity,
@@ -46,7 +47,7 @@ class PublishedElements:
 
 
 def published_elements(
-    description: Mapping[str, Any], measured: Measured, stated: StatisticGuarantee | None
+    description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
 ) -> PublishedElements:
     """The law and the guarantee that follow from the description of a mechanism and the released variances.
 
@@ -55,7 +56,7 @@ def published_elements(
     description : mapping
         As `CovarianceMatrix.describe` gives it, or the number of records alone, for matrices that somebody else has published.
     measured : Measured
-    stated : StatisticGuarantee, optional
+    stated : Guarantee, optional
         Of the release.
 
     Raises
@@ -63,16 +64,16 @@ def published_elements(
     TypeError, ValueError
         If it is not valid, the elements are not those of a matrix, or others than those without a variance are left out.
     """
-    variables = variables_of(measured.query.frame)
-    if variables is None or not isinstance(measured.law, tuple(LAWS.values())):
+    variables, released = variables_of(measured.query.frame), measured.law
+    if variables is None or not isinstance(released, BoundedLaw) or not isinstance(released, tuple(LAWS.values())):
         raise ValueError(
             f"the mechanism {CovarianceMatrix.name!r} publishes elements named a:a, a:b and so on, with a law within bounds, but "
-            f"released are {shown(measured.query.names)} with the law {measured.law.name}"
+            f"released are {shown(measured.query.names)} with the law {released.name}"
         )
     matrix = as_matrix(np.where(measured.unmeasured, 0.0, measured.values))
     variances = np.diag(matrix)
     if set(description) == {"mechanism", "n"}:
-        law, hidden, guarantee = _from_scales(positive_integer(description["n"], "n"), measured.law, variances, stated)
+        law, hidden, guarantee = _from_scales(positive_integer(description["n"], "n"), released, variances, stated)
     else:
         mechanism = CovarianceMatrix.from_description(description)
         if mechanism.names != variables:
@@ -90,7 +91,7 @@ def published_elements(
 
 
 def _from_scales(
-    n: int, released: BoundedLaw, variances: npt.NDArray[np.float64], stated: StatisticGuarantee | None
+    n: int, released: BoundedLaw, variances: npt.NDArray[np.float64], stated: Guarantee | None
 ) -> tuple[BoundedLaw, npt.NDArray[np.bool_], StatisticGuarantee]:
     """What follows from the number of records and the scales.
 

@@ -31,7 +31,13 @@ PAPER = m.CovarianceMatrix(
     1.0, 200, [(-3.0, 3.0)] * 2, NAMES, rule="truncated", parts=[0.5, 0.3, 0.2], convention="paper"
 )
 ONE = m.CovarianceMatrix(2.0, 100, [(-3.0, 3.0)])
-BY_HAND = m.CovarianceRelease([[1.0, 0.4], [0.4, 2.0]], [[0.1, 0.2], [0.2, 0.3]], [9.0, 9.0], 200, NAMES)
+BY_HAND = m.CovarianceRelease(
+    [[1.0, 0.4, -0.2], [0.4, 2.0, 0.3], [-0.2, 0.3, 0.5]],
+    [[0.1, 0.2, 0.15], [0.2, 0.3, 0.25], [0.15, 0.25, 0.4]],
+    [9.0, 9.0, 4.0],
+    200,
+    [*NAMES, "age"],
+)
 
 
 def without_variance() -> m.CovarianceRelease:
@@ -110,7 +116,7 @@ def by_hand(release: m.CovarianceRelease, truth: Any) -> float:
     return float(total)
 
 
-@pytest.mark.parametrize("kind", RELEASES)
+@pytest.mark.parametrize("kind", ["truncated", "a variance of 0", "by hand"])
 def test_observed_likelihood(kind: str, tmp_path: Path) -> None:
     """From the file, which knows nothing but elements and their law, and of a matrix or of its elements."""
     release = RELEASES[kind]()
@@ -120,20 +126,16 @@ def test_observed_likelihood(kind: str, tmp_path: Path) -> None:
     with pm.Model() as model:
         root = pm.Normal("root", shape=(size, size))
         matrix = pt.sum(root[:, None, :] * root[None, :, :], axis=-1)
-        bdp.observe(again, matrix)
-    with pm.Model() as other:
-        root = pm.Normal("root", shape=(size, size))
-        matrix = pt.sum(root[:, None, :] * root[None, :, :], axis=-1)
-        bdp.observe(again, pm.Deterministic("elements", matrix[np.triu_indices(size)]))
-    logps = [own.compile_logp(own.observed_RVs) for own in (model, other)]
+        elements = matrix[np.triu_indices(size)]
+        bdp.observe(again, pm.Deterministic("elements", elements) if kind == "truncated" else matrix)
+    logp = model.compile_logp(model.observed_RVs)
     rng = np.random.default_rng(4)
     for _ in range(5):
         point = {"root": rng.normal(size=(size, size))}
         truth = point["root"] @ point["root"].T
         expected = by_hand(release, truth)
         assert float(release.log_likelihood(truth)) == pytest.approx(expected, rel=1e-9)
-        for logp in logps:
-            assert float(logp(point)) == pytest.approx(expected, rel=1e-9)
+        assert float(logp(point)) == pytest.approx(expected, rel=1e-9)
 
 
 RELEASED = MATRIX.release(TRUTH, rng=1)
