@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 from bayesdp._validate import positive_integer
 from bayesdp.inference.observing import observe
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
-from bayesdp.release import Measured
+from bayesdp.release import Measured, Release
 
 __all__ = ["observe_covariance", "sample_covariance"]
 
@@ -63,16 +63,15 @@ def _product(a: Any, b: Any) -> Any:
     return pt.sum(a[:, :, None] * b[None, :, :], axis=1)
 
 
-def observe_covariance(
-    release: CovarianceRelease, chol: Any, name: str = "noisy", sample: str = "sample_covariance"
-) -> Any:
+def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample: str = "sample_covariance") -> Any:
     """Condition the model on the stack on a released covariance matrix of Gaussian records.
 
     `sample_covariance` and `bayesdp.observe` in one: for other models of the records, call `observe` with their covariance matrix.
 
     Parameters
     ----------
-    release : CovarianceRelease
+    release : CovarianceRelease or Release
+        Of a covariance matrix, as its mechanism or a file gives it.
     chol : tensor, shape (variables, variables)
         Cholesky factor of the covariance of the population.
     name : str
@@ -102,9 +101,10 @@ def observe_covariance(
     >>> [variable.name for variable in model.observed_RVs]
     ['noisy']
     """
-    if not isinstance(release, CovarianceRelease):
+    if not isinstance(release, Release):
         raise TypeError(f"release must be a CovarianceRelease, got {release!r}")
-    matrix = sample_covariance(sample, chol, release.n, len(release.names))
+    known = release if isinstance(release, CovarianceRelease) else CovarianceRelease.of(release)
+    matrix = sample_covariance(sample, chol, known.n, len(known.names))
     if name != "noisy":
         [own] = release.measurements
         named = Measured(own.query, own.published, own.law, name=name, unmeasured=own.unmeasured)
