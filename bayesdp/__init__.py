@@ -105,7 +105,6 @@ _SUBMODULES: Final = frozenset(__all__) - {*_HOME, "__version__"}
 for _purpose, _module, _function in (
     ("check what a release states", "bayesdp.mechanisms.stated.tables", "check_stated"),
     ("check a total", "bayesdp.composition.stated", "check_total"),
-    ("check a covariance matrix", "bayesdp.mechanisms.stated.covariance", "check_covariance"),
     ("make a dataset", "bayesdp.storage.dataset", "to_dataset"),
     ("read a dataset", "bayesdp.storage.dataset", "from_dataset"),
     ("write netCDF", "bayesdp.storage.netcdf", "write_netcdf"),

@@ -12,7 +12,7 @@ from pymc.model.transform.conditioning import remove_value_transforms
 from pymc.model.transform.optimization import freeze_model
 from pytensor.graph.basic import equal_computations
 
-from bayesdp.inference.registry import numbers_of
+from bayesdp.inference.registry import numbers_of, observed_by
 from bayesdp.release import Release
 
 __all__ = ["Build", "Refit", "Refitting", "Update"]
@@ -39,15 +39,18 @@ class Refit:
     first : object
         The release that gives the compiled model.
     update : callable, optional
-        From a release to the values of the model's ``pm.Data``. Needed where the release is not a `bayesdp.Release`
-        put into the model by `observe`; without it such models are built again for each release.
+        From a release to the values of the model's ``pm.Data``. Needed where the release is not a `bayesdp.Release`, or a tuple of
+        them, put into the model by `observe`; without it such models are built again for each release.
     """
 
     def __init__(self, build_model: Build, first: Any, update: Update | None = None) -> None:
         self._build, self._update = build_model, update
         self._first = self._checked(build_model(first))
         self._frozen = freeze_model(self._first)
-        self._structure = _structure(first)
+        releases = _releases(first)
+        observed = tuple(own for _, own, _ in observed_by(self._first))
+        # Of several, each has to find its own place: two of one kind could otherwise change places.
+        self._structure = _structure(first) if len(releases) == 1 or observed == releases else None
         self._likelihood: Any = None
         self._verdict: bool | None = None
 
@@ -104,9 +107,9 @@ class Refit:
         """New values of the data, or None if this release needs a model of its own."""
         if self._update is not None:
             return dict(self._update(release))
-        if not isinstance(release, Release) or _structure(release) != self._structure:
+        if self._structure is None or _structure(release) != self._structure:
             return None
-        return numbers_of(self._first, release)
+        return numbers_of(self._first, _releases(release))
 
     def _differs(self, numbers: Mapping[str, Any]) -> bool:
         return any(not np.array_equal(self._first[name].get_value(borrow=True), v) for name, v in numbers.items())
@@ -162,10 +165,18 @@ def _set(model: pm.Model, numbers: Mapping[str, Any]) -> None:
         pm.set_data(dict(numbers))
 
 
-def _structure(release: Any) -> Any:
-    """Everything about a release except its numbers; two releases of equal structure can share a compiled model."""
-    if not isinstance(release, Release):
-        return None
+def _releases(given: Any) -> tuple[Release, ...]:
+    """The releases of a simulation: one, or several in the order in which the model observes them; none of another kind."""
+    listed = given if isinstance(given, tuple) else (given,)
+    return listed if all(isinstance(own, Release) for own in listed) else ()
+
+
+def _structure(given: Any) -> Any:
+    """All of the releases but their numbers; None where there are none."""
+    return [_structure_of_one(own) for own in _releases(given)] or None
+
+
+def _structure_of_one(release: Release) -> Any:
     measured = [
         (
             part.query.describe(),
@@ -175,4 +186,5 @@ def _structure(release: Any) -> Any:
         )
         for part in release.measurements
     ]
-    return release.dims, release.frame.labels, measured, [(part.query.describe(), part.sign) for part in release.exact]
+    exact = [(part.query.describe(), part.sign) for part in release.exact]
+    return release.about, release.dims, release.frame.labels, measured, exact

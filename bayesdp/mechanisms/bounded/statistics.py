@@ -26,7 +26,7 @@ from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.stated import stated_sensitivity
 
-__all__ = ["CONVENTIONS", "ROUNDING", "StatisticMechanism"]
+__all__ = ["CONVENTIONS", "PUBLIC_BOUNDS", "ROUNDING", "StatisticMechanism"]
 
 CONVENTIONS = ("exact", "paper")
 """``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""
@@ -36,7 +36,8 @@ _GRID_BITS = 20
 ROUNDING = 1e-9
 """A statistic may be beyond a bound by so much of the larger bound; it then counts as at the bound."""
 
-_PUBLIC = Fixed("public bounds of statistics")
+PUBLIC_BOUNDS = Fixed("public bounds of statistics")
+"""Caveat on bounds that were taken from the data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,14 +149,6 @@ class StatisticMechanism(DescribedMechanism):
 
     def _guarantee(self, more: tuple[Words, ...], simulated: bool = False) -> StatisticGuarantee:
         grid = Rounded(round(math.log2(self.grid)), within=True)
-        return self._stated((*self._convention_caveats, *self._reservations), (*more, grid, _PUBLIC), simulated)
-
-    def _element_guarantee(self, *, simulated: bool) -> StatisticGuarantee:
-        """As one element of several: the convention and the grid are those of all of them, and are stated there."""
-        return self._stated(self._reservations, (_PUBLIC,), simulated)
-
-    def _stated(self, before: tuple[Words, ...], after: tuple[Words, ...], simulated: bool) -> StatisticGuarantee:
-        """The guarantee with caveats before and after that on floating point."""
         true = self.true_epsilon
         return StatisticGuarantee(
             "pure",
@@ -163,7 +156,7 @@ class StatisticMechanism(DescribedMechanism):
             "l1",
             (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, "l1", PureDP(true)),),
             simulated=simulated,
-            caveats=(*before, FLOATING_POINT_CAVEAT, *after),
+            caveats=(*self._convention_caveats, *self._reservations, FLOATING_POINT_CAVEAT, *more, grid, PUBLIC_BOUNDS),
         )
 
     @property

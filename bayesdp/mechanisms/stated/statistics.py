@@ -14,18 +14,20 @@ from typing import Any, cast
 import numpy as np
 
 from bayesdp._validate import shown
+from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
 from bayesdp.mechanisms.bounded.described import DescribedMechanism
 from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism
 from bayesdp.mechanisms.bounded.statistic_release import names_of
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.mechanisms.stated.agreement import alike, check_loss, check_person, words
+from bayesdp.mechanisms.stated.covariance import PublishedElements, published_elements
 from bayesdp.noise import BoundaryInflatedLaplace, NoiseLaw, RescaledLaplace, TruncatedLaplace
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee
 from bayesdp.release import Measured, Release
 
 __all__ = ["check_guarantee", "check_statistics"]
 
-type _Described = StatisticMechanism | ProportionMechanism
+type _Described = StatisticMechanism | ProportionMechanism | PublishedElements
 
 
 def check_statistics(release: Release, composed: int = 0) -> None:
@@ -52,7 +54,7 @@ def check_statistics(release: Release, composed: int = 0) -> None:
                 f"the mechanism {release.mechanism.get('mechanism')!r} publishes statistics once, but there are "
                 f"{len(release.measurements)} measurements"
             )
-        mechanism = _rebuilt(release.mechanism)
+        mechanism = _rebuilt(release.mechanism, release.measurements[0], release.guarantee)
         _same_measurement(mechanism, release, release.measurements[0])
     if release.guarantee is not None:
         own = mechanism.guarantee if release.mechanism is not None else None
@@ -75,17 +77,18 @@ def _check_total(release: Release, count: int) -> None:
     least = []
     for part, measured in zip(parts, release.measurements, strict=True):
         if part is not None:
-            mechanism = _rebuilt(part)
+            mechanism = _rebuilt(part, measured)
             _same_measurement(mechanism, release, measured)
             least.append(mechanism.true_epsilon)
     if release.guarantee is None:
         return
     check_guarantee(None, release.guarantee, release.simulated, "the statistics")
     total = math.fsum(least)
+    known = all(part is not None and "epsilon" in part for part in parts)  # of others a part of the loss alone
     losses = [release.guarantee.parameters, *(row.loss for row in release.guarantee.pairs)]
     stated = [own.get("epsilon", math.inf) for own in losses]
     for epsilon in stated:
-        if not alike(epsilon, total) and (epsilon < total or len(least) == len(parts)):
+        if not alike(epsilon, total) and (epsilon < total or known):
             raise ValueError(
                 f"the guarantee states epsilon = {epsilon!r}, but the mechanisms together have epsilon = {total!r}"
             )
@@ -131,8 +134,10 @@ def check_guarantee(
     check_person(stated.person, [own.person], who)
 
 
-def _rebuilt(description: Any) -> _Described:
+def _rebuilt(description: Any, measured: Measured, stated: Guarantee | None = None) -> _Described:
     try:
+        if isinstance(description, Mapping) and description.get("mechanism") == CovarianceMatrix.name:
+            return published_elements(description, measured, stated)
         made: Any = DescribedMechanism.from_description(description)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"mechanism: {error}") from None
@@ -149,7 +154,9 @@ def _same_measurement(mechanism: _Described, release: Release, measured: Measure
         )
     _same_law(mechanism, measured.law)
     own, asked = mechanism.query, measured.query
-    if own.matrix.shape != asked.matrix.shape or (own.matrix != asked.matrix).nnz or measured.unmeasured.any():
+    # Which elements of a matrix are left out follows from the released variances.
+    left_out = measured.unmeasured.any() and not isinstance(mechanism, PublishedElements)
+    if own.matrix.shape != asked.matrix.shape or (own.matrix != asked.matrix).nnz or left_out:
         raise ValueError(
             f"the mechanism {mechanism.name!r} measures {shown(own.names)}, but measured are "
             f"{shown(asked.names)} by another linear map, or not all of them"
