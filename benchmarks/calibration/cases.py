@@ -76,15 +76,45 @@ INDEPENDENT: dict[str, Make] = {
 }
 """Mechanisms with independent noise; the exact answers are published beside it, as agencies do."""
 
+SCORES = np.array([0.0, 1.0, 2.0])
+"""Of the columns: what means, variances and medians are about."""
+
 
 def _share(x: Any) -> Any:
-    """Of the first cell, with one public record beside those of the table, so that there is one."""
+    """Of the first cell; like the other statistics, with one public record beside those of the table, so that there is one."""
     return x[0, 0] / (1.0 + x.sum())
 
 
+def _shares(x: Any) -> Any:
+    return x.sum(axis=0) / (1.0 + x.sum())
+
+
+def _mean(x: Any) -> Any:
+    return (x * SCORES).sum() / (1.0 + x.sum())
+
+
+def _variance(x: Any) -> Any:
+    return (x * SCORES**2).sum() / (1.0 + x.sum()) - _mean(x) ** 2
+
+
+def _median(x: Any) -> Any:
+    """The smallest score that at least half of the records do not exceed."""
+    half = (1.0 + x.sum()) / 2.0
+    return 1.0 * (1.0 + x[:, 0].sum() < half) + 1.0 * (1.0 + x[:, :2].sum() < half)
+
+
+_UNIT, _RANGE = (0.0, 1.0), (0.0, 2.0)
+
 STATISTICS: dict[str, tuple[Callable[[Any], Any], Any]] = {
-    "truncated Laplace": (_share, mechanisms.TruncatedLaplace(1.0, 0.04, (0.0, 1.0))),
-    "boundary-inflated Laplace": (_share, mechanisms.BoundaryInflatedLaplace(1.0, 0.04, (0.0, 1.0))),
+    "truncated Laplace": (_share, mechanisms.TruncatedLaplace(1.0, 0.04, _UNIT)),
+    "boundary-inflated Laplace": (_share, mechanisms.BoundaryInflatedLaplace(1.0, 0.04, _UNIT)),
+    "truncated Laplace, mean": (_mean, mechanisms.TruncatedLaplace(1.0, 0.1, _RANGE)),
+    "boundary-inflated Laplace, variance": (_variance, mechanisms.BoundaryInflatedLaplace(1.0, 0.08, _UNIT)),
+    "truncated Laplace, median": (_median, mechanisms.TruncatedLaplace(1.0, 0.5, _RANGE)),
+    "boundary-inflated Laplace, shares": (
+        _shares,
+        mechanisms.BoundaryInflatedLaplace(1.0, 0.05, _UNIT, names=TABLE["column"]),
+    ),
 }
 """Statistics of the table within public bounds, each with a mechanism that publishes it; the invariants are published beside it."""
 

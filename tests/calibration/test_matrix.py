@@ -71,7 +71,7 @@ def test_the_markdown_table_has_a_row_for_each_mechanism(tmp_path):
     assert len(lines) == 2 + len(CASES) // 4 + 2
     assert lines[2] == "| lattice Laplace, l1 | 0.25 | 0.25 | 0.25 | 0.25 |"
     assert lines[-1].startswith(
-        "96 cases, 28,800 simulations, 0 failed fits; smallest p-value adjusted for the cases too: 0.5."
+        "112 cases, 33,600 simulations, 0 failed fits; smallest p-value adjusted for the cases too: 0.5."
     )
 
 
