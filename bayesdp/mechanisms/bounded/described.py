@@ -49,9 +49,9 @@ class DescribedMechanism(ABC):
         given: Any = description
         name = given.get("mechanism") if isinstance(given, Mapping) else None
         if not isinstance(name, str) or name not in _REGISTRY:
+            known = ", ".join(sorted(own for own, kind in _REGISTRY.items() if issubclass(kind, cls)))
             raise ValueError(
-                f"a mechanism for statistics is described by a mapping with 'mechanism', one of {', '.join(sorted(_REGISTRY))}, "
-                f"got {description!r}"
+                f"a mechanism for statistics is described by a mapping with 'mechanism', one of {known}, got {description!r}"
             )
         found = _REGISTRY[name]
         if not issubclass(found, cls):
