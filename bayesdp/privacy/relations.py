@@ -99,6 +99,7 @@ class Kept(Relation):
 
     Examples
     --------
+    >>> from bayesdp.privacy import DIFFERENCES
     >>> Kept(DIFFERENCES["3-cycle"], "upper").words.removeprefix(DIFFERENCES["3-cycle"].relation)
     ' (an upper bound of the loss of all such pairs)'
     """

@@ -126,6 +126,7 @@ def deadly(flag, release):
     return models.build_pair(release)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_one_fit_and_the_others_are_the_same(fits, tmp_path):
     assert len(set(TOTALS)) == 3
     flag = tmp_path / "flag"

@@ -142,8 +142,8 @@ class Wrong(Case):
     [
         ("noise ignored", "negative binomial", 10, None),
         ("invariants ignored", "negative binomial", 10, "error of exact answers"),
-        ("narrow", "negative binomial", 120, None),
-        ("wide", "negative binomial", 80, None),
+        pytest.param("narrow", "negative binomial", 120, None, marks=pytest.mark.slow),
+        pytest.param("wide", "negative binomial", 80, None, marks=pytest.mark.slow),
         ("renormalised", "Poisson, gamma rate", 30, "rate and table"),
     ],
 )

@@ -234,6 +234,7 @@ def test_draws_beside_a_complete_posterior_are_not_put_in_its_place(released, mo
     assert Path("posterior.nc").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_model_for_nutpie_has_no_draws_to_go_on_from(released):
     pytest.importorskip("nutpie")
     Path("own.py").write_text(CONTINUOUS)
@@ -256,7 +257,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("cores", ["1", "2"])
+@pytest.mark.parametrize("cores", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_a_run_that_is_killed_loses_nothing(released, cores):
     """SIGKILL, to the main process alone, at two moments; what runs on in its chains does not write."""
     at = FIT.index("--cores") + 1

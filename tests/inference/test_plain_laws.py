@@ -137,6 +137,7 @@ def test_posterior_predictive_numbers_have_the_law():
         assert_mean(np.abs(residuals[..., i]), scale, scale, f"mean size of the noise of cell {i}")
 
 
+@pytest.mark.slow
 def test_calibration():
     # The calibration matrix has mechanisms only; this is its case for laws that no mechanism draws: Laplace noise with a
     # scale a cell, Gaussian noise on one margin, the other margin exact. False alarm 0.01 for another seed.

@@ -295,6 +295,7 @@ class TestSpace:
 
 
 class TestAgainstWholeNumbers:
+    @pytest.mark.slow
     def test_two_margins_at_counts_of_a_hundred(self):
         # Against enumeration, at mean counts where the docstring says 0.00; and no divergence. FiberGibbs as well.
         table = np.array([[60, 120, 90], [110, 140, 80]])

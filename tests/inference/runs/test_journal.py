@@ -78,7 +78,10 @@ class Killed(Exception):
     """What ends a run here; it is not an interrupt, which PyMC takes for an end that was wanted."""
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow) if name == "continuous" else name for name in MODELS],
+)
 def case(request) -> tuple[pm.Model, xr.DataTree]:
     """A model, and its draws without a journal."""
     model = MODELS[request.param]()
