@@ -62,11 +62,12 @@ demo: $(INSTALLED) ## two real tables from release to posterior, with an HTML re
 
 # --------------------------------------------------------------------------------------------------------- checks
 
-test: $(INSTALLED) ## the tests without the slow ones, with coverage and the slowest durations
-	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term $(PYTEST_OPTIONS)
+# A file's tests stay in one process: what they share is compiled once.
+test: $(INSTALLED) ## the tests without the slow ones, and the slowest durations
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(PYTEST_OPTIONS)
 
-test-full: $(INSTALLED) ## all the tests, the slow ones included
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term $(PYTEST_OPTIONS)
+test-full: $(INSTALLED) ## all the tests, the slow ones included, with coverage
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term $(PYTEST_OPTIONS)
 
 fuzz: $(INSTALLED) ## mutated files of every kind that is read; CASES=20000 SEED=7; fails at a defect, and keeps its file
 	$(BIN)/python -m tests.storage.fuzz.run --cases $(CASES) --seed $(SEED)
