@@ -189,6 +189,7 @@ assert len(list(followed(records(), total=5, done=2, words="fits", show=True))) 
 """
 
 
+@pytest.mark.slow
 def test_progress_in_a_notebook_is_a_line_that_is_replaced():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(IN_A_NOTEBOOK)])
     NotebookClient(notebook, kernel_name="python3").execute()

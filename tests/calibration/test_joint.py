@@ -148,6 +148,7 @@ def test_a_broken_step_is_caught():
     assert min(found.adjusted.values()) < 1e-3
 
 
+@pytest.mark.slow
 def test_a_release_with_other_noise_than_the_model_knows_is_caught():
     noise = DiscreteGaussian(4.0 * models.LAW.sigma)
 

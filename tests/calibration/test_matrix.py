@@ -144,7 +144,7 @@ class Wrong(Case):
         ("invariants ignored", "negative binomial", 10, "error of exact answers"),
         pytest.param("narrow", "negative binomial", 120, None, marks=pytest.mark.slow),
         pytest.param("wide", "negative binomial", 80, None, marks=pytest.mark.slow),
-        ("renormalised", "Poisson, gamma rate", 30, "rate and table"),
+        pytest.param("renormalised", "Poisson, gamma rate", 30, "rate and table", marks=pytest.mark.slow),
     ],
 )
 def test_each_deliberate_error_is_found_among_right_cases(error, prior, n, where):

@@ -25,7 +25,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [*CASES[:2], *(pytest.param(case, marks=pytest.mark.slow) for case in CASES[2:])],
+    ids=lambda case: case.name,
+)
 def test_draws_are_those_of_a_new_model(case):
     releases = [case.simulate(np.random.default_rng(seed))[1] for seed in range(4)]
     refit = Refit(case.build_model, releases[0])

@@ -93,6 +93,7 @@ def assert_ends_as_if_never_stopped(released) -> xr.DataTree:
     return tree
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_the_same_command_with_resume_goes_on(released):
     with ctrl_c(350):
         result = released(*FIT, *OUT)

@@ -97,6 +97,7 @@ def test_a_full_disk_is_told_though_there_was_an_interrupt(defaults, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_keeps_the_draws(run):
     """The progress bar cannot be drawn any more, nor can anything be said."""
     assert (

@@ -89,7 +89,7 @@ def test_log_mass_against_brute_force(outside: Any) -> None:
     assert np.isfinite(evaluate(OFF, 0.7)[0])  # membership is decided by the exact part of a model
 
 
-@pytest.mark.parametrize("mode", ["law", "python", "numba"])
+@pytest.mark.parametrize("mode", ["law", "python", pytest.param("numba", marks=pytest.mark.slow)])
 def test_draws_follow_the_mass(outside: Any, mode: str) -> None:
     # False-alarm rate 1e-4 each.
     if mode == "law":

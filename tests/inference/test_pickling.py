@@ -241,7 +241,9 @@ class TestModels:
         for name in expected:
             np.testing.assert_array_equal(found[name], expected[name])
 
-    @pytest.mark.parametrize("context", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
+    @pytest.mark.parametrize(
+        "context", ["fork", *(pytest.param(own, marks=pytest.mark.slow) for own in ("spawn", "forkserver"))]
+    )
     def test_the_other_ways_of_starting_processes(self, context: str):
         model = flat("discrete-gaussian")
         expected = self.draws(model, cores=1)
