@@ -30,9 +30,8 @@ def write_release(context: Context) -> Html:
     ]
     for i, own in enumerate(context.fit.measurements):
         written.append(paragraph(f"{context.measurement_title(i)}: law ", element("code", str(own.law)), "."))
-        if (
-            not own.query.is_identity
-        ):  # published are some statistics, or sums of them: they have no place in the table of all
+        # Some statistics, or sums of them, have no place in the table of all.
+        if not own.query.is_identity:
             names = answer_labels(own.query, range(min(own.query.rows, _DRAWN)))
             shown = zip(names, own.published.reshape(-1).tolist(), strict=False)
             written.append(items([joined([label(*name), ": ", significant(value)]) for name, value in shown]))
@@ -46,7 +45,8 @@ def write_results(context: Context) -> Html:
     pictures = []
     if context.frame.size <= _DRAWN:
         picture = intervals(context.tree, prob=context.prob, var=context.fit.name)
-        pictures.append(embedded(picture, f"Published value, posterior mean and {context.kind} of each statistic."))
+        shown = "Published value, posterior mean" if context.fit.published_cells else "Posterior mean"
+        pictures.append(embedded(picture, f"{shown} and {context.kind} of each statistic."))
     return joined(
         [
             paragraph(
@@ -80,7 +80,8 @@ def table_of_statistics(context: Context) -> Table:
             raw={f"{name}_lower": own.lower.tolist(), f"{name}_upper": own.upper.tolist()},
         ),
     ]
-    caption = f"Each statistic: published noisy value, posterior mean, standard deviation and {context.kind}."
+    noisy = "published noisy value, " if fit.published_cells else ""
+    caption = f"Each statistic: {noisy}posterior mean, standard deviation and {context.kind}."
     return Table(caption, columns, context.file("statistics.csv"), [False] * context.frame.size)
 
 

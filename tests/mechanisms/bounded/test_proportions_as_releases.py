@@ -153,7 +153,16 @@ def test_report_and_summary(posterior: xr.DataTree) -> None:
     assert "Confidential statistics: a posterior report" in words
     assert words.count("boundary-inflated-laplace b=") >= 2
     assert "rents" in words
-    for false in ("table of counts", "confidential count", "Grand total"):
+    first = float(m.AllButOne(2.0, N, NAMES[:3]).release([2, 6, 4], rng=5).measurements[0].published[0])
+    assert re.search(rf"rents\s*:\s*{first:.3g}", words)  # what was published is listed: it is not of every category
+    assert "Posterior mean and 95% equal-tailed interval of each statistic." in words
+    for false in (
+        "table of counts",
+        "confidential count",
+        "Grand total",
+        "Published value, posterior",
+        "published noisy value",
+    ):
         assert false not in words, false
 
 
