@@ -1,9 +1,10 @@
 """Orthonormal coordinates of one dimension of the cells, in which sums over it are simple.
 
-A dimension of n cells is summed over, kept, or recoded into groups. Let k be the number of groups of the common refinement of all recodes (1
-without any). The first k coordinates of a vector are the sums of these groups, each divided by the square root of its size; the other n - k are
-contrasts within groups. A sum over everything, or over the groups of a recode, is a k x k matrix on the first and 0 on the others;
-what keeps the dimension is the identity on both. For the product of several dimensions the matrices multiply (Kronecker).
+A dimension of n cells is summed over, kept, or recoded into groups. Let k be the number of groups of the common refinement of all
+recodes (1 without any). The first k coordinates of a vector are the sums of these groups, each divided by the square root of its
+size; the other n - k are contrasts within groups. A sum over everything, or over the groups of a recode, is a k x k matrix on the
+first and 0 on the others; what keeps the dimension is the identity on both. For the product of several dimensions the matrices
+multiply (Kronecker).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The linear estimate of a hierarchy: generalised least squares in two passes over the tree, with its covariances.
 
-All that is published, sums at every level and exact totals of nodes, is a linear model with known variances. Its best linear unbiased estimate is
-worked out up the tree and down again (a Kalman smoother on a tree), in coordinates (`axes`) in which the covariance of a
-node is a few small blocks, each the same for all contrasts of a kind. Nonnegativity, limits and zeros are not looked at.
+All that is published, sums at every level and exact totals of nodes, is a linear model with known variances. Its best linear
+unbiased estimate is worked out up the tree and down again (a Kalman smoother on a tree), in coordinates (`axes`) in which the
+covariance of a node is a few small blocks, each the same for all contrasts of a kind. Nonnegativity, limits and zeros are not
+looked at.
 
 Up, with precision p and answers y of each query M: ``b = sum p M^T y``, ``L = sum p M^T M``; from the children, with z and V of each,
 ``s = sum z``, ``W = sum V``; then ``V = (1 + W L)^-1 W``, ``z = s + V (b - L s)``. An exact total ``a^T x = N`` of a node:
@@ -38,8 +39,8 @@ class LevelData:
     parent : int64 array, shape (nodes,), optional
         The node above each node; children of one node follow one another. None at the top.
     queries : sequence of (codes, precision, answers)
-        Codes for each dimension of the cells, None where it is summed over. Precisions, shape (nodes,), 0 where a node has no answers. Answers,
-        shape (nodes, cells): the answer that each cell counts in.
+        Codes for each dimension of the cells, None where it is summed over. Precisions, shape (nodes,), 0 where a node has no
+        answers. Answers, shape (nodes, cells): the answer that each cell counts in.
     totals : float64 array, shape (nodes,), optional
         Exact totals; NaN where there is none.
     """
@@ -162,7 +163,7 @@ class _Coordinates:
 
     def matrix(self, codes: Codes, block: Block) -> Floats | None:
         """``M^T M`` of a query on a block, shape (K, K); None where it is 0."""
-        found = np.ones((1, 1))
+        found: Floats = np.ones((1, 1))
         for axis, own, contrast in zip(self.axes, codes, block, strict=True):
             groups, rest = axis.factor(own)
             if contrast:
@@ -175,7 +176,7 @@ class _Coordinates:
     @property
     def ones(self) -> Floats:
         """The coordinates of the table of ones on the block of groups: those of the total."""
-        found = np.ones(1)
+        found: Floats = np.ones(1)
         for axis in self.axes:
             found = np.kron(found, np.sqrt(axis.sizes.astype(np.float64)))
         return found
@@ -238,7 +239,7 @@ def tree_estimate(axes: Sequence[Axis], levels: Sequence[LevelData]) -> list[Lev
     ones = space.ones
     done: list[_Node] = []
     s = w = inverse = None
-    for number, level in enumerate(levels):
+    for level in levels:
         nodes = len(level.queries[0][1]) if level.queries else len(next(iter(s.values()))) if s else 0
         right = np.zeros((nodes, int(np.prod(space.shape))))
         for _, precision, answers in level.queries:
@@ -273,7 +274,10 @@ def tree_estimate(axes: Sequence[Axis], levels: Sequence[LevelData]) -> list[Lev
             inverse = {block: np.linalg.pinv(own, hermitian=True) for block, own in w.items()}
     found = [done[-1]]
     for level, node, above in zip(reversed(levels[:-1]), reversed(done[:-1]), reversed(done[1:]), strict=True):
-        assert level.parent is not None and above.s is not None and above.inverse is not None and above.w is not None
+        assert level.parent is not None
+        assert above.s is not None
+        assert above.inverse is not None
+        assert above.w is not None
         top = found[-1]
         place = np.concatenate([[0], np.cumsum(np.diff(level.parent) != 0)])
         z, v = {}, {}

@@ -115,7 +115,7 @@ class Structure:
         """Sums of the leaves of each node, cell by cell: shape (T, C) to (nodes, C)."""
         first, last = self.node_range
         running = np.concatenate([np.zeros((1, counts.shape[1]), dtype=counts.dtype), np.cumsum(counts, axis=0)])
-        return running[last] - running[first]
+        return np.asarray(running[last] - running[first])
 
     def where(self, part: SumPart) -> tuple[int, int, Ints]:
         """Where the answers of a part are: its level, its query, and its row for each node and sum, shape (nodes of it, sums)."""
@@ -171,7 +171,8 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
     target : Target
         Fiber, noisy terms and prior family.
     leaves : str, optional
-        The dimension of the leaves. If left out, the one with the most levels, and of these the one with the most labels.
+        The dimension of the leaves. If left out, the one with the most levels; of several, one with group labels, and then the
+        one with the most labels.
 
     Raises
     ------
@@ -189,7 +190,8 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
     limits = _limit_parts(target)
     parts = [*noisy, *exact, *(part for part, _, _ in limits)]
     axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
-    found: list[tuple[int, int, int, list[tuple[str, Ints]]]] = []
+    grouped = {dim for _, dim, _ in frame.groups}
+    found: list[tuple[tuple[int, bool, int, int], list[tuple[str, Ints]]]] = []
     why = ""
     for axis in axes:
         try:
@@ -197,11 +199,11 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
         except NoStructure as reason:
             why = why or str(reason)
             continue
-        found.append((len(levels), frame.shape[axis], -axis, levels))
+        found.append(((len(levels), frame.dims[axis] in grouped, frame.shape[axis], -axis), levels))
     if not found:
         raise NoStructure(why)
-    _, _, minus, levels = max(found, key=lambda own: own[:3])
-    return _build(target, -minus, levels, noisy, exact, limits)
+    rank, levels = max(found, key=lambda own: own[0])
+    return _build(target, -rank[-1], levels, noisy, exact, limits)
 
 
 def _levels(frame: Frame, axis: int, parts: Sequence[SumPart]) -> list[tuple[str, Ints]]:

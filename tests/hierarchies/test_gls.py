@@ -120,5 +120,7 @@ def test_exact_totals_that_contradict_one_another():
     parent = np.array([0, 0])
     every = ((np.arange(3),), np.ones(2), np.ones((2, 3)))
     levels = [LevelData(parent, [every], np.array([4.0, 5.0])), LevelData(None, [], np.array([10.0]))]
-    with pytest.raises(ValueError, match="exact total 10 of node 0 contradicts those of the nodes below it, which add up to 9"):
+    with pytest.raises(
+        ValueError, match="exact total 10 of node 0 contradicts those of the nodes below it, which add up to 9"
+    ):
         tree_estimate([Axis.of(3, [])], levels)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesdp.hierarchies.kernel import sweeps
-from tests.comparison import chi_square_pvalue
+from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.variation import assert_close_in_variation
 from tests.hierarchies.cases import CASES
 

@@ -8,7 +8,7 @@ from scipy.special import gammaln
 
 from bayesdp._random import seed_state
 from bayesdp.hierarchies.kernel.lines import draw_many, draw_pair
-from tests.comparison import chi_square_pvalue
+from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.enumeration import probabilities
 
 DRAWS = 20_000

@@ -40,8 +40,7 @@ UNBOUNDED = 2**53
 
 
 class State(NamedTuple):
-    """What the moves read and write. The tuple is fixed; moves write to `counts`, `answers`, `sums`, `generator` and the
-    work space.
+    """What the moves read and write; the tuple is fixed, its arrays are not.
 
     Parameters
     ----------

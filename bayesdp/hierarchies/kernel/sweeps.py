@@ -52,7 +52,7 @@ def _partner(state: State, t: int) -> int:
     if leaves < 2:
         return -1
     s = state.first[node] + below(state.generator, leaves - 1)
-    return s + 1 if s >= t else s
+    return int(s + 1) if s >= t else int(s)
 
 
 @nb.njit(cache=True, error_model="numpy", inline="always")
@@ -61,7 +61,7 @@ def _donor(state: State, t: int, cell: int) -> int:
     kind = state.pair_class[cell]
     start = state.donor_start[t, kind]
     n = state.donor_start[t, kind + 1] - start
-    return -1 if n == 0 else state.donor_cell[start + below(state.generator, n)]
+    return -1 if n == 0 else int(state.donor_cell[start + below(state.generator, n)])
 
 
 @nb.njit(cache=True, error_model="numpy", inline="always")
@@ -180,8 +180,7 @@ def _cells(state: State, t: int, mix: Ints) -> int:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def sweep(state: State, mix: Ints, sweeps: int, kept: Ints) -> int:
-    """Sweep `sweeps` times, once for each table that `kept` has room for, or once if it has none; how many moves changed the
-    table.
+    """Sweep, and keep a table after each `sweeps` sweeps while there is room; the number of moves that changed the table.
 
     Parameters
     ----------
