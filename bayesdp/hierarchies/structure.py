@@ -1,8 +1,7 @@
 """Which tables are hierarchies: leaves by cells, with noise and exact sums at the levels of a tree above the leaves.
 
 One dimension of the table holds the leaves, and what is published keeps its labels, group labels that nest, or nothing of
-it: these are the levels
-of a tree. The other dimensions are the cells of a leaf.
+it: these are the levels of a tree. The other dimensions are the cells of a leaf.
 """
 
 from __future__ import annotations
@@ -17,35 +16,25 @@ import scipy.sparse as sp
 
 from bayesdp.fibers import Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
+from bayesdp.hierarchies.tree import Levels, NoStructure, Tree, cell_codes, levels_of, tree_of
 from bayesdp.frames import Frame
 from bayesdp.queries import Query, SumPart
 
-__all__ = ["NoStructure", "Structure", "structure_of"]
+__all__ = ["Structure", "best_axis", "structure_of", "sum_parts"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
 
 
-class NoStructure(ValueError):
-    """A table is no hierarchy of the kind that the moves know; the message says why."""
-
-
 @dataclass(frozen=True, eq=False)
-class Structure:
-    """A hierarchy, in the order of its own: leaves of one node follow one another.
+class Structure(Tree):
+    """A hierarchy: a tree, and what is published of the cells at its nodes.
 
     Parameters
     ----------
-    frame : Frame
-    axis : int
-        The dimension of the leaves.
-    order : int64 array, shape (T,)
-        The leaves in the frame, in the order of the tree.
-    levels : tuple of str
-        What the levels are called, from the leaves up; the last one has one node, ``"all"`` where nothing names it.
-    path : int64 array, shape (T, L)
-        The nodes of each leaf, numbered from the leaves up.
+    frame, axis, order, levels, path
+        See `Tree`.
     answer_of : int64 array, shape (C, queries)
         The sums in which each cell counts.
     query_start : int64 array, shape (queries + 1,)
@@ -59,11 +48,6 @@ class Structure:
     sum_lower, sum_upper : int64 arrays, shape (nodes, classes)
     """
 
-    frame: Frame
-    axis: int
-    order: Ints
-    levels: tuple[str, ...]
-    path: Ints
     answer_of: Ints
     query_start: Ints
     free: Mask
@@ -71,21 +55,6 @@ class Structure:
     sum_class: Ints
     sum_lower: Ints
     sum_upper: Ints
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes, leaves among them."""
-        return int(self.path[:, -1].max()) + 1
-
-    @cached_property
-    def node_range(self) -> tuple[Ints, Ints]:
-        """The first leaf of each node, and the one after its last."""
-        first, last = np.zeros(self.nodes, dtype=np.int64), np.zeros(self.nodes, dtype=np.int64)
-        leaves = np.arange(len(self.path))
-        for nodes in self.path.T:
-            first[nodes[::-1]] = leaves[::-1]
-            last[nodes] = leaves + 1
-        return first, last
 
     @cached_property
     def pair_class(self) -> Ints:
@@ -100,63 +69,19 @@ class Structure:
         size = int(self.query_start[-1])
         return sp.csr_array((np.ones(cells * queries), (rows, self.answer_of.reshape(-1))), shape=(cells, size))
 
-    def leaves_by_cells(self, table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """A flat table of the frame as leaves by cells, shape (T, C)."""
-        return np.moveaxis(table.reshape(self.frame.shape), self.axis, 0)[self.order].reshape(len(self.order), -1)
-
-    def in_frame(self, table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """Leaves by cells as a flat table of the frame."""
-        shape = [n for axis, n in enumerate(self.frame.shape) if axis != self.axis]
-        back = np.empty((len(self.order), *shape), dtype=table.dtype)
-        back[self.order] = table.reshape(len(self.order), *shape)
-        return np.moveaxis(back, 0, self.axis).reshape(-1)
-
-    def node_tables(self, counts: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """Sums of the leaves of each node, cell by cell: shape (T, C) to (nodes, C)."""
-        first, last = self.node_range
-        running = np.concatenate([np.zeros((1, counts.shape[1]), dtype=counts.dtype), np.cumsum(counts, axis=0)])
-        return np.asarray(running[last] - running[first])
-
     def where(self, part: SumPart) -> tuple[int, int, Ints]:
         """Where the answers of a part are: its level, its query, and its row for each node and sum, shape (nodes of it, sums)."""
-        level = _level_index(self, part)
-        nodes = np.unique(self.path[:, level])
-        rows = np.asarray(self.leaves_by_cells(part.row_of_cell), dtype=np.int64)[self.node_range[0][nodes]]
-        mine = _cell_codes(rows[0])
+        rows = self.rows(part)
+        mine = cell_codes(rows[0])
         for q, (start, end) in enumerate(zip(self.query_start[:-1], self.query_start[1:], strict=True)):
             own = self.answer_of[:, q] - start
             if end - start == mine.max() + 1 and np.array_equal(own, mine):
-                return level, q, rows[:, np.unique(own, return_index=True)[1]]
+                return self.level_of(part), q, rows[:, np.unique(own, return_index=True)[1]]
         raise NoStructure(f"the sums of {part.keep} are none of the hierarchy")
 
 
-def _cell_codes(rows: Ints) -> Ints:
-    """Numbers 0, 1, ... for the answers that the cells of a leaf count in, in the order of their first cells."""
-    _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-    return np.asarray(rank[inverse.reshape(-1)])
-
-
-def _leaf_codes(part: SumPart, axis: int) -> Ints:
-    codes = part.codes[axis]
-    return np.unique(codes, return_inverse=True)[1].reshape(-1).astype(np.int64)
-
-
-def _level_index(structure: Structure, part: SumPart) -> int:
-    codes = _leaf_codes(part, structure.axis)[structure.order]
-    for level, nodes in enumerate(structure.path.T):
-        if _same_partition(codes, nodes):
-            return level
-    raise NoStructure(f"the groups of {part.keep} are no level of the tree")
-
-
-def _same_partition(one: Ints, other: Ints) -> bool:
-    pairs = len(np.unique(np.stack([one, other]), axis=1).T)
-    return bool(pairs == len(np.unique(one)) == len(np.unique(other)))
-
-
-def _sum_parts(queries: Sequence[Query]) -> list[SumPart]:
+def sum_parts(queries: Sequence[Query]) -> list[SumPart]:
+    """The parts of queries, all of which must be sums of cells that share labels."""
     parts = [part for query in queries for part in query.parts]
     if any(not isinstance(part, SumPart) for part in parts):
         raise NoStructure("a query with weights is no sum of cells")
@@ -185,17 +110,23 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
         if term.kind != "gaussian" or term.coordinates is not None:
             raise NoStructure("noise that is not normal, or not independent")
     frame = target.fiber.frame
-    noisy = _sum_parts([term.query for term in target.terms])
-    exact = _sum_parts([target.fiber.moving_invariants.query] if target.fiber.moving_invariants.rank else [])
+    noisy = sum_parts([term.query for term in target.terms])
+    exact = sum_parts([target.fiber.moving_invariants.query] if target.fiber.moving_invariants.rank else [])
     limits = _limit_parts(target)
     parts = [*noisy, *exact, *(part for part, _, _ in limits)]
+    axis, levels = best_axis(frame, parts, leaves)
+    return _build(target, tree_of(frame, axis, levels), noisy, exact, limits)
+
+
+def best_axis(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> tuple[int, Levels]:
+    """The dimension of the leaves, and its levels: see `structure_of`."""
     axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
     grouped = {dim for _, dim, _ in frame.groups}
-    found: list[tuple[tuple[int, bool, int, int], list[tuple[str, Ints]]]] = []
+    found: list[tuple[tuple[int, bool, int, int], Levels]] = []
     why = ""
     for axis in axes:
         try:
-            levels = _levels(frame, axis, parts)
+            levels = levels_of(frame, axis, parts)
         except NoStructure as reason:
             why = why or str(reason)
             continue
@@ -203,24 +134,7 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
     if not found:
         raise NoStructure(why)
     rank, levels = max(found, key=lambda own: own[0])
-    return _build(target, -rank[-1], levels, noisy, exact, limits)
-
-
-def _levels(frame: Frame, axis: int, parts: Sequence[SumPart]) -> list[tuple[str, Ints]]:
-    """The partitions of the leaves that are used, from the leaves up; each must refine the next."""
-    size = frame.shape[axis]
-    named: list[tuple[str, Ints]] = [(frame.dims[axis], np.arange(size, dtype=np.int64))]
-    for part in parts:
-        codes = _leaf_codes(part, axis)
-        if not any(_same_partition(codes, own) for _, own in named):
-            named.append((part.levels[axis] or "all", codes))
-    if len(np.unique(named[-1][1])) > 1 and not any(own.max() == 0 for _, own in named):
-        named.append(("all", np.zeros(size, dtype=np.int64)))
-    named.sort(key=lambda own: -len(np.unique(own[1])))
-    for (fine, below), (coarse, above) in zip(named[:-1], named[1:], strict=True):
-        if len(np.unique(np.stack([below, above]), axis=1).T) != len(np.unique(below)):
-            raise NoStructure(f"the groups {fine!r} and {coarse!r} of {frame.dims[axis]!r} do not nest")
-    return named
+    return -rank[-1], levels
 
 
 def _limit_parts(target: Target) -> list[tuple[SumPart, Ints, bool]]:
@@ -231,7 +145,7 @@ def _limit_parts(target: Target) -> list[tuple[SumPart, Ints, bool]]:
         for query, values in queries:
             if _only_single_cells(query):
                 continue
-            parts = _sum_parts([query])
+            parts = sum_parts([query])
             ends = np.cumsum([part.rows for part in parts])[:-1]
             for part, own in zip(parts, np.split(np.asarray(values).reshape(-1), ends), strict=True):
                 found.append((part, own.astype(np.int64), above))
@@ -243,77 +157,46 @@ def _only_single_cells(query: Query) -> bool:
 
 
 def _build(
-    target: Target,
-    axis: int,
-    levels: list[tuple[str, Ints]],
-    noisy: list[SumPart],
-    exact: list[SumPart],
-    limits: list[tuple[SumPart, Ints, bool]],
+    target: Target, tree: Tree, noisy: list[SumPart], exact: list[SumPart], limits: list[tuple[SumPart, Ints, bool]]
 ) -> Structure:
     frame, system = target.fiber.frame, target.fiber.system
-    order = np.lexsort([codes for _, codes in levels]).astype(np.int64)
-    path = np.empty((len(order), len(levels)), dtype=np.int64)
-    start = 0
-    for level, (_, codes) in enumerate(levels):
-        own = codes[order]
-        path[:, level] = start + np.concatenate([[0], np.cumsum(own[1:] != own[:-1])])
-        start = int(path[-1, level]) + 1
     movable = np.asarray(system.upper > system.lower)
     odd = movable & ((system.lower > 0) | (system.upper < UNBOUNDED))
     if odd.any():
         raise NoStructure(f"the cell {frame.cell_name(int(np.flatnonzero(odd)[0]))} has limits of its own")
 
-    def cells_of(part: SumPart) -> Ints:
-        rows = np.moveaxis(part.row_of_cell.reshape(frame.shape), axis, 0)[order[0]].reshape(-1)
-        return _cell_codes(rows)
-
     columns: list[Ints] = []
     for part in noisy:
-        codes = cells_of(part)
+        codes = cell_codes(tree.rows(part)[0])
         if not any(np.array_equal(codes, own) for own in columns):
             columns.append(codes)
-    cells = frame.size // frame.shape[axis]
+    cells = frame.size // len(tree.order)
     columns.sort(key=lambda own: int(own.max()))
     query_start = np.concatenate([[0], np.cumsum([int(own.max()) + 1 for own in columns])]).astype(np.int64)
     answer_of = np.zeros((cells, len(columns)), dtype=np.int64)
     for q, own in enumerate(columns):
         answer_of[:, q] = own + query_start[q]
-    exact_class = np.full((len(levels), cells), -1, dtype=np.int64)
+    exact_class = np.full((len(tree.levels), cells), -1, dtype=np.int64)
     for part in exact:
-        leaf = _leaf_codes(part, axis)
-        level = next(i for i, (_, codes) in enumerate(levels) if _same_partition(codes, leaf))
-        both = np.stack([exact_class[level], cells_of(part)])
+        level = tree.level_of(part)
+        both = np.stack([exact_class[level], cell_codes(tree.rows(part)[0])])
         exact_class[level] = np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
     sum_class = np.zeros(cells, dtype=np.int64)
-    classes = [cells_of(part) for part, _, _ in limits]
+    classes = [cell_codes(tree.rows(part)[0]) for part, _, _ in limits]
     if classes:
         sum_class = classes[0]
         if any(not np.array_equal(own, sum_class) for own in classes):
             raise NoStructure("limits are stated of sums that are cut in different ways")
-    nodes = int(path[:, -1].max()) + 1
-    lower = np.full((nodes, int(sum_class.max()) + 1), -UNBOUNDED, dtype=np.int64)
+    lower = np.full((tree.nodes, int(sum_class.max()) + 1), -UNBOUNDED, dtype=np.int64)
     upper = np.full(lower.shape, UNBOUNDED, dtype=np.int64)
-    free = np.moveaxis(movable.reshape(frame.shape), axis, 0)[order].reshape(len(order), cells)
-    built = Structure(
-        frame,
-        axis,
-        order,
-        tuple(name for name, _ in levels),
-        path,
-        answer_of,
-        query_start,
-        np.ascontiguousarray(free),
-        exact_class,
-        sum_class,
-        lower,
-        upper,
-    )
+    one_cell = np.unique(sum_class, return_index=True)[1]
     for part, values, above in limits:
-        level = _level_index(built, part)
-        own_nodes = np.unique(path[:, level])
-        rows = np.asarray(built.leaves_by_cells(part.row_of_cell), dtype=np.int64)[built.node_range[0][own_nodes]]
-        one_cell = np.unique(sum_class, return_index=True)[1]
-        own = values[rows[:, one_cell]]
+        nodes = tree.nodes_of(tree.level_of(part))
+        stated = values[tree.rows(part)[:, one_cell]]
         side = upper if above else lower
-        side[own_nodes] = np.minimum(side[own_nodes], own) if above else np.maximum(side[own_nodes], own)
-    return built
+        side[nodes] = np.minimum(side[nodes], stated) if above else np.maximum(side[nodes], stated)
+    free = np.ascontiguousarray(np.asarray(tree.leaves_by_cells(movable), dtype=np.bool_))
+    return Structure(
+        tree.frame, tree.axis, tree.order, tree.levels, tree.path,
+        answer_of, query_start, free, exact_class, sum_class, lower, upper,
+    )  # fmt: skip
