@@ -16,8 +16,8 @@ import scipy.sparse as sp
 
 from bayesdp.fibers import Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
-from bayesdp.hierarchies.tree import Levels, NoStructure, Tree, cell_codes, levels_of, tree_of
 from bayesdp.frames import Frame
+from bayesdp.hierarchies.tree import Levels, NoStructure, Tree, cell_codes, levels_of, tree_of
 from bayesdp.queries import Query, SumPart
 
 __all__ = ["Structure", "best_axis", "structure_of", "sum_parts"]

@@ -47,7 +47,9 @@ def release(request):
 def _dense(release):
     rows = sp.vstack([own.query.matrix for own in release.measurements]).toarray().astype(float)
     right = np.concatenate([own.values.reshape(-1) for own in release.measurements]).astype(float)
-    weights = np.concatenate([np.full(own.query.rows, 1.0 / float(own.law.variance(()))) for own in release.measurements])
+    weights = np.concatenate(
+        [np.full(own.query.rows, 1.0 / float(own.law.variance(()))) for own in release.measurements]
+    )
     covariance = np.linalg.inv(rows.T @ (weights[:, None] * rows))
     estimate = covariance @ rows.T @ (weights * right)
     for own in release.exact:
@@ -87,7 +89,9 @@ def test_limits_and_zeros_are_not_used_and_it_says_so():
     release = bdp.Release.from_published(FRAME, measured, [bdp.Exact(_query("county"), [50, 50], "<=")])
     found = gls(release)
     assert len(found.ignored) == 1
-    np.testing.assert_allclose(found.sd(bdp.Identity(FRAME)), np.sqrt(float(bdp.noise.DiscreteLaplace(b=2.0).variance(()))))
+    np.testing.assert_allclose(
+        found.sd(bdp.Identity(FRAME)), np.sqrt(float(bdp.noise.DiscreteLaplace(b=2.0).variance(())))
+    )
 
 
 @pytest.mark.parametrize(
