@@ -16,6 +16,10 @@ PYTEST_OPTIONS ?=
 CASES ?= 5000
 SEED ?= 1
 
+# Tests and notebooks start some hundred interpreters. Where the environment forbids files of bytecode, each of them would translate
+# PyMC and this package again, which takes three seconds of a processor and is three quarters of the time of an import.
+export PYTHONDONTWRITEBYTECODE :=
+
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .PHONY: help install lock demo test test-full lint $(LINTS) bench calibration notebooks notebooks-quick fuzz clean
@@ -58,11 +62,12 @@ demo: $(INSTALLED) ## two real tables from release to posterior, with an HTML re
 
 # --------------------------------------------------------------------------------------------------------- checks
 
-test: $(INSTALLED) ## the tests without the slow ones, with coverage and the slowest durations
-	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term $(PYTEST_OPTIONS)
+# A file's tests stay in one process: what they share is compiled once.
+test: $(INSTALLED) ## the tests without the slow ones, and the slowest durations
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(PYTEST_OPTIONS)
 
-test-full: $(INSTALLED) ## all the tests, the slow ones included
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term $(PYTEST_OPTIONS)
+test-full: $(INSTALLED) ## all the tests, the slow ones included, with coverage
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term $(PYTEST_OPTIONS)
 
 fuzz: $(INSTALLED) ## mutated files of every kind that is read; CASES=20000 SEED=7; fails at a defect, and keeps its file
 	$(BIN)/python -m tests.storage.fuzz.run --cases $(CASES) --seed $(SEED)
@@ -93,8 +98,8 @@ calibration: $(INSTALLED) ## every mechanism x 2 priors x 2 invariants, 300 simu
 notebooks: $(INSTALLED) ## run every notebook in full, twice, and store the outputs if the numbers agree
 	$(BIN)/python notebooks/run.py --twice --store
 
-notebooks-quick: $(INSTALLED) ## run every notebook with small numbers of draws; nothing is stored
-	BAYESDP_QUICK=1 $(BIN)/python notebooks/run.py --jobs 2
+notebooks-quick: $(INSTALLED) ## run every notebook with small numbers of draws; nothing is stored; tests find what it compiles
+	NUMBA_CACHE_DIR="$$($(BIN)/python conftest.py)" BAYESDP_QUICK=1 $(BIN)/python notebooks/run.py --jobs 2
 
 # ---------------------------------------------------------------------------------------------------------- tidying
 

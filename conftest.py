@@ -1,4 +1,7 @@
-"""What has to happen before any test, doctest or benchmark of the repository is imported."""
+"""What has to happen before any test, doctest or benchmark of the repository is imported.
+
+``python conftest.py`` prints the folder of compiled kernels, for others that are to share it (see the Makefile).
+"""
 
 from __future__ import annotations
 
@@ -51,3 +54,6 @@ os.environ["NUMBA_CACHE_DIR"] = str(_FOLDER)
 # Two test processes with two threads of linear algebra each get in one another's way: small factorizations then take
 # fifty times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+if __name__ == "__main__":
+    print(_FOLDER)

@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 
 
 class _State:
-    """Of this process: how many of our calls are under way, and which folders were spoken of in them."""
+    """State of this process: how many `dispensable_caches` are open, which folders they warned of, whether numba is patched."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.inside = 0
-        self.told: set[str] = set()
+        self.warned: set[str] = set()
         self.replaced = False
 
 
@@ -54,7 +54,7 @@ def dispensable_caches() -> Iterator[None]:
         with _state.lock:
             _state.inside -= 1
             if not _state.inside:
-                _state.told.clear()
+                _state.warned.clear()
 
 
 def _replace() -> None:
@@ -62,7 +62,7 @@ def _replace() -> None:
     caching: Any = importlib.import_module("numba.core.caching")
 
     class Nowhere:
-        """For when no folder can be written to, for which numba has an error only."""
+        """The last locator that numba tries: no folder can be written to, so nothing is stored. Without it numba raises an error."""
 
         @classmethod
         def from_function(cls, py_func: Any, py_file: str) -> Any:
@@ -109,9 +109,9 @@ def _replace() -> None:
 
 def _tell(folder: str, what: str) -> None:
     with _state.lock:
-        if folder in _state.told:
+        if folder in _state.warned:
             return
-        _state.told.add(folder)
+        _state.warned.add(folder)
     _log.warning(
         "%s, the folder of compiled code, %s. Work goes on; what is not there is compiled again, now and in later runs",
         printable(folder), what,

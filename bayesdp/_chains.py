@@ -21,14 +21,14 @@ type Floats = npt.NDArray[np.float64]
 type Numbers = npt.NDArray[Any]
 
 FEWEST_DRAWS = 4
-"""Of fewer draws a chain nothing is said (NaN), as in ArviZ."""
+"""Chains with fewer draws have no diagnostics (NaN), as in ArviZ."""
 
 _BLOCK = 2**19
-"""Draws that are worked on at a time: some ten arrays of 4 MB."""
+"""Draws that are worked on at a time; some ten arrays of that length, 4 MB each, are in memory."""
 
 _TAILS = (0.05, 0.95)
 _RESOLUTION = 1e-15
-"""What varies by less does not vary, as in ArviZ."""
+"""A quantity whose range is below this is constant, as in ArviZ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class ChainStatistics:
     rhat: Floats
 
 
-def chain_statistics(draws: Numbers, told: Callable[[int, int], None] | None = None) -> ChainStatistics:
+def chain_statistics(draws: Numbers, progress: Callable[[int, int], None] | None = None) -> ChainStatistics:
     """ESS and R-hat of every quantity.
 
     Parameters
@@ -82,8 +82,8 @@ def chain_statistics(draws: Numbers, told: Callable[[int, int], None] | None = N
         for part, own in _blocks(flat):
             with np.errstate(all="ignore"):
                 found[:, part] = _of_block(own)
-            if told is not None:
-                told(part.stop, total)
+            if progress is not None:
+                progress(part.stop, total)
     bulk, tail, rhat = found.reshape(3, *shape)
     return ChainStatistics(bulk, tail, rhat)
 
@@ -99,6 +99,7 @@ def ess_mean(draws: Numbers) -> Floats:
 
 
 def _alone(draws: Numbers, statistic: Callable[[Floats], Floats]) -> Floats:
+    """One statistic of every quantity, shape (*quantities), block by block; NaN where draws are not finite or too few."""
     chains, length, *shape = draws.shape
     flat = draws.reshape(chains, length, -1)
     found = np.full(flat.shape[2], np.nan)
@@ -132,7 +133,7 @@ def _of_block(draws: Floats) -> Floats:
 
 
 def _larger(bulk: Floats, folded: Floats) -> Floats:
-    """Where the distances from the median are all equal, as for two values, their R-hat does not exist, and bulk decides."""
+    """The larger R-hat; that of the draws where the distances from the median are all equal, and so have none (two values)."""
     return np.where(np.isnan(folded), bulk, np.maximum(bulk, folded))
 
 
@@ -164,6 +165,7 @@ def _normal_scores(draws: Floats) -> Floats:
 
 
 def _rhat(draws: Floats) -> Floats:
+    """R-hat ``sqrt((N - 1 + B / W) / N)``, with B / N the variance of the means of chains, W the mean variance within chains."""
     length = draws.shape[2]
     between = length * draws.mean(axis=2).var(axis=1, ddof=1)
     within = draws.var(axis=2, ddof=1).mean(axis=1)

@@ -136,7 +136,7 @@ def uninterrupted[**P, T](manager: Callable[P, AbstractContextManager[T]]) -> Ca
 
 
 def tell(text: str) -> None:
-    """Write a line to standard error; where that cannot be written to, nobody is there who could be told."""
+    """Write a line to standard error, if that can be written to."""
     if sys.stderr is None:  # closed; print would take standard output instead
         return
     with suppress(OSError, ValueError):

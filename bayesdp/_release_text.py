@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bayesdp._text import printable
 from bayesdp.measurements import Exact, described
+from bayesdp.privacy.guarantee import KINDS
 
 if TYPE_CHECKING:
     from bayesdp.release import Release
@@ -21,7 +22,7 @@ def _exact(part: Exact) -> str:
 
 
 def _lines(release: Release) -> list[tuple[str, str]]:
-    """What there is to tell: a heading and a sentence each."""
+    """Headings and sentences: measurements, exact parts, the kind of guarantee."""
     lines = []
     for part in release.measurements:
         hidden = int(part.unmeasured.sum())
@@ -31,8 +32,7 @@ def _lines(release: Release) -> list[tuple[str, str]]:
         lines.append(("measured", f"{what}{more}{missing}, law {part.law}"))
     lines += [("exact", _exact(part)) for part in release.exact]
     if release.guarantee is not None:
-        title = str(release.guarantee).splitlines()[0]
-        lines.append(("guarantee", title.removeprefix("Privacy guarantee: ")))
+        lines.append(("guarantee", KINDS[release.guarantee.kind]))
     return lines
 
 
@@ -51,7 +51,7 @@ def as_text(release: Release) -> str:
 
 
 def as_html(release: Release) -> str:
-    """The same as a small HTML table; labels are escaped."""
+    """The lines of `as_text` as a small HTML table; labels are escaped."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{html.escape(heading)}</th>"
         f"<td style='text-align:left'>{html.escape(printable(text))}</td></tr>"

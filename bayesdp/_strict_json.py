@@ -8,7 +8,7 @@ import re
 from typing import Any, Never
 
 from bayesdp._text import json_escaped
-from bayesdp._validate import shown
+from bayesdp._validate import both_lists
 
 __all__ = ["dumps", "expect", "loads"]
 
@@ -52,7 +52,7 @@ def _refuse_constant(name: str) -> Never:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"the number {_told(text)} is too large")
+        raise ValueError(f"the number {_number_text(text)} is too large")
     return number
 
 
@@ -60,21 +60,21 @@ def _integer(text: str) -> int:
     # Whatever stands here is used as a float sooner or later: a scale, a loss, a bound. Longer integers than float64 has room
     # for are refused here once, and not by an OverflowError wherever they turn up (nor by Python's limit of 4,300 digits).
     if len(text) > _DIGITS and math.isinf(float(text)):
-        raise ValueError(f"the number {_told(text)} is too large")
+        raise ValueError(f"the number {_number_text(text)} is too large")
     return int(text)
 
 
-def _told(text: str) -> str:
+def _number_text(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... of {len(text)} characters"
 
 
 _DIGITS = 308
-"""Integers of so many characters are below the largest float64."""
+"""Integers of at most this many characters are below the largest float64."""
 
 _LONG = re.compile(rf"\d{{{_DIGITS + 1}}}")
 
 _SHOWN = 40
-"""So many characters of a number are shown."""
+"""Most characters of a number that a message shows."""
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -141,6 +141,5 @@ def expect(value: Any, kind: type, what: str, keys: set[str] | None = None) -> A
     if keys is not None and isinstance(value, dict):
         unknown, missing = sorted(set(value) - keys), sorted(keys - set(value))
         if unknown or missing:
-            told = [f"{word}: {shown(own)}" for word, own in (("unknown", unknown), ("missing", missing)) if own]
-            raise ValueError(f"{what} has the wrong keys ({'; '.join(told)})")
+            raise ValueError(f"{what} has the wrong keys ({both_lists(unknown=unknown, missing=missing)})")
     return value

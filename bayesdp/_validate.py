@@ -17,23 +17,10 @@ import numpy.typing as npt
 from bayesdp._text import printable
 
 __all__ = [
-    "MAX_COUNT",
-    "Seed",
-    "boolean",
-    "choice",
-    "exact_total",
-    "finite_array",
-    "generator_of",
-    "integer_array",
-    "no_table",
-    "nonnegative_integer",
-    "nonnegative_real",
-    "positive_integer",
-    "positive_real",
-    "probability",
-    "random_generator",
-    "shown",
-]
+    "MAX_COUNT", "Seed", "boolean", "both_lists", "choice", "exact_total", "finite_array", "generator_of",
+    "integer_array", "no_table", "nonnegative_integer", "nonnegative_real", "positive_integer", "positive_real",
+    "probability", "random_generator", "shown",
+]  # fmt: skip
 
 type Seed = int | np.integer | np.random.Generator | None
 """What an argument ``rng`` may be, after NumPy's SPEC 7: an integer seed, a generator, or None for fresh entropy."""
@@ -47,6 +34,17 @@ def shown(items: Iterable[Any], limit: int = 5) -> str:
     listed = [printable(repr(item)) for item in items]
     more = f", ... ({len(listed) - limit} more)" if len(listed) > limit else ""
     return ", ".join(listed[:limit]) + more
+
+
+def both_lists(**items: Iterable[Any]) -> str:
+    """Named lists of items for an error message, without the empty ones.
+
+    Examples
+    --------
+    >>> both_lists(unknown=["x"], missing=[])
+    "unknown: 'x'"
+    """
+    return "; ".join(f"{name}: {shown(listed)}" for name, listed in items.items() if listed)
 
 
 def no_table(statements: Sequence[str], *, complete: bool = True) -> str:
@@ -65,17 +63,16 @@ def no_table(statements: Sequence[str], *, complete: bool = True) -> str:
     'no nonnegative integer table satisfies the exact values: total = -3'
     """
     more = f"; ... ({len(statements) - _STATEMENTS} more)" if len(statements) > _STATEMENTS else ""
-    told = "; ".join(statements[:_STATEMENTS]) + more
+    message = "; ".join(statements[:_STATEMENTS]) + more
     others = "" if complete else " (together with the other exact values)"
-    return f"no nonnegative integer table satisfies the exact values: {told}{others}"
+    return f"no nonnegative integer table satisfies the exact values: {message}{others}"
 
 
 _STATEMENTS = 12
-"""So many exact values are named."""
-
+"""Most exact values that a message names."""
 
 _LONGEST = 40
-"""So many characters of a number are shown."""
+"""Most characters of a number that a message shows."""
 
 
 def _as_float(value: Real) -> float:
@@ -86,12 +83,24 @@ def _as_float(value: Real) -> float:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]  # typeshed gives Real no comparison
 
 
-def _told(value: Any) -> str:
+def _number_text(value: Any) -> str:
     """A number for a message; of one with hundreds of digits, how long it is."""
     if isinstance(value, int) and value.bit_length() > _LONGEST * 3:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _real(value: Any, argument: str, kind: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{argument} must be {kind}, got {value!r} of type {type(value).__name__}")
+    return _as_float(value)
+
+
+def _integer(value: Any, argument: str, kind: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{argument} must be {kind}, got {value!r} of type {type(value).__name__}")
+    return int(value)
 
 
 def positive_real(value: Any, argument: str) -> float:
@@ -102,11 +111,9 @@ def positive_real(value: Any, argument: str) -> float:
     >>> positive_real(0.25, "epsilon")
     0.25
     """
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{argument} must be a positive real number, got {value!r} of type {type(value).__name__}")
-    number = _as_float(value)
+    number = _real(value, argument, "a positive real number")
     if not math.isfinite(number) or number <= 0:
-        raise ValueError(f"{argument} must be a finite number greater than 0, got {_told(value)}")
+        raise ValueError(f"{argument} must be a finite number greater than 0, got {_number_text(value)}")
     return number
 
 
@@ -118,11 +125,9 @@ def nonnegative_real(value: Any, argument: str) -> float:
     >>> nonnegative_real(0, "epsilon")
     0.0
     """
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{argument} must be a real number >= 0, got {value!r} of type {type(value).__name__}")
-    number = _as_float(value)
+    number = _real(value, argument, "a real number >= 0")
     if not math.isfinite(number) or number < 0:
-        raise ValueError(f"{argument} must be a finite number of at least 0, got {_told(value)}")
+        raise ValueError(f"{argument} must be a finite number of at least 0, got {_number_text(value)}")
     return number
 
 
@@ -134,11 +139,10 @@ def positive_integer(value: Any, argument: str) -> int:
     >>> positive_integer(4, "draws")
     4
     """
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{argument} must be a positive integer, got {value!r} of type {type(value).__name__}")
-    if int(value) <= 0:
+    number = _integer(value, argument, "a positive integer")
+    if number <= 0:
         raise ValueError(f"{argument} must be an integer greater than 0, got {value!r}")
-    return int(value)
+    return number
 
 
 def nonnegative_integer(value: Any, argument: str) -> int:
@@ -149,11 +153,10 @@ def nonnegative_integer(value: Any, argument: str) -> int:
     >>> nonnegative_integer(0, "round_number")
     0
     """
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{argument} must be an integer >= 0, got {value!r} of type {type(value).__name__}")
-    if int(value) < 0:
+    number = _integer(value, argument, "an integer >= 0")
+    if number < 0:
         raise ValueError(f"{argument} must be an integer of at least 0, got {value!r}")
-    return int(value)
+    return number
 
 
 def probability(value: Any, argument: str) -> float:
@@ -164,11 +167,9 @@ def probability(value: Any, argument: str) -> float:
     >>> probability(0.95, "prob")
     0.95
     """
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{argument} must be a number between 0 and 1, got {value!r} of type {type(value).__name__}")
-    number = _as_float(value)
+    number = _real(value, argument, "a number between 0 and 1")
     if not 0 < number < 1:
-        raise ValueError(f"{argument} must lie strictly between 0 and 1, got {_told(value)}")
+        raise ValueError(f"{argument} must lie strictly between 0 and 1, got {_number_text(value)}")
     return number
 
 
@@ -271,8 +272,8 @@ def integer_array(
     if array.dtype.kind == "f":
         fractional = np.flatnonzero(flat != np.rint(flat))
         if fractional.size:
-            told = _wrong(name_of, flat, fractional, confidential, "no whole number")
-            raise ValueError(f"{argument} must hold whole numbers, but {told}")
+            message = _wrong(name_of, flat, fractional, confidential, "no whole number")
+            raise ValueError(f"{argument} must hold whole numbers, but {message}")
     if minimum is not None:
         low = np.flatnonzero(flat < minimum)
         if low.size:

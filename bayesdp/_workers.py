@@ -1,4 +1,4 @@
-"""Processes of our own: they leave signals to the main process, and end with it."""
+"""Worker processes: they leave signals to the main process, and end with it."""
 
 from __future__ import annotations
 

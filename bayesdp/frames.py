@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayesdp._pandas_tables import as_data_array
 from bayesdp._text import printable
-from bayesdp._validate import shown
+from bayesdp._validate import both_lists, shown
 
 __all__ = ["Frame", "Label"]
 
@@ -258,10 +259,8 @@ class Frame:
             missing = [label for label in own if label not in where]
             extra = sorted(set(theirs) - set(own), key=str)
             if missing or extra:
-                told = [
-                    f"{what}: {shown(which)}" for what, which in (("missing", missing), ("unknown", extra)) if which
-                ]
-                raise ValueError(f"labels of {dim!r} in {argument} do not match the frame ({'; '.join(told)})")
+                odd = both_lists(missing=missing, unknown=extra)
+                raise ValueError(f"labels of {dim!r} in {argument} do not match the frame ({odd})")
             positions.append([where[label] for label in own])
         array = values.transpose(*self.dims).values
         if all(np.array_equal(order, np.arange(len(order))) for order in positions):
@@ -284,40 +283,3 @@ class Frame:
             raise ValueError(f"a frame description has the keys dims, labels, groups; got {shown(sorted(description))}")
         groups = tuple((name, dim, tuple(own)) for name, dim, own in description.get("groups", []))
         return cls(tuple(description["dims"]), tuple(tuple(own) for own in description["labels"]), groups)
-
-
-def as_data_array(table: pd.DataFrame | pd.Series, argument: str) -> xr.DataArray:
-    """A pandas Series (one- or multi-index) or two-way DataFrame as a DataArray; axis names are required."""
-    if isinstance(table, pd.DataFrame):
-        names: Sequence[Any] = [table.index.name, table.columns.name]
-        if any(not isinstance(name, str) for name in names):
-            raise ValueError(
-                f"{argument} is a DataFrame whose index and columns need names, got {names!r}; "
-                "set them with .rename_axis(index='county', columns='education')"
-            )
-        return xr.DataArray(
-            table.to_numpy(),
-            dims=tuple(names),
-            coords={names[0]: list(table.index), names[1]: list(table.columns)},
-        )
-    if any(not isinstance(name, str) for name in table.index.names):
-        raise ValueError(f"{argument} is a Series whose index levels need names, got {list(table.index.names)!r}")
-    if table.index.nlevels == 1:
-        return xr.DataArray(
-            table.to_numpy(), dims=(str(table.index.name),), coords={str(table.index.name): list(table.index)}
-        )
-    if not table.index.is_unique:
-        raise ValueError(f"{argument} has repeated cells: {shown(table.index[table.index.duplicated()].unique())}")
-    levels = [list(dict.fromkeys(table.index.get_level_values(i))) for i in range(table.index.nlevels)]
-    full = pd.MultiIndex.from_product(levels, names=table.index.names)
-    missing = [cell for cell in full if cell not in table.index]
-    if len(missing):
-        raise ValueError(
-            f"{argument} lacks {len(missing)} cells: {shown(missing)}; state them, or mark them as unmeasured"
-        )
-    shape = tuple(len(level) for level in levels)
-    return xr.DataArray(
-        table.reindex(full).to_numpy().reshape(shape),
-        dims=tuple(str(name) for name in table.index.names),
-        coords={str(name): level for name, level in zip(table.index.names, levels, strict=True)},
-    )

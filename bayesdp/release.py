@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -12,6 +11,8 @@ import xarray as xr
 
 from bayesdp import _release_text
 from bayesdp import _strict_json as strict_json
+from bayesdp._release_checks import check_counts, check_same_table, check_statistics, listed, with_groups
+from bayesdp._release_files import ReleaseFiles
 from bayesdp._validate import boolean, choice, shown
 from bayesdp._wiring import connected
 from bayesdp.consistency import check_consistent, check_noisy_keeps_invariants, warn_if_post_processed
@@ -28,7 +29,7 @@ ABOUT = ("counts", "statistics")
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class Release(ReleaseFiles):
     """What is published about one confidential table: noisy measurements and exact values.
 
     Build one with `Release.from_published` from published numbers, with a mechanism's ``release(table)``, or
@@ -50,7 +51,7 @@ class Release:
         Whether the noise came from a generator whose seed somebody may know.
     about : {"counts", "statistics"}
         What the cells of the frame are: counts of records, or statistics, which are any real numbers. Statistics have no fiber
-        and no exact parts, and their noise is independent.
+        and no exact parts, and their noise keeps no invariants.
 
     Raises
     ------
@@ -89,23 +90,25 @@ class Release:
 
     def __post_init__(self) -> None:
         frame = Frame.of(self.frame)
-        measurements = _listed(self.measurements, Measured, "measured")
-        exact = _listed(self.exact, Exact, "exact")
+        measurements = listed(self.measurements, Measured, "measured")
+        exact = listed(self.exact, Exact, "exact")
         if choice(self.about, ABOUT, "about") == "statistics":
-            _check_statistics(measurements, exact)
+            check_statistics(measurements, exact)
+        else:
+            check_counts(measurements)
         if not measurements and not exact:
             raise ValueError("a release needs at least one measured or exact part")
         parts: list[Measured | Exact] = [*measurements, *exact]
         for part in parts:
-            _check_same_table(part.query.frame, frame, part)
-        frame = _with_groups(frame, [part.query.frame for part in parts])
-        exact = tuple(own.on_frame(frame) for own in exact)
-        invariants = Invariants([own.query for own in exact if own.sign == "="], frame)
+            check_same_table(part.query.frame, frame, part)
+        frame = with_groups(frame, [part.query.frame for part in parts])
+        exact = tuple(part.on_frame(frame) for part in exact)
+        invariants = Invariants([part.query for part in exact if part.sign == "="], frame)
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "exact", exact)
-        measurements = tuple(own.on_frame(frame, invariants) for own in measurements)
+        measurements = tuple(part.on_frame(frame, invariants) for part in measurements)
         object.__setattr__(self, "measurements", measurements)
-        names = [own.name for own in measurements if own.name is not None]
+        names = [part.name for part in measurements if part.name is not None]
         if len(set(names)) < len(names):
             raise ValueError(f"names of measurements must be distinct, got {shown(names)}")
         if self.mechanism is not None:
@@ -122,8 +125,8 @@ class Release:
                 "the noise came from a generator whose seed somebody may know, or it did not"
             )
         check_consistent(exact)
-        for own in measurements:
-            check_noisy_keeps_invariants(own, exact)
+        for part in measurements:
+            check_noisy_keeps_invariants(part, exact)
 
     @classmethod
     def from_published(
@@ -256,72 +259,6 @@ class Release:
 
         return Fiber.of(self.exact, self.frame)
 
-    def to_dataset(self) -> xr.Dataset:
-        """The release as a Dataset, as files and the posterior's ``release`` group hold it."""
-        made: xr.Dataset = connected("make a dataset")(self)
-        return made
-
-    @classmethod
-    def from_dataset(cls, dataset: xr.Dataset) -> Release:
-        """Rebuild a release from `to_dataset`, checking everything.
-
-        Raises
-        ------
-        ValueError
-            If something is missing, unknown or inconsistent, or a newer version of bayesdp wrote it.
-        """
-        found: Release = connected("read a dataset")(dataset)
-        return found
-
-    def to_netcdf(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the release to a netCDF-4 file, atomically.
-
-        Raises
-        ------
-        FileExistsError
-            If the file exists and `overwrite` is False.
-        """
-        connected("write netCDF")(self, path, overwrite=overwrite)
-
-    @classmethod
-    def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> Release:
-        """Read a release from a netCDF-4 file; nothing in the file is trusted.
-
-        Parameters
-        ----------
-        path : path
-            File written by `to_netcdf`.
-        max_cells : int, optional
-            Largest number of cells of the table, and of values of one variable. By default a million and one for each two
-            bytes of the file, and never more than 50 million; ``docs/FILES.md`` says what else is limited.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ValueError
-            If it is no netCDF-4 file, is damaged, declares unreasonable sizes, is of a newer version, or
-            holds something that no release holds.
-        """
-        found: Release = connected("read netCDF")(path, max_cells=max_cells)
-        return found
-
-    def to_csv(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the release as a folder: ``release.json``, and a CSV file for each part.
-
-        Raises
-        ------
-        FileExistsError
-            If the folder exists and `overwrite` is False, or it holds something else than a release.
-        """
-        connected("write a folder")(self, folder, overwrite=overwrite)
-
-    @classmethod
-    def from_csv(cls, folder: str | os.PathLike[str], *, max_cells: int | None = None) -> Release:
-        """Read a release from a folder written by `to_csv`, with the same checks as `from_netcdf`."""
-        found: Release = connected("read a folder")(folder, max_cells=max_cells)
-        return found
-
     def __getstate__(self) -> dict[str, Any]:
         # The fields only: cached properties are made again from them.
         return {item.name: getattr(self, item.name) for item in fields(self)}
@@ -337,49 +274,3 @@ class Release:
 
     def _repr_html_(self) -> str:
         return _release_text.as_html(self)
-
-
-def _listed[T](items: Any, kind: type[T], argument: str) -> tuple[T, ...]:
-    if isinstance(items, (Measured, Exact)):
-        raise TypeError(f"{argument} must be a list of {kind.__name__}, got a single {type(items).__name__}")
-    listed = tuple(items)
-    for item in listed:
-        if not isinstance(item, kind):
-            raise TypeError(f"{argument} must hold {kind.__name__} only, got {type(item).__name__}")
-    return listed
-
-
-def _check_statistics(measurements: tuple[Measured, ...], exact: tuple[Exact, ...]) -> None:
-    """Statistics are any real numbers: nothing is exact about them, and no law keeps their totals."""
-    if exact:
-        raise ValueError(f"a release of statistics has no exact parts, got {shown([repr(own) for own in exact], 2)}")
-    for own in measurements:
-        if not own.law.independent:
-            raise ValueError(
-                f"a release of statistics needs laws of independent noise, or laws within bounds, got {own.law.name!r}, which keeps "
-                "invariants of a table of counts"
-            )
-
-
-def _check_same_table(theirs: Frame, frame: Frame, part: Measured | Exact) -> None:
-    """Check that a part is about the release's table; name the first difference."""
-    if theirs.same_cells(frame):
-        return
-    if theirs.dims != frame.dims:
-        raise ValueError(f"{part!r} is about a table with dimensions {theirs.dims}, the release about {frame.dims}")
-    for dim, own, other in zip(frame.dims, frame.labels, theirs.labels, strict=True):
-        odd = sorted(set(own) ^ set(other), key=str)
-        if odd:
-            raise ValueError(f"{part!r} and the release have different labels of {dim!r}: {shown(odd)}")
-    raise ValueError(f"{part!r} has the release's labels in another order; build all queries on one frame")
-
-
-def _with_groups(frame: Frame, others: Iterable[Frame]) -> Frame:
-    """The frame with the group labels of all the parts."""
-    groups = {name: (dim, labels) for name, dim, labels in frame.groups}
-    for other in others:
-        for name, dim, labels in other.groups:
-            if groups.setdefault(name, (dim, labels)) != (dim, labels):
-                raise ValueError(f"the parts of the release disagree on the group labels {name!r} of {dim!r}")
-    merged = tuple((name, dim, labels) for name, (dim, labels) in groups.items())
-    return frame if merged == frame.groups else Frame(frame.dims, frame.labels, merged)

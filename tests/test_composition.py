@@ -338,7 +338,8 @@ def test_as_one_says_what_is_protected_together_or_why_that_is_not_known() -> No
     both = as_one([one, other])
     assert both.guarantee == compose(one, other).guarantee
     assert both.mechanism == {
-        "mechanism": "composition of 2 releases", "releases": [dict(one.mechanism or {}), dict(other.mechanism or {})],
+        "mechanism": "composition of 2 releases", "composition_of": 2,
+        "releases": [dict(one.mechanism or {}), dict(other.mechanism or {})],
     }  # fmt: skip
     assert Release.from_dataset(both.to_dataset()) == both
     silent = Release.from_published(LABELS, [Measured(Identity(LABELS), TABLE, DiscreteGaussian(sigma=2.0))])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
 import bayesdp
+from bayesdp.noise import law_names
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -49,3 +51,25 @@ def test_the_map_of_the_house_is_complete(path):
     name = f"`{path.name}/`" if path.is_dir() else f"`{path.name}`"
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert name in contributing, f"CONTRIBUTING.md does not say what {name} is for"
+
+
+def _laws_by_name(source: str, names: set[str]) -> list[str]:
+    """Comparisons of something's name, or of a choice, with the name of a law: what the law should be asked instead."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare) and ast.unparse(node.left).endswith((".name", "['law']", '["law"]')):
+            texts = {
+                own.value for own in ast.walk(node) if isinstance(own, ast.Constant) and isinstance(own.value, str)
+            }
+            found += [ast.unparse(node)] if texts & names else []
+    return found
+
+
+def test_no_law_is_told_by_its_name() -> None:
+    names = set(law_names().split(", "))
+    assert "laplace" in names
+    found = {
+        path.name: _laws_by_name(path.read_text(encoding="utf-8"), names) for path in (ROOT / "bayesdp").rglob("*.py")
+    }
+    assert not {name: own for name, own in found.items() if own}
+    assert _laws_by_name("if law.name == 'laplace' or part['law'] in ('tulap',): pass", names) != []

@@ -30,7 +30,7 @@ POSTERIOR = "posterior"
 
 @dataclass
 class _Repeat:
-    """One release by number, and what each analysis makes of it."""
+    """A task of a number: simulate one release, and compute the intervals of each analysis of it."""
 
     simulate: Simulate
     build_model: Build
@@ -57,7 +57,7 @@ class _Repeat:
         return np.random.SeedSequence(self.seed, spawn_key=(number,)).spawn(2)
 
     def _sampled(self, model: pm.Model, seed: int) -> xr.Dataset:
-        """The posterior; of a naive analysis that leaves nothing unknown a single point without variables."""
+        """Draws of the posterior; a single point without variables where a naive analysis leaves nothing unknown."""
         if not model.free_RVs:
             return xr.Dataset(coords={"chain": [0], "draw": [0]})
         return quiet_sample(model, SAMPLER | self.sampler, seed)["posterior"].to_dataset()
@@ -84,7 +84,7 @@ class _Repeat:
 
 
 def _with_fixed(posterior: xr.Dataset, model: pm.Model, truth: Mapping[str, Any]) -> xr.Dataset:
-    """Add the table that a naive analysis takes for known, as a posterior of one point."""
+    """Add the table that a naive analysis takes for known to its posterior, with the same value in every draw."""
     for rv in model.observed_RVs:
         if rv.name in truth and rv.name not in posterior:
             data = model["as_published"].get_value()

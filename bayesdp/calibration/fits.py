@@ -13,7 +13,7 @@ import xarray as xr
 
 from bayesdp import _validate
 from bayesdp.calibration.journal import Check, Journal, text
-from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.refit import Build, Refit, Refitting, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.inference.sampling import annotate
@@ -58,14 +58,14 @@ class Fits(Mapping[str, xr.DataTree]):
 
 
 def _opened(path: Path) -> xr.DataTree:
-    """A posterior from its file, which may be damaged, or not ours."""
+    """Read a posterior from its file, with the checks for files that may be damaged or of another kind."""
     check_hdf5(path, groups=True, max_cells=_MOST_DRAWS, release=False)
     with damaged(path), xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as tree:
         return tree.load()
 
 
 @dataclass
-class _Fit:
+class _Fit(Refitting):
     """The fit of one release, by number."""
 
     names: list[str]
@@ -75,19 +75,13 @@ class _Fit:
     update: Update | None = None
     sampler: dict[str, Any] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._refit: Refit | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_refit": None}
-
     def __call__(self, number: int) -> dict[str, Any]:
         if self._refit is None:
             self._refit = Refit(self.build_model, self.releases[0], self.update)
         release = self.releases[number]
         seed = int(np.random.SeedSequence(self.seed, spawn_key=(number,)).generate_state(1)[0])
         tree = quiet_sample(self._refit.model(release), _SAMPLER | self.sampler, seed)
-        # The model that was sampled has other numbers put in, and does not know the release; its twin does.
+        # The numbers of the sampled model were replaced, so it does not know the release; a model built anew does.
         annotated = annotate(tree, self.build_model(release), seed=seed)
         return {"number": number, "name": self.names[number], "tree": annotated}
 
@@ -154,12 +148,12 @@ def fit_many(
 
 
 _RECORD: dict[str, Check] = {"name": text, "file": text}
-"""What the journal says of each posterior beside its number."""
+"""Entries of a record in the journal, beside the number of the fit."""
 
 
 @dataclass
 class _Folder(Journal):
-    """A journal whose posteriors are files beside it."""
+    """A journal of posteriors, each of which is a file in the same folder."""
 
     folder: Path | None = None
 

@@ -16,7 +16,7 @@ from scipy import stats
 from bayesdp import _validate
 from bayesdp.calibration.journal import Journal, by_name, number, unit
 from bayesdp.calibration.quantities import Quantities, checked_quantities, evaluate, scalars
-from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.refit import Build, Refit, Refitting, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.calibration.simulated import Simulate, simulated
@@ -74,8 +74,8 @@ class JointTest:
 
 
 @dataclass
-class _Chain:
-    """One chain by number: a draw from the prior, then rounds of release and transitions."""
+class _Chain(Refitting):
+    """A task of a number: a draw from the prior; for odd numbers then rounds of release and transitions."""
 
     simulate: Simulate
     release: ReleaseAgain
@@ -85,12 +85,6 @@ class _Chain:
     rounds: int
     update: Update | None = None
     sampler: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._refit: Refit | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_refit": None}
 
     def __call__(self, number: int) -> dict[str, Any]:
         if self._refit is None:
@@ -121,8 +115,7 @@ class _Chain:
 
 def _labelled(model: pm.Model, name: str, value: np.ndarray) -> xr.DataArray:
     """A value with the dimensions and labels that the model gives it, as a posterior of one draw."""
-    own = model.named_vars_to_dims.get(name) or [f"{name}_{i}" for i in range(np.ndim(value))]
-    dims = [str(dim) for dim in own]
+    dims = [str(dim) for dim in model.named_vars_to_dims.get(name) or (f"{name}_{i}" for i in range(np.ndim(value)))]
     labels = {dim: list(model.coords[dim]) for dim in dims if model.coords.get(dim) is not None}
     return xr.DataArray(np.asarray(value)[None, None], dims=("chain", "draw", *dims), coords=labels)
 
@@ -203,7 +196,10 @@ def joint_distribution_test(
 
 
 def _two_sample(one: np.ndarray, other: np.ndarray) -> float:
-    """Kolmogorov-Smirnov on values whose ties a uniform number breaks: exact for counts too."""
+    """P-value of the Kolmogorov-Smirnov test of values (first column), ties broken by uniform numbers (second column).
+
+    With ties broken at random the test is exact for counts too.
+    """
     both = np.concatenate([one, other])
     order = np.lexsort((both[:, 1], both[:, 0]))
     places = np.empty(len(both))

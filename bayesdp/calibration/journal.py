@@ -52,12 +52,12 @@ def _truth(value: Any) -> bool:
 
 
 def numbers(length: int) -> Check:
-    """A list of so many numbers."""
+    """A list of numbers of this length."""
     return lambda value: isinstance(value, list) and len(value) == length and all(map(number, value))
 
 
 def by_name(check: Check) -> Check:
-    """Something for each of some names, one at least."""
+    """A mapping from names, at least one, to values that pass a check."""
     return lambda value: isinstance(value, dict) and bool(value) and all(map(check, value.values()))
 
 
@@ -145,11 +145,11 @@ class Journal:
             record = self._record(line, at)
             if record.get("again", False):
                 continue
-            own = record["number"]
-            if own in self.records and not self._same(self.records[own], record):
-                self._refuse(at, f"it has another result of number {own} than line {seen[own]}")
-            seen[own] = at
-            self.records[own] = record
+            number = record["number"]
+            if number in self.records and not self._same(self.records[number], record):
+                self._refuse(at, f"it has another result of number {number} than line {seen[number]}")
+            seen[number] = at
+            self.records[number] = record
         if rest:  # a torn line
             with self.path.open("r+b") as file:
                 file.truncate(sum(len(line) + 1 for line in whole))
@@ -160,7 +160,7 @@ class Journal:
         )
 
     def _record(self, line: bytes, at: int) -> dict[str, Any]:
-        """A record that has what a record of this run has, and that alone."""
+        """Read a line as a record with exactly the entries of this run."""
         try:
             record = _parsed(line)
         except ValueError as error:
@@ -173,8 +173,8 @@ class Journal:
         missing = sorted(set(needed) - set(record))
         unknown = sorted(set(record) - set(known)) if self.entries or failed else []
         if missing or unknown:
-            told = [f"{word}: {shown(own)}" for word, own in (("unknown", unknown), ("missing", missing)) if own]
-            self._refuse(at, f"the record has the wrong keys ({'; '.join(told)})")
+            wrong = [f"{word}: {shown(keys)}" for word, keys in (("unknown", unknown), ("missing", missing)) if keys]
+            self._refuse(at, f"the record has the wrong keys ({'; '.join(wrong)})")
         for key, value in record.items():
             if key in known and not known[key](value):
                 self._refuse(at, f"{key} holds something else than it should, {_short(value)}")
@@ -182,8 +182,8 @@ class Journal:
         return record
 
     def _check_names(self, record: Mapping[str, Any], at: int) -> None:
-        """All simulations of a run are about the same quantities."""
-        first = next((own for own in self.records.values() if "error" not in own), None)
+        """Check that a record is about the same quantities as the first one."""
+        first = next((earlier for earlier in self.records.values() if "error" not in earlier), None)
         if first is None or "error" in record:
             return
         for key in self.entries:
@@ -193,7 +193,7 @@ class Journal:
                 self._refuse(at, f"{key} has other names than in simulation {first['number']}: {shown(odd)}")
 
     def _same(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        """Whether a number may have both records: one that failed was tried again, or both say the same."""
+        """Whether one number may have both records: the first failed and was tried again, or both are equal but for the time."""
         return "error" in one or {**one, "seconds": 0} == {**other, "seconds": 0}
 
     def add(self, record: Mapping[str, Any]) -> None:
@@ -214,8 +214,8 @@ class Journal:
             except OSError as error:
                 with suppress(OSError):
                     file.truncate(before)  # no half line, to which the next one would be glued
-                told = f"{error.strerror}; the records before are in the file, and the same run goes on from there"
-                raise OSError(error.errno, told, str(self.path)) from error
+                what = f"{error.strerror}; the records before are in the file, and the same run goes on from there"
+                raise OSError(error.errno, what, str(self.path)) from error
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
@@ -239,5 +239,5 @@ def _names(value: Any, before: str = "") -> list[str]:
 
 
 def _short(value: Any) -> str:
-    told = repr(value)
-    return told if len(told) <= 60 else f"{told[:60]}..."
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -91,6 +91,7 @@ def naive_analysis(name: str, build_model: Build) -> Naive:
 
 
 def _noisy(release: Any) -> Measured:
+    """The only measurement of a release, which must have a noisy number for each cell."""
     if not isinstance(release, Release) or len(release.measurements) != 1:
         raise ValueError("naive analyses need a bayesdp.Release with one measurement")
     measured = release.measurements[0]
@@ -100,7 +101,7 @@ def _noisy(release: Any) -> Measured:
 
 
 def _independent(release: Any) -> Release:
-    """The noisy cells only, as if their noise were independent."""
+    """The release that a naive analyst reads: noisy cells only, with independent discrete Gaussian noise of their variances."""
     measured = _noisy(release)
     variance = measured.law.variance(measured.query.shape, measured.noise_invariants)
     if variance is None:
@@ -118,6 +119,7 @@ def _simulated_variance(measured: Measured) -> npt.NDArray[np.float64]:
 
 
 def _independent_numbers(build_model: Build) -> Any:
+    """The function that gives new values of the data of the model with independent noise."""
     names: list[str] = []
 
     def update(release: Any) -> dict[str, npt.NDArray[np.float64]]:
@@ -130,6 +132,7 @@ def _independent_numbers(build_model: Build) -> Any:
 
 
 def _rounded(release: Any) -> npt.NDArray[np.int64]:
+    """The published cells, rounded, and 0 where they are negative."""
     return np.maximum(np.rint(_noisy(release).values), 0).astype(np.int64)
 
 

@@ -37,7 +37,7 @@ type Quantities = Iterable[str] | Mapping[str, Quantity | None] | None
 
 
 def checked_quantities(quantities: Quantities, available: Iterable[str]) -> dict[str, Quantity | None]:
-    """Read what a user may give: names, or names with functions; without them all variables and the log-likelihood.
+    """Check the argument `quantities`: names, or names with functions; None for all variables and the log-likelihood.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def checked_quantities(quantities: Quantities, available: Iterable[str]) -> dict
 
 
 def checked_functions(also: Mapping[str, Quantity] | None) -> dict[str, Quantity]:
-    """Read functions that are to be tested beside other quantities.
+    """Check the argument `also`: functions that are tested beside other quantities.
 
     Raises
     ------
@@ -131,13 +131,13 @@ def as_points(truth: Simulated, posterior: xr.Dataset) -> xr.Dataset:
     for name in posterior.data_vars:
         if name not in truth.truth:
             continue
-        own = posterior[name]
-        shape = own.shape[2:]
+        variable = posterior[name]
+        shape = variable.shape[2:]
         value = truth.truth[str(name)]
         if value.shape != shape:
             raise ValueError(f"simulate gives {name!r} the shape {value.shape}, but the model gives it {shape}")
-        labels = {dim: own.coords[dim] for dim in own.dims[2:] if dim in own.coords}
-        arrays[name] = xr.DataArray(value[None, None], dims=own.dims, coords=labels)
+        labels = {dim: variable.coords[dim] for dim in variable.dims[2:] if dim in variable.coords}
+        arrays[name] = xr.DataArray(value[None, None], dims=variable.dims, coords=labels)
     return xr.Dataset(arrays)
 
 

@@ -12,10 +12,10 @@ from pymc.model.transform.conditioning import remove_value_transforms
 from pymc.model.transform.optimization import freeze_model
 from pytensor.graph.basic import equal_computations
 
-from bayesdp.inference.registry import numbers_of
+from bayesdp.inference.registry import numbers_of, observed_by
 from bayesdp.release import Release
 
-__all__ = ["Build", "Refit", "Update"]
+__all__ = ["Build", "Refit", "Refitting", "Update"]
 
 type Build = Callable[[Any], pm.Model]
 """Makes the model of a release."""
@@ -39,15 +39,18 @@ class Refit:
     first : object
         The release that gives the compiled model.
     update : callable, optional
-        From a release to the values of the model's ``pm.Data``. Needed where the release is not a `bayesdp.Release`
-        put into the model by `observe`; without it such models are built again for each release.
+        From a release to the values of the model's ``pm.Data``. Needed where the release is not a `bayesdp.Release`, or a tuple of
+        them, put into the model by `observe`; without it such models are built again for each release.
     """
 
     def __init__(self, build_model: Build, first: Any, update: Update | None = None) -> None:
         self._build, self._update = build_model, update
         self._first = self._checked(build_model(first))
         self._frozen = freeze_model(self._first)
-        self._structure = _structure(first)
+        releases = _releases(first)
+        observed = tuple(own for _, own, _ in observed_by(self._first))
+        # Of several, each has to find its own place: two of one kind could otherwise change places.
+        self._structure = _structure(first) if len(releases) == 1 or observed == releases else None
         self._likelihood: Any = None
         self._verdict: bool | None = None
 
@@ -78,7 +81,6 @@ class Refit:
 
         Parameters
         ----------
-        release : object
         points : xarray.Dataset
             Values of the model's free variables, with dimensions chain and draw.
 
@@ -105,9 +107,9 @@ class Refit:
         """New values of the data, or None if this release needs a model of its own."""
         if self._update is not None:
             return dict(self._update(release))
-        if not isinstance(release, Release) or _structure(release) != self._structure:
+        if self._structure is None or _structure(release) != self._structure:
             return None
-        return numbers_of(self._first, release)
+        return numbers_of(self._first, _releases(release))
 
     def _differs(self, numbers: Mapping[str, Any]) -> bool:
         return any(not np.array_equal(self._first[name].get_value(borrow=True), v) for name, v in numbers.items())
@@ -120,6 +122,15 @@ class Refit:
         names = sorted(mine)
         left, right = [mine[n] for n in names], [theirs[n] for n in names]
         return bool(equal_computations([self._first.logp()], [other.logp()], in_xs=left, in_ys=right))
+
+
+class Refitting:
+    """A task that compiles its model once in every process; compiled functions are not sent along with the task."""
+
+    _refit: Refit | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_refit": None}
 
 
 class _Likelihood:
@@ -143,7 +154,7 @@ class _Likelihood:
 
 
 def _open_inputs(model: pm.Model) -> dict[str, Any]:
-    """What may differ between models of two releases: values of variables, data, lengths of dimensions."""
+    """The inputs that may differ between models of two releases: values of variables, data, lengths of dimensions."""
     data = {name: v for name, v in model.named_vars.items() if hasattr(v, "get_value")}
     lengths = {f"length of {dim}": v for dim, v in model.dim_lengths.items()}
     return {f"value of {v.name}": v for v in model.value_vars} | data | lengths
@@ -154,10 +165,18 @@ def _set(model: pm.Model, numbers: Mapping[str, Any]) -> None:
         pm.set_data(dict(numbers))
 
 
-def _structure(release: Any) -> Any:
-    """All of a release but its numbers."""
-    if not isinstance(release, Release):
-        return None
+def _releases(given: Any) -> tuple[Release, ...]:
+    """The releases of a simulation: one, or several in the order in which the model observes them; none of another kind."""
+    listed = given if isinstance(given, tuple) else (given,)
+    return listed if all(isinstance(own, Release) for own in listed) else ()
+
+
+def _structure(given: Any) -> Any:
+    """All of the releases but their numbers; None where there are none."""
+    return [_structure_of_one(own) for own in _releases(given)] or None
+
+
+def _structure_of_one(release: Release) -> Any:
     measured = [
         (
             part.query.describe(),
@@ -167,4 +186,5 @@ def _structure(release: Any) -> Any:
         )
         for part in release.measurements
     ]
-    return release.dims, release.frame.labels, measured, [(part.query.describe(), part.sign) for part in release.exact]
+    exact = [(part.query.describe(), part.sign) for part in release.exact]
+    return release.about, release.dims, release.frame.labels, measured, exact

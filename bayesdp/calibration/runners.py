@@ -30,10 +30,11 @@ DIED = "its process died"
 _NEW_WORKER = 300
 """Seconds that a cluster has to bring up a worker, after all have died."""
 
-_TASKS: dict[str, Task] = {}  # in a worker: what has been unpacked, with the models that it has compiled
+_TASKS: dict[str, Task] = {}  # in a worker: unpacked tasks by hash, with the models that they have compiled
 
 
 def _record(task: Task, number: int) -> dict[str, Any]:
+    """Run a task; an exception becomes a record of its error."""
     try:
         with dispensable_caches():
             return dict(task(number))
@@ -124,7 +125,7 @@ def _pool(context: Any) -> ProcessPoolExecutor:
 
 
 def _begin_worker() -> None:
-    """A terminal sends Ctrl-C to workers as well; the driver ends them, and they end with the driver."""
+    """Leave signals to the driver (a terminal sends Ctrl-C to workers as well), and end with it."""
     leave_signals_to_the_main_process()
     end_with_parent()
 
@@ -153,8 +154,8 @@ def on_dask(client: Any) -> Runner:
         raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
 
     def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
-        own = isinstance(client, str)
-        used = distributed.Client(client) if own else client
+        made_here = isinstance(client, str)
+        used = distributed.Client(client) if made_here else client
         try:
             packed, lost = cloudpickle.dumps(task), []
             for number, record in _on_workers(used, packed, numbers):
@@ -166,14 +167,14 @@ def on_dask(client: Any) -> Runner:
                 [(_, again)] = _on_workers(used, packed, [number])
                 yield {"number": number, "error": DIED, "again": True} if again is None else again
         finally:
-            if own:
+            if made_here:
                 used.close()
 
     return run
 
 
 def _on_workers(client: Any, packed: bytes, numbers: Iterable[int]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Numbers and records as they come; None for what was lost when workers died, by this simulation or by another.
+    """Numbers and records as they come; None where the result was lost because a worker died, whatever killed it.
 
     The task is kept on the workers, and given to them anew if all that had it have died. A few simulations a worker are under way
     at a time, so that few results are lost with one. Whatever ends this, workers are told to drop what has not begun.

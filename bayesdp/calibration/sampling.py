@@ -26,7 +26,7 @@ SAMPLER: dict[str, Any] = {
     "quiet": True,
     "compute_convergence_checks": False,
 }
-"""What a simulation asks of ``pm.sample``, unless it is told otherwise."""
+"""Default arguments of ``pm.sample`` in a simulation."""
 
 
 def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> xr.DataTree:
@@ -37,10 +37,8 @@ def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> xr.
 
     Parameters
     ----------
-    model : pymc.Model
     settings : mapping
         Arguments of ``pm.sample``.
-    seed : int
 
     Raises
     ------
@@ -65,8 +63,11 @@ def _with_gradient(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, An
     fifth of the time of a small simulation. The fits of one frozen model come one after the other.
     """
     chosen = dict(settings)
-    own = {"step", "compile_kwargs"} & chosen.keys()
-    if own or chosen.get("nuts_sampler") != "pymc" or not isinstance(model, pm.FrozenModel):
+    if (
+        {"step", "compile_kwargs"} & chosen.keys()
+        or chosen.get("nuts_sampler") != "pymc"
+        or not isinstance(model, pm.FrozenModel)
+    ):
         return chosen
     if model not in _GRADIENTS:
         _, steps = assign_step_methods(model)
@@ -82,6 +83,7 @@ def _with_gradient(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, An
 
 @contextmanager
 def _noting_ctrl_c() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end of the context if Ctrl-C was pressed in it, whatever PyMC did with it."""
     pressed = False
 
     def note(number: int) -> None:

@@ -150,11 +150,11 @@ _RECORD: dict[str, Check] = {
     "divergences": whole_number,
     "longer": whole_number,
 }
-"""What `Study` gives for each simulation beside its number."""
+"""Entries of the record of a simulation beside its number, as `Study` makes it."""
 
 
 def choose_runner(client: Any, workers: int) -> Runner:
-    """Where to run: a cluster if there is one, local processes if there are several, otherwise here.
+    """The runner: a cluster if `client` is given, local processes if there are several workers, otherwise this process.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def choose_runner(client: Any, workers: int) -> Runner:
 
 
 def run_numbers(task: Any, numbers: range, journal: Journal, runner: Runner, words: str, progressbar: bool) -> None:
-    """Run what the journal does not have yet. Ctrl-C ends the run; what has ended is in the journal."""
+    """Run the numbers that the journal does not have yet; each record is in the journal before the next one is awaited."""
     left = [number for number in numbers if number not in journal.records]
     records = runner(task, left)
     for record in followed(

@@ -25,7 +25,7 @@ from bayesdp.calibration.quantities import (
     scalars,
 )
 from bayesdp.calibration.ranks import squared_error_rank, uniform_rank
-from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.refit import Build, Refit, Refitting, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.simulated import Simulate, Simulated, simulated
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
@@ -40,8 +40,8 @@ _FEWEST = 8
 _LONGER = (1, 4, 16)
 """Chains are drawn again, so many times as long, while a quantity has fewer effective draws than a rank needs."""
 _DIGITS = 36
-"""Bits of a quantity that count. Compiled sums differ in the last ones with the machine, and with whether a function was compiled
-anew or read from a file; tables with the same log-likelihood would be ranked by that, not at random."""
+"""Leading bits of a quantity that are compared. The last bits of compiled sums depend on the machine, and on whether a function was
+compiled anew or read from a file; they would decide the rank among tables with equal log-likelihoods, in place of chance."""
 _LOCK = threading.Lock()  # PyMC models are built in a context of the process: one simulation at a time in each
 
 
@@ -50,8 +50,8 @@ class _TooFewDraws(ValueError):
 
 
 @dataclass
-class Study:
-    """What is the same in all simulations; calling it with a number runs the simulation of that number.
+class Study(Refitting):
+    """The task of simulation-based calibration: calling it with a number runs the simulation of that number.
 
     The random numbers of a simulation come from the seed and its own number only, so that it does not matter where and after
     which others it is run.
@@ -62,8 +62,6 @@ class Study:
         From a generator to `Simulated` or a pair ``(truth, release)``.
     build_model : callable
         From a release to a model.
-    quantities : as for `sbc`
-    seed : int
     update : callable, optional
         See `Refit`.
     sampler : dict
@@ -79,12 +77,6 @@ class Study:
     update: Update | None = None
     sampler: dict[str, Any] = field(default_factory=dict)
     also: dict[str, Quantity] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._refit: Refit | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_refit": None}  # compiled functions stay where they are
 
     def streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator, int]:
         """Generators of the simulation and of its ranks, and the sampler's seed."""
@@ -103,7 +95,7 @@ class Study:
         return self._refit
 
     def check(self) -> list[str]:
-        """See that simulator, model and quantities agree on names, before anything is compiled.
+        """Check that simulator, model and quantities agree on names, before anything is compiled.
 
         Returns
         -------
@@ -127,11 +119,11 @@ class Study:
 
     @property
     def _latent(self) -> list[str]:
-        """Variables that `observe` has added: what a projection removed from the noise, which no truth has."""
+        """Latent variables that `observe` has added (the row-space part of projected noise), which no simulated truth has."""
         return [rv.name for rv in self.refit.template.free_RVs if isinstance(rv.owner.op, RowSpaceNoiseRV)]
 
     def tested(self, available: Iterable[Any]) -> dict[str, Quantity | None]:
-        """The quantities by name, with the error of exact answers among those that are taken if none are named.
+        """The quantities by name; if the user has named none, the error of exact answers is among them.
 
         Where the likelihood is of the table and of a latent part of the noise together, its value at the truth is unknown:
         it is left out.
@@ -221,7 +213,7 @@ class Study:
 
 
 def _settled(truth: float, draws: Floats) -> tuple[float, Floats]:
-    """Truth and draws without the bits that rounding decides, so that ties are ties; whole numbers as they are."""
+    """Truth and draws rounded to `_DIGITS` leading bits, so that numbers equal up to rounding errors tie; whole numbers unchanged."""
     largest = float(np.abs(draws).max())
     if not 0.0 < largest < np.inf or (truth == np.rint(truth) and np.array_equal(draws, np.rint(draws))):
         return truth, draws
@@ -233,7 +225,7 @@ def _settled(truth: float, draws: Floats) -> tuple[float, Floats]:
 
 
 def _thinned(label: str, draws: Floats) -> tuple[Floats, float]:
-    """Every k-th draw, so that about as many are left as their effective sample size; that size.
+    """Every k-th draw, so that about as many are left as the effective sample size; and that size.
 
     Raises
     ------

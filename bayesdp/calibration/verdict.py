@@ -1,4 +1,4 @@
-"""From ranks to a verdict: p-values of every quantity, corrected for their number, and what could have been noticed."""
+"""From ranks to a verdict: p-values of every quantity, corrected for their number, and the power of the tests."""
 
 from __future__ import annotations
 
@@ -230,7 +230,9 @@ def judge(
         found[name] = (len(values), first, second, ratio)
         tests += [(name, p) for p in (first, second) if not np.isnan(p)]
     adjusted = holm([p for _, p in tests])
-    smallest = {name: min(p for (own, _), p in zip(tests, adjusted, strict=True) if own == name) for name in found}
+    smallest = {
+        name: min(p for (quantity, _), p in zip(tests, adjusted, strict=True) if quantity == name) for name in found
+    }
     level = false_alarm / len(tests)
     n = max(count for count, *_ in found.values())
     return Verdict(

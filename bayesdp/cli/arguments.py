@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
-__all__ = ["add_command", "add_output", "add_table_options", "ignored_columns", "pairs", "table_options"]
+__all__ = [
+    "add_command",
+    "add_output",
+    "add_repeatable",
+    "add_table_options",
+    "check_suffix",
+    "ignored_columns",
+    "pairs",
+    "table_options",
+]
 
 
 def add_command(commands: Any, name: str, run: Any, *, title: str, text: str, example: str) -> Any:
     """Add a subcommand with its description and an example; `run` does the work."""
-    own = commands.add_parser(
+    command = commands.add_parser(
         name,
         help=title,
         description=f"{title[0].upper()}{title[1:]}.\n\n{text}",
         epilog=f"example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.set_defaults(run=run)
-    return own
+    command.set_defaults(run=run)
+    return command
+
+
+def add_repeatable(command: Any, option: str, metavar: str, what: str, *, required: bool = False) -> None:
+    """Add an option that may be given several times; its values are a list."""
+    default: list[str] | None = None if required else []
+    text = f"{what}; may be repeated"
+    command.add_argument(option, action="append", required=required, default=default, metavar=metavar, help=text)
+
+
+def check_suffix(path: str, suffixes: tuple[str, ...], what: str) -> None:
+    """Refuse an output of another kind.
+
+    Raises
+    ------
+    ValueError
+        If the name ends in none of the suffixes; `what` says what is written, and to which kind of file.
+    """
+    if Path(path).suffix.lower() not in suffixes:
+        raise ValueError(f"{what}, got {path!r}")
 
 
 def add_output(command: Any, what: str) -> None:
@@ -36,25 +65,14 @@ def add_table_options(command: Any) -> None:
         help="names of the table's dimensions; a wide CSV file needs them",
     )
     command.add_argument("--value", metavar="NAME", help="column (or netCDF variable) of the values")
-    command.add_argument(
-        "--group",
-        action="append",
-        default=[],
-        metavar="GROUP=DIM",
-        help="a column of group labels and the dimension it belongs to, like state=county; may be repeated",
+    add_repeatable(
+        command, "--group", "GROUP=DIM", "a column of group labels and the dimension it belongs to, like state=county"
+    )
+    add_repeatable(
+        command, "--ignore", "COLUMN", "a column of a CSV file that is neither labels nor values, such as a population"
     )
     command.add_argument(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="COLUMN",
-        help="a column of a CSV file that is neither labels nor values, such as a population; may be repeated",
-    )
-    command.add_argument(
-        "--layout",
-        choices=("auto", "long", "wide"),
-        default="auto",
-        help="form of a CSV file (default: auto)",
+        "--layout", choices=("auto", "long", "wide"), default="auto", help="form of a CSV file (default: auto)"
     )
 
 
@@ -91,9 +109,9 @@ def ignored_columns(names: list[str], paths: list[str]) -> dict[str, list[str]]:
     headers = {path: csv_header(path) for path in paths}
     for name in names:
         if not any(name in header for header in headers.values()):
-            told = "; ".join(f"{path} has {shown(header)}" for path, header in headers.items() if header)
+            columns = "; ".join(f"{path} has {shown(header)}" for path, header in headers.items() if header)
             raise ValueError(
-                f"--ignore {name}: no CSV file has a column of that name; {told or 'there is no CSV file'}"
+                f"--ignore {name}: no CSV file has a column of that name; {columns or 'there is no CSV file'}"
             )
     return {path: [name for name in names if name in header] for path, header in headers.items()}
 

@@ -1,4 +1,4 @@
-"""Folders of compiled code: whoever can write to one can have code run by all who load from it."""
+"""Folders of compiled code: a user who can write to one can run code as every user who loads from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def warn_of_open_caches(command: str) -> None:
     Parameters
     ----------
     command : str
-        Who says it.
+        The subcommand that warns.
     """
     import numba
     import pytensor

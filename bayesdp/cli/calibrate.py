@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp._interrupts import deferred
-from bayesdp.cli.arguments import add_command, add_output
+from bayesdp.cli.arguments import add_command, add_output, check_suffix
 from bayesdp.cli.caches import warn_of_open_caches
 from bayesdp.cli.errors import NOT_CALIBRATED, banner, log_safely, say
 from bayesdp.cli.printing import announce
@@ -48,7 +48,7 @@ _MOST = {"n": 10**8, "workers": 4096, "draws": 10**8, "tune": 10**8}
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
-    own = add_command(
+    command = add_command(
         commands,
         "calibrate",
         run,
@@ -56,20 +56,22 @@ def add(commands: Any) -> None:
         text=_TEXT,
         example="bayesdp calibrate models/delinquent_children.py --n 200 --workers 2 -o sbc.nc --report sbc.html",
     )
-    own.add_argument("model", metavar="MODEL.py", help="your file; it is run")
-    own.add_argument("--n", type=int, default=200, help="number of simulations (default: 200)")
-    own.add_argument("--workers", type=int, default=1, help="local processes (default: 1)")
-    own.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask scheduler (extra `cluster`) to run on")
-    own.add_argument("--seed", type=int, default=1, help="the same seed gives the same ranks (default: 1)")
-    own.add_argument("--draws", type=int, default=400, help="draws of each fit (default: 400)")
-    own.add_argument("--tune", type=int, default=400, help="draws before them, for tuning (default: 400)")
-    own.add_argument("--target-accept", type=float, help="of NUTS (default: PyMC's)")
-    own.add_argument(
+    command.add_argument("model", metavar="MODEL.py", help="your file; it is run")
+    command.add_argument("--n", type=int, default=200, help="number of simulations (default: 200)")
+    command.add_argument("--workers", type=int, default=1, help="local processes (default: 1)")
+    command.add_argument(
+        "--scheduler", metavar="ADDRESS", help="address of a Dask scheduler (extra `cluster`) to run on"
+    )
+    command.add_argument("--seed", type=int, default=1, help="the same seed gives the same ranks (default: 1)")
+    command.add_argument("--draws", type=int, default=400, help="draws of each fit (default: 400)")
+    command.add_argument("--tune", type=int, default=400, help="draws before them, for tuning (default: 400)")
+    command.add_argument("--target-accept", type=float, help="of NUTS (default: PyMC's)")
+    command.add_argument(
         "--false-alarm", type=float, default=0.01, help="chance that a right model is called wrong (default: 0.01)"
     )
-    own.add_argument("--report", metavar="FILE.html", help="also write a report with pictures")
-    own.add_argument("--quiet", action="store_true", help="no progress bar")
-    add_output(own, "the ranks and the verdict, a .nc file")
+    command.add_argument("--report", metavar="FILE.html", help="also write a report with pictures")
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_output(command, "the ranks and the verdict, a .nc file")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,12 +80,10 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp.cli.users_file import function_of, load_file
     from bayesdp.storage import check_output
 
-    if Path(args.output).suffix.lower() != ".nc":
-        raise ValueError(f"the result is written to a .nc file, got {args.output!r}")
+    check_suffix(args.output, (".nc",), "the result is written to a .nc file")
     check_output(args.output, overwrite=args.force)
     if args.report is not None:
-        if Path(args.report).suffix.lower() not in (".html", ".htm"):
-            raise ValueError(f"a report is written to an .html file, got {args.report!r}")
+        check_suffix(args.report, (".html", ".htm"), "a report is written to an .html file")
         check_output(args.report, overwrite=args.force)
     for option in ("n", "workers", "draws", "tune"):
         if positive_integer(getattr(args, option), f"--{option}") > _MOST[option]:
@@ -110,8 +110,8 @@ def run(args: argparse.Namespace) -> int:
             try:
                 _save(result, args)
             except OSError as error:
-                told = f"{error}; the simulations are in {partial}, and the same command goes on from there"
-                raise OSError(told) from error
+                message = f"{error}; the simulations are in {partial}, and the same command goes on from there"
+                raise OSError(message) from error
             saved = True
             if args.report is None:
                 partial.unlink()
@@ -128,10 +128,10 @@ def run(args: argparse.Namespace) -> int:
         try:
             calibration_report(result, args.report, title=title, overwrite=args.force)
         except OSError as error:
-            told = (
+            message = (
                 f"{error}; {args.output} is written, and the same command with --force writes the report from {partial}"
             )
-            raise OSError(told) from error
+            raise OSError(message) from error
         partial.unlink()
     message = str(result["verdict"].attrs["message"])
     announce(args.output, f"{args.n} simulations written to {args.output}\n{message}")

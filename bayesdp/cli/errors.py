@@ -20,16 +20,7 @@ from bayesdp._interrupts import handled, tell
 from bayesdp._text import printable, printable_lines
 from bayesdp.cli.signals import interrupt_status
 
-__all__ = [
-    "BAD_INPUT",
-    "NOT_CALIBRATED",
-    "NOT_CONVERGED",
-    "OneLineParser",
-    "banner",
-    "log_safely",
-    "run_safely",
-    "say",
-]
+__all__ = ["BAD_INPUT", "NOT_CALIBRATED", "NOT_CONVERGED", "OneLineParser", "banner", "log_safely", "run_safely", "say"]
 
 _FULL = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")} - {None}
 
@@ -85,10 +76,10 @@ def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespac
         with dispensable_caches():
             return run(args)
     except (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError, OverflowError) as error:
-        told = " ".join(str(error).split()) or type(error).__name__
+        message = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
-            told += f" (it was not said of which file; temporary files are in {tempfile.gettempdir()}, see TMPDIR)"
-        say(f"bayesdp {args.command}: error: {told}")
+            message += f" (it was not said of which file; temporary files are in {tempfile.gettempdir()}, see TMPDIR)"
+        say(f"bayesdp {args.command}: error: {message}")
         return BAD_INPUT
     except KeyboardInterrupt:
         with handled(lambda number: None):  # once is enough

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bayesdp.cli.arguments import check_suffix
 from bayesdp.cli.errors import say
 
 if TYPE_CHECKING:
@@ -29,16 +30,15 @@ def check_release_path(path: str, *, force: bool) -> None:
     """Check where a release shall be written, before any work."""
     from bayesdp.storage import check_output
 
-    if Path(path).suffix.lower() not in ("", ".nc"):
-        raise ValueError(f"a release is written to a .nc file or to a folder (a name without a suffix), got {path!r}")
+    check_suffix(path, ("", ".nc"), "a release is written to a .nc file or to a folder (a name without a suffix)")
     check_output(path, overwrite=force)
 
 
 def write_release(release: Release, path: str, *, force: bool) -> None:
     """Write a release: netCDF if the name ends in .nc, otherwise a folder of CSV files with JSON.
 
-    Ctrl-C that comes when the release has its name already is too late, and is no error: whoever runs the command again makes a
-    second release, whose noise is other noise.
+    Ctrl-C after the release has got its name is too late, and is no error: to run the command again would make a second
+    release, with other noise.
     """
     check_release_path(path, force=force)
     before = _identity(path)
@@ -62,11 +62,11 @@ def _write_release(release: Release, path: str, *, force: bool) -> None:
     if Path(path).suffix.lower() == ".nc":
         release.to_netcdf(path, overwrite=force)
         return
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         release.to_csv(path, overwrite=force)
-    for own in told:
-        say(f"warning: {own.message}")
+    for warning in caught:
+        say(f"warning: {warning.message}")
 
 
 def read_release(path: str) -> Release:
@@ -121,8 +121,8 @@ def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
     from bayesdp.composition import check_posterior, posterior_release
     from bayesdp.storage import check_hdf5
     from bayesdp.storage.budget import cell_limit
+    from bayesdp.storage.dataset import check_dataset
     from bayesdp.storage.hdf5 import damaged
-    from bayesdp.storage.schema import check_dataset
 
     check_hdf5(path, groups=True, max_cells=_MOST_DRAWS, release=False)
     with damaged(path):

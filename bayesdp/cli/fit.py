@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesdp.cli.arguments import add_command, add_output, pairs
+from bayesdp.cli.arguments import add_command, add_output, add_repeatable, check_suffix, pairs
 from bayesdp.cli.caches import warn_of_open_caches
 from bayesdp.cli.errors import log_safely, say
 from bayesdp.cli.printing import announce
@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
     """Add the subcommand."""
     from bayesdp.priors import PRIORS
 
-    own = add_command(
+    command = add_command(
         commands,
         "fit",
         run,
@@ -58,30 +58,28 @@ def add(commands: Any) -> None:
         text=_TEXT + "\n\n".join(prior.help() for prior in PRIORS.values()),
         example="bayesdp fit release.nc --prior log-linear --hyper effect_scale=1 --seed 1 -o posterior.nc",
     )
-    own.add_argument(
+    command.add_argument(
         "release", metavar="RELEASE", nargs="+", help="the release: a .nc file or a folder; several of one table"
     )
-    model = own.add_mutually_exclusive_group()
+    model = command.add_mutually_exclusive_group()
     model.add_argument("--prior", choices=tuple(PRIORS), help="prior of the counts (default: independent)")
     model.add_argument("--model", metavar="FILE.py", help="file with your own build_model(release)")
-    own.add_argument(
-        "--hyper", action="append", default=[], metavar="NAME=VALUE", help="a hyperparameter; may be repeated"
-    )
-    own.add_argument("--chains", type=int, default=4, help="number of chains (default: 4)")
-    own.add_argument("--draws", type=int, default=1000, help="draws kept from each chain (default: 1000)")
-    own.add_argument("--tune", type=int, default=1000, help="draws before them, for tuning (default: 1000)")
-    own.add_argument("--seed", type=int, help="seed of the sampler, to repeat a run")
-    own.add_argument("--cores", type=int, help="processes (default: one a chain, as many as there are cores)")
-    own.add_argument("--quiet", action="store_true", help="no progress bar, or lines where there is no terminal")
-    own.add_argument(
+    add_repeatable(command, "--hyper", "NAME=VALUE", "a hyperparameter")
+    command.add_argument("--chains", type=int, default=4, help="number of chains (default: 4)")
+    command.add_argument("--draws", type=int, default=1000, help="draws kept from each chain (default: 1000)")
+    command.add_argument("--tune", type=int, default=1000, help="draws before them, for tuning (default: 1000)")
+    command.add_argument("--seed", type=int, help="seed of the sampler, to repeat a run")
+    command.add_argument("--cores", type=int, help="processes (default: one a chain, as many as there are cores)")
+    command.add_argument("--quiet", action="store_true", help="no progress bar, or lines where there is no terminal")
+    command.add_argument(
         "--no-memory-check", action="store_true", help="go on where the draws need more memory than there is"
     )
-    own.add_argument(
+    command.add_argument(
         "--resume",
         action="store_true",
         help="go on with the draws of a run that was stopped; begin where there are none",
     )
-    add_output(own, "the posterior, a .nc file (an ArviZ DataTree)")
+    add_output(command, "the posterior, a .nc file (an ArviZ DataTree)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -91,8 +89,7 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp.cli.resuming import check_resume
     from bayesdp.inference.interrupt import StopOnCtrlC
 
-    if Path(args.output).suffix.lower() != ".nc":
-        raise ValueError(f"a posterior is written to a .nc file, got {args.output!r}")
+    check_suffix(args.output, (".nc",), "a posterior is written to a .nc file")
     args.overwrite = check_resume(args)
     for option in ("chains", "draws", "tune"):
         positive_integer(getattr(args, option), f"--{option}")
@@ -235,8 +232,7 @@ def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None, stop:
         if not stop.optional(lambda: had.append(add_prior_predictive(tree, model, random_seed=seed))):
             return False
     except Exception as error:  # a model of the user's own may have no way to draw
-        told = " ".join(str(error).split()) or type(error).__name__
-        say(f"no draws of the prior for the report: {told}")
+        say(f"no draws of the prior for the report: {' '.join(str(error).split()) or type(error).__name__}")
         return True
     if not had[0]:
         say("no draws of the prior for the report: the prior is flat, or drawing from it would take long")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from bayesdp.cli.arguments import add_command, add_output, add_table_options
+from bayesdp.cli.arguments import add_command, add_output, add_repeatable, add_table_options
 from bayesdp.cli.published import FileOrLaw, published_release_parts
 
 __all__ = ["add", "run"]
@@ -36,7 +36,7 @@ docs/FILES.md describes the files."""
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
-    own = add_command(
+    command = add_command(
         commands,
         "import",
         run,
@@ -44,50 +44,43 @@ def add(commands: Any) -> None:
         text=_TEXT,
         example="bayesdp import noisy.csv --exact margins.csv --law 'discrete-gaussian sigma=5' -o release.nc",
     )
-    own.add_argument("table", metavar="NOISY", help="the noisy table, .csv or .nc")
-    own.add_argument(
+    command.add_argument("table", metavar="NOISY", help="the noisy table, .csv or .nc")
+    command.add_argument(
         "--law",
         action=FileOrLaw,
         dest="noisy",
         metavar="LAW",
         help="law of the noise of the file before it, such as 'discrete-gaussian sigma=5'",
     )
-    own.add_argument(
+    command.add_argument(
         "--noisy",
         action=FileOrLaw,
         dest="noisy",
         metavar="FILE",
         help="a further file of noisy margins, totals or cells, followed by its --law; may be repeated",
     )
-    own.add_argument(
-        "--exact",
-        action="append",
-        default=[],
-        metavar="CSV",
-        help="file of exact margins or totals; may be repeated",
-    )
-    own.add_argument(
+    add_repeatable(command, "--exact", "CSV", "file of exact margins or totals")
+    add_repeatable(
+        command,
         "--unmeasured",
-        action="append",
-        default=[],
-        metavar="CELL",
-        help="a noisy cell or sum that was not published, as 'county=Alpha, education=Low', or 'blank' for all "
-        "fields left empty in the noisy files; may be repeated",
+        "CELL",
+        "a noisy cell or sum that was not published, as 'county=Alpha, education=Low', or 'blank' for all "
+        "fields left empty in the noisy files",
     )
-    own.add_argument(
+    command.add_argument(
         "--postprocessing",
         default="none",
         metavar="WHAT",
         help="what was done to the noisy numbers after the noise was added, such as 'clipped at zero'; anything but 'none' "
         "is refused, with the reason",
     )
-    own.add_argument(
+    command.add_argument(
         "--simulated",
         action="store_true",
         help="the noise came from a seeded generator (an example, not a publication)",
     )
-    add_table_options(own)
-    add_output(own, "the release: release.nc, or a folder of CSV files (a name without a suffix)")
+    add_table_options(command)
+    add_output(command, "the release: release.nc, or a folder of CSV files (a name without a suffix)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -105,9 +98,9 @@ def run(args: argparse.Namespace) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PostProcessedWarning)  # said below, in one line
         release = Release.from_published(table, measured, exact, simulated=args.simulated)
-    told = signs_of_post_processing(release.measurements, release.exact)
+    signs = signs_of_post_processing(release.measurements, release.exact)
     write_release(release, args.output, force=args.force)
     announce(args.output, f"{release!r}\nwritten to {args.output}")
-    if told is not None:
-        say(f"bayesdp import: warning: {args.table}: {told}")
+    if signs is not None:
+        say(f"bayesdp import: warning: {args.table}: {signs}")
     return 0

@@ -54,9 +54,9 @@ def _noisy_files(table: str, noted: list[tuple[str, str]]) -> list[_NoisyFile]:
             found.append((value, []))
     for path, laws in found:
         if len(laws) > 1:
-            told = " and ".join(repr(law) for law in laws)
+            both = " and ".join(repr(law) for law in laws)
             raise ValueError(
-                f"{path} has two laws, {told}: --law belongs to the file before it (NOISY --law ... --noisy FILE --law ...)"
+                f"{path} has two laws, {both}: --law belongs to the file before it (NOISY --law ... --noisy FILE --law ...)"
             )
     for path, laws in found[1:]:
         if not laws:
@@ -169,15 +169,15 @@ def _unmeasured(answers: list[tuple[str, NoiseLaw | None, Query, Any]], given: l
     for path, _, query, values in answers:
         flat = np.asarray(values, dtype=np.float64).reshape(-1)
         empty = [query.names[int(i)] for i in np.flatnonzero(np.isnan(flat))]
-        own = list(dict.fromkeys([*(name for name in names if name in query.names), *(empty if blank else [])]))
-        unstated = [name for name in empty if name not in own]
+        hidden = list(dict.fromkeys([*(name for name in names if name in query.names), *(empty if blank else [])]))
+        unstated = [name for name in empty if name not in hidden]
         if unstated:
             more = f" and {len(unstated) - 1} more" if len(unstated) > 1 else ""
             raise ValueError(
                 f"{path}: no number for {printable(unstated[0])}{more}. If nothing was published there, say so: --unmeasured "
                 f"'{printable(unstated[0])}' for one, --unmeasured blank for all empty fields; otherwise fill it in"
             )
-        found.append(own)
+        found.append(hidden)
     return found
 
 

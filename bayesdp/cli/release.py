@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from bayesdp.cli.arguments import add_command, add_output, add_table_options, table_options
+from bayesdp.cli.arguments import add_command, add_output, add_repeatable, add_table_options, table_options
 from bayesdp.cli.queries import FORMS
 
 __all__ = ["add", "run"]
@@ -37,7 +37,7 @@ _PARAMETERS = ("epsilon", "delta", "rho", "mu", "norm", "sensitivity", "neighbou
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
-    own = add_command(
+    command = add_command(
         commands,
         "release",
         run,
@@ -46,37 +46,33 @@ def add(commands: Any) -> None:
         example="bayesdp release table.csv --invariant margins:county --invariant margins:education "
         "--mechanism lattice-laplace\n      --epsilon 0.25 --norm l1 -o release.nc",
     )
-    own.add_argument("table", metavar="TABLE", help="the confidential table, .csv or .nc")
-    own.add_argument(
-        "--invariant",
-        action="append",
-        required=True,
-        metavar="QUERY",
-        help=f"what is published exactly: {FORMS.removesuffix(', cells')}; may be repeated",
+    command.add_argument("table", metavar="TABLE", help="the confidential table, .csv or .nc")
+    add_repeatable(
+        command, "--invariant", "QUERY", f"what is published exactly: {FORMS.removesuffix(', cells')}", required=True
     )
-    own.add_argument("--mechanism", required=True, choices=sorted(_MECHANISMS), help="how the noise is drawn")
-    own.add_argument("--epsilon", type=float, help="privacy loss; with --delta for the Gaussian mechanisms")
-    own.add_argument("--delta", type=float, help="probability of a larger loss, with --epsilon")
-    own.add_argument("--rho", type=float, help="zero-concentrated privacy loss of the Gaussian mechanisms")
-    own.add_argument("--mu", type=float, help="Gaussian privacy loss of the mechanisms with real normal noise")
-    own.add_argument(
+    command.add_argument("--mechanism", required=True, choices=sorted(_MECHANISMS), help="how the noise is drawn")
+    command.add_argument("--epsilon", type=float, help="privacy loss; with --delta for the Gaussian mechanisms")
+    command.add_argument("--delta", type=float, help="probability of a larger loss, with --epsilon")
+    command.add_argument("--rho", type=float, help="zero-concentrated privacy loss of the Gaussian mechanisms")
+    command.add_argument("--mu", type=float, help="Gaussian privacy loss of the mechanisms with real normal noise")
+    command.add_argument(
         "--query",
         action="append",
         metavar="QUERY",
         help=f"what the noise is added to, for mechanisms with real noise: {FORMS}; repeat to stack (default: cells)",
     )
-    own.add_argument(
+    command.add_argument(
         "--neighbours",
         choices=("substitution", "add-remove"),
         help="what one person can change, for mechanisms with real noise (default: substitution)",
     )
-    own.add_argument("--norm", choices=("l1", "l2"), help="norm of the lattice Laplace noise (default: l1)")
-    own.add_argument(
+    command.add_argument("--norm", choices=("l1", "l2"), help="norm of the lattice Laplace noise (default: l1)")
+    command.add_argument(
         "--sensitivity", type=float, help="size of the difference, in counts, that the loss refers to (default: 1)"
     )
-    own.add_argument("--seed", type=int, help="seed of a simulated release, which protects nobody")
-    add_table_options(own)
-    add_output(own, "the release: release.nc, or a folder of CSV files (a name without a suffix)")
+    command.add_argument("--seed", type=int, help="seed of a simulated release, which protects nobody")
+    add_table_options(command)
+    add_output(command, "the release: release.nc, or a folder of CSV files (a name without a suffix)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesdp.cli.arguments import add_command, add_output, add_table_options, table_options
+from bayesdp.cli.arguments import add_command, add_output, add_table_options, check_suffix, table_options
 from bayesdp.cli.printing import announce
 from bayesdp.cli.queries import FORMS
 from bayesdp.cli.verdict import status_of
@@ -27,7 +26,7 @@ methods paragraph to cite. All tables and releases of the model are in it."""
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
-    own = add_command(
+    command = add_command(
         commands,
         "report",
         run,
@@ -35,22 +34,22 @@ def add(commands: Any) -> None:
         text=_TEXT,
         example="bayesdp report posterior.nc -o report.html",
     )
-    own.add_argument("posterior", metavar="POSTERIOR", help="file written by `bayesdp fit`")
-    own.add_argument("--prob", type=float, default=0.95, help="probability of the intervals (default: 0.95)")
-    own.add_argument("--title", help="title of the report")
-    own.add_argument("--question", metavar="TEXT", help="what you want to know; the report begins with it")
-    own.add_argument(
+    command.add_argument("posterior", metavar="POSTERIOR", help="file written by `bayesdp fit`")
+    command.add_argument("--prob", type=float, default=0.95, help="probability of the intervals (default: 0.95)")
+    command.add_argument("--title", help="title of the report")
+    command.add_argument("--question", metavar="TEXT", help="what you want to know; the report begins with it")
+    command.add_argument(
         "--headline",
         metavar="WHAT",
         help=f"what answers it: a parameter of the model, or a query: {FORMS} (default: odds ratio or cells)",
     )
-    own.add_argument(
+    command.add_argument(
         "--truth",
         metavar="TABLE",
         help="the confidential table, in a simulation; the report then contains it, and says so",
     )
-    add_table_options(own)
-    add_output(own, "the report, an .html file")
+    add_table_options(command)
+    add_output(command, "the report, an .html file")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp.storage import check_output
 
     probability(args.prob, "--prob")
-    if Path(args.output).suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"a report is written to an .html file, got {args.output!r}")
+    check_suffix(args.output, (".html", ".htm"), "a report is written to an .html file")
     check_output(args.output, overwrite=args.force)
     posterior, release = read_posterior(args.posterior)
     headline = None if args.headline is None else _headline(args.headline, posterior, release)

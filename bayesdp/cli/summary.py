@@ -30,7 +30,7 @@ is nothing to estimate."""
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
-    own = add_command(
+    command = add_command(
         commands,
         "summary",
         run,
@@ -38,13 +38,15 @@ def add(commands: Any) -> None:
         text=_TEXT,
         example="bayesdp summary posterior.nc --prob 0.95 --format csv --query totals:state",
     )
-    own.add_argument("posterior", metavar="POSTERIOR", help="file written by `bayesdp fit`")
-    own.add_argument(
+    command.add_argument("posterior", metavar="POSTERIOR", help="file written by `bayesdp fit`")
+    command.add_argument(
         "--prob", type=float, default=0.95, help="probability of the equal-tailed intervals (default: 0.95)"
     )
-    own.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
-    own.add_argument("--query", metavar="QUERY", help=f"sums of the counts to summarise: {FORMS} (default: cells)")
-    own.add_argument("--var", metavar="NAME", help="a parameter, or another table of counts (default: the first table)")
+    command.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
+    command.add_argument("--query", metavar="QUERY", help=f"sums of the counts to summarise: {FORMS} (default: cells)")
+    command.add_argument(
+        "--var", metavar="NAME", help="a parameter, or another table of counts (default: the first table)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -119,8 +121,8 @@ def _rows(answers: Answers) -> list[dict[str, Any]]:
         shown = {name: None if value != value else value for name, value in numbers.items()}  # NaN differs from itself
         published = {f"published_{k}": own[i].item() for k, own in enumerate(answers.further, start=2)}
         more = {name: None if value != value else value for name, value in published.items()}
-        told = {"published": shown.pop("published"), **more, **shown}
-        rows.append({**labels, **told, "determined": bool(answers.determined[i])})
+        published_first = {"published": shown.pop("published"), **more, **shown}
+        rows.append({**labels, **published_first, "determined": bool(answers.determined[i])})
     return rows
 
 
@@ -156,8 +158,8 @@ def _shown(name: str, value: float | None, counts: bool) -> str:
     """A number as the table has it."""
     if value is None:
         return "-"
-    own = _FORMATS.get(name, ".6g" if name.startswith("published") else ".0f")
-    return format(value, own if counts or name not in _OF_PARAMETERS else ".4g")
+    spec = _FORMATS.get(name, ".6g" if name.startswith("published") else ".0f")
+    return format(value, spec if counts or name not in _OF_PARAMETERS else ".4g")
 
 
 _OF_PARAMETERS = ("published", "mean", "sd", "lower", "upper")
@@ -175,14 +177,14 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
     header = [*map(printable, labels), *noisy, "mean", "sd", f"[{percent}%", f"{percent}%]", "ess", "rhat", ""]
     lines = []
     for i, row in enumerate(_rows(answers)):
-        own = [printable(row[dim]) for dim in answers.labels]
-        own = own or ["total" if counts else printable(heading["variable"])]
+        names = [printable(row[dim]) for dim in answers.labels]
+        names = names or ["total" if counts else printable(heading["variable"])]
         shown = {name: _shown(name, row[name], counts) for name in (*noisy, *_COLUMNS[1:])}
         mark = "exact" if answers.exact[i] else "determined" if answers.determined[i] else ""
         if mark:
             # One number is possible: it is not 24.00 with a standard deviation of 0.00.
             shown |= {"mean": f"{answers.value[i]:.0f}", "sd": "-", "lower": "-", "upper": "-"}
-        lines.append([*own, *(value for name, value in shown.items() if name != "ess_tail"), mark])
+        lines.append([*names, *(value for name, value in shown.items() if name != "ess_tail"), mark])
     widths = [max(width(line[i]) for line in [header, *lines]) for i in range(len(header))]
     of = printable(f"{heading['variable']} ({heading['query']})" if counts else heading["variable"])
     text = [

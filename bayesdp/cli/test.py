@@ -29,7 +29,7 @@ them makes the p-value wrong."""
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
-    own = add_command(
+    command = add_command(
         commands,
         "test",
         run,
@@ -37,37 +37,38 @@ def add(commands: Any) -> None:
         text=_TEXT,
         example="bayesdp test release.nc --cell sex=men --cell admission=admitted -o test.json",
     )
-    own.add_argument("release", metavar="RELEASE", help="a release: a .nc file, or a folder")
-    own.add_argument(
+    command.add_argument("release", metavar="RELEASE", help="a release: a .nc file, or a folder")
+    command.add_argument(
         "--alternative",
         choices=("two-sided", "greater", "less"),
         default="two-sided",
         help="where the odds ratio x11 x22 / (x12 x21) lies if not at the null (default: two-sided)",
     )
-    own.add_argument("--null", type=float, default=1.0, metavar="RATIO", help="odds ratio of the null (default: 1)")
-    own.add_argument("--level", type=float, default=0.95, help="confidence level of the interval (default: 0.95)")
-    own.add_argument(
+    command.add_argument("--null", type=float, default=1.0, metavar="RATIO", help="odds ratio of the null (default: 1)")
+    command.add_argument("--level", type=float, default=0.95, help="confidence level of the interval (default: 0.95)")
+    command.add_argument(
         "--cell",
         action="append",
         default=[],
         metavar="DIM=LABEL",
         help="the cell that is x11; once for each dimension (default: the first labels)",
     )
-    own.add_argument("--seed", type=int, help="seed of the uniform, for examples and simulations (default: none)")
-    own.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
-    own.add_argument("-o", "--output", metavar="PATH", help="write the result to this file as JSON, too")
-    own.add_argument("--force", action="store_true", help="replace the output if it exists (atomically)")
+    command.add_argument("--seed", type=int, help="seed of the uniform, for examples and simulations (default: none)")
+    command.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
+    command.add_argument("-o", "--output", metavar="PATH", help="write the result to this file as JSON, too")
+    command.add_argument("--force", action="store_true", help="replace the output if it exists (atomically)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     import numpy as np
 
+    from bayesdp import _strict_json
     from bayesdp._validate import nonnegative_integer, probability
     from bayesdp.cli.files import need_counts, read_release
     from bayesdp.cli.printing import announce, show
     from bayesdp.significance import odds_ratio_test_from_release
-    from bayesdp.storage import check_output, strict_json, write_text
+    from bayesdp.storage import check_output, write_text
 
     probability(args.level, "--level")
     seed = None if args.seed is None else nonnegative_integer(args.seed, "--seed")
@@ -83,14 +84,14 @@ def run(args: argparse.Namespace) -> int:
         rng=None if seed is None else np.random.default_rng(seed),
     )
     content = _content(result, args.level, simulated=release.simulated, seed=seed)
-    written = strict_json.dumps(content, "the result", indent=1)
+    written = _strict_json.dumps(content, "the result", indent=1)
     if args.output:
         write_text(args.output, written + "\n", overwrite=args.force)
-    told = written if args.format == "json" else _words(result, release.frame, content)
+    text = written if args.format == "json" else _text(result, release.frame, content)
     if args.output:
-        announce(args.output, told)
+        announce(args.output, text)
     else:
-        show(told)
+        show(text)
     return 0
 
 
@@ -136,7 +137,8 @@ def _content(result: OddsRatioResult, level: float, *, simulated: bool, seed: in
     }
 
 
-def _words(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> str:
+def _text(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> str:
+    """The result as lines for a reader."""
     level = f"{100 * content['interval']['level']:.10g}%"
     if content["interval"]["empty"]:
         interval = f"{level} confidence interval: empty, the noisy corner is far off what the margins allow"

@@ -46,5 +46,5 @@ def function_of(module: ModuleType, path: str, name: str, arguments: str) -> Cal
     found = getattr(module, name, None)
     if not callable(found):
         raise ValueError(f"{path}: it defines no function {name}({arguments})")
-    own: Callable[..., Any] = found
-    return own
+    function: Callable[..., Any] = found
+    return function

@@ -10,13 +10,15 @@
 
 from __future__ import annotations
 
-from bayesdp.composition.as_one import LOSS_UNKNOWN, as_one, posterior_release
-from bayesdp.composition.checked_posterior import check_posterior, converged_of
+from bayesdp.composition.as_one import as_one, posterior_release
+from bayesdp.composition.attributes import converged_of
+from bayesdp.composition.checked_posterior import check_posterior
 from bayesdp.composition.composed import Composition
 from bayesdp.composition.composing import compose
 from bayesdp.composition.joint import joint_release, releases_of_posterior
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.composition.of_posterior import determined_of, draws_of, releases_of_tables, tables_of_posterior
+from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN
 
 __all__ = [
     "LOSS_UNKNOWN",

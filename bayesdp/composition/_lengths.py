@@ -40,7 +40,7 @@ class Known:
         return cls(row.to(kind), normal if isinstance(normal, GaussianDP) else None, exact)
 
     def group(self, k: int) -> Known:
-        """The loss k steps away; for normal noise by its mu, at the delta of one step."""
+        """The loss of two tables that are k neighbouring steps apart; of normal noise by its mu, at the delta of one step."""
         if self.normal is None or not isinstance(self.loss, ApproximateDP):
             return Known(self.loss.group(k))
         farther = self.normal.group(k)
@@ -51,13 +51,7 @@ def known_losses(release: Release, joint: Invariants) -> dict[Difference, Known]
     """The loss of a release with one noisy part at each kind of difference that keeps the joint invariants.
 
     Only where it follows from the law of the noise: for each kind of difference the largest length of what it changes in the
-    answers, over all such differences, in the norm of the noise.
-
-    Parameters
-    ----------
-    release : Release
-    joint : Invariants
-        From which those of the release follow.
+    answers, over all such differences, in the norm of the noise. The invariants of the release follow from `joint`.
     """
     stated = release.guarantee
     if stated is None or len(release.measurements) != 1:
@@ -72,6 +66,6 @@ def known_losses(release: Release, joint: Invariants) -> dict[Difference, Known]
     found = {}
     for own in difference_lengths(norm):
         if math.isfinite(own.size):
-            alike = not own.bound and scale.tight
-            found[own.difference] = Known.of_row(stated.kind, scale.loss(own.size, delta), exact=alike)
+            exact = not own.bound and scale.tight
+            found[own.difference] = Known.of_row(stated.kind, scale.loss(own.size, delta), exact=exact)
     return found

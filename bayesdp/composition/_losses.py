@@ -8,13 +8,7 @@ from functools import reduce
 
 from bayesdp._validate import probability
 from bayesdp.composition._lengths import Known
-from bayesdp.privacy import (
-    DIFFERENCES,
-    Difference,
-    Guarantee,
-    PairLoss,
-    gaussian_sigma,
-)
+from bayesdp.privacy import DIFFERENCES, Difference, Guarantee, PairLoss, gaussian_sigma
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, PureDP, loss_from
 from bayesdp.privacy.relations import Apart, Kept, Neighbours
 from bayesdp.release import Release
@@ -23,16 +17,13 @@ from bayesdp.sensitivities.differences import NORMS
 __all__ = ["adjacent_row", "common_kind", "loss_of", "neighbour_loss", "total"]
 
 _LONGER = 1.0 + 1e-12
-"""Roundings in a comparison of lengths."""
+"""A length up to this is 1: more of it is rounding."""
 
 
 def common_kind(guarantees: Sequence[Guarantee], delta: float | None) -> str:
     """The definition of privacy in which the losses can be added, without giving any of them away.
 
-    Raises
-    ------
-    ValueError
-        If there is none, a delta is needed and not given, or given and not needed.
+    ValueError if there is none, or if a delta is needed and not given, or given and not needed.
     """
     kinds = {own.kind for own in guarantees}
     needs_delta = "gdp" in kinds and bool(kinds & {"pure", "approximate"}) and "zcdp" not in kinds
@@ -103,18 +94,10 @@ def loss_of(
 ) -> Known | None:
     """What one release loses at a difference that its invariants do not see; None if unknown.
 
-    The least of: what follows from the law of its noise; the row of its own guarantee on this kind of difference; as many
-    steps of one record as the difference takes, at the loss that it states for neighbouring tables, or the difference in
-    the norm of its guarantee. All are upper bounds, and the first may be exact.
-
-    Parameters
-    ----------
-    release : Release
-    difference : Difference
-    by_law : mapping
-        What `bayesdp.composition._lengths.known_losses` found.
-    total_is_exact : bool
-        Whether all tables that agree on the joint invariants have as many records.
+    The least of: what follows from the law of its noise (`by_law`, of `known_losses`); the row of its own guarantee on this kind of
+    difference; as many steps of one record as the difference takes, at the loss that it states for neighbouring tables, or the
+    difference in the norm of its guarantee. All are upper bounds, and the first may be exact. `total_is_exact`: whether all tables
+    that agree on the joint invariants have as many records.
     """
     stated = release.guarantee
     if stated is None:
@@ -145,6 +128,7 @@ def _own_row(stated: Guarantee, difference: Difference) -> Loss | None:
 
 
 def _by_steps(release: Release, difference: Difference, stated: Guarantee, *, total_is_exact: bool) -> Known | None:
+    """The loss of as many neighbouring steps as the difference takes, or of its length; None where neither is known."""
     neighbours = neighbour_loss(release)
     if neighbours is not None:
         relation, loss = neighbours

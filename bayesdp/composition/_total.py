@@ -18,9 +18,10 @@ from bayesdp.queries import Totals
 from bayesdp.release import Release
 from bayesdp.sensitivities.differences import NORMS
 
-__all__ = ["total_guarantee"]
+__all__ = ["NEIGHBOURS_APART", "total_guarantee"]
 
-_APART = {"substitution": DIFFERENCES["substitution"], "add-remove": Difference("one record", 1.0, 1.0)}
+NEIGHBOURS_APART = {"substitution": DIFFERENCES["substitution"], "add-remove": Difference("one record", 1.0, 1.0)}
+"""How far neighbouring tables are apart."""
 
 
 def total_guarantee(
@@ -31,24 +32,10 @@ def total_guarantee(
     *,
     cells: bool = True,
 ) -> tuple[Guarantee | None, str | None]:
-    """The total guarantee, or why there is none.
+    """The total guarantee of the releases, or why there is none: one of the two.
 
-    Parameters
-    ----------
-    releases : sequence of Release
-    joint : Release
-        All their measurements and exact parts.
-    differences : sequence of Difference
-        The smallest that keep all invariants.
-    delta : float, optional
-        Only to put mu and epsilon together.
-    cells : bool
-        Whether to work out which cells are determined.
-
-    Returns
-    -------
-    Guarantee or None, str or None
-        One of the two.
+    `joint` has all their measurements and exact parts, `differences` are the smallest that keep all invariants; `delta` is only to
+    put mu and epsilon together. `cells`: whether to work out which cells are determined.
     """
     noisy = [own for own in releases if own.measurements]
     silent = [str(k) for k, own in enumerate(releases, start=1) if own.measurements and own.guarantee is None]
@@ -67,7 +54,7 @@ def total_guarantee(
     relations = {found[0] for found in neighbours if found is not None}
     if None not in neighbours and len(relations) == 1:
         relation = relations.pop()
-        apart = _APART[relation]
+        apart = NEIGHBOURS_APART[relation]
         losses = [found[1] for found in neighbours if found is not None]
         rows.append(PairLoss(Neighbours(relation, "joint"), apart.size(unit), unit, total(losses, kind, delta)))
     adjacent, reach = [adjacent_row(own) for own in noisy], None
@@ -111,7 +98,7 @@ def total_guarantee(
 
 
 def _caveats(releases: Sequence[Release]) -> list[Words]:
-    """The caveats of all releases, each with whose it is, but for those on arithmetic that all of them have."""
+    """The caveats of all releases, each with the numbers of those that have it; caveats on arithmetic that all have stand alone."""
     of = {k: own.guarantee.caveats for k, own in enumerate(releases, start=1) if own.guarantee is not None}
     lines = dict.fromkeys(line for own in of.values() for line in own)
     holders = {line: tuple(k for k, own in of.items() if line in own) for line in lines}

@@ -134,8 +134,8 @@ class Composition:
             lines += [f"  - {own.relation}; l1 {own.l1:.6g}, l2 {own.l2:.6g}" for own in self.differences]
         else:
             lines.append("Smallest differences that keep all invariants: not searched for, the table is too large.")
-        told = str(self.semi_adjacency)
-        lines.append(told[0].upper() + told[1:])
+        adjacency_text = str(self.semi_adjacency)
+        lines.append(adjacency_text[0].upper() + adjacency_text[1:])
         least = "" if self.fiber.determined_is_complete else "at least "
         determined, new = self.determined_cells, self.newly_determined_cells
         lines.append(f"Cells with one possible count: {least}{len(determined)} of {frame.size}{_named(determined)}")

@@ -10,14 +10,12 @@ from bayesdp.composition._total import total_guarantee
 from bayesdp.composition.composed import Composition
 from bayesdp.composition.joint import joint_release
 from bayesdp.composition.of_statistics import total_of_statistics
+from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN, composition_name
 from bayesdp.privacy import Difference, Guarantee
 from bayesdp.release import Release
 from bayesdp.sensitivities.kept import kept_differences
 
-__all__ = ["LOSS_UNKNOWN", "compose", "together"]
-
-LOSS_UNKNOWN = "total_loss"
-"""Key of the mechanism of a joint release under which it says why no total loss is stated."""
+__all__ = ["compose", "together"]
 
 
 def compose(*releases: Release, delta: float | None = None) -> Composition:
@@ -94,6 +92,7 @@ def compose(*releases: Release, delta: float | None = None) -> Composition:
 
 def together(releases: Sequence[Release], delta: float | None = None) -> dict[str, Any]:
     """Describe a composition by the mechanisms of its releases, from which its total can be worked out again."""
-    parts = [None if own.mechanism is None else dict(own.mechanism) for own in releases]
-    found: dict[str, Any] = {"mechanism": f"composition of {len(releases)} releases", "releases": parts}
+    parts = [None if release.mechanism is None else dict(release.mechanism) for release in releases]
+    count = len(releases)
+    found: dict[str, Any] = {"mechanism": composition_name(count), "composition_of": count, "releases": parts}
     return found if delta is None else {**found, "delta": float(delta)}

@@ -17,7 +17,7 @@ from bayesdp.release import Release
 __all__ = ["joint_release", "releases_of_posterior"]
 
 _NEVER_BY_CHANCE = 4
-"""So many noisy answers that agree one by one are taken for the same noise; fewer may agree by chance."""
+"""Two measurements with this number of answers that are all equal have the same noise; fewer may be equal by chance."""
 
 _GROUP = re.compile(r"release(_(\d+))?", re.ASCII)
 

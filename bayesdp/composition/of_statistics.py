@@ -14,17 +14,9 @@ __all__ = ["total_of_statistics"]
 
 
 def total_of_statistics(releases: Sequence[Release]) -> tuple[StatisticGuarantee | None, str | None]:
-    """The total loss for neighbouring data sets, by basic composition: epsilons add up, as the noise of releases is independent.
+    """The total loss of releases of statistics for neighbouring data sets, or why there is none.
 
-    Parameters
-    ----------
-    releases : sequence of Release
-        About statistics.
-
-    Returns
-    -------
-    tuple
-        The guarantee, or why there is none.
+    By basic composition: epsilons add up, as the noise of releases is independent.
     """
     stated = [own.guarantee for own in releases]
     if any(own is None for own in stated):

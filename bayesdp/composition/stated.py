@@ -13,27 +13,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayesdp._validate import probability, shown
-from bayesdp.composition._total import total_guarantee
+from bayesdp.composition._total import NEIGHBOURS_APART, total_guarantee
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.mechanisms.stated.agreement import alike, check_person, words
-from bayesdp.mechanisms.stated.tables import number_of_releases, possible_guarantees, rebuilt
-from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
+from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN, check_parts, number_of_releases
+from bayesdp.mechanisms.stated.tables import possible_guarantees, rebuilt
+from bayesdp.privacy import EXACT_SAMPLER, Guarantee, PairLoss
 from bayesdp.privacy.relations import Apart, Kept, Neighbours, Sentence
 from bayesdp.release import Measured, Release
-from bayesdp.sensitivities.differences import DIFFERENCES, NORMS
+from bayesdp.sensitivities.differences import NORMS
 from bayesdp.sensitivities.kept import kept_differences
 
 __all__ = ["check_total"]
 
-_KEYS = {"mechanism", "releases", "total_loss", "delta"}
+_KEYS = {"mechanism", "composition_of", "releases", LOSS_UNKNOWN, "delta"}
 _DEEPEST = 100
-"""Compositions of compositions of ... : so many levels."""
+"""The most levels of compositions within compositions."""
 
 _ADDITIVE = ("pure", "zcdp", "gdp")
 """Kinds of which more releases never lose less; epsilon of a larger delta may be smaller."""
-
-_ONE = {"substitution": DIFFERENCES["substitution"], "add-remove": Difference("one record", 1.0, 1.0)}
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def check_total(release: Release) -> None:
     Parameters
     ----------
     release : Release
-        Several releases as one, with a mechanism "composition of n releases".
+        Several releases as one, with a mechanism that says ``composition_of``.
 
     Raises
     ------
@@ -74,7 +73,7 @@ def check_total(release: Release) -> None:
             raise ValueError(f"mechanism {own['mechanism']!r}: {error}") from None
     found = [_made_again(name, part, release, free) for name, part in described]
     parts = [part for part in found if part is not None]
-    stated, reason = release.guarantee, own.get("total_loss", "")
+    stated, reason = release.guarantee, own.get(LOSS_UNKNOWN, "")
     if not isinstance(reason, str) or (reason and stated is not None):
         raise ValueError(
             f"total_loss says why no guarantee is stated, {reason!r}, "
@@ -92,28 +91,24 @@ def check_total(release: Release) -> None:
 
 def _leaves(own: Mapping[str, Any], within: str, depth: int = 1) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
     """The mechanisms that are no compositions, each with a name for messages; None for a release without one."""
-    name, parts = own["mechanism"], own.get("releases")
-    count = number_of_releases(name)
+    name, parts = own.get("mechanism"), check_parts(own)
     unknown = sorted(set(own) - _KEYS)
     if unknown:
         raise ValueError(f"mechanism {name!r} has no key {shown(unknown)}")
-    if not isinstance(parts, list) or len(parts) != count or count < 2:
-        number = len(parts) if isinstance(parts, list) else "none"
-        raise ValueError(f"mechanism {name!r} must list the mechanisms of all releases, got {number}")
     if depth > _DEEPEST:
         raise ValueError(f"mechanism {name!r} is a composition within more than {_DEEPEST} others")
     for k, part in enumerate(parts, start=1):
         label = f"{within}release {k}"
         if part is not None and not isinstance(part, Mapping):
             raise ValueError(f"the mechanism of {label} must be a mapping or null, got {part!r}")
-        if part is not None and number_of_releases(part.get("mechanism")):
+        if part is not None and number_of_releases(part):
             yield from _leaves(part, f"{label}, ", depth + 1)
         else:
             yield label, part
 
 
 def _made_again(name: str, description: Mapping[str, Any], release: Release, free: list[Measured]) -> _Part | None:
-    """The release of a mechanism; its measurement is taken from those that are free. None where that would take long."""
+    """The release of one mechanism, with a measurement that is removed from `free`; None where making it again would take long."""
     mechanism = rebuilt(description, release)
     if not isinstance(mechanism, Mechanism):
         return None
@@ -162,7 +157,7 @@ def _check_itself(stated: Guarantee) -> None:
 
 
 def _check_person(stated: Guarantee, release: Release) -> None:
-    """What is said of one person's record follows from the invariants and the rows."""
+    """Check that what is said of one person's record follows from the invariants and the rows."""
     relation = next((row.about.change for row in stated.pairs if isinstance(row.about, Neighbours)), None)
     reach = next((row.about.adjacency for row in stated.pairs if isinstance(row.about, Apart)), None)
     true = with_person(stated, release.invariants, relation, reach).person
@@ -170,17 +165,17 @@ def _check_person(stated: Guarantee, release: Release) -> None:
 
 
 def _length(row: PairLoss) -> float | None:
-    """How far apart the tables of a row are, where what it is about says it."""
+    """How far apart the tables of a row are, where that follows from what the row is about; else None."""
     apart = row.about.difference if isinstance(row.about, Kept) else None
     if isinstance(row.about, Neighbours):
-        apart = _ONE[row.about.change]
+        apart = NEIGHBOURS_APART[row.about.change]
     return None if apart is None or row.norm not in NORMS else apart.size(row.norm)
 
 
 def _check_loss(
     stated: Guarantee, parts: Sequence[_Part], release: Release, own: Mapping[str, Any], *, complete: bool, flat: bool
 ) -> None:
-    """No row states less than the known mechanisms lose together; nor more than they can, where all are known."""
+    """Check that no row states less than the known mechanisms lose together, and none more than they can, where all are known."""
     try:
         least, reason = _total(parts, release, own, rows=True)
         most = _total(parts, release, own, rows=False)[0] if complete and flat else None
@@ -217,17 +212,17 @@ def _total(
 
 def _check_row(row: PairLoss, least: Guarantee, most: Guarantee | None, *, complete: bool, flat: bool) -> None:
     mine = _of(row, least)
-    told = f"the guarantee states {words(row.loss)} at {row.norm} distance {row.size:.10g} ({row.relation})"
+    claim = f"the guarantee states {words(row.loss)} at {row.norm} distance {row.size:.10g} ({row.relation})"
     if not mine:
         if complete and flat:
             have = "; ".join(f"{words(one.loss)} ({one.relation})" for one in least.pairs)
-            raise ValueError(f"{told}, but the mechanisms together have {have}")
+            raise ValueError(f"{claim}, but the mechanisms together have {have}")
         return
     for name in mine[0].loss:
         value, low = row.loss.get(name), min(one.loss[name] for one in mine)
         if value is None:
             raise ValueError(
-                f"{told}, but it needs {name} beside it: the mechanisms together have {words(mine[0].loss)}"
+                f"{claim}, but it needs {name} beside it: the mechanisms together have {words(mine[0].loss)}"
             )
         above = None if most is None else _of(row, most)
         if most is not None and not above and isinstance(row.about, (Apart, Neighbours)):
@@ -236,19 +231,19 @@ def _check_row(row: PairLoss, least: Guarantee, most: Guarantee | None, *, compl
         if (value < low and not alike(value, low)) or (high is not None and value > high and not alike(value, high)):
             between = f" to {high!r}" if high is not None and not alike(low, high) else ""
             least_words = "" if complete and flat else "at least "
-            raise ValueError(f"{told}, but the mechanisms together have {least_words}{name} = {low!r}{between}")
+            raise ValueError(f"{claim}, but the mechanisms together have {least_words}{name} = {low!r}{between}")
     if flat and complete:
         odd = sorted(set(row.loss) - set(mine[0].loss))
         if odd:
             raise ValueError(
-                f"{told}, but nothing is known of {shown(odd)}: the mechanisms together have {words(mine[0].loss)}"
+                f"{claim}, but nothing is known of {shown(odd)}: the mechanisms together have {words(mine[0].loss)}"
             )
         exact = {one.about.bound for one in mine if isinstance(one.about, Kept)}
         if isinstance(row.about, Kept) and row.about.bound not in (*exact, "upper"):
-            raise ValueError(f"{told}, as if all such pairs had this loss, but it is an upper bound")
+            raise ValueError(f"{claim}, as if all such pairs had this loss, but it is an upper bound")
         if not any(one.norm == row.norm and alike(one.size, row.size) for one in mine):
             far = "; ".join(f"{one.norm} distance {one.size:.10g}" for one in mine)
-            raise ValueError(f"{told}, but such tables are apart by {far}")
+            raise ValueError(f"{claim}, but such tables are apart by {far}")
 
 
 def _of(row: PairLoss, whole: Guarantee) -> list[PairLoss]:

@@ -23,14 +23,9 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
 
 __all__ = [
-    "FALSE_ALARMS",
-    "PostProcessedWarning",
-    "check_consistent",
-    "check_noisy_keeps_invariants",
-    "implied_answers",
-    "signs_of_post_processing",
-    "warn_if_post_processed",
-]
+    "FALSE_ALARMS", "PostProcessedWarning", "check_consistent", "check_noisy_keeps_invariants", "implied_answers",
+    "signs_of_post_processing", "warn_if_post_processed",
+]  # fmt: skip
 
 
 def check_consistent(exact: Iterable[Exact]) -> None:

@@ -40,7 +40,7 @@ class Sums:
 
     @property
     def words(self) -> str:
-        """What they are by."""
+        """Whether they are noisy, and the labels that they are summed by."""
         own = "grand total" if not self.part.keep else f"answers by {printable(' × '.join(self.part.keep))}"
         return f"{'noisy' if self.noisy else 'exact'} {own}"
 
@@ -69,14 +69,6 @@ def adding_up(sums: Iterable[Sums]) -> tuple[int, list[tuple[float, str]]]:
     the published ones are equal if the noises are. Given all noises of one comparison but one, that one must have one
     value, or real noise must fall into one step of the grid: a probability of at most the largest mass. Comparisons
     at different labels share no noise, so that all of them agree with at most the product.
-
-    Parameters
-    ----------
-    sums : iterable of Sums
-
-    Returns
-    -------
-    int, list of (float, str)
     """
     compared, found = 0, []
     for one, other in combinations(sums, 2):
@@ -86,11 +78,11 @@ def adding_up(sums: Iterable[Sums]) -> tuple[int, list[tuple[float, str]]]:
         compared += 1
         sides = np.zeros((2, common.rows))
         mass, known = np.ones(common.rows), np.ones(common.rows, dtype=np.bool_)
-        for i, own in enumerate((one, other)):
-            target = row_map(own.part, common)
-            np.add.at(sides[i], target, own.values)
-            np.minimum.at(mass, target, own.mass)
-            np.logical_and.at(known, target, own.known)
+        for i, side in enumerate((one, other)):
+            target = row_map(side.part, common)
+            np.add.at(sides[i], target, side.values)
+            np.minimum.at(mass, target, side.mass)
+            np.logical_and.at(known, target, side.known)
         size = float(np.abs(one.values).sum() + np.abs(other.values).sum())
         if known.any() and np.all(np.abs(sides[0] - sides[1])[known] <= 1e-13 * size):
             words = f"{one.words} and {other.words} agree exactly on all {int(known.sum())} sums that both determine"

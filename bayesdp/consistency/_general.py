@@ -84,10 +84,10 @@ def check_kernel(parts: Sequence[ExactPart]) -> None:
     terms = [(c, names[i], int(values[i])) for i, c in enumerate(rows) if c]
     # Written as (what is added) = (what is taken away), both with their published numbers.
     sides = [[(abs(c), name, t) for c, name, t in terms if c * sign > 0] for sign in (1, -1)]
-    told = [" + ".join(name if c == 1 else f"{c} {name}" for c, name, _ in side) or "0" for side in sides]
+    texts = [" + ".join(name if c == 1 else f"{c} {name}" for c, name, _ in side) or "0" for side in sides]
     first, second = (sum(c * t for c, _, t in side) for side in sides)
     raise ValueError(
-        f"exact values contradict one another: {told[0]} must equal {told[1]} in every table, but the "
+        f"exact values contradict one another: {texts[0]} must equal {texts[1]} in every table, but the "
         f"published values give {first} and {second}"
     )
 
@@ -108,7 +108,7 @@ def implied(part: SumPart | MatrixPart, known: Sequence[ExactPart], *, combine: 
 
 
 def _combined(part: SumPart | MatrixPart, known: Sequence[ExactPart]) -> Ints | None:
-    """The same for answers that follow from several exact parts together, by exact linear algebra."""
+    """The exact answers of a part as they follow from several exact parts together, by exact linear algebra; None if not."""
     if not part.matrix.count_nonzero():  # a relation that the answers of a query have in every table
         return np.zeros(part.rows, dtype=np.int64)
     if not known:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from bayesdp.consistency._published import Floats, Published
+from bayesdp.noise import law_names
 
 __all__ = ["BASES", "multiples"]
 
@@ -30,10 +31,6 @@ def multiples(answers: Published) -> list[tuple[float, str]]:
     ``(r / 10) (1 / r + f(0))``. Bases of less than a tenth of the smallest scale are not looked for: rounding to them hardly
     changes the law.
 
-    Parameters
-    ----------
-    answers : Published
-
     Returns
     -------
     list of (float, str)
@@ -50,7 +47,9 @@ def multiples(answers: Published) -> list[tuple[float, str]]:
             share = _residue(answers, scale, base) if integer else _band(answers, scale, base)
             words = f"all {len(values)} noisy numbers ({answers.words}) are multiples of {base:g}"
             if not integer and base == math.floor(base):
-                words += f", and real noise gives no whole numbers, as discrete-{answers.measured.law.name} does"
+                words += ", and real noise gives no whole numbers"
+                discrete = f"discrete-{answers.measured.law.name}"
+                words += f", as {discrete} does" if discrete in law_names() else ""
             found.append((float(np.exp(np.sum(np.log(share)))), words))
     return found
 

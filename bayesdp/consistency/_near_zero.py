@@ -14,7 +14,7 @@ TESTS = 2
 """Windows that are looked at: exact zeros, and up to one scale."""
 
 _SCALES = 500
-"""Where there are more scales than this, answers of so many of them enter the test, spread evenly from small to large."""
+"""Largest number of different scales whose answers enter the test; of more, this many, spread evenly from small to large."""
 _POINTS = 640
 _FAR = 40.0
 _WEIGHTS = 1.0 + np.geomspace(1e-2, 1e8, 80)
@@ -36,10 +36,6 @@ def near_zero(answers: Published) -> list[tuple[float, str]]:
     rise with m, so that the smallest over s is a p-value: reject when it is below a level, and the level bounds the rate of
     false alarms. The supremum is taken over intervals of x, with the largest a and the smallest c of each, which are at
     their ends.
-
-    Parameters
-    ----------
-    answers : Published
 
     Returns
     -------

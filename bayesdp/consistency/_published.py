@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.measurements import Measured, described
-from bayesdp.queries import MatrixPart, SumPart
+from bayesdp.measurements.checks import has_negative_entry
 
 __all__ = ["Published", "published_of"]
 
@@ -49,7 +49,7 @@ class Published:
 
     @property
     def words(self) -> str:
-        """What they are answers to."""
+        """How many answers there are, and the labels that they are by."""
         return described(self.measured.query)
 
     def largest_mass(self) -> Floats:
@@ -79,21 +79,8 @@ def published_of(measurements: Iterable[Measured]) -> list[Published]:
             measures = ~measured.unmeasured.reshape(-1)
             scale = np.broadcast_to(law.scale, shape).reshape(-1)
             grid = 1.0 if law.integer else _grid(values[measures])
-            found.append(Published(measured, law.at_scales, values, scale, measures, _nonnegative(measured), grid))
-    return found
-
-
-def _nonnegative(measured: Measured) -> Mask:
-    """Answers that no cell enters negatively."""
-    parts = measured.query.parts
-    own = [np.ones(part.rows, dtype=np.bool_) if isinstance(part, SumPart) else _positive(part) for part in parts]
-    return np.concatenate(own)
-
-
-def _positive(part: MatrixPart) -> Mask:
-    entries = part.matrix.tocoo()
-    found = np.ones(part.rows, dtype=np.bool_)
-    found[entries.row[entries.data < 0]] = False
+            nonnegative = ~has_negative_entry(measured.query)
+            found.append(Published(measured, law.at_scales, values, scale, measures, nonnegative, grid))
     return found
 
 

@@ -32,7 +32,7 @@ def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[E
     * numbers that are all multiples of 2, 3, 5, 10 and so on;
     * noisy sums that add up exactly, to one another or to exact values.
 
-    Each sign has a bound on its probability that holds for every true table of counts. It is told where that bound is below
+    Each sign has a bound on its probability that holds for every true table of counts. It is reported where that bound is below
     `FALSE_ALARMS` divided by the number of signs looked for, so that all together have at most that rate of false alarms.
     A table that was changed in other ways, or is small or far from zero, gives no sign: this does not show that the
     numbers follow their law.
@@ -64,15 +64,17 @@ def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[E
         return None
     compared, found = adding_up(all_sums(published, equalities(exact)))
     level = FALSE_ALARMS / (compared + len(published) * (TESTS + len(BASES)))
-    told = []
+    reported = []
     for answers in published:
         for signs in (near_zero(answers), multiples(answers)):
             # One sign of a kind: exact zeros before small numbers, the largest base before its divisors.
-            told += [sign for sign in signs if sign[0] < level][:1]
-    told += [sign for sign in found if sign[0] < level]
-    if not told:
+            reported += [sign for sign in signs if sign[0] < level][:1]
+    reported += [sign for sign in found if sign[0] < level]
+    if not reported:
         return None
-    listed = "; ".join(f"{words} (probability at most {_shown(bound)} under the stated law)" for bound, words in told)
+    listed = "; ".join(
+        f"{words} (probability at most {_shown(bound)} under the stated law)" for bound, words in reported
+    )
     laws = ", ".join(dict.fromkeys(str(answers.measured.law) for answers in published))
     return (
         f"{listed}. The numbers do not follow the stated law ({laws}), whatever the true table: it seems that they were "
@@ -91,9 +93,9 @@ def warn_if_post_processed(measurements: Iterable[Measured], exact: Iterable[Exa
     -----
     PostProcessedWarning
     """
-    told = signs_of_post_processing(measurements, exact)
-    if told is not None:
-        warnings.warn(told, PostProcessedWarning, stacklevel=stacklevel + 1)
+    reported = signs_of_post_processing(measurements, exact)
+    if reported is not None:
+        warnings.warn(reported, PostProcessedWarning, stacklevel=stacklevel + 1)
 
 
 def _shown(bound: float) -> str:

@@ -15,10 +15,6 @@ from bayesdp.datasets.flights import flights
 from bayesdp.datasets.midwest import illinois_counties, midwest_counties
 
 __all__ = [
-    "berkeley_admissions",
-    "delinquent_children",
-    "flights",
-    "illinois_counties",
-    "midwest_counties",
+    "berkeley_admissions", "delinquent_children", "flights", "illinois_counties", "midwest_counties",
     "read_county_populations",
-]
+]  # fmt: skip

@@ -7,12 +7,7 @@ import xarray as xr
 
 __all__ = ["delinquent_children"]
 
-_COUNTS = [
-    [15, 1, 3, 1],
-    [20, 10, 10, 15],
-    [3, 10, 10, 2],
-    [12, 14, 7, 2],
-]
+_COUNTS = [[15, 1, 3, 1], [20, 10, 10, 15], [3, 10, 10, 2], [12, 14, 7, 2]]
 
 
 def delinquent_children() -> xr.DataArray:
@@ -43,10 +38,7 @@ def delinquent_children() -> xr.DataArray:
     return xr.DataArray(
         np.array(_COUNTS, dtype=np.int64),
         dims=("county", "education"),
-        coords={
-            "county": ["Alpha", "Beta", "Gamma", "Delta"],
-            "education": ["Low", "Medium", "High", "Very High"],
-        },
+        coords={"county": ["Alpha", "Beta", "Gamma", "Delta"], "education": ["Low", "Medium", "High", "Very High"]},
         name="children",
         attrs={
             "title": "Delinquent children by county and education of the household head (fictitious)",

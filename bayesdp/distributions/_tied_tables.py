@@ -1,4 +1,4 @@
-"""Tables of whole numbers that exact answers tie, in a log-density, and which algorithms may have it compiled."""
+"""An Op around tables of counts in a log-density, which refuses algorithms that would return wrong tables."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _ALGORITHMS = {
 
 
 class TiedTable(Op):
-    """A table as it is, in a log-density that only those may compile who leave the table to its own step method.
+    """The identity on a table of counts; a log-density that holds it compiles only for samplers that leave the table alone.
 
     PyMC has no hook by which a variable could refuse an algorithm (`competence` is asked for variables that the user has given
     to no step). But every algorithm compiles the log-density of the model, and this Op is in it. When it is compiled, it
-    looks at who asks: algorithms that would return a wrong table without an error are refused. Compiled, it costs nothing.
+    looks at its callers: algorithms that would return a wrong table without an error are refused. Compiled, it costs nothing.
 
     Looking at the callers leaves PyMC as it is, whichever name a function was imported under; wrapping its functions would
     miss those imported before. Graphs that `pymc.FrozenModel` keeps are compiled anew for every step method, and so are covered.

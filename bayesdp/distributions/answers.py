@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytensor
 import pytensor.sparse as ps
 import pytensor.tensor as pt
 import scipy.sparse as sp
@@ -53,16 +52,13 @@ def answers(query: Query, x: Any, keep: npt.NDArray[np.bool_] | None = None) -> 
     if query.is_identity and keep is None:
         return x
     inner = x.type()
-    result, matrix = _sums(query, inner)
+    result = _sums(query, inner)
     if keep is not None:
         result = result.flatten()[np.flatnonzero(keep)]
-    if matrix is None:
-        return AnswersOp(query, keep, inputs=[inner], outputs=[result], inline=True)(x)
-    return AnswersOp(query, keep, inputs=[inner, matrix], outputs=[result], inline=True)(x, matrix)
+    return AnswersOp(query, keep, inputs=[inner], outputs=[result], inline=True)(x)
 
 
-def _sums(query: Query, x: Any) -> tuple[Any, Any]:
-    """Answers, and the matrix that they need as an input, if any."""
+def _sums(query: Query, x: Any) -> Any:
     [part, *more] = query.parts
     if (
         not more
@@ -70,14 +66,15 @@ def _sums(query: Query, x: Any) -> tuple[Any, Any]:
         and all(level in (None, dim) for level, dim in zip(part.levels, query.frame.dims, strict=True))
     ):
         summed = tuple(axis for axis, level in enumerate(part.levels) if level is None)
-        return (x.sum(axis=summed) if summed else x), None
-    # Group labels, matrices and stacks: one sparse product. Of counts it is in int64, as float64 rounds products and sums of
-    # 2**53 or more, which may cancel to an answer that was published. For real tables the matrix is shared: a rewrite of
-    # gradients that looks for constants of magnitude 1 fails on sparse ones.
-    whole = x.dtype in discrete_dtypes
-    kind = "int64" if whole else "float64"
-    entries = sp.csr_matrix(query.matrix.astype(kind))
-    matrix = ps.as_sparse_variable(entries) if whole else pytensor.shared(entries)
-    flat = pt.cast(x.flatten(), kind)
-    result = ps.structured_dot(matrix, flat[:, None])[:, 0]
-    return (result.reshape(query.shape) if query.shape else result[0]), None if whole else matrix
+        return x.sum(axis=summed) if summed else x
+    # Group labels, matrices and stacks. Of counts one sparse product in int64, as float64 rounds products and sums of 2**53 or
+    # more, which may cancel to an answer that was published. Of real tables the terms are added up by place: a rewrite of
+    # gradients that looks for constants of magnitude 1 fails on sparse ones, and nutpie takes no shared sparse matrix.
+    if x.dtype in discrete_dtypes:
+        matrix = ps.as_sparse_variable(sp.csr_matrix(query.matrix.astype("int64")))
+        result = ps.structured_dot(matrix, pt.cast(x.flatten(), "int64")[:, None])[:, 0]
+    else:
+        entries = query.matrix.astype("float64").tocoo()
+        terms = pt.cast(x.flatten(), "float64")[entries.col] * entries.data
+        result = pt.inc_subtensor(pt.zeros(query.rows)[entries.row], terms)
+    return result.reshape(query.shape) if query.shape else result[0]

@@ -16,10 +16,14 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.invariants import Invariants
+from bayesdp.noise.base import Floats
 from bayesdp.noise.lattice.base import LatticeLaw
 from bayesdp.noise.tables import TableLaw
 
-__all__ = ["check_known", "log_density", "log_sum", "measured", "symbolic_log_sum"]
+__all__ = ["check_known", "dense_basis", "log_density", "log_sum", "measured", "symbolic_log_sum"]
+
+_ENTRIES = 4_000_000
+"""Largest dense matrix, dimensions times cells, that is put into a graph."""
 
 
 @singledispatch
@@ -48,6 +52,17 @@ def _on_a_lattice(law: LatticeLaw, noise: Any, scale: Any, invariants: Invariant
 def measured(law: TableLaw, noise: Any, invariants: Invariants) -> Any:
     """What of the noise the kernel depends on, as `TableLaw.measured`."""
     return noise
+
+
+def dense_basis(invariants: Invariants, needed_by: str) -> Floats:
+    """Orthonormal coordinates Q^T as a dense matrix, shape (n, cells); NotImplementedError beyond four million entries."""
+    n, cells = invariants.dimension, invariants.frame.size
+    if n * cells > _ENTRIES:
+        raise NotImplementedError(
+            f"{needed_by} of a table with {cells} cells and {n} free dimensions needs a dense matrix of {n * cells} numbers in "
+            f"the model, more than {_ENTRIES}"
+        )
+    return invariants.from_coordinates(np.eye(n)).reshape(n, cells)
 
 
 @singledispatch

@@ -9,19 +9,18 @@ from inspect import Parameter, Signature
 from string import ascii_lowercase
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
-from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.random.variable import shared_rng
 
 from bayesdp._wiring import connected
+from bayesdp.distributions._python_draws import applied, drawn_in_python
 from bayesdp.distributions._tied_tables import as_tied_table
+from bayesdp.distributions.docstrings import distribution_doc
 from bayesdp.distributions.parameters import checked_location, is_discrete, scale
 from bayesdp.distributions.registry import register_distribution
 from bayesdp.distributions.table_densities import check_known, log_density
@@ -76,22 +75,7 @@ class TableNoiseRV(RandomVariable):
 
 @numba_core_rv_funcify.register(TableNoiseRV)
 def _core(op: TableNoiseRV, node: Any) -> tuple[Any, None]:
-    """Call the Python sampler from compiled code, on purpose and so without PyTensor's warning about it.
-
-    Returning None for the cache key keeps PyTensor from storing a function that refers to this very Op.
-    """
-    result = numba.types.Array(numba.from_dtype(np.dtype(op.dtype)), len(op.invariants.frame.shape), "C")
-
-    def draw_one(rng: np.random.Generator, mu: Any, scale: float) -> Any:
-        return np.ascontiguousarray(op.rng_fn(rng, mu, scale))
-
-    @numba_njit
-    def random(rng, mu, scale):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(out=result):
-            out = draw_one(rng, mu, scale)
-        return out
-
-    return random, None
+    return drawn_in_python(op, len(op.invariants.frame.shape))
 
 
 @_logprob.register(TableNoiseRV)
@@ -108,7 +92,9 @@ def nearest_table(rv: Any, mu: Any) -> Any:
     return pt.zeros_like(rv) + centre
 
 
-def table_distribution(law_type: type[TableLaw], doc: str | None = None, *, name: str | None = None) -> Any:
+def table_distribution(
+    law_type: type[TableLaw], doc: str | None = None, *, name: str | None = None, example: str | None = None
+) -> Any:
     """Make the PyMC distribution of a law whose noise is a table, and register it.
 
     It takes `mu`, the scale of the law by its name, ``invariants``, and the other parameters of the law as keywords. Assign it
@@ -120,9 +106,11 @@ def table_distribution(law_type: type[TableLaw], doc: str | None = None, *, name
         Its log-density is finite off the lattice or subspace too: in a model, membership is decided by the exact part of a
         release alone.
     doc : str, optional
-        The docstring; that of the law by default.
+        The docstring, of which the law completes what is left out (`distribution_doc`).
     name : str, optional
         Name of the distribution; that of the law by default.
+    example : str, optional
+        The scale and other parameters in an example for the docstring: a 4 x 4 table with both margins as invariants.
 
     Returns
     -------
@@ -151,15 +139,13 @@ def table_distribution(law_type: type[TableLaw], doc: str | None = None, *, name
     class Made(kind):
         __module__ = module
         __qualname__ = own_name
-        __doc__ = doc or law_type.__doc__
+        __doc__ = _documented(law_type, doc, own_name, [*given.parameters][1:-1], example)
         rv_type = RV
 
         @classmethod
         def rv_op(cls, mu: Any, value: Any, *, unit: TableLaw, size: Any = None, rng: Any = None, **props: Any) -> Any:
             """Apply the random variable of this law and these invariants."""
-            own = shared_rng(seed=None) if rng is None else rng
-            _, variable = RV(unit=unit, **props)(mu, value, size=size, rng=own, return_next_rng=True)
-            return variable
+            return applied(RV(unit=unit, **props), mu, value, size=size, rng=rng)
 
         @classmethod
         def dist(cls, *args: Any, **kwargs: Any) -> Any:
@@ -184,6 +170,22 @@ def table_distribution(law_type: type[TableLaw], doc: str | None = None, *, name
     vars(Made)["dist"].__func__.__signature__ = given  # what `help` shows
     register_distribution(law_type, Made)
     return Made
+
+
+_TWO_WAY = """>>> import pymc as pm
+>>> import bayesdp as bdp
+>>> table = bdp.datasets.delinquent_children()
+>>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
+>>> with pm.Model():
+...     counts = pm.Poisson("counts", 10.0, shape=(4, 4))
+...     noisy = NAME("noisy", counts, PARAMETERS, invariants=margins, observed=table.values)"""
+
+
+def _documented(law: type[TableLaw], doc: str | None, name: str, parameters: list[str], example: str | None) -> str:
+    kind = " of int" if law.integer else ""
+    mu = f"mu : tensor_like{kind}, shape (..., *table)\n    The table that the noise was added to."
+    shown = "" if example is None else _TWO_WAY.replace("NAME", name).replace("PARAMETERS", example)
+    return distribution_doc(law, doc, name, parameters, given={"mu": mu}, example=shown, scale_shape=", shape (...)")
 
 
 def _signature(law_type: type[TableLaw]) -> Signature:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bayesdp.fibers.chain import Chain
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.fibers.fiber import ExactAnswers, Fiber
-from bayesdp.fibers.target import Chain, NoiseTerm, Target
+from bayesdp.fibers.target import NoiseTerm, Target
 
 __all__ = ["Chain", "ExactAnswers", "Fiber", "NoiseTerm", "Target", "enumerate_fiber"]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp.fibers.determined import determined_cells
-from bayesdp.fibers.feasible import is_two_way
+from bayesdp.fibers.feasible import is_two_way, two_way_margins
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
 from bayesdp.invariants import Invariants
@@ -50,12 +49,7 @@ def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, boo
     else:
         determined, values, complete = determined_cells(system, lower, upper)
         lower, upper = np.where(determined, values, lower), np.where(determined, values, upper)
-    return (
-        lower.astype(np.int64),
-        np.where(np.isinf(upper), -1, upper).astype(np.int64),
-        exact,
-        exact or complete,
-    )
+    return (lower.astype(np.int64), np.where(np.isinf(upper), -1, upper).astype(np.int64), exact, exact or complete)
 
 
 def propagated_bounds(system: System) -> tuple[Floats, Floats]:
@@ -65,11 +59,9 @@ def propagated_bounds(system: System) -> tuple[Floats, Floats]:
     """
     lower = system.lower.astype(np.float64)
     upper = np.where(system.upper == UNBOUNDED, np.inf, system.upper.astype(np.float64))
-    rows = sp.csr_array(sp.vstack([system.matrix, system.limit_matrix], format="csr")).astype(np.float64)
+    rows, low, high = system.limited_rows()
     if not rows.shape[0]:
         return lower, upper
-    low = np.concatenate([system.totals.astype(np.float64), system.limit_lower])
-    high = np.concatenate([system.totals.astype(np.float64), system.limit_upper])
     entries = rows.tocoo()
     row, cell, a = entries.row, entries.col, entries.data
     for _ in range(100):
@@ -93,7 +85,7 @@ def propagated_bounds(system: System) -> tuple[Floats, Floats]:
 
 def _sizes(*limits: Floats) -> list[Floats]:
     """Absolute values, 0 for infinite ones."""
-    return [np.where(np.isinf(own), 0.0, np.abs(own)) for own in limits]
+    return [np.where(np.isinf(limit), 0.0, np.abs(limit)) for limit in limits]
 
 
 def _rounding(least: Floats, most: Floats, totals: Floats, row: Ints) -> Floats:
@@ -116,26 +108,14 @@ def _others(values: Floats, row: Ints, rows: int) -> Floats:
 
 def _frechet(system: System) -> Floats:
     """max(0, row total + column total - grand total)."""
-    rows, columns = system.frame.shape
-    grid = np.zeros((rows, columns), dtype=np.int64)  # sums of two totals may be 2**53 or more, which float64 rounds
-    grand = 0
-    for i, total in enumerate(system.totals):
-        cells = system.matrix.indices[system.matrix.indptr[i] : system.matrix.indptr[i + 1]]
-        r, c = np.unique(cells // columns), np.unique(cells % columns)
-        if len(r) == 1 and len(cells) == columns:
-            grid[r[0]] += total
-            grand += int(total)
-        elif len(c) == 1 and len(cells) == rows:
-            grid[:, c[0]] += total
-    return np.maximum(grid - grand, 0).reshape(-1).astype(np.float64)
+    rows, columns = two_way_margins(system)  # int64: sums of two totals may be 2**53 or more, which float64 rounds
+    return np.asarray(np.maximum(rows[:, None] + columns - rows.sum(), 0).reshape(-1), dtype=np.float64)
 
 
 def _programs(system: System, lower: Floats, upper: Floats) -> tuple[Floats, Floats, bool]:
     """Limits by two integer programs a cell, and whether all of these were solved."""
     cells = system.frame.size
-    rows = sp.vstack([system.matrix, system.limit_matrix], format="csr").astype(np.float64)
-    low = np.concatenate([system.totals.astype(np.float64), system.limit_lower])
-    high = np.concatenate([system.totals.astype(np.float64), system.limit_upper])
+    rows, low, high = system.limited_rows()
     constraints = [LinearConstraint(rows, low, high)] if rows.shape[0] else []
     lower, upper = lower.copy(), upper.copy()
     box, solved = Bounds(lower.copy(), upper.copy()), True

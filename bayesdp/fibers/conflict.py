@@ -47,8 +47,8 @@ class _Statements:
             if low == high:
                 names.append(f"{name} = {low}")
             else:
-                told = [f"{name} >= {low}"] if low > 0 else []
-                names.append(" and ".join([*told, f"{name} <= {high}"] if high < UNBOUNDED else told))
+                ends = [f"{name} >= {low}"] * (low > 0) + [f"{name} <= {high}"] * (high < UNBOUNDED)
+                names.append(" and ".join(ends))
         return cls(
             sp.csr_array(sp.vstack([system.matrix, system.limit_matrix, cells], format="csr").astype(np.float64)),
             np.concatenate([system.totals, system.limit_lower, lower]).astype(np.float64),
@@ -122,11 +122,10 @@ def conflict(system: System) -> str:
     Chinneck, J. W. and Dravnieks, E. W. (1991). Locating minimal infeasible constraint sets in linear programs. ORSA Journal
     on Computing 3(2), 157-168.
     """
-    own = _Statements.of(system)
-    kept = np.arange(len(own.names))
-    if len(kept) > _MOST_STATEMENTS or len(kept) * system.frame.size > _LARGEST:
-        named = own.relaxed()
-        return no_table(named or own.names, complete=False)
-    whole = own.possible(kept, whole=False)  # real numbers would fit: only whole ones do not
-    found = [own.needed(order, whole=whole) for order in (kept, kept[::-1])]  # one may be shorter than the other
-    return no_table([own.names[row] for row in min(found, key=len)])
+    statements = _Statements.of(system)
+    every = np.arange(len(statements.names))
+    if len(every) > _MOST_STATEMENTS or len(every) * system.frame.size > _LARGEST:
+        return no_table(statements.relaxed() or statements.names, complete=False)
+    whole = statements.possible(every, whole=False)  # real numbers would fit: only whole ones do not
+    found = [statements.needed(order, whole=whole) for order in (every, every[::-1])]  # one may be the shorter
+    return no_table([statements.names[row] for row in min(found, key=len)])

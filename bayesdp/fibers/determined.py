@@ -3,8 +3,8 @@
 A cell is called determined on evidence only, and free on evidence only:
 
 * determined: a combination ``y`` of the exact answers that leaves a whole number no room. For any ``y`` at all, ``c x =
-  y b + (c - A^T y) x`` lies in an interval that follows from the limits of the cells, so rounding errors of whoever has
-  proposed ``y`` (a linear program, a least-squares fit) can make a proof fail, but not hold wrongly (Neumaier and
+  y b + (c - A^T y) x`` lies in an interval that follows from the limits of the cells, so rounding errors in
+  ``y``, which comes from a linear program or a least-squares fit, can make a proof fail, but not hold wrongly (Neumaier and
   Shcherbina 2004, "Safe bounds in linear and mixed-integer linear programming"). In small tables also: integer programs
   for the least and the largest count, solved to the end;
 * free: two tables of whole numbers that agree with all exact answers, checked in integers, and differ there.
@@ -88,7 +88,7 @@ def determined_cells(system: System, lower: Floats, upper: Floats) -> tuple[Mask
 
 
 class _Search:
-    """The exact answers as equations over cells that may move, and what has been found out about these.
+    """The exact answers as equations over the cells that are not fixed, and the limits found so far of these.
 
     Limits of sums become equations with the sum as one more unknown, which has limits.
     """

@@ -50,16 +50,13 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = 
     if np.any(upper < 0):
         cell = int(np.flatnonzero(upper < 0)[0])
         raise ValueError(f"cell {fiber.frame.cell_name(cell)} is unbounded: the fiber is infinite")
-    system = fiber.system
-    matrix = np.concatenate([system.matrix.toarray(), system.limit_matrix.toarray()]).astype(np.float64)
-    low = np.concatenate([system.totals.astype(np.float64), system.limit_lower])
-    high = np.concatenate([system.totals.astype(np.float64), system.limit_upper])
+    rows, low, high = fiber.system.limited_rows()
+    matrix = rows.toarray()
     least = np.where(matrix > 0, matrix * lower, matrix * upper)
     most = np.where(matrix > 0, matrix * upper, matrix * lower)
     # What the cells from position i on can still contribute to each row.
     rest_least = np.concatenate([np.cumsum(least[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
     rest_most = np.concatenate([np.cumsum(most[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
-
     looked_at = 0
 
     def fill(position: int, partial: npt.NDArray[np.float64], table: list[int]) -> Iterator[list[int]]:

@@ -12,8 +12,9 @@ from bayesdp.fibers.conflict import conflict
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
 from bayesdp.invariants import Invariants
+from bayesdp.moves import families
 
-__all__ = ["find_point", "is_two_way"]
+__all__ = ["find_point", "is_two_way", "two_way_margins"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -24,11 +25,7 @@ _ROUNDED = 2**40
 
 def is_two_way(invariants: Invariants) -> bool:
     """Whether the invariants are exactly both margins of a two-way table."""
-    nested = invariants.nested
-    if nested is None or len(nested.axes) != 2:
-        return False
-    tops = tuple(len(axis.codes) - 1 for axis in nested.axes)
-    return set(nested.generators) == {(tops[0], 0), (0, tops[1])}
+    return invariants.nested is not None and families.is_two_way(invariants.nested)
 
 
 def find_point(system: System, invariants: Invariants, guide: Floats) -> Ints:
@@ -68,13 +65,11 @@ def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
     count = int(blocks.max()) + 1
     # The rows of the system may repeat a block (state totals and the grand total): the finest say what is left.
     left = np.zeros(count, dtype=np.int64)
-    seen = np.zeros(count, dtype=np.bool_)
     rest = system.free_totals()
     for row in range(len(rest)):
-        cells = system.matrix.indices[system.matrix.indptr[row] : system.matrix.indptr[row + 1]]
-        own = np.unique(blocks[cells])
-        if len(own) == 1:
-            left[own[0]], seen[own[0]] = rest[row], True
+        summed = np.unique(blocks[_cells(system, row)])
+        if len(summed) == 1:
+            left[summed[0]] = rest[row]
     sizes = np.bincount(block, minlength=count)
     if np.any((left < 0) | ((sizes == 0) & (left != 0))):
         raise ValueError(conflict(system))
@@ -100,17 +95,23 @@ def _cells(system: System, row: int) -> Ints:
     return np.asarray(system.matrix.indices[system.matrix.indptr[row] : system.matrix.indptr[row + 1]])
 
 
-def _fill_two_way(system: System, guide: Floats) -> Ints:
+def two_way_margins(system: System) -> tuple[Ints, Ints]:
+    """Row and column totals of a two-way table, from equalities that are sums of one whole row or column (`is_two_way`)."""
     rows, columns = system.frame.shape
-    # The margins, read off any table that has them: the rows of the system are sums of one row or one column.
     row_total, column_total = np.zeros(rows, dtype=np.int64), np.zeros(columns, dtype=np.int64)
     for i, total in enumerate(system.totals):
         cells = _cells(system, i)
-        own_rows, own_columns = np.unique(cells // columns), np.unique(cells % columns)
-        if len(own_rows) == 1 and len(cells) == columns:
-            row_total[own_rows[0]] = total
-        elif len(own_columns) == 1 and len(cells) == rows:
-            column_total[own_columns[0]] = total
+        in_rows, in_columns = np.unique(cells // columns), np.unique(cells % columns)
+        if len(in_rows) == 1 and len(cells) == columns:
+            row_total[in_rows[0]] = total
+        elif len(in_columns) == 1 and len(cells) == rows:
+            column_total[in_columns[0]] = total
+    return row_total, column_total
+
+
+def _fill_two_way(system: System, guide: Floats) -> Ints:
+    rows, columns = system.frame.shape
+    row_total, column_total = two_way_margins(system)
     if exact_total(row_total) != exact_total(column_total) or row_total.min() < 0 or column_total.min() < 0:
         raise ValueError(conflict(system))
     fitted = np.maximum(guide.reshape(rows, columns), 0.5)
@@ -119,8 +120,7 @@ def _fill_two_way(system: System, guide: Floats) -> Ints:
         fitted *= (column_total / fitted.sum(axis=0).clip(1e-300))[None, :]
     # Rounding in the fit may exceed a margin by a hair: the floor of a slightly smaller number never does.
     point = np.floor(fitted * (1 - 1e-9)).astype(np.int64)
-    over = np.flatnonzero((point.sum(axis=1) > row_total) | False)
-    point[over] = 0
+    point[point.sum(axis=1) > row_total] = 0
     point[:, point.sum(axis=0) > column_total] = 0
     left, right = row_total - point.sum(axis=1), column_total - point.sum(axis=0)
     i = j = 0
@@ -142,13 +142,11 @@ def _integer_program(system: System, guide: Floats) -> Ints:
     aim = np.rint(np.clip(guide, lower, upper))
     # x = aim + up - down; minimise sum(up + down).
     eye = sp.eye_array(cells, format="csr")
-    rows = sp.vstack([system.matrix, system.limit_matrix], format="csr").astype(np.float64)
+    rows, low, high = system.limited_rows()
     at_aim = rows @ aim
-    low = np.concatenate([system.totals.astype(np.float64), system.limit_lower]) - at_aim
-    high = np.concatenate([system.totals.astype(np.float64), system.limit_upper]) - at_aim
     constraints = [LinearConstraint(sp.hstack([eye, -eye], format="csr"), lower - aim, upper - aim)]
     if rows.shape[0]:
-        constraints.append(LinearConstraint(sp.hstack([rows, -rows], format="csr"), low, high))
+        constraints.append(LinearConstraint(sp.hstack([rows, -rows], format="csr"), low - at_aim, high - at_aim))
     result = milp(np.ones(2 * cells), integrality=np.ones(2 * cells), bounds=Bounds(0, np.inf), constraints=constraints)
     if result.status == 2:
         raise ValueError(conflict(system))

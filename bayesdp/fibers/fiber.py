@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,10 @@ from bayesdp.queries import LinearQuery, MatrixPart, Query
 __all__ = ["ExactAnswers", "Fiber"]
 
 type Ints = npt.NDArray[np.int64]
+
+_IN_USE: WeakValueDictionary[tuple[Any, ...], Fiber] = WeakValueDictionary()
+"""The fibers that are referred to, by their frame and exact answers. A release keeps its fiber, so that the model, the step
+methods and the posterior, which read the same answers again from the model, neither work it out nor hold it a second time."""
 
 
 class ExactAnswers(Protocol):
@@ -77,17 +82,28 @@ class Fiber:
 
     @classmethod
     def of(cls, exact: Iterable[ExactAnswers], frame: Any = None) -> Fiber:
-        """The fiber of some exact answers; `frame` is needed only where there are none."""
+        """The fiber of some exact answers; `frame` is needed only where there are none.
+
+        Equal answers in the same order give the same object, as long as there is a reference to it.
+        """
         listed = list(exact)
         if frame is None and not listed:
             raise ValueError("a fiber without exact answers needs the frame of the table")
-        own = Frame.of(frame) if frame is not None else listed[0].query.frame
+        frame = Frame.of(frame) if frame is not None else listed[0].query.frame
         by_sign: dict[str, list[tuple[Query, Ints]]] = {"=": [], ">=": [], "<=": []}
         for part in listed:
-            if not part.query.frame.same_cells(own):
+            if not part.query.frame.same_cells(frame):
                 raise ValueError("all exact answers must be about the same table (same dimensions and labels)")
-            by_sign[part.sign].append((part.query, np.asarray(part.values, dtype=np.int64)))
-        return cls(own, tuple(by_sign["="]), tuple(by_sign[">="]), tuple(by_sign["<="]))
+            values = np.array(part.values, dtype=np.int64)  # a copy, which nobody can change while others use the fiber
+            values.flags.writeable = False
+            by_sign[part.sign].append((part.query, values))
+        stated = ((sign, query, v.tobytes()) for sign, parts in by_sign.items() for query, v in parts)
+        # Labels as text besides, since 1 == 1.0: names of cells are made from them.
+        key = (frame, *stated, *(repr(own.labels) for own in (frame, *(part.query.frame for part in listed))))
+        fiber = _IN_USE.get(key)
+        if fiber is None:
+            fiber = _IN_USE[key] = cls(frame, *(tuple(parts) for parts in by_sign.values()))
+        return fiber
 
     @cached_property
     def invariants(self) -> Invariants:
@@ -206,7 +222,9 @@ class Fiber:
 
     @cached_property
     def _bounds(self) -> tuple[Ints, Ints, bool, bool]:
-        return cell_bounds(self.system, self.moving_invariants)
+        found = cell_bounds(self.system, self.moving_invariants)
+        found[0].flags.writeable = found[1].flags.writeable = False  # views of them are returned, and fibers are shared
+        return found
 
     def bounds(self) -> tuple[Ints, Ints]:
         """The smallest and largest value of each cell over the fiber, shape ``(*table)``; -1 where unbounded.

@@ -24,7 +24,7 @@ type Answers = Sequence[tuple[Query, Ints]]
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """What is known exactly of a table, as linear rows.
+    """Exact answers as linear equalities ``matrix @ x = totals``, limits of sums of cells, and limits of single cells.
 
     Parameters
     ----------
@@ -59,6 +59,12 @@ class System:
         """Cells whose value is stated."""
         return np.asarray(self.lower == self.upper)
 
+    def limited_rows(self) -> tuple[sp.csr_array, Floats, Floats]:
+        """All rows over two or more cells with their lower and upper limits, the equalities first; float64, as solvers take them."""
+        rows = sp.csr_array(sp.vstack([self.matrix, self.limit_matrix], format="csr")).astype(np.float64)
+        totals = self.totals.astype(np.float64)
+        return rows, np.concatenate([totals, self.limit_lower]), np.concatenate([totals, self.limit_upper])
+
     @classmethod
     def of(cls, frame: Frame, equal: Answers, below: Answers, above: Answers) -> System:
         """Gather rows; rows over a single cell become limits of that cell.
@@ -76,12 +82,11 @@ class System:
             for query, values in answers:
                 matrix, flat = query.matrix, values.reshape(-1)
                 counts = np.diff(matrix.indptr)
-                for row in np.flatnonzero(counts <= 1):
-                    lost = _single(
-                        frame, query.answer_name(int(row)), matrix, int(row), int(flat[row]), sign, lower, upper
-                    )
-                    if lost is not None:
-                        raise ValueError(no_table(_about(lost, ((s, *own) for s, listed in by_sign for own in listed))))
+                for row in np.flatnonzero(counts <= 1).tolist():
+                    empty = _single(frame, query.answer_name(row), matrix, row, int(flat[row]), sign, lower, upper)
+                    if empty is not None:
+                        stated = ((s, query, values) for s, listed in by_sign for query, values in listed)
+                        raise ValueError(no_table(_about(empty, stated)))
                 several = np.flatnonzero(counts > 1)
                 if several.size:
                     kept[sign].append((matrix[several], flat[several], [query.answer_name(int(i)) for i in several]))
@@ -150,8 +155,8 @@ def _single(
     low, high = 0, UNBOUNDED
     if sign == "=":
         if value % entry:
-            told = f" (the answer is {entry} times the cell {frame.cell_name(cell)}, and no whole number fits)"
-            raise ValueError(no_table([f"{name} = {value}"]) + told)
+            reason = f" (the answer is {entry} times the cell {frame.cell_name(cell)}, and no whole number fits)"
+            raise ValueError(no_table([f"{name} = {value}"]) + reason)
         low = high = value // entry
     elif (sign == ">=") == (entry > 0):
         low = -((-value) // entry)  # ceiling

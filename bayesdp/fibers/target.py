@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp._random import seed_state
 from bayesdp._validate import choice
 from bayesdp.fibers.fiber import Fiber
 from bayesdp.fibers.kernel import state as columns
@@ -28,15 +27,10 @@ from bayesdp.fibers.kernel.state import (
     set_laplace,
     set_prior,
 )
-from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.moves.moves import Moves
 from bayesdp.queries import Query
 
-__all__ = ["Chain", "NoiseTerm", "Target"]
-
-_IMPROPER = (
-    "the posterior of the counts is improper: a flat prior, and a direction that neither noise nor exact answers bound"
-)
+__all__ = ["NoiseTerm", "Target"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -130,13 +124,8 @@ class Target:
 
         Gaussian terms add up. There is room for one Laplace term a cell: the first that asks for the table itself.
         """
-        taken = False
-        own = []
-        for term in self.terms:
-            simple = term.on_cells and (term.kind == "gaussian" or (term.kind == "l1" and not taken))
-            taken |= simple and term.kind == "l1"
-            own.append(simple)
-        return tuple(own)
+        laplace = next((term for term in self.terms if term.on_cells and term.kind == "l1"), None)
+        return tuple(term is laplace or (term.on_cells and term.kind == "gaussian") for term in self.terms)
 
     @cached_property
     def _row_starts(self) -> tuple[int, ...]:
@@ -146,7 +135,7 @@ class Target:
     @cached_property
     def matrix(self) -> sp.csr_array | None:
         """General rows: noisy answers that are not single cells, then limits."""
-        limits, _, _ = self.fiber.limit_rows()
+        limits = self.fiber.system.limit_matrix
         noisy = [term.matrix for simple, term in zip(self._cell_terms, self.terms, strict=True) if not simple]
         stacked = [*noisy, *([limits] if limits.shape[0] else [])]
         return sp.csr_array(sp.vstack(stacked, format="csr")) if stacked else None
@@ -162,10 +151,9 @@ class Target:
         state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups)
         state.cells_int[:, columns.LOWER] = self.fiber.system.lower
         state.cells_int[:, columns.UPPER] = self.fiber.system.upper
-        _, lower, upper = self.fiber.limit_rows()
         start = self._row_starts[-1]
-        state.rows[start:, columns.ROW_LOWER] = lower
-        state.rows[start:, columns.ROW_UPPER] = upper
+        state.rows[start:, columns.ROW_LOWER] = self.fiber.system.limit_lower
+        state.rows[start:, columns.ROW_UPPER] = self.fiber.system.limit_upper
         self.set_noise(state, [term.scale for term in self.terms], [term.values for term in self.terms])
         return state
 
@@ -227,109 +215,3 @@ class Target:
             if term.on_cells and term.measured.any():
                 return np.where(term.measured, term.values, 0.0)
         return np.zeros(self.fiber.frame.size)
-
-
-class Chain:
-    """A table that moves: a target, and its state in the kernel.
-
-    Parameters
-    ----------
-    target : Target
-    rng : numpy.random.Generator
-        Seeds the kernel's own generator.
-    """
-
-    def __init__(self, target: Target, rng: np.random.Generator) -> None:
-        self.target = target
-        self.state = target.new_state()
-        self.concave = True
-        self._scales: Sequence[Floats] = [term.scale for term in target.terms]
-        self._values: Sequence[Floats] = [term.values for term in target.terms]
-        self._real_rows = target.has_real_rows
-        self._family = FAMILIES[target.family]
-        self._none = np.empty((0, target.fiber.frame.size), dtype=np.int64)
-        self.reseed(rng)
-
-    def reseed(self, rng: np.random.Generator) -> None:
-        """Start a fresh stream of random numbers."""
-        self.state.generator[:] = seed_state(rng)
-
-    def set_prior(self, theta: Floats, shape: Floats) -> None:
-        """Set prior weights and shapes, one a cell."""
-        self.concave = self.target.set_prior(self.state, theta, shape)
-
-    def set_scales(self, scales: Sequence[Floats], values: Sequence[Floats] | None = None) -> None:
-        """Set the scale of every noisy term, and its noisy answers, in place of those of the target.
-
-        Load the table again afterwards.
-        """
-        self._scales = list(scales)
-        self._values = self._values if values is None else list(values)
-        self.target.set_noise(self.state, self._scales, self._values)
-
-    def load(self, counts: Ints) -> None:
-        """Put a table into the chain."""
-        self.target.load(self.state, counts)
-
-    @property
-    def counts(self) -> Ints:
-        """The table as it stands, flat; a view."""
-        return self.state.counts
-
-    def sweep(self, moves: int) -> int:
-        """Take `moves` exact-conditional steps; returns how many changed the table.
-
-        Raises
-        ------
-        ValueError
-            If the posterior is improper along a direction.
-        """
-        if self._real_rows:
-            self.load(self.counts.copy())
-        changed = int(sweep(self._none, moves, self._family, self.concave, self.state))
-        if changed < 0:
-            raise ValueError(_IMPROPER)
-        return changed
-
-    def draw(self, draws: int, moves: int) -> Ints:
-        """Draw many tables, `moves` exact-conditional steps apart, in one kernel call.
-
-        Parameters
-        ----------
-        draws : int
-            Number of tables.
-        moves : int
-            Steps between one table and the next.
-
-        Returns
-        -------
-        int64 array, shape (draws, cells)
-
-        Raises
-        ------
-        ValueError
-            If the posterior is improper along a direction.
-        """
-        kept = np.empty((draws, len(self.counts)), dtype=np.int64)
-        if draws == 0:
-            return kept
-        if sweep(kept, moves, self._family, self.concave, self.state) < 0:
-            raise ValueError(_IMPROPER)
-        return kept
-
-    def propose(self) -> tuple[int, int]:
-        """Take one step and return its number of cells and its length, for `take_back`."""
-        count, step = move_once(self._family, self.concave, self.state)
-        return int(count), int(step)
-
-    def take_back(self, count: int, step: int) -> None:
-        """Undo the last `propose`."""
-        take_back(count, step, self.state)
-
-    def disperse(self, sweeps: int = 5) -> None:
-        """Scatter a start: a few sweeps with the noise flattened, so that chains begin apart."""
-        self.target.set_noise(self.state, self._scales, self._values, temper=0.25)
-        self.load(self.counts.copy())
-        self.sweep(sweeps * max(self.target.fiber.invariants.dimension, 1))
-        self.target.set_noise(self.state, self._scales, self._values)
-        self.load(self.counts.copy())

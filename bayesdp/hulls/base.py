@@ -13,6 +13,7 @@ from bayesdp.hulls.boundary import Boundary
 from bayesdp.hulls.cones import second_moment
 from bayesdp.hulls.generators import Generators
 from bayesdp.hulls.programs import gauge_program
+from bayesdp.invariants import Invariants
 
 __all__ = ["Hull"]
 
@@ -127,6 +128,20 @@ class Hull(ABC):
     def second_moment(self) -> Floats | None:
         """Expectation of ``v v^T`` under the density proportional to ``exp(-||v||_K)``, or None likewise."""
         return None if self.boundary is None else second_moment(self.vertices, self.boundary)
+
+    def check_coordinates(self, invariants: Invariants) -> None:
+        """Refuse invariants whose orthonormal coordinates have another dimension than the hull.
+
+        Raises
+        ------
+        ValueError
+            If they do.
+        """
+        if invariants.dimension != self.dimension:
+            raise ValueError(
+                f"the hull must be in the coordinates of the invariants, of dimension {invariants.dimension}, "
+                f"but it has dimension {self.dimension}"
+            )
 
     def _points(self, points: npt.ArrayLike) -> Floats:
         array = np.asarray(points, dtype=np.float64)

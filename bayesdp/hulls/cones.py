@@ -47,11 +47,7 @@ def draw_cones(
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _fill(
-    state: npt.NDArray[np.uint64],
-    cumulative: Floats,
-    simplices: npt.NDArray[np.int32],
-    corners: Floats,
-    draws: Floats,
+    state: npt.NDArray[np.uint64], cumulative: Floats, simplices: npt.NDArray[np.int32], corners: Floats, draws: Floats
 ) -> None:
     n = corners.shape[1]
     for draw in range(draws.shape[0]):

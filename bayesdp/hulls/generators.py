@@ -84,13 +84,13 @@ class Generators:
         (float, float array, float array) or None
             The form is at most 1 on the polytope; the sum of the weights is the gauge. None if rounding errors took over.
         """
-        own = self.start.copy() if basis is None else basis
+        basis = self.start.copy() if basis is None else basis
         weights, form = np.zeros(self.dimension), np.zeros(self.dimension)
         size = float(np.max(np.abs(point)))
         if size == 0.0:
             return 0.0, form, weights
         state, _, lower, _ = solve(
-            self.kind, self.vectors, self.shape, *own, np.ascontiguousarray(point) / size, np.nan, weights, form
+            self.kind, self.vectors, self.shape, *basis, np.ascontiguousarray(point) / size, np.nan, weights, form
         )
         if state != SOLVED:
             return None

@@ -25,12 +25,7 @@ _STEPS = 20
 
 
 def draw_hit_and_run(
-    hull: Hull,
-    epsilon: float,
-    rng: np.random.Generator,
-    size: int,
-    sweeps: int,
-    generators: Generators | None = None,
+    hull: Hull, epsilon: float, rng: np.random.Generator, size: int, sweeps: int, generators: Generators | None = None
 ) -> npt.NDArray[np.float64]:
     """Draw points with density about proportional to ``exp(-epsilon ||v||_K)``.
 
@@ -67,8 +62,8 @@ def draw_hit_and_run(
     # a linear map changes nothing about the stationary law, and a round hull is crossed in fewer steps.
     spread = np.linalg.cholesky(hull.vertices.T @ hull.vertices).T
     if hull.facets is None:
-        own = hull.generators if generators is None else generators
-        points = np.array([_chain(own, spread, rng, sweeps * n) for _ in range(size)]).reshape(size, n)
+        vertices = hull.generators if generators is None else generators
+        points = np.array([_chain(vertices, spread, rng, sweeps * n) for _ in range(size)]).reshape(size, n)
     else:
         points = np.zeros((size, n))
         for _ in range(sweeps * n):
@@ -88,14 +83,23 @@ def _chords(boundary: Boundary, points: Floats, directions: Floats) -> tuple[Flo
     return np.max((-1.0 - ahead) * inverse, axis=1), np.min((1.0 - ahead) * inverse, axis=1)
 
 
-def _chain(own: Generators, spread: Floats, rng: np.random.Generator, steps: int) -> Floats:
+def _chain(generators: Generators, spread: Floats, rng: np.random.Generator, steps: int) -> Floats:
     """The last point of a chain from the centre."""
-    basis, state, point = own.start.copy(), seed_state(rng), np.zeros(own.dimension)
+    basis, state, point = generators.start.copy(), seed_state(rng), np.zeros(generators.dimension)
     for done in range(0, steps, _STEPS):
         count = min(_STEPS, steps - done)
-        if not _walk(state, own.kind, own.vectors, own.shape, *basis, np.ascontiguousarray(spread), point, count):
+        if not _walk(
+            state,
+            generators.kind,
+            generators.vectors,
+            generators.shape,
+            *basis,
+            np.ascontiguousarray(spread),
+            point,
+            count,
+        ):
             raise ArithmeticError("the end of a chord was not found: rounding errors took over (not seen so far)")
-    return point * own.scale
+    return point * generators.scale
 
 
 @nb.njit(cache=True, error_model="numpy")

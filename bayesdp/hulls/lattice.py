@@ -39,11 +39,7 @@ class _Plan:
 @lru_cache(maxsize=16)
 def _plan(hull: Hull, invariants: Invariants, epsilon: float) -> _Plan | str:
     """What to draw with, or why there is nothing. A generator with a fixed seed: the answer is always the same."""
-    if invariants.dimension != hull.dimension:
-        raise ValueError(
-            f"the hull must be in the coordinates of the invariants, of dimension {invariants.dimension}, "
-            f"but it has dimension {hull.dimension}"
-        )
+    hull.check_coordinates(invariants)
     reach = reach_of(hull, invariants)
     proposals = exact_sampler(invariants, "l1", epsilon / reach)
     if proposals is None or proposals.acceptance * MOST_TRIES < 1.0:
@@ -54,6 +50,14 @@ def _plan(hull: Hull, invariants: Invariants, epsilon: float) -> _Plan | str:
         return f"only {share:.2g} of the l1 noise would be accepted, less than {LEAST}"
     batch = max(1, min(_BATCH, int(_TRIES * proposals.acceptance)))
     return _Plan(reach, share, batch, proposals)
+
+
+def _practical(hull: Hull, invariants: Invariants, epsilon: float) -> _Plan:
+    """The plan, or NotImplementedError where there is none."""
+    plan = _plan(hull, invariants, epsilon)
+    if isinstance(plan, str):
+        raise NotImplementedError(f"no exact sampler is known for integer noise of {hull!r}: {plan}")
+    return plan
 
 
 def _measured(tables: Ints, invariants: Invariants) -> tuple[Floats, Floats]:
@@ -91,9 +95,7 @@ def choose_lattice_sampler(hull: Hull, invariants: Invariants, epsilon: float) -
     >>> choose_lattice_sampler(sensitivity_hull(margins, 3), margins, 1.0).name
     'envelope of two-way'
     """
-    plan = _plan(hull, invariants, positive_real(epsilon, "epsilon"))
-    if isinstance(plan, str):
-        raise NotImplementedError(f"no exact sampler is known for integer noise of {hull!r}: {plan}")
+    plan = _practical(hull, invariants, positive_real(epsilon, "epsilon"))
     words = f"rejection from l1 noise on the lattice, about {1.0 / plan.acceptance:.3g} proposals a draw; these by: "
     return Sampler(True, f"envelope of {plan.proposals.name}", None, words + plan.proposals.words, plan.acceptance)
 
@@ -124,9 +126,7 @@ def sample_lattice(hull: Hull, invariants: Invariants, epsilon: float, rng: Seed
         As `choose_lattice_sampler`.
     """
     rate, generator = positive_real(epsilon, "epsilon"), generator_of(rng)
-    choose_lattice_sampler(hull, invariants, rate)  # refuses where nothing is known
-    plan = _plan(hull, invariants, rate)
-    assert isinstance(plan, _Plan)  # or it had been refused
+    plan = _practical(hull, invariants, rate)
     kept = np.zeros((size, invariants.frame.size), dtype=np.int64)
     found = 0
     while found < size:

@@ -107,7 +107,7 @@ def substitutions_of(hull: Hull, invariants: Invariants) -> Generators | None:
 def _propose(
     invariants: Invariants, generators: Generators, rate: float, rng: np.random.Generator, size: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Coordinates of tables of l1 noise, what their parts exceed them by in l1 norm, and their own l1 norms."""
+    """Coordinates of tables w of l1 noise, their ``||R(v)||_1 + ||w - R(v)||_1 - ||w||_1``, and their ``||w||_1``."""
     cells = invariants.frame.size
     tables = Proposal(np.zeros(cells, dtype=np.int64), None, "").draw(rate, rng, size)
     points = invariants.coordinates(tables.reshape(-1, *invariants.frame.shape))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import Seed, choice, generator_of, positive_integer, positive_real
 from bayesdp.hulls.base import Hull
+from bayesdp.hulls.boundary import Boundary
 from bayesdp.hulls.cones import draw_cones
 from bayesdp.hulls.cube import draw_cube
 from bayesdp.hulls.envelope import envelope_of
@@ -16,6 +19,9 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import METHODS, Sampler
 
 __all__ = ["DEFAULT_SWEEPS", "HULL_METHODS", "choose_hull_sampler", "sample_hull"]
+
+type _Draw = Callable[[float, np.random.Generator, int], npt.NDArray[np.float64]]
+"""From epsilon, a generator and a number of draws, points of shape (size, n)."""
 
 HULL_METHODS = (*METHODS, "algorithm-3")
 """``auto``: exact where an exact sampler is known, else mcmc. ``algorithm-3``: exact too, by rejection from a cube."""
@@ -59,36 +65,46 @@ def choose_hull_sampler(
     >>> choose_hull_sampler(SymmetricHull(np.eye(3))).name
     'cones'
     """
+    return _choose(hull, invariants, method, sweeps)[0]
+
+
+def _choose(hull: Hull, invariants: Invariants | None, method: str, sweeps: int) -> tuple[Sampler, _Draw]:
+    """The sampler, and what draws with it."""
     choice(method, HULL_METHODS, "method")
     count = positive_integer(sweeps, "sweeps")
-    if invariants is not None and invariants.dimension != hull.dimension:
-        raise ValueError(
-            f"the hull must be in the coordinates of the invariants, of dimension {invariants.dimension}, "
-            f"but it has dimension {hull.dimension}"
-        )
+    if invariants is not None:
+        hull.check_coordinates(invariants)
     if method == "algorithm-3":
-        return _CUBE
+        return _CUBE, lambda epsilon, rng, size: draw_cube(hull, epsilon, rng, size)
     if method != "mcmc":
         # What takes least to set up comes first: triangulating a large boundary takes half a minute.
         if hull.facets is not None:
-            return _CONES
+            return _by_cones(hull, hull.facets)
         envelope = None if invariants is None else envelope_of(hull, invariants)
         if envelope is not None:
             words = f"rejection from l1 noise that keeps the invariants, about {1.0 / envelope.acceptance:.3g} proposals a draw"
-            return Sampler(True, "envelope", None, words, envelope.acceptance)
+            return Sampler(True, "envelope", None, words, envelope.acceptance), envelope.draw
         lift = None if invariants is None else lift_of(hull, invariants)
         if lift is not None:
             words = f"rejection from l1 noise on the cells, about {1.0 / lift.acceptance:.3g} proposals a draw"
-            return Sampler(True, "lift", None, words, lift.acceptance)
+            return Sampler(True, "lift", None, words, lift.acceptance), lift.draw
         if hull.boundary is not None:
-            return _CONES
+            return _by_cones(hull, hull.boundary)
     if method == "exact":
         raise NotImplementedError(
             f"no exact sampler is known for {hull!r}: it is too large for its boundary to be triangulated, and "
             "rejection from l1 noise is not to be had for these invariants (it is for disjoint totals, for "
             "both margins of a table, and for all substitutions) or accepts too little. method='mcmc' draws approximately"
         )
-    return Sampler(False, "hit-and-run", count, f"hit-and-run: approximate, {count} sweeps, convergence not certified")
+    faster = None if invariants is None else substitutions_of(hull, invariants)
+    words = f"hit-and-run: approximate, {count} sweeps, convergence not certified"
+    return Sampler(False, "hit-and-run", count, words), lambda epsilon, rng, size: draw_hit_and_run(
+        hull, epsilon, rng, size, count, faster
+    )
+
+
+def _by_cones(hull: Hull, boundary: Boundary) -> tuple[Sampler, _Draw]:
+    return _CONES, lambda epsilon, rng, size: draw_cones(hull.vertices, boundary, epsilon, rng, size)
 
 
 def sample_hull(
@@ -127,21 +143,4 @@ def sample_hull(
     4.0
     """
     rate, generator = positive_real(epsilon, "epsilon"), generator_of(rng)
-    sampler = choose_hull_sampler(hull, invariants, method, sweeps)
-    if sampler.name == "cones":
-        assert hull.boundary is not None  # or another sampler had been chosen
-        return draw_cones(hull.vertices, hull.boundary, rate, generator, size)
-    if sampler.name == "envelope":
-        assert invariants is not None  # likewise
-        envelope = envelope_of(hull, invariants)
-        assert envelope is not None
-        return envelope.draw(rate, generator, size)
-    if sampler.name == "lift":
-        assert invariants is not None  # likewise
-        lift = lift_of(hull, invariants)
-        assert lift is not None
-        return lift.draw(rate, generator, size)
-    if sampler.name == "algorithm-3":
-        return draw_cube(hull, rate, generator, size)
-    faster = None if invariants is None else substitutions_of(hull, invariants)
-    return draw_hit_and_run(hull, rate, generator, size, sweeps, faster)
+    return _choose(hull, invariants, method, sweeps)[1](rate, generator, size)

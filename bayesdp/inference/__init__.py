@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from bayesdp.distributions.confidential_counts import ConfidentialCounts, FlatCounts
-from bayesdp.inference._draw_journal import holds_draws, remove_journal
-from bayesdp.inference._running import tells_of_draws
 from bayesdp.inference.continuous import ContinuousCounts
 from bayesdp.inference.covariances import observe_covariance, sample_covariance
 from bayesdp.inference.diagnostics import diagnose
@@ -15,6 +13,8 @@ from bayesdp.inference.predictive import add_prior_predictive
 from bayesdp.inference.proportions import ProportionPosterior, posterior_of_proportions
 from bayesdp.inference.registry import releases_of
 from bayesdp.inference.replacing import set_release
+from bayesdp.inference.runs.journal_file import holds_draws, remove_journal
+from bayesdp.inference.runs.running import tells_of_draws
 from bayesdp.inference.sampling import annotate, sample
 from bayesdp.steps import FiberGibbs
 

@@ -1,4 +1,4 @@
-"""What diagnostics say of the chains: limits that know the length of a run, and the words."""
+"""The verdict of the diagnostics: limits of R-hat that depend on the length of a run, and the message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FALSE_ALARMS = 0.01
 """Share of runs of independent draws of which an R-hat exceeds its limit, where that is not 1.01."""
 
 _SLOW = 30
-"""Of 100,000 quantities of independent draws none had an effective sample size below one in so many of its draws."""
+"""Among 100,000 quantities of independent draws, none had an effective sample size below 1/30 of its number of draws."""
 
 
 def rhat_limit(chains: int, draws: int, quantities: int, variables: int) -> float:
@@ -52,15 +52,14 @@ def rhat_limit(chains: int, draws: int, quantities: int, variables: int) -> floa
 
 @dataclass(frozen=True)
 class Worst:
-    """The worst of one variable.
+    """The worst diagnostics among the quantities of one variable.
 
     Attributes
     ----------
-    name : str
     rhat, ess : float
         Largest and smallest; NaN and infinity where there is none.
     limit : float
-        Of R-hat.
+        The limit of R-hat.
     stuck, missing : bool
         Whether a quantity that can move did not; whether one has draws that are not finite.
     """
@@ -73,11 +72,11 @@ class Worst:
     missing: bool
 
     @classmethod
-    def of(cls, name: str, own: ChainStatistics, limit: float, *, stuck: bool) -> Worst:
-        """The worst of the statistics."""
-        known = np.isfinite(own.ess_bulk)
-        smallest = np.minimum(own.ess_bulk, own.ess_tail)[known]
-        ratios = own.rhat[np.isfinite(own.rhat)]
+    def of(cls, name: str, statistics: ChainStatistics, limit: float, *, stuck: bool) -> Worst:
+        """Of the statistics of all quantities of a variable."""
+        known = np.isfinite(statistics.ess_bulk)
+        smallest = np.minimum(statistics.ess_bulk, statistics.ess_tail)[known]
+        ratios = statistics.rhat[np.isfinite(statistics.rhat)]
         return cls(
             name,
             rhat=float(ratios.max()) if ratios.size else float("nan"),
@@ -89,20 +88,20 @@ class Worst:
 
     @property
     def excess(self) -> float:
-        """How far R-hat is above 1, in units of what is allowed; 0 where there is none."""
+        """(R-hat - 1) / (limit - 1): above 1 if R-hat exceeds its limit; 0 where there is no R-hat."""
         return (self.rhat - 1.0) / (self.limit - 1.0) if np.isfinite(self.rhat) else 0.0
 
 
 def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]:
-    """Verdict, message and the numbers behind them, as attributes."""
-    ess = min((own.ess for own in seen), default=float("inf"))
+    """Verdict, message and the numbers behind them, as attributes of the diagnostics."""
+    ess = min((worst.ess for worst in seen), default=float("inf"))
     widest = max(seen, key=lambda own: own.excess, default=None)
     rhat = widest.rhat if widest is not None and chains > 1 else float("nan")
     limit = widest.limit if widest is not None else RHAT_LIMIT
     wanted = ESS_PER_CHAIN * chains
     short = draws < FEWEST_DRAWS
-    stuck = [own.name for own in seen if own.stuck]
-    missing = [own.name for own in seen if own.missing and not short]
+    stuck = [worst.name for worst in seen if worst.stuck]
+    missing = [worst.name for worst in seen if worst.missing and not short]
     nothing = not np.isfinite(ess) and not (stuck or missing or short)
     bad = bool(stuck or missing) or rhat > limit or ess < min(wanted, chains * draws / _SLOW)
     enough = nothing or (ess >= wanted and not short)

@@ -1,4 +1,4 @@
-"""What a posterior is of, and whether it can be believed, beside the draws."""
+"""Releases, guarantees, limits of the cells and diagnostics, added to the draws of a posterior."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import bayesdp
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
-from bayesdp.inference._relaxation import declaration
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
+from bayesdp.inference.continuous.relaxation import declaration
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.registry import releases_of
 from bayesdp.inference.replacing import warn_replaced
@@ -73,14 +73,14 @@ def annotate(
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of a model, by name: of whole numbers, whose random variable is held, or of real ones.
+    """The tables of a model by name: counts with their random variables, continuous counts, and statistics.
 
     Attributes
     ----------
     counts : dict
     continuous : dict
     releases : dict
-        The releases of each.
+        The releases about each of them.
     statistics : tuple of str
         Variables that releases of statistics are about.
     """
@@ -103,15 +103,15 @@ class Tables:
         for name, release in releases_of(model):
             releases.setdefault(name, []).append(release)
         counts = {rv.name: rv for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)}
-        statistics = tuple(name for name, own in releases.items() if own[0].about == "statistics")
+        statistics = tuple(name for name, observed in releases.items() if observed[0].about == "statistics")
         return cls(counts, dict(continuous_tables(model)), releases, statistics)
 
     def _suffix(self, name: str) -> str:
-        """Of the groups of a table: none for the first one."""
+        """The ending of the names of a table's groups: nothing for the first table."""
         return "" if name == self.names[0] else f"_{name}"
 
     def add_releases(self, tree: xr.DataTree, model: pm.Model, seed: Any, command: str) -> None:
-        """Add what takes a moment: attributes, releases and guarantees. The tree is then the posterior of a release."""
+        """Add attributes, releases and guarantees, which is quick; plots and reports can read the tree from then on."""
         tree.attrs.update(
             {
                 "bayesdp_version": bayesdp.__version__,
@@ -178,7 +178,7 @@ def _add_group_labels(tree: xr.DataTree, frame: Frame) -> None:
 
 
 def _check_members(tree: xr.DataTree, name: str, fiber: Fiber) -> None:
-    """Draws off the fiber come from a step method that was forced on the counts."""
+    """Check that all draws of a table are on its fiber; a step method that was forced on the counts leaves it."""
     draws = tree["posterior"][name].transpose("chain", "draw", ...).values
     off = sum(int(np.sum(~fiber.members(chain))) for chain in draws)
     if off:

@@ -1,7 +1,8 @@
-"""Covariances and correlations of a population from a noisy sample covariance matrix, in a PyMC model."""
+"""The confidential sample covariance matrix of Gaussian records as a part of a PyMC model."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayesdp._validate import positive_integer
-from bayesdp.distributions import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.inference.observing import observe
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
+from bayesdp.release import Measured, Release
 
 __all__ = ["observe_covariance", "sample_covariance"]
 
@@ -61,18 +63,19 @@ def _product(a: Any, b: Any) -> Any:
     return pt.sum(a[:, :, None] * b[None, :, :], axis=1)
 
 
-def observe_covariance(
-    release: CovarianceRelease, chol: Any, name: str = "noisy", sample: str = "sample_covariance"
-) -> Any:
+def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample: str = "sample_covariance") -> Any:
     """Condition the model on the stack on a released covariance matrix of Gaussian records.
+
+    `sample_covariance` and `bayesdp.observe` in one: for other models of the records, call `observe` with their covariance matrix.
 
     Parameters
     ----------
-    release : CovarianceRelease
+    release : CovarianceRelease or Release
+        Of a covariance matrix, as its mechanism or a file gives it.
     chol : tensor, shape (variables, variables)
         Cholesky factor of the covariance of the population.
     name : str
-        Prefix of the observed variables: ``<name>_variances`` and ``<name>_covariances``.
+        Name of the observed elements.
     sample : str
         Name of the confidential matrix; see `sample_covariance`.
 
@@ -95,30 +98,16 @@ def observe_covariance(
     >>> with pm.Model() as model:
     ...     chol, correlations, deviations = pm.LKJCholeskyCov("chol", n=2, eta=1.0, sd_dist=pm.HalfNormal.dist(3.0))
     ...     matrix = observe_covariance(release, chol)
-    >>> sorted(variable.name for variable in model.observed_RVs)
-    ['noisy_covariances', 'noisy_variances']
+    >>> [variable.name for variable in model.observed_RVs]
+    ['noisy']
     """
-    if not isinstance(release, CovarianceRelease):
+    if not isinstance(release, Release):
         raise TypeError(f"release must be a CovarianceRelease, got {release!r}")
-    size = len(release.names)
-    matrix = sample_covariance(sample, chol, release.n, size)
-    law = TruncatedLaplace if release.rule == "truncated" else BoundaryInflatedLaplace
-    pairs = [(i, j) for i in range(size) for j in range(i, size)]
-    for kind, chosen in (
-        ("variances", [p for p in pairs if p[0] == p[1]]),
-        ("covariances", [p for p in pairs if p[0] != p[1]]),
-    ):
-        noisy = [(i, j) for i, j in chosen if release.scales[i, j] > 0.0]
-        if not noisy:
-            continue
-        rows, columns = (np.array(side) for side in zip(*noisy, strict=True))
-        bounds = np.array([release.bounds(i, j) for i, j in noisy])
-        law(
-            f"{name}_{kind}",
-            mu=matrix[rows, columns],
-            b=release.scales[rows, columns],
-            lower=bounds[:, 0],
-            upper=bounds[:, 1],
-            observed=release.matrix[rows, columns],
-        )
+    known = release if isinstance(release, CovarianceRelease) else CovarianceRelease.of(release)
+    matrix = sample_covariance(sample, chol, known.n, len(known.names))
+    if name != "noisy":
+        [own] = release.measurements
+        named = Measured(own.query, own.published, own.law, name=name, unmeasured=own.unmeasured)
+        release = replace(release, measurements=(named,))
+    observe(release, matrix)
     return matrix

@@ -58,7 +58,9 @@ def diagnose(
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     found: dict[str, xr.DataArray] = {}
     seen: list[Worst] = []
-    judged_of = {str(name): _judged(own, determined.get(str(name))) for name, own in posterior.data_vars.items()}
+    judged_of = {
+        str(name): _judged(variable, determined.get(str(name))) for name, variable in posterior.data_vars.items()
+    }
     moving = sum(bool(judged.any()) for judged, _ in judged_of.values())
     for name, (judged, stuck) in judged_of.items():
         values = posterior[name].transpose("chain", "draw", ...).values.reshape(chains, draws, -1)
@@ -66,18 +68,18 @@ def diagnose(
         if len(which) < values.shape[2]:
             values = values[..., which]
         tell = None if told is None else lambda done, total, name=name: told(name, done, total)
-        own = chain_statistics(values, tell)
+        statistics = chain_statistics(values, tell)
         for statistic in ("ess_bulk", "ess_tail", "rhat"):
             full = np.full(judged.size, np.nan)
-            full[which] = getattr(own, statistic)
+            full[which] = getattr(statistics, statistic)
             found[f"{name}_{statistic}"] = judged.copy(data=full.reshape(judged.shape))
         limit = rhat_limit(chains, draws, len(which), moving)
-        seen.append(Worst.of(name, own, limit, stuck=stuck))
+        seen.append(Worst.of(name, statistics, limit, stuck=stuck))
     return xr.Dataset(found, attrs=verdict_of(seen, chains, draws))
 
 
 def not_diagnosed(reason: str) -> xr.Dataset:
-    """What stands in the place of diagnostics that were not finished: the verdict *not judged*, and why."""
+    """A data set in the place of diagnostics that were not computed: the verdict *not judged*, and the reason."""
     attributes: dict[str, Any] = {
         "verdict": "not judged",
         "converged": 0,
@@ -87,7 +89,7 @@ def not_diagnosed(reason: str) -> xr.Dataset:
 
 
 def _judged(draws: xr.DataArray, determined: npt.NDArray[np.bool_] | None) -> tuple[xr.DataArray, bool]:
-    """Which quantities can move and did, and whether one that can did not."""
+    """Which quantities are not determined and moved, and whether one that is not determined never moved."""
     first = draws.isel(chain=0, draw=0, drop=True)
     free = xr.ones_like(first, dtype=bool)
     if determined is not None:

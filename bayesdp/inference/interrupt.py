@@ -16,9 +16,9 @@ __all__ = ["StopOnCtrlC"]
 class StopOnCtrlC:
     """A context in which Ctrl-C ends sampling between two draws, and then only breaks off what can be left out.
 
-    PyMC keeps the draws that it has when a ``KeyboardInterrupt`` reaches its main loop. But chains that run one after the
-    other each take it for their own end only, and the next one begins. And after its loop, while
-    PyMC makes arrays of the draws, or we compute something from them, it would take the draws with it. So here Ctrl-C is noted, and
+    PyMC keeps the draws made so far when a ``KeyboardInterrupt`` reaches its main loop. But of chains that run one after
+    the other it ends one only, and the next one begins. And after that loop, while PyMC makes arrays of the draws or we
+    compute something from them, the interrupt would lose the draws. So here Ctrl-C is noted, and
 
     - before the first draw it is an interrupt like any other: there is nothing to keep;
     - while draws are made, the first one is raised from the callback, which PyMC calls after each draw, in this chain and in every
@@ -66,7 +66,7 @@ class StopOnCtrlC:
         if self._over:
             self.pressed = self.skipping = True
             if self._skippable:
-                self._skippable = False  # so that whoever catches it is not interrupted in turn
+                self._skippable = False  # so that the handler of this interrupt is not interrupted in turn
                 raise KeyboardInterrupt
             return
         stop_request.asked = True
@@ -89,7 +89,7 @@ class StopOnCtrlC:
             self._end_early()
 
     def raise_at_once(self) -> None:
-        """For a sampler that calls nobody after a draw, and keeps what it has when it is interrupted."""
+        """For a sampler without a callback, which returns the draws made so far when it is interrupted."""
         self._drawing = self._at_once = True
 
     def no_more_draws(self) -> None:
@@ -97,7 +97,7 @@ class StopOnCtrlC:
         self._over = True
 
     def optional(self, work: Callable[[], object]) -> bool:
-        """Do what can be left out; whether it was done. An interrupt since the end of sampling, or in it, leaves it out."""
+        """Run work that can be left out, unless an interrupt has come since the end of sampling; whether it was completed."""
         if self.skipping:
             return False
         try:

@@ -15,12 +15,12 @@ import pymc as pm
 import xarray as xr
 from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
 
-from bayesdp.inference._draw_journal import DrawJournal
-from bayesdp.inference._progress import diagnostics_lines
-from bayesdp.inference._running import sampled
 from bayesdp.inference.annotating import Tables
 from bayesdp.inference.diagnostics import diagnose, not_diagnosed
 from bayesdp.inference.interrupt import StopOnCtrlC
+from bayesdp.inference.runs.journal import DrawJournal
+from bayesdp.inference.runs.progress import diagnostics_lines
+from bayesdp.inference.runs.running import sampled
 
 __all__ = ["Drawn", "diagnosed", "drawn"]
 
@@ -37,10 +37,10 @@ class Drawn:
     Attributes
     ----------
     tree : xarray.DataTree
-        Draws, releases, limits of the cells and, until they are computed, a word on why there are no diagnostics: all that
-        a file needs.
+        Draws, releases, limits of the cells, and in the place of diagnostics the reason why there are none yet: all that a
+        file needs.
     fixed : dict or None
-        For each table, which cells have one possible value; None where Ctrl-C has left that out.
+        For each table, which cells have one possible value; None if Ctrl-C interrupted working that out.
     """
 
     tree: xr.DataTree
@@ -55,11 +55,10 @@ def drawn(
     *,
     resume: bool = False,
 ) -> Drawn:
-    """Sample, and say what of.
+    """Sample a model, and add its releases and the limits of its cells to the draws.
 
     Parameters
     ----------
-    model : pymc.Model
     given : mapping
         Arguments of ``pm.sample``.
     stop : StopOnCtrlC
@@ -86,7 +85,7 @@ def drawn(
             tree.attrs["interrupted"] = 1
         tables = Tables.of(model)
         tables.add_releases(tree, model, given.get("random_seed"), "")
-        # This takes a moment as a rule. Ctrl-C that has ended sampling does not leave it out, a later one does.
+        # This usually takes a moment: it is done after a Ctrl-C that has ended sampling, and skipped at a later one.
         done = stop.optional(lambda: fixed.update(tables.add_limits(tree, model)))
         reason = "sampling was interrupted" if stop.interrupted else "the run ended before the diagnostics"
         tree["diagnostics"] = xr.DataTree(not_diagnosed(reason))
@@ -94,18 +93,17 @@ def drawn(
 
 
 def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.DataTree:
-    """Add the diagnostics, and log what they say. Ctrl-C leaves them out; if it has ended sampling, they have to be quick.
+    """Add the diagnostics, and log their message. Ctrl-C skips them; after an interrupted run only quick ones are computed.
 
     Parameters
     ----------
-    run : Drawn
     given, stop
         See `drawn`.
     """
     tree, fixed, quiet = run.tree, run.fixed, given.get("quiet", False)
     told = diagnostics_lines() if given.get("progressbar", True) and not quiet else None
     posterior = tree["posterior"].to_dataset()
-    small = sum(own.size for own in posterior.data_vars.values()) <= _A_MOMENT
+    small = sum(variable.size for variable in posterior.data_vars.values()) <= _A_MOMENT
 
     found: list[xr.Dataset] = []
     with _carried(tree):
@@ -125,7 +123,7 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.Dat
 
 @contextmanager
 def _carried(tree: xr.DataTree) -> Iterator[None]:
-    """Whatever fails, the error carries the draws."""
+    """Put the draws into the attribute `draws` of any error, so that they are not lost."""
     try:
         yield
     except Exception as error:

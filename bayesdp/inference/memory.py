@@ -9,7 +9,7 @@ from typing import Any
 
 import pymc as pm
 
-from bayesdp.inference._plan import planned
+from bayesdp.inference.runs.plan import planned
 
 __all__ = ["available_memory", "check_memory", "memory_needed"]
 
@@ -29,7 +29,6 @@ def memory_needed(model: pm.Model, args: Sequence[Any], given: Mapping[str, Any]
 
     Parameters
     ----------
-    model : pymc.Model
     args, given
         Arguments of ``pm.sample``.
     """
@@ -59,9 +58,11 @@ def _sizes(model: pm.Model) -> dict[str, int]:
         else:
             unknown.append(variable)
     if unknown:
-        shapes = model.compile_fn([own.shape for own in unknown], inputs=model.value_vars, on_unused_input="ignore")
-        for own, shape in zip(unknown, shapes(model.initial_point()), strict=True):
-            sizes[own.name] = prod(int(length) for length in shape)
+        shapes = model.compile_fn(
+            [variable.shape for variable in unknown], inputs=model.value_vars, on_unused_input="ignore"
+        )
+        for variable, shape in zip(unknown, shapes(model.initial_point()), strict=True):
+            sizes[variable.name] = prod(int(length) for length in shape)
     return sizes
 
 
@@ -70,11 +71,10 @@ def check_memory(model: pm.Model, args: Sequence[Any], given: Mapping[str, Any],
 
     Parameters
     ----------
-    model : pymc.Model
     args, given
         Arguments of ``pm.sample``. Draws that go to a `trace` of the user's own, which may be on disk, are not counted.
     remedy : str
-        What to do instead, in the words of whoever asks.
+        What to do instead: the end of the message.
 
     Raises
     ------
@@ -88,12 +88,12 @@ def check_memory(model: pm.Model, args: Sequence[Any], given: Mapping[str, Any],
     if needed > free:
         chains, draws, tune = planned(args, given)
         raise MemoryError(
-            f"{chains} chains of {draws:,} draws (and {tune:,} before them) need about {_words(needed)} of memory, and "
-            f"{_words(free)} are available. {remedy}"
+            f"{chains} chains of {draws:,} draws (and {tune:,} before them) need about {_in_words(needed)} of memory, and "
+            f"{_in_words(free)} are available. {remedy}"
         )
 
 
-def _words(size: int) -> str:
+def _in_words(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
 
 
@@ -140,7 +140,7 @@ def _of_groups(root: Path) -> Iterator[int]:
 
 
 def _statistic(path: Path, name: str) -> int:
-    """A number of ``memory.stat``: files in memory that the system takes back when it needs room."""
+    """An entry of ``memory.stat``, such as the size of cached files, which the system frees when it needs room; 0 if absent."""
     for line in _text(path).splitlines():
         key, _, value = line.partition(" ")
         if key == name:

@@ -35,10 +35,10 @@ def answer_dims(model: pm.Model, name: str, query: Any, measured: Any = None) ->
                 model.add_coord(dim, labels)
         if all(tuple(model.coords[dim]) == tuple(labels) for dim, labels in query.coords.items()):
             return tuple(query.dims)
-    own = f"{name}_answer"
+    dim_name = f"{name}_answer"
     names = query.names if measured is None else [n for n, m in zip(query.names, measured, strict=True) if m]
-    model.add_coord(own, names)
-    return (own,)
+    model.add_coord(dim_name, names)
+    return (dim_name,)
 
 
 def _whole(data: Any) -> Any:
@@ -52,7 +52,7 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     query, law = measured.query, measured.law
     name = free_name(model, measured.name or "noisy")
     # Laws of whole tables take a grand total for a table of one cell.
-    alone = not query.shape and not law.independent
+    alone = not query.shape and law.keeps_invariants
     keep = ~measured.unmeasured.reshape(-1) if alone or measured.unmeasured.any() else None
     dims = answer_dims(model, name, query, keep)
     shape = query.shape if keep is None and len(dims) == len(query.shape) else (-1,)
@@ -60,11 +60,11 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
     mu = answers(query, x, keep)
     parameters = law.model_parameters()
-    if law.independent:
-        for own, value in parameters.items():
+    if not law.keeps_invariants:
+        for parameter, value in parameters.items():
             if isinstance(value, np.ndarray):
                 spread = np.broadcast_to(value, query.shape).reshape(-1)
-                parameters[own] = spread[keep] if keep is not None else spread.reshape(shape)
+                parameters[parameter] = spread[keep] if keep is not None else spread.reshape(shape)
     # PyMC would cut fractions set by `pm.set_data` to whole numbers. The step method of counts refuses them; where NUTS samples
     # alone, the graph has to.
     observed = data if is_discrete(mu) or not law.integer else _whole(data)

@@ -21,7 +21,7 @@ from bayesdp.release import Release
 __all__ = ["check_bounded", "observe"]
 
 _NEVER_BY_CHANCE = 4
-"""So many noisy answers that agree one by one are taken for the same noise; fewer may agree by chance."""
+"""From so many equal noisy answers on, two measurements are taken for the same draw of noise; fewer may agree by chance."""
 
 
 def observe(release: Release, x: Any) -> None:
@@ -76,7 +76,7 @@ def observe(release: Release, x: Any) -> None:
     model = pm.modelcontext(None)
     _check_new(release, x, model)
     earlier = [
-        own for name, own in releases_of(model) if name == getattr(x, "name", None) and own.about == release.about
+        known for name, known in releases_of(model) if name == getattr(x, "name", None) and known.about == release.about
     ]
     joint = joint_release([*earlier, release])  # that they fit together, and no noise is counted twice
     if is_continuous(x, model):
@@ -110,11 +110,11 @@ def check_bounded(fiber: Fiber, release: Release, x: Any) -> None:
 
 
 def _check_new(release: Release, x: Any, model: pm.Model) -> None:
-    """The same noisy numbers twice are the same data twice; exact ones are harmless, but say nothing new."""
-    known = [own for name, own in releases_of(model) if name == getattr(x, "name", None)]
-    before = [measured for own in known for measured in own.measurements]
-    twice = [measured for measured in release.measurements if any(_same(measured, own) for own in before)]
-    if twice or any(not release.measurements and release.exact == own.exact for own in known):
+    """Check that no noisy numbers were observed before, which would count them twice, and that exact ones are not all known."""
+    known = [observed for name, observed in releases_of(model) if name == getattr(x, "name", None)]
+    before = [measured for observed in known for measured in observed.measurements]
+    twice = [measured for measured in release.measurements if any(_same(measured, earlier) for earlier in before)]
+    if twice or any(not release.measurements and release.exact == observed.exact for observed in known):
         part = f"its noisy numbers {described(twice[0].query)}" if twice else "its exact answers"
         raise ValueError(
             f"release has been observed already: {part} are data of {x.name} in this model, and would count twice. If a notebook "
@@ -124,10 +124,10 @@ def _check_new(release: Release, x: Any, model: pm.Model) -> None:
 
 
 def _same(one: Measured, other: Measured) -> bool:
-    """Whether two measurements are the same numbers of the same thing, whatever they are called.
+    """Whether two measurements are the same answers to the same query, whatever their names are.
 
-    The law does not tell them apart unless they are so few that independent noise may agree by chance: a cell that is run
-    again with a corrected scale has no second draw of noise.
+    A different law makes them different only where they are so few that independent noise may agree by chance: a notebook
+    cell that is run again with a corrected scale has the same draw of noise.
     """
     return (
         one.query == other.query

@@ -82,14 +82,16 @@ def _has_draws(model: pm.Model) -> bool:
     for name, table in continuous_tables(model).items():
         if isinstance(table.base.owner.op, FlatRV | HalfFlatRV):
             return False
-        laws = [own.law for known, release in releases_of(model) if known == name for own in release.measurements]
+        laws = [
+            measured.law for known, release in releases_of(model) if known == name for measured in release.measurements
+        ]
         if table.base.dtype not in discrete_dtypes and any(law.support == "lattice" for law in laws):
             return False
     return True
 
 
 def _from_bases(model: pm.Model, draws: int, random_seed: Any) -> xr.DataTree:
-    """Prior draws with the bases in the place of continuous counts."""
+    """Prior draws in which each table of continuous counts is drawn from its base."""
     tables = continuous_tables(model).values()
     densities = {f"{table.variable.name}_density" for table in tables}
     if any(potential.name not in densities for potential in model.potentials):
@@ -104,9 +106,9 @@ def _from_bases(model: pm.Model, draws: int, random_seed: Any) -> xr.DataTree:
 
 
 def _drawn_base(table: ContinuousTable) -> Any:
-    """The base as a table of real numbers: a number of its own in each cell, where it is one law for all."""
+    """The base as a table of real numbers; a scalar base is drawn independently in each cell."""
     shape = table.release.frame.shape
-    own = table.base
-    if own.owner.op.ndim_supp == 0:
-        own = change_dist_size(own, shape)
-    return pt.cast(pt.reshape(own, shape), table.variable.dtype)
+    base = table.base
+    if base.owner.op.ndim_supp == 0:
+        base = change_dist_size(base, shape)
+    return pt.cast(pt.reshape(base, shape), table.variable.dtype)

@@ -98,7 +98,8 @@ def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1
     ----------
     source : RescaledProportions, AllButOne, UniversalHistogram or MultipleSynthesis
         The mechanism.
-    release : ProportionRelease or sequence of ProportionRelease
+    release : Release or sequence of Release
+        Of that mechanism, or of each of several.
     prior : float or array_like, shape (categories,)
         Parameters of the Dirichlet prior.
 

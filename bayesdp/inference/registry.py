@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ _ATTRIBUTE = "_bayesdp_releases"
 
 
 def remember(model: pm.Model, release: Release, x: Any, published: Mapping[str, npt.NDArray[np.float64]]) -> None:
-    """Note on the model that the variable `x` was observed through `release`, and the ``pm.Data`` that hold its numbers."""
+    """Add to the model's list that `x` was observed through `release`, with the names and values of its ``pm.Data``."""
     setattr(model, _ATTRIBUTE, (*observed_by(model), (x.name, release, dict(published))))
 
 
@@ -30,8 +30,8 @@ def observed_by(model: pm.Model) -> tuple[Observed, ...]:
 
 
 def replace_observed(model: pm.Model, old: Observed, new: Observed) -> None:
-    """Note on the model that one entry has become another."""
-    setattr(model, _ATTRIBUTE, tuple(new if own is old else own for own in observed_by(model)))
+    """Replace an entry in the model's list of what it has observed."""
+    setattr(model, _ATTRIBUTE, tuple(new if entry is old else entry for entry in observed_by(model)))
 
 
 def releases_of(model: pm.Model) -> tuple[tuple[str, Release], ...]:
@@ -47,27 +47,35 @@ def releases_of(model: pm.Model) -> tuple[tuple[str, Release], ...]:
     )
 
 
-def numbers_of(model: pm.Model, release: Release) -> dict[str, npt.NDArray[np.float64]] | None:
-    """Values for the data of a model that has observed one release, of another release with the same structure.
+def numbers_of(model: pm.Model, releases: Sequence[Release]) -> dict[str, npt.NDArray[np.float64]] | None:
+    """Values for the data of a model that has observed some releases, of other releases with the same structure.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    releases : sequence of Release
+        One for each that the model has observed, in that order.
 
     Returns
     -------
     dict or None
-        By name of the ``pm.Data``, for `pm.set_data`; None if the model has not observed exactly one release, or if the other one
-        lacks something that was observed.
+        By name of the ``pm.Data``, for `pm.set_data`; None if the model has not observed as many releases, or if one lacks
+        something that was observed.
     """
     noted: Any = getattr(model, _ATTRIBUTE, ())
-    if len(noted) != 1:
+    if len(noted) != len(releases):
         return None
-    _, observed, published = noted[0]
-    mine, theirs = (_parts(own) for own in (observed, release))
-    if not set(mine) <= set(theirs):
-        return None
-    # In the order of the release: first what was measured, then what is exact.
-    return {
-        name: theirs[key].reshape(model[name].get_value(borrow=True).shape)
-        for name, key in zip(published, mine, strict=True)
-    }
+    found: dict[str, npt.NDArray[np.float64]] = {}
+    for (_, observed, published), release in zip(noted, releases, strict=True):
+        mine, theirs = (_parts(own) for own in (observed, release))
+        if not set(mine) <= set(theirs):
+            return None
+        # In the order of the release: first what was measured, then what is exact.
+        found |= {
+            name: theirs[key].reshape(model[name].get_value(borrow=True).shape)
+            for name, key in zip(published, mine, strict=True)
+        }
+    return found
 
 
 def _parts(release: Release) -> dict[tuple[object, ...], npt.NDArray[np.float64]]:

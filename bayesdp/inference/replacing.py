@@ -72,14 +72,14 @@ def set_release(model: pm.Model, release: Release, *, replaces: Release | None =
                 "Build the model anew"
             )
     else:
-        others = [own for known, own in releases_of(model) if known == name and own is not old]
-        fiber = Fiber.of([*release.exact, *(part for own in others for part in own.exact)], release.frame)
+        others = [observed for known, observed in releases_of(model) if known == name and observed is not old]
+        fiber = Fiber.of([*release.exact, *(part for other in others for part in other.exact)], release.frame)
         fiber.find_point()
         check_bounded(fiber, release, model[name])
         numbers += [exact.values.reshape(-1) for exact in release.exact]
     values: dict[str, npt.NDArray[np.float64]] = {
-        data: own.astype(np.float64).reshape(before.shape)
-        for (data, before), own in zip(published.items(), numbers, strict=True)
+        data: new.astype(np.float64).reshape(before.shape)
+        for (data, before), new in zip(published.items(), numbers, strict=True)
     }
     pm.set_data(values, model=model)
     replace_observed(model, entry, (name, release, values))
@@ -89,7 +89,7 @@ def _chosen(model: pm.Model, release: Release, replaces: Release | None) -> Obse
     """The entry of the model that a release is to replace."""
     entries = observed_by(model)
     if replaces is not None:
-        entries = tuple(own for own in entries if own[1] == replaces)
+        entries = tuple(entry for entry in entries if entry[1] == replaces)
         if len(entries) != 1:
             raise ValueError(
                 f"replaces must be a release that the model has observed once; it has, {len(entries)} times"
@@ -100,7 +100,7 @@ def _chosen(model: pm.Model, release: Release, replaces: Release | None) -> Obse
             "know theirs, so set the release before copying"
         )
     differences = [_difference(old, release) for _, old, _ in entries]
-    fitting = [own for own, different in zip(entries, differences, strict=True) if different is None]
+    fitting = [entry for entry, different in zip(entries, differences, strict=True) if different is None]
     if len(fitting) > 1:
         raise ValueError(f"the model has observed {len(fitting)} releases of this kind; say which one with replaces=")
     if not fitting:
@@ -111,7 +111,7 @@ def _chosen(model: pm.Model, release: Release, replaces: Release | None) -> Obse
 
 
 def _difference(old: Release, new: Release) -> str | None:
-    """What keeps one release from taking the place of another, in words; None for nothing."""
+    """The first difference that keeps a release from replacing another one, in words; None if there is none."""
     if new.about != old.about:
         return f"it is about {new.about}, not {old.about}"
     if not new.frame.same_cells(old.frame):

@@ -1,4 +1,4 @@
-"""Sample a model, and put what the posterior is of beside it."""
+"""Sample a model; the result has the releases, guarantees and diagnostics beside the draws."""
 
 from __future__ import annotations
 
@@ -157,21 +157,21 @@ def sample(
 
 
 def prepared(model: pm.Model, given: Mapping[str, Any], *, kept: bool = False) -> dict[str, Any]:
-    """Arguments of ``pm.sample``, checked, and with what we choose otherwise than PyMC; `kept` says that there is a journal."""
+    """Arguments of ``pm.sample``, checked, and with the defaults in which we differ from PyMC; `kept`: there is a journal."""
     asked = dict(given)
     _check_steps(model, asked.get("step"))
     warn_unobserved(model)
     # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
     asked.setdefault("compute_convergence_checks", False)
     if kept:
-        asked.setdefault("nuts_sampler", "pymc")  # the only one that tells of each draw
+        asked.setdefault("nuts_sampler", "pymc")  # the only one with a callback after each draw
     elif continuous_tables(model):
         asked.setdefault("nuts_sampler", _nuts_sampler(model, asked))
     return asked
 
 
 def _nuts_sampler(model: pm.Model, given: Any) -> str:
-    """Nutpie where it is installed and applies; stated, as PyMC's own choice depends on what is installed too."""
+    """Nutpie where it is installed and applies; always stated, since PyMC's own default depends on what is installed too."""
     only_pymc = {"step", "init", "initvals", "trace", "callback", "return_inferencedata", "nuts"} & set(given)
     # Row-space noise has its own step method, next to which PyMC refuses nutpie.
     stepped = any(isinstance(rv.owner.op, RowSpaceNoiseRV) for rv in model.free_RVs)
@@ -181,6 +181,7 @@ def _nuts_sampler(model: pm.Model, given: Any) -> str:
 
 
 def _check_steps(model: pm.Model, step: Any) -> None:
+    """Check that no step method of PyMC is asked to move confidential counts."""
     counts = {model.rvs_to_values[rv].name for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)}
     given = [] if step is None else list(step) if isinstance(step, Iterable) else [step]
     for method in given:

@@ -11,6 +11,7 @@ from pytensor.graph.traversal import ancestors
 
 from bayesdp.inference.noisy_part import free_name, observe_noisy
 from bayesdp.inference.registry import observed_by, remember
+from bayesdp.mechanisms.bounded.covariance_elements import variables_of
 from bayesdp.release import Release
 
 __all__ = ["observe_statistics"]
@@ -24,8 +25,9 @@ def observe_statistics(release: Release, statistic: Any) -> None:
     release : Release
         About statistics.
     statistic : tensor variable, shape (*frame)
-        The confidential statistics as a function of the parameters of the model; of a single one without a name, a scalar. One
-        that is no variable of the model becomes one, ``pm.Deterministic("true_statistic", ...)``, so that its posterior is recorded.
+        The confidential statistics as a function of the parameters of the model; of a single one without a name, a scalar; of a
+        covariance matrix, its elements or the matrix, of which the upper triangle is taken. One that is no variable of the model
+        becomes one, ``pm.Deterministic("true_statistic", ...)``, so that its posterior is recorded.
 
     Raises
     ------
@@ -73,6 +75,12 @@ def _located(release: Release, statistic: Any, model: pm.Model) -> Any:
     shape = release.frame.shape
     wanted = [shape, ()] if release.frame.size == 1 else [shape]
     given = tuple(int(n) for n in variable.shape.eval())
+    names = variables_of(release.frame)
+    if names is not None:
+        square = (len(names), len(names))
+        if given == square:
+            return variable[np.triu_indices(len(names))]
+        wanted.append(square)
     if given not in wanted:
         raise ValueError(
             f"statistic must have shape {' or '.join(map(str, wanted))}, as the release has {np.prod(shape)} statistics, got {given}"

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from flint import fmpz_mat
 
-__all__ = ["check_dense", "echelon_basis", "independent_rows"]
+__all__ = ["check_dense", "echelon_basis", "echelon_pivots", "independent_rows"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -27,11 +27,16 @@ def independent_rows(matrix: sp.csr_array) -> Ints:
     if columns.shape[1] == 0:
         return np.zeros(0, dtype=np.int64)
     reduced, _, rank = fmpz_mat(columns.T.astype(int).tolist()).rref()
+    return np.array(echelon_pivots(reduced, rank), dtype=np.int64)
+
+
+def echelon_pivots(echelon: fmpz_mat, rank: int) -> list[int]:
+    """The pivots of a reduced row echelon form: the first columns that do not depend on earlier ones."""
     pivots: list[int] = []
     for row in range(rank):
         start = pivots[-1] + 1 if pivots else 0
-        pivots.append(next(j for j in range(start, reduced.ncols()) if reduced[row, j] != 0))
-    return np.array(pivots, dtype=np.int64)
+        pivots.append(next(j for j in range(start, echelon.ncols()) if echelon[row, j] != 0))
+    return pivots
 
 
 def check_dense(cells: int) -> None:
@@ -57,7 +62,7 @@ def echelon_basis(matrix: sp.csr_array, independent: Ints) -> Floats:
         return np.eye(cells)
     echelon, denominator, rank = fmpz_mat(matrix[independent].toarray().astype(int).tolist()).rref()
     reduced = np.array([[int(v) for v in row] for row in echelon.tolist()], dtype=object) / int(denominator)
-    pivots = [int(np.argmax(reduced[row] != 0)) for row in range(rank)]
+    pivots = echelon_pivots(echelon, rank)
     free = np.setdiff1d(np.arange(cells), pivots)
     kernel = np.zeros((cells, len(free)))
     kernel[free, np.arange(len(free))] = 1.0

@@ -64,12 +64,12 @@ class Invariants:
                 raise TypeError(f"queries must be Margins, Totals, LinearQuery ..., got {type(query).__name__}")
         if not listed and frame is None:
             raise ValueError("without queries, Invariants needs the frame of the table")
-        own = Frame.of(frame) if frame is not None else listed[0].frame
+        frame = Frame.of(frame) if frame is not None else listed[0].frame
         for query in listed:
-            if not query.frame.same_cells(own):
+            if not query.frame.same_cells(frame):
                 raise ValueError("all invariants must be about the same table (same dimensions and labels)")
         parts = tuple(dict.fromkeys(part for query in listed for part in query.parts))
-        object.__setattr__(self, "query", Query(own, parts))
+        object.__setattr__(self, "query", Query(frame, parts))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Invariants) and self.query == other.query

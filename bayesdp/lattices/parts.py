@@ -1,7 +1,7 @@
 """The lattice of integer vectors that change no invariant, as an orthogonal sum of known lattices.
 
 Parts share no cell, so that noise that is a product of laws of its cells (the l1 norm, the Gaussian) is
-independent from part to part, and sums over the lattice are products. Three kinds of part are told apart.
+independent from part to part, and sums over the lattice are products. There are three kinds of part.
 
 line
     the multiples of one integer vector: a free cell, a pair of cells with a fixed sum, a 2 x 2 table.
@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from bayesdp.invariants import Invariants
-from bayesdp.moves.basis import integer_kernel
+from bayesdp.moves.basis import integer_kernel, leading_signs
 from bayesdp.queries import SumPart
 
 __all__ = ["General", "Line", "Part", "Table", "lattice_parts"]
@@ -171,13 +171,13 @@ def _of_partitions(codes: Ints) -> Iterator[Part]:
         cells = cells[free]
     if cells.size == 0:
         return
-    for own in _pieces(_indicators(codes[:, cells]), cells):
-        code = _finest([np.unique(code, return_inverse=True)[1] for code in codes[:, own]])
+    for piece in _pieces(_indicators(codes[:, cells]), cells):
+        code = _finest([np.unique(code, return_inverse=True)[1] for code in codes[:, piece]])
         grid = _grid(code)
         if grid is not None:
-            yield from _table(own[grid][None], np.ones((1, *grid.shape), dtype=np.int64))
+            yield from _table(piece[grid][None], np.ones((1, *grid.shape), dtype=np.int64))
         else:
-            yield from _general(own, _indicators(code))
+            yield from _general(piece, _indicators(code))
 
 
 def _indicators(codes: Ints) -> sp.csr_array:
@@ -231,12 +231,12 @@ def _join(one: Ints, other: Ints) -> Ints:
 
 
 def _of_matrix(matrix: sp.csr_array) -> Iterator[Part]:
-    for own in _pieces(matrix, np.arange(matrix.shape[1])):
-        if matrix[:, own].nnz == 0:
-            yield from (Line(own[i : i + 1], np.ones(1, dtype=np.int64)) for i in range(own.size))
+    for piece in _pieces(matrix, np.arange(matrix.shape[1])):
+        rows = sp.csr_array(matrix[:, piece])
+        if rows.nnz == 0:
+            yield from (Line(piece[i : i + 1], np.ones(1, dtype=np.int64)) for i in range(piece.size))
         else:
-            rows = sp.csr_array(matrix[:, own])
-            yield from _general(own, sp.csr_array(rows[np.flatnonzero(np.diff(rows.indptr))]))
+            yield from _general(piece, sp.csr_array(rows[np.flatnonzero(np.diff(rows.indptr))]))
 
 
 def _general(cells: Ints, matrix: sp.csr_array) -> Iterator[Part]:
@@ -260,7 +260,7 @@ def _general(cells: Ints, matrix: sp.csr_array) -> Iterator[Part]:
 
 def _zero_sum(cells: Ints, basis: Ints) -> Table | None:
     """Recognise a fixed total, written any number of times, from a basis (rows) of its lattice."""
-    leading = np.sign(np.take_along_axis(basis, np.argmax(basis != 0, axis=0)[None, :], axis=0))[0]
+    leading = leading_signs(basis.T)
     columns, which, copies = np.unique(basis * leading, axis=1, return_inverse=True, return_counts=True)
     if columns.shape[1] != len(basis) + 1 or np.any(copies != copies[0]):
         return None

@@ -18,9 +18,8 @@ type Ints = npt.NDArray[np.int64]
 def round_to_lattice(values: Floats, invariants: Invariants) -> Ints:
     """An integer table near `values` that changes no invariant.
 
-    Every cell is rounded, and then what the invariants see of the result is taken off again by whole numbers,
-    so that they see exactly nothing. The result moves along with the values: adding a vector of the lattice
-    to them adds the same vector to it.
+    Every cell is rounded to r, and an integer table with the same sums as r is subtracted, so that all sums of the
+    result are 0. The map is equivariant: adding a vector of the lattice to `values` adds the same vector to the result.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ def round_to_lattice(values: Floats, invariants: Invariants) -> Ints:
     >>> round_to_lattice(np.array([0.4, 0.4, -0.8]), thirds)
     array([ 1,  0, -1])
     """
-    # floor(v + 1/2), unlike rint, treats all integers alike.
+    # floor(v + 1/2), unlike rint, commutes with adding any integer.
     whole = np.floor(values + 0.5).astype(np.int64)
     if invariants.nested is not None:
         return whole - _seen(whole, invariants.nested)
@@ -67,7 +66,7 @@ def _seen(table: Ints, nested: NestedSums) -> Ints:
 
     A projection is a signed combination of averages over classes (`NestedSums.signed_levels`). The same
     combination of class sums, each put on the first label of its class, has the same sums: along a dimension
-    both kinds of operators multiply alike, the product of two levels being the coarser one.
+    both kinds of operators have the same products: that of two levels is the coarser one.
     """
     total = np.zeros_like(table)
     lead = table.ndim - len(nested.axes)

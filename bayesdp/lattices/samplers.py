@@ -19,7 +19,7 @@ LAWS = ("l1", "l2", "gaussian")
 """Mass ``exp(-scale ||z||_1)``, ``exp(-scale ||z||_2)``, ``exp(-||z||_2**2 / (2 scale**2))``."""
 
 METHODS = ("auto", "exact", "mcmc")
-"""``auto``: exact where there is an exact sampler that keeps enough of its tries, else mcmc."""
+"""``auto``: exact where there is an exact sampler whose acceptance rate is high enough, else mcmc."""
 
 DEFAULT_SWEEPS = 1000
 """Sweeps of the Gibbs sampler for each draw; a sweep has as many steps as the lattice has dimensions."""
@@ -46,10 +46,10 @@ class Sampler:
     sweeps : int or None
         Length of the chain behind each draw; None for exact samplers.
     words : str
-        What is done, in a sentence.
+        One sentence that says how the noise is drawn.
     acceptance : float or None
-        Exact samplers: the expected share of tries that is kept, in the worst part of the lattice. 1 where nothing
-        is rejected, a computed lower bound for ``nearest-plane`` and ``klein``, else an estimate from a trial.
+        Exact samplers: the acceptance rate in the worst part of the lattice. 1 where nothing is rejected, a computed lower
+        bound for ``nearest-plane`` and ``klein``, else an estimate from a trial.
     """
 
     exact: bool
@@ -85,7 +85,7 @@ def sampler_for(
     Raises
     ------
     NotImplementedError
-        If exact draws are asked for and there is no exact sampler, or it would keep too few tries.
+        If exact draws are asked for and there is no exact sampler, or its acceptance rate is too low.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def sample_noise(
     Raises
     ------
     NotImplementedError
-        If exact draws are asked for and there is no exact sampler, or it would keep too few tries.
+        If exact draws are asked for and there is no exact sampler, or its acceptance rate is too low.
     TypeError, ValueError
         If an argument is not valid, or the noise is so wide that it could leave the exact integers of
         float64.

@@ -19,16 +19,9 @@ from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import MatrixPart, Query
 
 __all__ = [
-    "Mask",
-    "Values",
-    "check_law",
-    "checked_noisy",
-    "described",
-    "has_negative_entry",
-    "on_frame",
-    "read_only",
+    "Mask", "Values", "check_law", "checked_noisy", "described", "has_negative_entry", "on_frame", "read_only",
     "unmeasured_mask",
-]
+]  # fmt: skip
 
 type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -40,7 +33,7 @@ _HOW_TO_STATE = (
 
 
 def read_only[A: npt.NDArray[Any]](array: A) -> A:
-    """A copy that nobody can write to, because measurements are compared and hashed by content."""
+    """A read-only copy, because measurements are compared and hashed by content."""
     copy = array.copy(order="C")
     copy.flags.writeable = False
     return copy
@@ -111,6 +104,9 @@ def checked_noisy(query: Query, values: Any, law: NoiseLaw, unmeasured: Mask) ->
     flat[hidden] = 0
     finite = finite_array(array, "values", query.answer_name)
     _check_inside(query, finite, law, hidden)
+    why = law.refusal(finite)
+    if why:
+        raise ValueError(why)
     if not law.integer:
         return finite.astype(np.float64)
     fractional = np.flatnonzero(finite.reshape(-1) != np.rint(finite.reshape(-1)))
@@ -142,7 +138,7 @@ def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeas
     """What the law asks of the query, of its invariants and of unpublished cells."""
     for item in fields(law):  # type: ignore[arg-type]  # laws are dataclasses
         scale = getattr(law, item.name)
-        if isinstance(scale, np.ndarray) and law.independent:  # other arrays are no scales of answers
+        if isinstance(scale, np.ndarray) and not law.keeps_invariants:  # other arrays are no scales of answers
             if not _fits(scale.shape, query.shape):
                 raise ValueError(
                     f"{item.name} of the law {law.name!r} has shape {scale.shape}, which does not fit the "
@@ -154,12 +150,12 @@ def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeas
                 f"bounds of the law {law.name!r} have shape {side.shape}, which does not fit the answers of the query, "
                 f"of shape {query.shape}"
             )
+    if not law.keeps_invariants and invariants is not None:
+        raise ValueError(
+            f"noise of the law {law.name!r} {'is independent in each cell' if law.independent else 'keeps no totals of counts'}, "
+            "so invariants must be None; publish exact values as Exact parts of the release"
+        )
     if law.independent:
-        if invariants is not None:
-            raise ValueError(
-                f"noise of the law {law.name!r} is independent in each cell, so invariants must be None; "
-                "publish exact values as Exact parts of the release"
-            )
         if unmeasured.all():
             raise ValueError("unmeasured leaves no cell of the query measured; leave the measurement out")
         return
@@ -198,12 +194,12 @@ def has_negative_entry(query: Query) -> Mask:
 
 def described(query: Query) -> str:
     """A query in a few words: how many answers, and what they are by."""
-    told = []
+    words = []
     for part in query.parts:
         if isinstance(part, MatrixPart):
-            told.append(f"{part.rows} linear combination{'s' if part.rows > 1 else ''}")
+            words.append(f"{part.rows} linear combination{'s' if part.rows > 1 else ''}")
         elif part.keep:
-            told.append(f"{part.rows} answer{'s' if part.rows > 1 else ''} by {printable(' × '.join(part.keep))}")
+            words.append(f"{part.rows} answer{'s' if part.rows > 1 else ''} by {printable(' × '.join(part.keep))}")
         else:
-            told.append("grand total")
-    return " and ".join(told)
+            words.append("grand total")
+    return " and ".join(words)

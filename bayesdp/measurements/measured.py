@@ -134,10 +134,10 @@ class Measured:
         invariants : Invariants, optional
             Used by lattice and projected laws whose own invariants were left open.
         """
-        own = None if self.law.independent else self.invariants
+        own = self.invariants if self.law.keeps_invariants else None
         if own is not None:
             own = Invariants(on_frame(own.query, frame), frame)
-        elif not self.law.independent:
+        elif self.law.keeps_invariants:
             own = invariants
         query = on_frame(self.query, frame)
         if query is self.query and own == self.invariants:

@@ -33,11 +33,13 @@ to 1 come from `RescaledProportions`, `AllButOne` and `UniversalHistogram`; `Mul
 `project` and `extend` make any private mechanism keep the invariants (values, without a likelihood). `Agent` and
 `assemble` let holders of single cells add the noise of a mechanism without telling anybody their counts.
 
-A new mechanism is a new module with a `Mechanism` subclass, imported here.
+A new mechanism is a new module with a `Mechanism` subclass, imported here; an `AdditiveMechanism` if its noise does not depend on
+the answers, which then has `noise`.
 """
 
 from __future__ import annotations
 
+from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.base import Mechanism, mechanism_names
 from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
@@ -52,14 +54,16 @@ from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.mechanisms.distributed.agents import Agent, Piece, assemble
 from bayesdp.mechanisms.frameworks.project_extend import extend, project
 from bayesdp.mechanisms.independent.canonical import CanonicalNoise
-from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace
+from bayesdp.mechanisms.independent.discrete_gaussian import DiscreteGaussian
+from bayesdp.mechanisms.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.mechanisms.lattice.certify import Certificate, certify
 from bayesdp.mechanisms.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.mechanisms.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.mechanisms.polytope.k_norm import KNorm
 from bayesdp.mechanisms.semi.semi_canonical import SemiCanonical
 from bayesdp.mechanisms.semi.semi_gaussian import SemiGaussian
-from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm, SemiLatticeKNorm
+from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm
+from bayesdp.mechanisms.semi.semi_lattice_k_norm import SemiLatticeKNorm
 from bayesdp.mechanisms.semi.semi_lattice_laplace import SemiLatticeLaplace
 from bayesdp.mechanisms.semi.semi_norm import SemiNorm
 from bayesdp.mechanisms.semi.semi_projection import SemiProjectedLaplace, SemiProjectedMechanism, semi_project
@@ -71,6 +75,7 @@ from bayesdp.mechanisms.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.privacy import StatisticGuarantee
 
 __all__ = [
+    "AdditiveMechanism",
     "Agent",
     "AllButOne",
     "BoundaryInflatedDiscreteGaussian",

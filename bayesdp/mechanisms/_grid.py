@@ -32,19 +32,9 @@ def grid_for(scale: float) -> float:
 
 
 def on_grid(noise: Floats, grid: float, invariants: Invariants) -> Floats:
-    """Noise moved to nearby grid points that change no invariant.
+    """Noise of shape ``(..., *table)`` moved to nearby multiples of `grid`, a power of two, that change no invariant.
 
-    Parameters
-    ----------
-    noise : float array, shape (..., *table)
-    grid : float
-        As `grid_for` gives it.
-    invariants : Invariants
-
-    Raises
-    ------
-    ValueError
-        If noise is 2**53 steps of the grid or more: float64 would round it.
+    ValueError if noise is 2**53 steps of the grid or more: float64 would round it.
     """
     if np.max(np.abs(noise), initial=0.0) >= MAX_COUNT * grid:
         raise ValueError(

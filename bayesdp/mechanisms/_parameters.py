@@ -1,26 +1,39 @@
-"""Privacy parameters of Gaussian mechanisms: one way of stating them, and the scale that follows."""
+"""Parameters that several mechanisms check alike: how the loss is stated and noise is drawn; scales, rounded up."""
 
 from __future__ import annotations
 
-from bayesdp._validate import positive_real, probability
+import math
+from fractions import Fraction
+from typing import Any
 
-__all__ = ["one_statement"]
+from bayesdp._validate import choice, positive_real, probability
+from bayesdp.noise.arrays import positive_number
+
+__all__ = ["drawn_exactly", "laplace_scale", "one_statement"]
+
+
+def drawn_exactly(method: Any, noise: str = "the noise of this mechanism") -> None:
+    """Check the method of noise that has no Markov chain; `noise` is its name in the message."""
+    if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
+        raise ValueError(f"method must be 'auto' or 'exact': {noise} is always drawn exactly")
+
+
+def laplace_scale(sensitivity: float, epsilon: float, name: str = "sensitivity / epsilon") -> float:
+    """The scale ``sensitivity / epsilon``, rounded up: exact noise of one rounded down would cost a little more than epsilon.
+
+    Examples
+    --------
+    >>> Fraction(laplace_scale(1.0, 0.3)) * Fraction(0.3) >= 1
+    True
+    """
+    b = positive_number(sensitivity / epsilon, name)
+    return b if Fraction(b) * Fraction(epsilon) >= Fraction(sensitivity) else math.nextafter(b, math.inf)
 
 
 def one_statement(given: dict[str, float | None], ways: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """Check that the loss is stated in exactly one way, and that its numbers are valid.
+    """Check that the loss is stated in exactly one of the `ways`, and that its numbers are valid; return that way.
 
-    Parameters
-    ----------
-    given : dict
-        Parameter -> value, None where it was left out.
-    ways : tuple of tuple of str
-        Each way of stating the loss, as the names that belong together.
-
-    Returns
-    -------
-    tuple of str
-        The way that was taken.
+    `given` has each parameter with its value, None where it was left out; a way has the names that belong together.
 
     Examples
     --------
@@ -29,8 +42,8 @@ def one_statement(given: dict[str, float | None], ways: tuple[tuple[str, ...], .
     """
     stated = tuple(name for name, value in given.items() if value is not None)
     if stated not in ways:
-        told = " or ".join(" and ".join(f"{name}=" for name in way) for way in ways)
-        raise ValueError(f"state the loss by {told}, and by one of these only; got {', '.join(stated) or 'none'}")
+        known = " or ".join(" and ".join(f"{name}=" for name in way) for way in ways)
+        raise ValueError(f"state the loss by {known}, and by one of these only; got {', '.join(stated) or 'none'}")
     for name in stated:
         if name == "delta":
             probability(given[name], name)

@@ -15,7 +15,7 @@ from bayesdp import _validate
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._limits import add_noise, answers_of, confidential_counts
+from bayesdp.mechanisms._limits import answers_of, confidential_counts
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee
@@ -31,7 +31,7 @@ _REGISTRY: dict[str, type[Mechanism]] = {}
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
-    """Adds noise of a known law to a table, and publishes the invariants exactly.
+    """Publishes noisy answers of a known law about a table, and the invariants exactly.
 
     A mechanism is a frozen dataclass of labels and privacy parameters; it never holds a count. Defining a
     subclass with a `name` registers it, so that descriptions in files can be read back.
@@ -77,8 +77,8 @@ class Mechanism(ABC):
         """The law of the noise."""
 
     @abstractmethod
-    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[Any]:
-        """Noise of shape ``(size, *answers)``, in the shape of `answer_invariants`."""
+    def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
+        """Noisy answers, of the same shape."""
 
     @abstractmethod
     def _guarantee(self, method: str) -> Guarantee:
@@ -131,31 +131,6 @@ class Mechanism(ABC):
             stated, caveats=(*stated.caveats, *((Fixed("determined cells"),) if self.invariants.query.parts else ()))
         )
 
-    def noise(self, rng: _validate.Seed = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
-        """Draw noise, as a release adds it.
-
-        Parameters
-        ----------
-        rng : int, numpy.random.Generator or None
-            Without one, integer arithmetic and the operating system's entropy only, where the law allows it: slower, and as a
-            release is drawn. Other laws take NumPy's PCG64 generator, seeded from that entropy; it is no cryptographic one.
-        size : int
-            Number of independent draws.
-        method : {"auto", "exact", "mcmc"}
-            ``auto`` is exact where an exact sampler is known.
-
-        Returns
-        -------
-        numpy.ndarray, shape (size, *query.shape)
-            For noise on the cells, the shape of the table.
-
-        Raises
-        ------
-        NotImplementedError
-            If exact draws are asked for and no exact sampler is known.
-        """
-        return self._draw(_validate.random_generator(rng), size, method).reshape(-1, *self.released_query.shape)
-
     def logp(self, values: Any, table: Any) -> float:
         """Log-mass, or log-density in orthonormal coordinates, of noisy values given a table of counts.
 
@@ -196,7 +171,7 @@ class Mechanism(ABC):
             cryptographic one. The guarantee says which it was. Do that to publish. With one the release is marked as simulated,
             because whoever knows the seed can subtract the noise.
         method : {"auto", "exact", "mcmc"}
-            How the noise is drawn, see `noise`.
+            How the noise is drawn: ``auto`` is exact where an exact sampler is known.
 
         Returns
         -------
@@ -223,24 +198,16 @@ class Mechanism(ABC):
             determined_complete=fiber.determined_is_complete,
             simulated=rng is not None,
         )
-        return Release(
+        release = Release(
             self.frame,
-            (Measured(self.released_query, noisy, self.law, None if self.law.independent else self.invariants),),
+            (Measured(self.released_query, noisy, self.law, self.invariants if self.law.keeps_invariants else None),),
             exact,
             mechanism=self.describe(),
             guarantee=guarantee,
             simulated=rng is not None,
         )
-
-    def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
-        """Noisy answers, of the same shape."""
-        noise = self._draw(rng, 1, method)[0].reshape(answers.shape)
-        return add_noise(answers, noise, self._noise_step, self.released_query.answer_name)
-
-    @property
-    def _noise_step(self) -> float:
-        """The power of two, at most 1, that noise is a multiple of."""
-        return 1.0
+        _ = release.fiber  # this fiber: the release keeps it, so that a model of the release need not find it again
+        return release
 
     def _public(self) -> tuple[Exact, ...]:
         """Limits of the answers that are public before anything is released."""

@@ -38,7 +38,7 @@ class Alone:
     uncounted : int
         Cells in which a record can come or go.
     alike : bool
-        Whether a record can move from any cell to any other.
+        Whether a record can move from every cell to every other.
     """
 
     cells: int
@@ -75,18 +75,10 @@ def alone(invariants: Invariants) -> Alone:
 def with_person(
     stated: Guarantee, invariants: Invariants, neighbours: str | None = None, adjacency: int | None = None
 ) -> Guarantee:
-    """The guarantee with what it means for one person's record.
+    """The guarantee, complete but for this, with what it means for one person's record.
 
-    Parameters
-    ----------
-    stated : Guarantee
-        With its rows and the sampler that it will be printed with.
-    invariants : Invariants
-        What is published exactly.
-    neighbours : {"substitution", "add-remove"}, optional
-        The relation that ``stated.parameters`` are for, if they are for neighbouring tables.
-    adjacency : int, optional
-        Of Semi-DP: the largest number of records that may change together.
+    `neighbours` is the relation that ``stated.parameters`` are for, if they are for neighbouring tables; `adjacency`, of Semi-DP,
+    the largest number of records that may change together.
     """
     own, least, move, addition = alone(invariants), None, None, None
     if not own.movable and not own.uncounted:
@@ -98,12 +90,13 @@ def with_person(
     # In the definition that the guarantee is stated in; a row may give others too.
     move, addition = (None if loss is None else loss.to(stated.kind) for loss in (move, addition))
     person = OnePerson(
-        own.cells, own.movable, own.uncounted, own.alike, move, addition, least, adjacency, str(stated.sampler)
+        own.cells, own.movable, own.uncounted, own.alike, move, addition, least, adjacency, stated.sampler
     )
     return replace(stated, person=person)
 
 
 def _row(stated: Guarantee, wanted: Callable[[Relation], bool]) -> Loss | None:
+    """The loss of the first row about pairs of tables that are wanted."""
     return next((row.loss for row in stated.pairs if wanted(row.about)), None)
 
 
@@ -117,18 +110,18 @@ def _of_neighbours(stated: Guarantee) -> Loss:
 
 
 def _of_move(stated: Guarantee, neighbours: str | None) -> Loss | None:
+    """The loss of one record that moves: the row on it, else that of tables of Semi-DP, else that of neighbours."""
     row = _row(stated, _kept(DIFFERENCES["substitution"]))
     if row is None:
         row = _row(stated, lambda about: isinstance(about, Apart))
-    if row is not None:
+    if row is not None or neighbours is None:
         return row
-    if neighbours is None:
-        return None
     # A record that moves is one that is removed and one that is added.
     return _of_neighbours(stated).group(1 if neighbours == "substitution" else 2)
 
 
 def _of_addition(stated: Guarantee, neighbours: str | None) -> Loss | None:
+    """The loss of one record that comes or goes."""
     row = _row(stated, _kept(ADDED))
     return _of_neighbours(stated) if row is None and neighbours == "add-remove" else row
 

@@ -12,7 +12,7 @@ from flint import fmpz_mat
 from bayesdp._nested import NestedAxis
 from bayesdp.invariants import Invariants
 
-__all__ = ["integer_kernel", "kernel_basis"]
+__all__ = ["integer_kernel", "kernel_basis", "leading_signs"]
 
 _FLINT_CELLS = 2000
 """General matrices: above this many cells the dense Hermite form is refused."""
@@ -51,8 +51,19 @@ def integer_kernel(matrix: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return np.zeros((0, cells), dtype=np.int64)
     reduced = fmpz_mat([[int(v) for v in row] for row in kernel]).lll()
     basis = np.array([[int(v) for v in row] for row in reduced.tolist()], dtype=np.int64)
-    first = np.take_along_axis(basis, np.argmax(basis != 0, axis=1)[:, None], axis=1)
-    return basis * np.sign(first)
+    return basis * leading_signs(basis)[:, None]
+
+
+def leading_signs(vectors: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The sign of the first entry of each row that is not zero; 0 for a row of zeros.
+
+    Examples
+    --------
+    >>> leading_signs(np.array([[0, -2, 1], [3, 0, -1], [0, 0, 0]]))
+    array([-1,  1,  0])
+    """
+    first = np.argmax(vectors != 0, axis=1)
+    return np.asarray(np.sign(vectors[np.arange(len(vectors)), first]), dtype=np.int64)
 
 
 def _difference_rows(axis: NestedAxis) -> sp.csr_array:

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp.moves.basis import leading_signs
+
 __all__ = ["bounded_kernel"]
 
 type Ints = npt.NDArray[np.int64]
@@ -64,25 +66,26 @@ def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: i
     found: list[Ints] = []
     entries = 0
     for up, down in _pairs(weights, cells, radius, balanced):
-        own = _difference(up, down, cells)
+        differences = _difference(up, down, cells)
         if matrix.shape[0]:
-            own = own[~np.any(np.asarray((matrix @ own.T) != 0), axis=0)]  # equal words need not be equal vectors
-        entries += own.size
+            differences = differences[
+                ~np.any(np.asarray((matrix @ differences.T) != 0), axis=0)
+            ]  # equal hashes need not be equal images
+        entries += differences.size
         if entries > most:
             raise ValueError(f"more than {most // cells} differences of tables of {cells} cells: too many to list")
-        found.append(own)
+        found.append(differences)
     vectors = np.concatenate(found) if found else np.zeros((0, cells), dtype=np.int64)
     if not len(vectors):
         return vectors
-    first = np.take_along_axis(vectors, np.argmax(vectors != 0, axis=1)[:, None], axis=1)
-    vectors *= np.sign(first)
+    vectors *= leading_signs(vectors)[:, None]
     return np.asarray(vectors[np.lexsort(vectors.T[::-1])])
 
 
 def _weights(matrix: sp.csr_array) -> Words:
-    """A word for each cell, so that multisets with equal images have equal sums of words (modulo 2**64).
+    """A 64-bit hash for each cell, so that multisets of cells with equal images have equal sums of hashes (modulo 2**64).
 
-    The converse fails with a chance of 2**-64 a pair; whoever uses the words checks it.
+    Two multisets with different images have equal sums with probability 2**-64: the caller compares the images.
     """
     entries = matrix.tocoo()
     random = np.random.default_rng(0).integers(1, 2**63, size=matrix.shape[0], dtype=np.uint64)
@@ -92,7 +95,7 @@ def _weights(matrix: sp.csr_array) -> Words:
 
 
 def _pairs(weights: Words, cells: int, radius: int, balanced: bool) -> Iterator[tuple[Ints, Ints]]:
-    """Pairs of multisets with equal words and no common cell, padded with `cells`, each pair once."""
+    """Pairs of multisets with equal hashes and no common cell, padded with `cells`, each pair once."""
     chosen = np.zeros((1, 0), dtype=np.int64)
     words = np.zeros(1, dtype=np.uint64)
     levels = [(chosen, words)]

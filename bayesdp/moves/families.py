@@ -169,12 +169,12 @@ def family_sizes(nested: NestedSums) -> list[list[int]]:
         if len(partition) > len(nested.generators):
             break  # as in product_families
         for rule in _rules(partition, nested.generators, len(nested.axes)):
-            own = [math.prod(largest[dim][rule[dim]] for dim in block) for block in partition]
-            if min(own) < 2 or not _every_block_counts(partition, rule, nested.generators):
+            block_sizes = [math.prod(largest[dim][rule[dim]] for dim in block) for block in partition]
+            if min(block_sizes) < 2 or not _every_block_counts(partition, rule, nested.generators):
                 continue
             if not any(_generated(partition, rule, coarse, lax) for coarse, lax in kept):
                 kept.append((partition, rule))
-                sizes.append(own)
+                sizes.append(block_sizes)
     return sizes
 
 

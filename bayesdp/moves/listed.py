@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp.invariants import Invariants
-from bayesdp.moves.basis import integer_kernel
+from bayesdp.moves.basis import integer_kernel, leading_signs
 
 __all__ = ["directions_on", "distinct_up_to_sign", "short_combinations", "single_cells"]
 
@@ -99,7 +99,4 @@ def short_combinations(basis: Ints) -> Ints:
 def distinct_up_to_sign(vectors: Ints) -> Ints:
     """The different vectors, one of each pair u, -u (the first entry other than zero is positive), without zero."""
     moving = vectors[np.any(vectors != 0, axis=1)]
-    if not len(moving):
-        return moving
-    first = np.take_along_axis(moving, np.argmax(moving != 0, axis=1)[:, None], axis=1)
-    return np.asarray(np.unique(moving * np.sign(first), axis=0))
+    return np.asarray(np.unique(moving * leading_signs(moving)[:, None], axis=0)) if len(moving) else moving

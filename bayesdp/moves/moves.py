@@ -172,11 +172,7 @@ class _Builder:
 
 
 def moves_for(
-    invariants: Invariants,
-    fixed: Mask | None = None,
-    *,
-    bounded: bool = False,
-    limited_rows: bool = False,
+    invariants: Invariants, fixed: Mask | None = None, *, bounded: bool = False, limited_rows: bool = False
 ) -> Moves:
     """The families of directions for some invariants.
 

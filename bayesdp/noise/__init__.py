@@ -24,7 +24,7 @@ name in files            law                                           mass or d
 ``truncated-laplace``, ``boundary-inflated-laplace``, ``truncated-discrete-laplace``,
 ``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` are laws
 within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
-`RescaledLaplace` is that of such values divided by their sum.
+`RescaledLaplace`, ``rescaled-laplace`` in files, is that of such values divided by their sum: shares that add up to 1.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`) or of `NoiseLaw`, imported
 here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
@@ -33,7 +33,7 @@ here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `
 from __future__ import annotations
 
 from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss, normal_loss
-from bayesdp.noise.base import NoiseLaw, law_names
+from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.noise.bounded.boundary_inflated_laplace import BoundaryInflatedLaplace
 from bayesdp.noise.bounded.discrete import (
@@ -57,6 +57,7 @@ from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.polytope.k_norm import KNorm
 from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
+from bayesdp.noise.registered import law_names
 from bayesdp.noise.semi.semi_k_norm import SemiKNorm
 from bayesdp.noise.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.noise.subspace.extended_laplace import ExtendedLaplace

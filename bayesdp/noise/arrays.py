@@ -1,4 +1,4 @@
-"""Argument checks of the noise laws: scales, locations, shapes."""
+"""Argument checks of the noise laws: scales, locations, shapes, numbers of draws."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bayesdp.noise.base import Floats
 __all__ = [
     "MAX_SCALE",
     "broadcast_scale",
+    "count_of",
     "located",
     "positive_number",
     "positive_rate",
@@ -99,3 +100,12 @@ def values_and_location(values: npt.ArrayLike, location: npt.ArrayLike) -> tuple
     except ValueError:
         raise ValueError(f"values of shape {first.shape} do not fit location of shape {second.shape}") from None
     return np.broadcast_to(first, shape), np.broadcast_to(second, shape)
+
+
+def count_of(size: Any) -> int:
+    """Accept a number of draws, zero included."""
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+        raise TypeError(f"size must be an integer or None, got {size!r}")
+    if size < 0:
+        raise ValueError(f"size must be at least 0, got {size!r}")
+    return int(size)

@@ -1,10 +1,9 @@
-"""What every noise law offers, the registry of their names, and reading them from files."""
+"""What a noise law says of itself: its probability law and draws, and what the rest of the package asks of it."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,20 +13,19 @@ from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
 from bayesdp.noise._verbs import KernelForm, LossByLength
+from bayesdp.noise.registered import RegisteredLaw, law_names, made_law
 from bayesdp.queries import Query
 
-__all__ = ["Floats", "Ints", "NoiseLaw", "law_names", "made_law", "registered_law"]
+__all__ = ["Floats", "Ints", "NoiseLaw"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
-
-_REGISTRY: dict[str, type[NoiseLaw]] = {}
 
 _MOST_POINTS = 4096
 """Points at which a picture asks a law for its mass or density one by one."""
 
 
-class NoiseLaw(ABC):
+class NoiseLaw(RegisteredLaw):
     """A probability law of noise, with a log-mass or log-density and a sampler.
 
     The log-mass is exact, or right up to a constant that depends on no value: laws on a lattice or a subspace whose sum or
@@ -45,9 +43,10 @@ class NoiseLaw(ABC):
     ----------
     name : str
         Name in files and on the command line.
-    support : {"integers", "reals", "bounded", "lattice", "subspace"}
-        Where the noise lives: independent integers or real numbers, independent values within bounds, the integer points
-        of the null space of the invariants, or that null space itself. The last two need the invariants.
+    support : {"integers", "reals", "bounded", "simplex", "lattice", "subspace"}
+        Where the noise lives: independent integers or real numbers, independent values within bounds, vectors of shares that
+        add up to 1, the integer points of the null space of the invariants, or that null space itself. The last two need the
+        invariants.
     integer : bool
         Whether noisy values are integers.
     isotropic : bool
@@ -63,6 +62,8 @@ class NoiseLaw(ABC):
         For laws of independent values, compiled by numba: ``draw_one(rng, mu, *parameters)`` draws one.
     relation : str
         What the law takes and how that is related to what else a methods note may state, for messages; may be empty.
+    additive : bool
+        Whether noisy values are the location plus noise whose law does not depend on it; not so within bounds.
     everywhere : bool
         Whether its log-density is finite for every value of the support around every location, so that noise forbids no
         table. False, the default, where that is not known.
@@ -73,13 +74,11 @@ class NoiseLaw(ABC):
         `kernel_of`. None, the default, leaves it to the compiled log-density.
     """
 
-    name: ClassVar[str]
     family: ClassVar[str]
-    support: ClassVar[Literal["integers", "reals", "bounded", "lattice", "subspace"]]
+    support: ClassVar[Literal["integers", "reals", "bounded", "simplex", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
-    other_parameters: ClassVar[tuple[str, ...]] = ()
-    relation: ClassVar[str] = ""
+    additive: ClassVar[bool] = True
     everywhere: ClassVar[bool] = False
     normal: ClassVar[bool] = False
     kernel_form: ClassVar[KernelForm | None] = None
@@ -90,13 +89,16 @@ class NoiseLaw(ABC):
         super().__init_subclass__(**kwargs)
         if "support" in cls.__dict__ and "family" not in cls.__dict__:
             cls.family = "independent" if cls.support in ("integers", "reals") else cls.support
-        if "name" in cls.__dict__:
-            _REGISTRY[cls.name] = cls
 
     @property
     def independent(self) -> bool:
-        """Whether the answers have noise of their own each, so that it needs no invariants."""
+        """Whether the answers have noise of their own each."""
         return self.support in ("integers", "reals", "bounded")
+
+    @property
+    def keeps_invariants(self) -> bool:
+        """Whether noise of a whole table leaves its invariants as they are, so that it needs them."""
+        return self.support in ("lattice", "subspace")
 
     @abstractmethod
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
@@ -151,13 +153,6 @@ class NoiseLaw(ABC):
         """Variance of the noise in each cell, shape `shape`, or None where no closed form is known."""
         return None
 
-    def describe(self) -> dict[str, Any]:
-        """Describe the law by plain strings, numbers and lists: ``{"law": name, ...parameters}``."""
-        description: dict[str, Any] = {"law": self.name}
-        for name, value in self._parameters().items():
-            description[name] = value.tolist() if isinstance(value, np.ndarray) else value
-        return description
-
     @staticmethod
     def from_description(description: Mapping[str, Any]) -> NoiseLaw:
         """Rebuild a law from `describe`.
@@ -186,37 +181,23 @@ class NoiseLaw(ABC):
             raise TypeError(f"the description of a noise law must be a mapping, got {description!r}")
         if "law" not in description:
             raise ValueError(f"the description of a noise law lacks 'law'; known laws are {law_names()}")
-        name = description["law"]
-        return made_law(name, {key: value for key, value in description.items() if key != "law"})
-
-    def _parameters(self) -> dict[str, Any]:
-        return {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
-
-    # Laws may hold arrays, which dataclasses cannot compare or hash; the description can do both.
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NoiseLaw) and self.describe() == other.describe()
-
-    def __hash__(self) -> int:
-        return hash(repr(self.describe()))
-
-    def __str__(self) -> str:
-        shown = []
-        for name, value in self._parameters().items():
-            if isinstance(value, np.ndarray) and value.ndim == 2 and self.support == "subspace":
-                shown.append(f"{name}=<{value.shape[0]} × {value.shape[1]} matrix>")
-            elif isinstance(value, np.ndarray):
-                shown.append(f"{name}=<one per cell, from {value.min():.6g} to {value.max():.6g}>")
-            else:
-                shown.append(f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}")
-        return " ".join([self.name, *shown])
+        law: NoiseLaw = made_law(description["law"], {key: value for key, value in description.items() if key != "law"})
+        return law
 
     @property
     def limits(self) -> tuple[Any, Any]:
         """Lower and upper ends of noisy values, numbers or an array of one for each answer; infinite by default."""
         return -np.inf, np.inf
 
+    def refusal(self, values: Floats | Ints) -> str:
+        """Why the law cannot give published answers of shape (*query) together; "", the default, where it can.
+
+        What each answer may be is in `limits`.
+        """
+        return ""
+
     def sampler(self, invariants: Invariants) -> Sampler | None:
-        """How `draw` draws under these invariants, before it does; None, the default, of laws that have one exact way."""
+        """The method that `draw` uses under these invariants; None, the default, for laws that have one exact method."""
         return None
 
     def draw_by_integers(self, size: int, engine: str) -> list[int]:
@@ -270,13 +251,12 @@ class NoiseLaw(ABC):
 
     def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
         """The law of one answer of a query of this shape, by its place: where parameters differ between answers, with its own."""
-        own = self._parameters()
-        if not self.independent or not any(isinstance(value, np.ndarray) for value in own.values()):
+        parameters = self._parameters()
+        arrays = {name: value for name, value in parameters.items() if isinstance(value, np.ndarray)}
+        if not self.independent or not arrays:
             return self
-        for name, value in own.items():
-            if isinstance(value, np.ndarray):
-                own[name] = np.broadcast_to(value, shape).reshape(-1)[answer].item()
-        return type(self)(**own)
+        of_one = {name: np.broadcast_to(value, shape).reshape(-1)[answer].item() for name, value in arrays.items()}
+        return type(self)(**(parameters | of_one))
 
     def picture(self, values: Floats, sd: float) -> Floats | None:
         """Mass (of an integer law) or density of the noise of one answer at some values, for pictures.
@@ -295,51 +275,7 @@ class NoiseLaw(ABC):
         """
         if self.normal:
             return np.asarray(np.exp(-0.5 * (values / sd) ** 2) / (sd * np.sqrt(2 * np.pi)))
-        if self.family != "independent" or len(values) > _MOST_POINTS:
+        if not (self.independent and self.additive) or len(values) > _MOST_POINTS:
             return None
         zero = np.zeros(1)
         return np.exp([self.logp(values[i : i + 1], zero) for i in range(len(values))])
-
-
-def law_names() -> str:
-    """List the registered names for a message."""
-    return ", ".join(sorted(_REGISTRY))
-
-
-def registered_law(name: Any) -> type[NoiseLaw]:
-    """The law of a registered name; ValueError for other names."""
-    if not isinstance(name, str) or name not in _REGISTRY:
-        raise ValueError(f"unknown noise law {name!r}; known laws are {law_names()}")
-    return _REGISTRY[name]
-
-
-def made_law(name: Any, parameters: Mapping[str, Any], others: tuple[str, ...] = ()) -> NoiseLaw:
-    """Make a law of a registered name.
-
-    Parameters
-    ----------
-    name : str
-    parameters : mapping
-    others : tuple of str
-        Parameters to accept beside the fields of the law, in place of some of these.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the name is not registered, a parameter is unknown or missing, or a value is not valid.
-    """
-    law = registered_law(name)
-    own = fields(law)  # type: ignore[arg-type]  # subclasses are dataclasses
-    known = [item.name for item in own]
-    unknown = [key for key in parameters if key not in known and key not in others]
-    if unknown:
-        told = f"it takes {law.relation}" if law.relation else f"it has {', '.join(known)}"
-        raise ValueError(f"noise law {name!r} has no parameter {_validate.shown(unknown)}; {told}")
-    needed = [item.name for item in own if item.default is MISSING and item.default_factory is MISSING]
-    missing = [key for key in needed if key not in parameters]
-    if missing and not any(key in parameters for key in others):
-        raise ValueError(f"noise law {name!r} lacks parameter {_validate.shown(missing)}")
-    try:
-        return law(**parameters)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"noise law {name!r}: {error}") from None

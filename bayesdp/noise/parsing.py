@@ -6,7 +6,8 @@ import re
 from dataclasses import fields
 from typing import Any, Final
 
-from bayesdp.noise.base import NoiseLaw, law_names, made_law, registered_law
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.noise.registered import law_names, made_law, registered_law
 
 __all__ = ["parse_law"]
 
@@ -82,22 +83,25 @@ def parse_law(text: str) -> NoiseLaw:
     name, rest = _named(words)
     law = registered_law(name)
     parameters: dict[str, Any] = {}
-    said: list[str] = []
+    name_words: list[str] = []
     for word in rest:
         key, separator, value = word.partition("=")
-        said.append(key)
+        name_words.append(key)
         if not separator:
             continue
         if not (key and value):
             raise ValueError(f"parameters of a noise law must be written as name=value, got {word!r} in {text!r}")
-        parameter = _parameter(law, said)
-        said = []
+        parameter = _parameter(law, name_words)
+        name_words = []
         if parameter in parameters:
             raise ValueError(f"parameter {parameter!r} appears twice in {text!r}")
         parameters[parameter] = _parsed(value)
-    if said:
-        raise ValueError(f"parameters of a noise law must be written as name=value, got {' '.join(said)!r} in {text!r}")
-    return made_law(name, parameters, law.other_parameters)
+    if name_words:
+        raise ValueError(
+            f"parameters of a noise law must be written as name=value, got {' '.join(name_words)!r} in {text!r}"
+        )
+    found: NoiseLaw = made_law(name, parameters, law.other_parameters)
+    return found
 
 
 def _named(words: list[str]) -> tuple[str, list[str]]:
@@ -108,16 +112,16 @@ def _named(words: list[str]) -> tuple[str, list[str]]:
         name = _LAWS.get(name, name)
         if name in law_names().split(", "):
             return name, words[end:]
-    said = " ".join(words[: max(first, 1)])
-    raise ValueError(f"unknown noise law {said!r}; known laws are {law_names()}")
+    unknown = " ".join(words[: max(first, 1)])
+    raise ValueError(f"unknown noise law {unknown!r}; known laws are {law_names()}")
 
 
 def _parameter(law: type[NoiseLaw], words: list[str]) -> str:
     """What the law calls a parameter."""
     plain = _plain(words)
     if plain == "scale":
-        own = {item.name for item in fields(law)} & {"b", "sigma"}  # type: ignore[arg-type]  # subclasses are dataclasses
-        return own.pop() if own else "scale"
+        scales = {item.name for item in fields(law)} & {"b", "sigma"}  # type: ignore[arg-type]  # subclasses are dataclasses
+        return scales.pop() if scales else "scale"
     return _PARAMETERS.get(plain, plain.replace("-", "_"))
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from bayesdp._validate import choice
 from bayesdp.lattices.secure.coins import exact_fraction, system_bits
 from bayesdp.lattices.secure.rational import draw_discrete_gaussian, draw_discrete_laplace
+from bayesdp.noise.arrays import count_of
 from bayesdp.noise.base import Ints, NoiseLaw
-from bayesdp.noise.sizes import count_of
 from bayesdp.privacy.caveats import IntegersOnly
 
 __all__ = [

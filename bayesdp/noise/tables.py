@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
+from bayesdp.noise.arrays import count_of
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
-from bayesdp.noise.sizes import count_of, generator_of
+from bayesdp.noise.registered import RegisteredLaw
 
 __all__ = ["TableLaw", "difference_of", "norm_of", "squared_norm", "table_of"]
 
@@ -59,7 +60,7 @@ class TableLaw(NoiseLaw):
         """Values minus location as float64, shape (*table), or None if the law has no such noise."""
 
     def measured(self, noise: Floats, invariants: Invariants) -> Any:
-        """What of a table of noise the kernel depends on: all of it, where the law does not say otherwise."""
+        """The statistic of a table of noise that the kernel is a function of, such as its norm; by default the table itself."""
         return noise
 
     @property
@@ -76,9 +77,9 @@ class TableLaw(NoiseLaw):
     def unit(cls, invariants: Invariants, **parameters: Any) -> Self:
         """The law of scale 1, for invariants that the parameters must fit."""
         known = {item.name for item in fields(cls)}  # type: ignore[arg-type]  # laws are dataclasses
-        own = cls(**parameters, **({cls.scale_name: 1.0} if cls.scale_name in known else {}))
-        own.check_fit(invariants)
-        return own
+        law = cls(**parameters, **({cls.scale_name: 1.0} if cls.scale_name in known else {}))
+        law.check_fit(invariants)
+        return law
 
     def check_fit(self, invariants: Invariants) -> None:
         """Raise ValueError where the parameters do not fit the invariants."""
@@ -101,12 +102,12 @@ class TableLaw(NoiseLaw):
         of values and location (at least 1), as published tables are rounded. Where the normaliser is not known, it is
         right up to a constant.
         """
-        own = self.needed(invariants)
-        noise = self.noise_between(values, location, own)
-        return -math.inf if noise is None else self.log_mass(noise, own)
+        invariants = self.needed(invariants)
+        noise = self.noise_between(values, location, invariants)
+        return -math.inf if noise is None else self.log_mass(noise, invariants)
 
     def log_mass(self, noise: Floats, invariants: Invariants) -> float:
-        """The same at noise that the law can have."""
+        """Log-mass or log-density at a table of noise that `noise_between` has accepted."""
         return float(self.log_kernel(np, self.measured(noise, invariants), self.scale, invariants))
 
     def draw(
@@ -118,15 +119,24 @@ class TableLaw(NoiseLaw):
         location: npt.ArrayLike | None = None,
     ) -> Any:
         """Draw noise that changes no invariant, or noisy tables around a table. See `NoiseLaw.draw`."""
-        own = self.needed(invariants, shape)
+        invariants = self.needed(invariants, shape)
         if location is None:
-            location = np.zeros(own.frame.shape, dtype=np.int64)
-        centre = table_of(location, "location", own)
+            location = np.zeros(shape, dtype=np.int64)
+        centre = table_of(location, "location", invariants)
         if self.integer:
-            centre = _validate.integer_array(centre, "location", own.frame.cell_name)
-        noise = self.noise(generator_of(rng), 1 if size is None else count_of(size), own)
+            centre = _validate.integer_array(centre, "location", invariants.frame.cell_name)
+        noise = self.noise(_validate.generator_of(rng), 1 if size is None else count_of(size), invariants)
         drawn = centre + (noise[0] if size is None else noise)
         return np.asarray(drawn, dtype=np.int64 if self.integer else np.float64)
+
+    @staticmethod
+    def _shown(value: Any) -> str:
+        """A parameter in one line; an array by its shape: those of these laws are matrices or lists of tables."""
+        return (
+            f"<{' × '.join(map(str, value.shape))} array>"
+            if isinstance(value, np.ndarray)
+            else RegisteredLaw._shown(value)
+        )
 
     # Laws may hold large arrays: compared and hashed are the numbers, and not the description with all of them as text.
     def __eq__(self, other: object) -> bool:
@@ -136,8 +146,8 @@ class TableLaw(NoiseLaw):
         return hash((self.name, *self._content()))
 
     def _content(self) -> list[Any]:
-        own = self._parameters().values()
-        return [(item.shape, item.tobytes()) if isinstance(item, np.ndarray) else item for item in own]
+        values = self._parameters().values()
+        return [(item.shape, item.tobytes()) if isinstance(item, np.ndarray) else item for item in values]
 
 
 def table_of(values: Any, argument: str, invariants: Invariants) -> Floats | Ints:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from bayesdp._validate import choice, positive_integer
 from bayesdp.plots.fit import Fit, Summary
-from bayesdp.plots.style import COLOURS, cell_labels, figure, percent, plain, style
+from bayesdp.plots.style import COLOURS, PUBLISHED, cell_labels, figure, percent, plain, rows_of, style
 
 __all__ = ["intervals", "number_of_pages"]
 
@@ -68,48 +68,48 @@ def intervals(
     ------
     TypeError, ValueError
         If the DataTree is not a posterior of a release, or an argument is not valid.
-
     """
     fit = Fit.of(posterior, var)
     positive_integer(limit, "limit")
     choice(scale, ("auto", "count", "difference"), "scale")
-    own = fit.summary(fit.cells, prob)
-    cells, which = _chosen(own, limit, page)
-    shift = np.zeros(len(own.mean))
-    if scale == "difference" or (scale == "auto" and _too_short(own, fit, cells)):
+    summary = fit.summary(fit.cells, prob)
+    cells, which = _chosen(summary, limit, page)
+    shift = np.zeros(len(summary.mean))
+    if scale == "difference" or (scale == "auto" and _too_short(summary, fit, cells)):
         if not np.isfinite(fit.published[cells]).all():
             raise ValueError("scale='difference' needs a published value of every cell shown; use scale='count'")
         shift = fit.published
-    return _draw(fit, own, cells, which, shift, fit.truth(truth))
+    return _draw(fit, summary, cells, which, shift, fit.truth(truth))
 
 
-def _chosen(own: Summary, limit: int, page: int | None) -> tuple[npt.NDArray[np.int64], str]:
+def _chosen(summary: Summary, limit: int, page: int | None) -> tuple[npt.NDArray[np.int64], str]:
     """Which cells are shown, and how the title says so."""
-    total = len(own.mean)
+    total = len(summary.mean)
     if page is not None:
         pages = number_of_pages(total, limit)
         if positive_integer(page, "page") > pages:
             raise ValueError(f"page must be at most {pages}, the number of pages of {limit} cells, got {page}")
         start, stop = (page - 1) * limit, min(page * limit, total)
-        told = f"cells {start + 1} to {stop} of {total}" if total > limit else f"all {total} cells"
-        return np.arange(start, stop), told
+        return np.arange(
+            start, stop
+        ), f"cells {start + 1} to {stop} of {total}" if total > limit else f"all {total} cells"
     if total <= limit:
         return np.arange(total), f"all {total} cells"
-    widest = np.argsort(-(own.upper - own.lower), kind="stable")[:limit]
+    widest = np.argsort(-(summary.upper - summary.lower), kind="stable")[:limit]
     return widest, f"the {limit} of {total} cells with the widest intervals"
 
 
-def _too_short(own: Summary, fit: Fit, cells: npt.NDArray[np.int64]) -> bool:
+def _too_short(summary: Summary, fit: Fit, cells: npt.NDArray[np.int64]) -> bool:
     """Whether intervals would be mere dots on the scale of the counts."""
     free = cells[~fit.determined[cells]]
     if not free.size or not np.isfinite(fit.published[cells]).all():
         return False
-    typical = float(np.median(own.upper[free] - own.lower[free]))
-    return bool(np.ptp(own.mean[cells]) > _INVISIBLE * max(typical, 1.0))
+    typical = float(np.median(summary.upper[free] - summary.lower[free]))
+    return bool(np.ptp(summary.mean[cells]) > _INVISIBLE * max(typical, 1.0))
 
 
 def _draw(
-    fit: Fit, own: Summary, cells: npt.NDArray[np.int64], which: str, shift: Floats, truth: Floats | None
+    fit: Fit, summary: Summary, cells: npt.NDArray[np.int64], which: str, shift: Floats, truth: Floats | None
 ) -> Figure:
     rows = np.arange(len(cells))
     fixed = fit.determined[cells]
@@ -118,19 +118,13 @@ def _draw(
     labels = cell_labels(fit.release.frame, cells)
     if centred:
         labels = [f"{label} ({shift[cell]:,.0f})" for label, cell in zip(labels, cells, strict=True)]
-    low, high, mean = (array[cells] - shift[cells] for array in (own.lower, own.upper, own.mean))
+    low, high, mean = (array[cells] - shift[cells] for array in (summary.lower, summary.upper, summary.mean))
     with style():
         drawn = figure(1.45 + 0.24 * max(len(cells), 3))
         axes = drawn.add_subplot()
-        axes.hlines(
-            rows[free],
-            low[free],
-            high[free],
-            color=COLOURS["posterior"],
-            linewidth=3,
-            alpha=0.55,
-            label=f"posterior: {percent(own.prob)} equal-tailed interval",
-        )
+        look: dict[str, Any] = {"color": COLOURS["posterior"], "linewidth": 3, "alpha": 0.55}
+        label = f"posterior: {percent(summary.prob)} equal-tailed interval"
+        axes.hlines(rows[free], low[free], high[free], label=label, **look)
         axes.plot(mean[free], rows[free], "o", color=COLOURS["posterior"], markersize=5, label="posterior mean")
         if fixed.any():
             label = "determined by the exact values"
@@ -138,28 +132,12 @@ def _draw(
         for (title, published), marker in zip(fit.published_cells, cycle(_MARKERS), strict=False):
             if not np.isfinite(published[cells]).any():
                 continue
-            look: dict[str, Any] = {
-                "color": COLOURS["release"],
-                "markersize": 6,
-                "markerfacecolor": "none",
-                "markeredgewidth": 1.4,
-            }
             label = f"published (noisy{f'; {plain(title)}' if title else ''})"
-            axes.plot((published - shift)[cells], rows, marker, label=label, **look)
+            axes.plot((published - shift)[cells], rows, marker, label=label, **PUBLISHED)
         if truth is not None:
-            axes.plot(
-                truth[cells] - shift[cells],
-                rows,
-                "x",
-                color=COLOURS["truth"],
-                markersize=6,
-                markeredgewidth=1.6,
-                label="truth",
-            )
-        axes.set_yticks(rows, labels)
-        axes.set_ylim(len(cells) - 0.4, -0.6)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x", color=COLOURS["grid"])
+            look = {"color": COLOURS["truth"], "markersize": 6, "markeredgewidth": 1.6}
+            axes.plot(truth[cells] - shift[cells], rows, "x", label="truth", **look)
+        rows_of(axes, labels)
         counts = fit.release.about == "counts"
         if counts:
             axes.xaxis.set_major_formatter("{x:,.0f}")

@@ -59,15 +59,15 @@ def summarise(draws: npt.NDArray[Any], prob: float) -> Summary:
     tails = [(1 - level) / 2, (1 + level) / 2]
     found = np.empty((4, draws.shape[1]))
     for start in range(0, draws.shape[1], _COLUMNS_AT_ONCE):
-        own = draws[:, start : start + _COLUMNS_AT_ONCE].astype(np.float64)
-        stop = start + own.shape[1]
-        found[0, start:stop], found[1, start:stop] = own.mean(axis=0), own.std(axis=0)
-        found[2:, start:stop] = np.quantile(own, tails, axis=0, method="inverted_cdf")
+        block = draws[:, start : start + _COLUMNS_AT_ONCE].astype(np.float64)
+        stop = start + block.shape[1]
+        found[0, start:stop], found[1, start:stop] = block.mean(axis=0), block.std(axis=0)
+        found[2:, start:stop] = np.quantile(block, tails, axis=0, method="inverted_cdf")
     return Summary(found[0], found[1], found[2], found[3], level)
 
 
 def _has(tree: xr.DataTree) -> str:
-    """What a DataTree has, and where releases come from."""
+    """For messages: the groups that a DataTree has, and which functions add a release to it."""
     return (
         f"it has {', '.join(tree.children) or 'none'}. bayesdp.sample adds a release, unless its numbers were replaced in the "
         "model; to the result of pm.sample, bayesdp.inference.annotate does"
@@ -120,10 +120,11 @@ class Fit:
         tables = cls.all(posterior)
         if var is None:
             return tables[0]
-        for own in tables:
-            if own.name == var:
-                return own
-        raise ValueError(f"var must be a table of the posterior, {', '.join(own.name for own in tables)}; got {var!r}")
+        for table in tables:
+            if table.name == var:
+                return table
+        names = ", ".join(table.name for table in tables)
+        raise ValueError(f"var must be a table of the posterior, {names}; got {var!r}")
 
     @classmethod
     def all(cls, posterior: Any) -> list[Fit]:
@@ -155,27 +156,27 @@ class Fit:
     @property
     def measurements(self) -> tuple[Measured, ...]:
         """What is noisy, of all releases."""
-        return tuple(own for release in self.releases for own in release.measurements)
+        return tuple(measured for release in self.releases for measured in release.measurements)
 
     @property
     def exact(self) -> tuple[Exact, ...]:
         """What is exact, of all releases."""
-        return tuple(own for release in self.releases for own in release.exact)
+        return tuple(exact for release in self.releases for exact in release.exact)
 
     def titled(self, measurement: int) -> str:
         """Which release a measurement is of, and its name, as far as that is needed to tell it from the others."""
         numbers = [i for i, release in enumerate(self.releases) for _ in release.measurements]
-        own = self.measurements[measurement]
+        measured = self.measurements[measurement]
         parts = [f"release {numbers[measurement] + 1}"] if len(self.releases) > 1 else []
-        alike = [
+        same_query = [
             i
             for i, (number, other) in enumerate(zip(numbers, self.measurements, strict=True))
-            if number == numbers[measurement] and other.query == own.query
+            if number == numbers[measurement] and other.query == measured.query
         ]
-        if own.name:
-            parts.append(own.name)
-        elif len(alike) > 1:
-            parts.append(f"no. {alike.index(measurement) + 1}")
+        if measured.name:
+            parts.append(measured.name)
+        elif len(same_query) > 1:
+            parts.append(f"no. {same_query.index(measurement) + 1}")
         return ", ".join(parts)
 
     @property
@@ -201,9 +202,8 @@ class Fit:
     @property
     def limits(self) -> xr.DataTree | None:
         """The group ``fiber`` of this table, where the DataTree has it."""
-        groups = [own for name, own in self.tree.children.items() if name == "fiber" or name.startswith("fiber_")]
-        mine = [own for own in groups if own.attrs.get("variable", self.name) == self.name]
-        return mine[0] if mine else None
+        groups = (group for name, group in self.tree.children.items() if name == "fiber" or name.startswith("fiber_"))
+        return next((group for group in groups if group.attrs.get("variable", self.name) == self.name), None)
 
     @cached_property
     def cells(self) -> Query:
@@ -217,8 +217,8 @@ class Fit:
             return np.zeros(self.release.frame.size, dtype=np.bool_)
         limits = self.limits
         if limits is not None and "determined" in limits.data_vars:
-            own = limits.to_dataset()["determined"].transpose(*self.release.dims)
-            return np.asarray(own.values, dtype=np.bool_).reshape(-1)
+            stored = limits.to_dataset()["determined"].transpose(*self.release.dims)
+            return np.asarray(stored.values, dtype=np.bool_).reshape(-1)
         return Fiber.of(self.exact, self.release.frame).determined().reshape(-1)
 
     def answers(self, query: Query) -> npt.NDArray[Any]:
@@ -240,8 +240,8 @@ class Fit:
     @cached_property
     def published_cells(self) -> list[tuple[str, Floats]]:
         """Noisy values of the cells of each measurement of them, shape ``(cells,)``, with its title; NaN where unmeasured."""
-        found = [(i, own) for i, own in enumerate(self.measurements) if own.query.is_identity]
-        return [(self.titled(i) if len(found) > 1 else "", _flat(own.published)) for i, own in found]
+        found = [(i, measured) for i, measured in enumerate(self.measurements) if measured.query.is_identity]
+        return [(self.titled(i) if len(found) > 1 else "", _flat(measured.published)) for i, measured in found]
 
     @cached_property
     def published(self) -> Floats:
@@ -255,8 +255,8 @@ class Fit:
         """Prior draws of the cells, shape ``(draws, cells)``, where the DataTree has them."""
         if "prior" not in self.tree.children or self.name not in self.tree["prior"].data_vars:
             return None
-        own = self.tree["prior"].to_dataset()[self.name].transpose("chain", "draw", *self.release.dims)
-        return np.asarray(own.values).reshape(-1, self.release.frame.size)
+        draws = self.tree["prior"].to_dataset()[self.name].transpose("chain", "draw", *self.release.dims)
+        return np.asarray(draws.values).reshape(-1, self.release.frame.size)
 
     def truth(self, table: Any) -> Floats | None:
         """A confidential table, where the user has it, as numbers in the order of the cells."""

@@ -44,7 +44,6 @@ def noise_law(posterior: xr.DataTree, *, measurement: int = 0, var: str | None =
     ------
     TypeError, ValueError
         If the DataTree is not a posterior of a release, or there is no such measurement.
-
     """
     fit = Fit.of(posterior, var)
     in_range(fit, measurement)
@@ -62,8 +61,8 @@ def draw_noise_law(measured: Measured, scale: NoiseScale) -> Figure:
         drawn = figure(3.0)
         axes = drawn.add_subplot()
         if not np.isfinite(sd) or sd == 0:
-            told = "the noise is always 0 here" if sd == 0 else "the size of the noise is not known here"
-            axes.text(0.5, 0.5, told, transform=axes.transAxes, ha="center")
+            message = "the noise is always 0 here" if sd == 0 else "the size of the noise is not known here"
+            axes.text(0.5, 0.5, message, transform=axes.transAxes, ha="center")
             axes.set_axis_off()
             return drawn
         which = _curve(axes, measured, scale, answer, sd)

@@ -69,10 +69,10 @@ def noise_scale(measured: Measured) -> NoiseScale:
     shape = measured.query.shape if invariants is None else invariants.frame.shape
     variance = law.variance(shape, invariants)
     if variance is not None:
-        alike = invariants is not None and law.isotropic and _alike(invariants)
-        return NoiseScale(np.sqrt(np.broadcast_to(variance, shape)).reshape(-1), exchangeable=alike)
+        exchangeable = invariants is not None and law.isotropic and _are_margins(invariants)
+        return NoiseScale(np.sqrt(np.broadcast_to(variance, shape)).reshape(-1), exchangeable=exchangeable)
     dimension = measured.query.rows if invariants is None else invariants.dimension
-    if law.family == "bounded" or dimension > _LARGEST_DIMENSION:  # within bounds it depends on the confidential values
+    if not law.additive or dimension > _LARGEST_DIMENSION:  # within bounds it depends on the confidential values
         return NoiseScale(np.full(measured.query.rows, np.nan))
     sweeps = _SWEEPS if invariants is not None else 1
     size = int(np.clip(_STEPS // (sweeps * max(dimension, 1)), _FEWEST, _MOST))
@@ -81,10 +81,9 @@ def noise_scale(measured: Measured) -> NoiseScale:
         law.draw(np.random.default_rng(0), shape, size=size, invariants=invariants).reshape(size, -1).astype(np.float64)
     )
     squares = (drawn**2).mean(axis=0)  # the mean of the noise is zero
-    alike = _alike(invariants) if invariants is not None else not _varies(law)
-    alike = alike and law.isotropic
-    sd = np.sqrt(np.full_like(squares, squares.mean()) if alike else squares)
-    return NoiseScale(sd, drawn, alike)
+    exchangeable = (_are_margins(invariants) if invariants is not None else not _varies(law)) and law.isotropic
+    sd = np.sqrt(np.full_like(squares, squares.mean()) if exchangeable else squares)
+    return NoiseScale(sd, drawn, exchangeable)
 
 
 def _varies(law: NoiseLaw) -> bool:
@@ -92,10 +91,10 @@ def _varies(law: NoiseLaw) -> bool:
     return any(isinstance(value, np.ndarray) for value in law.model_parameters().values())
 
 
-def _alike(invariants: Invariants) -> bool:
-    """Whether any cell can be brought to the place of any other by permuting labels within dimensions.
+def _are_margins(invariants: Invariants) -> bool:
+    """Whether permutations of the labels within dimensions, which bring any cell to the place of any other, keep the invariants.
 
-    True if the invariants are margins: a permutation of the labels of a dimension changes none of their kernels.
+    True if these are margins.
     """
     return all(
         isinstance(part, SumPart) and all(name in part.frame.dims for name in part.keep)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from bayesdp._validate import positive_integer
 from bayesdp.plots.fit import Fit, in_range, summarise
 from bayesdp.plots.log_axis import log_axis
-from bayesdp.plots.style import COLOURS, figure, percent, style, together
+from bayesdp.plots.style import COLOURS, PUBLISHED, figure, percent, rows_of, style, together
 from bayesdp.queries import answer_labels
 
 __all__ = ["prior_predictive", "prior_predictive_draws"]
@@ -71,7 +71,6 @@ def prior_predictive(
     ------
     TypeError, ValueError
         If the DataTree is not a posterior of a release, or an argument is not valid.
-
     """
     fit = Fit.of(posterior, var)
     positive_integer(limit, "limit")
@@ -83,37 +82,29 @@ def prior_predictive(
     measured = fit.measurements[measurement]
     published = np.asarray(measured.published, dtype=np.float64).reshape(-1)
     shown = np.flatnonzero(np.isfinite(published))
-    own = summarise(draws[:, shown], prob)
+    expected = summarise(draws[:, shown], prob)
     median = np.median(draws[:, shown], axis=0)
-    told = f"all {len(shown)} published values" if len(shown) == len(published) else f"{len(shown)} published values"
+    which = f"all {len(shown)} published values" if len(shown) == len(published) else f"{len(shown)} published values"
     if len(shown) > limit:
-        distance = np.abs(published[shown] - median) / np.maximum(own.upper - own.lower, 1.0)
-        kept = np.sort(np.argsort(-distance, kind="stable")[:limit])
-        told = f"the {limit} of {len(shown)} values that are farthest out"
+        distance = np.abs(published[shown] - median) / np.maximum(expected.upper - expected.lower, 1.0)
+        chosen = np.sort(np.argsort(-distance, kind="stable")[:limit])
+        which = f"the {limit} of {len(shown)} values that are farthest out"
     else:
-        kept = np.arange(len(shown))
-    rows = np.arange(len(kept))
+        chosen = np.arange(len(shown))
+    rows = np.arange(len(chosen))
     with style():
-        drawn = figure(1.45 + 0.24 * max(len(kept), 3))
+        drawn = figure(1.45 + 0.24 * max(len(chosen), 3))
         axes = drawn.add_subplot()
         look: dict[str, Any] = {"color": COLOURS["prior"], "linewidth": 3, "alpha": 0.55}
-        axes.hlines(rows, own.lower[kept], own.upper[kept], label=f"{percent(prob)} equal-tailed, {what}", **look)
-        axes.plot(median[kept], rows, "|", color=COLOURS["prior"], markersize=9, label="prior median")
-        marks: dict[str, Any] = {
-            "color": COLOURS["release"],
-            "markersize": 6,
-            "markerfacecolor": "none",
-            "markeredgewidth": 1.4,
-        }
-        axes.plot(published[shown][kept], rows, "D", label="published (noisy)", **marks)
-        axes.set_yticks(rows, [together(own) for own in answer_labels(measured.query, shown[kept])])
-        axes.set_ylim(len(kept) - 0.4, -0.6)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x", color=COLOURS["grid"])
-        ends = np.concatenate([own.lower[kept], own.upper[kept], published[shown][kept]])
+        label = f"{percent(prob)} equal-tailed, {what}"
+        axes.hlines(rows, expected.lower[chosen], expected.upper[chosen], label=label, **look)
+        axes.plot(median[chosen], rows, "|", color=COLOURS["prior"], markersize=9, label="prior median")
+        axes.plot(published[shown][chosen], rows, "D", label="published (noisy)", **PUBLISHED)
+        rows_of(axes, [together(labels) for labels in answer_labels(measured.query, shown[chosen])])
+        ends = np.concatenate([expected.lower[chosen], expected.upper[chosen], published[shown][chosen]])
         if float(np.abs(ends).max()) > _LINEAR_UP_TO:
             log_axis(axes, float(ends.min()), float(ends.max()))
         axes.set_xlabel("count")
-        drawn.suptitle(f"Prior against published: {told}", x=0.01, ha="left", fontsize=11)
+        drawn.suptitle(f"Prior against published: {which}", x=0.01, ha="left", fontsize=11)
         drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
     return drawn

@@ -32,13 +32,13 @@ def worst_mixed(fit: Fit, quantities: int) -> list[tuple[str, Floats]]:
     """Draws of the quantities with the smallest bulk effective sample size, shape ``(chain, draw)``, with labels.
 
     Determined cells, and anything else that never moved but for rounding errors, are left out; so are the coordinates
-    behind a continuous relaxation, which are the table in other words.
+    behind a continuous relaxation, of which the table is a function.
     """
     return _worst(fit, quantities)[0]
 
 
 def _worst(fit: Fit, quantities: int) -> tuple[list[tuple[str, Floats]], int]:
-    """What `worst_mixed` gives, and of how many quantities these are the worst."""
+    """The draws that `worst_mixed` returns, and the number of moving quantities among which they mixed worst."""
     found: list[tuple[float, str, Floats]] = []
     candidates = 0
     for name, own, draws, moves in _moving(fit):
@@ -112,7 +112,6 @@ def ranks(posterior: xr.DataTree, *, quantities: int = 4) -> Figure | None:
 
     Counts are integers (unless relaxed), so that draws tie; ties are broken at random (with a fixed seed), or the ranks of chains that
     agree perfectly would not be uniform.
-
     """
     fit = Fit.of(posterior)
     positive_integer(quantities, "quantities")

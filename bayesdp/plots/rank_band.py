@@ -105,9 +105,9 @@ def half_width(n: float, chains: int, level: float, z: Floats) -> Floats:
         As for `limit`.
     z : float array
     """
-    own = max(n, 2.0)
-    scale = np.sqrt(z * (1 - z) * (1 - 1 / chains) / own * (own * chains) / (own * chains - 1))
-    return np.asarray(limit(int(own), chains, level) * scale)
+    count = max(n, 2.0)
+    scale = np.sqrt(z * (1 - z) * (1 - 1 / chains) / count * (count * chains) / (count * chains - 1))
+    return np.asarray(limit(int(count), chains, level) * scale)
 
 
 def effective_draws(ranks: Floats) -> float:
@@ -130,10 +130,10 @@ def effective_draws(ranks: Floats) -> float:
     found = float(draws)
     for z in _QUANTILES:
         below = (ranks <= z).astype(np.float64)
-        own = np.full(chains, float(draws))
+        sizes = np.full(chains, float(draws))
         for c in np.flatnonzero(np.ptp(below, axis=1) > 0):
             with np.errstate(all="ignore"):
                 ess = float(array_stats.ess(below[c][None], chain_axis=0, draw_axis=1, method="mean"))
-            own[c] = min(ess, draws) if np.isfinite(ess) else 1.0
-        found = min(found, float(own.mean()))
+            sizes[c] = min(ess, draws) if np.isfinite(ess) else 1.0
+        found = min(found, float(sizes.mean()))
     return found

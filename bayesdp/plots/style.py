@@ -9,13 +9,14 @@ from io import BytesIO
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
 from bayesdp._text import printable
 from bayesdp.frames import Frame
 
-__all__ = ["COLOURS", "WIDTH", "cell_labels", "figure", "percent", "plain", "style", "together"]
+__all__ = ["COLOURS", "PUBLISHED", "WIDTH", "cell_labels", "figure", "percent", "plain", "rows_of", "style", "together"]
 
 COLOURS = {
     "posterior": "#0072B2",
@@ -26,6 +27,14 @@ COLOURS = {
     "grid": "#DDDDDD",
 }
 """The palette of Okabe and Ito, safe for colour-blind readers; every kind also has a shape of its own."""
+
+PUBLISHED: dict[str, Any] = {
+    "color": COLOURS["release"],
+    "markersize": 6,
+    "markerfacecolor": "none",
+    "markeredgewidth": 1.4,
+}
+"""How markers of published numbers look."""
 
 WIDTH = 6.0
 """Inches: letters stay legible on a phone, where a picture is as wide as the screen."""
@@ -64,6 +73,14 @@ class Picture(Figure):
 def figure(height: float) -> Figure:
     """A figure without pyplot: nothing is left open, and no display is needed."""
     return Picture(figsize=(WIDTH, height), layout="constrained")
+
+
+def rows_of(axes: Axes, labels: Sequence[str]) -> None:
+    """One row of the picture for each label, from the top down."""
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=COLOURS["grid"])
 
 
 def percent(prob: float) -> str:

@@ -44,7 +44,6 @@ def heatmaps(posterior: xr.DataTree, *, dims: tuple[str, str] | None = None, var
     ------
     TypeError, ValueError
         If the DataTree is not a posterior of a release, or `dims` are not two dimensions of its table.
-
     """
     fit = Fit.of(posterior, var)
     names = fit.release.dims if dims is None else tuple(dims)

@@ -66,9 +66,7 @@ def build_model(release: Release, prior: str = "independent", **hyper: Any) -> p
     >>> [rv.name for rv in model.free_RVs]
     ['intercept', 'county_effect', 'education_effect', 'cell_cv', 'x']
     """
-    if prior not in PRIORS:
-        raise ValueError(f"prior must be one of {', '.join(map(repr, PRIORS))}, got {prior!r}")
-    chosen = PRIORS[prior]
+    chosen = _prior_of(prior)
     return chosen.build(release, chosen.checked(hyper))
 
 
@@ -85,9 +83,14 @@ def describe_prior(release: Release, prior: str = "independent", **hyper: Any) -
     str
         Several lines.
     """
-    if prior not in PRIORS:
-        raise ValueError(f"prior must be one of {', '.join(map(repr, PRIORS))}, got {prior!r}")
-    values = PRIORS[prior].checked(hyper)
+    chosen = _prior_of(prior)
+    values = chosen.checked(hyper)
     if "mean" in values and values["mean"] is None:
         values["mean"] = published_mean(release)
-    return PRIORS[prior].described({name: value for name, value in values.items() if value is not None})
+    return chosen.described({name: value for name, value in values.items() if value is not None})
+
+
+def _prior_of(name: str) -> Prior:
+    if name not in PRIORS:
+        raise ValueError(f"prior must be one of {', '.join(map(repr, PRIORS))}, got {name!r}")
+    return PRIORS[name]

@@ -32,7 +32,7 @@ class Hyperparameter:
     kind : {"positive", "nonnegative", "boolean", "text"} or tuple of str
         What values it takes; a tuple lists them.
     default_text : str
-        What a default of None stands for, in a word or two.
+        Short text for a default of None, such as "published".
     """
 
     name: str
@@ -97,17 +97,17 @@ class Prior:
     build: Callable[[Release, Mapping[str, Any]], pm.Model]
 
     def _of(self, name: str) -> Hyperparameter:
-        for own in self.hyperparameters:
-            if own.name == name:
-                return own
-        names = ", ".join(own.name for own in self.hyperparameters)
+        for hyper in self.hyperparameters:
+            if hyper.name == name:
+                return hyper
+        names = ", ".join(hyper.name for hyper in self.hyperparameters)
         raise ValueError(f"the prior {self.name!r} has no hyperparameter {name!r}; it has {names}")
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All hyperparameters: those given, checked, and defaults for the others."""
         for name in given:
             self._of(name)
-        return {own.name: own.checked(given.get(own.name)) for own in self.hyperparameters}
+        return {hyper.name: hyper.checked(given.get(hyper.name)) for hyper in self.hyperparameters}
 
     def parsed(self, given: Mapping[str, str]) -> dict[str, Any]:
         """Hyperparameters written as text, as on the command line."""
@@ -115,17 +115,17 @@ class Prior:
 
     def described(self, values: Mapping[str, Any]) -> str:
         """The prior with the values of its hyperparameters, for a report."""
-        told = [
+        texts = [
             f"{name} = {value:.6g}" if isinstance(value, float) else f"{name} = {value}"
             for name, value in values.items()
         ]
-        return "\n".join([f"{self.name}: {self.title}", *self.formula.splitlines(), f"with {', '.join(told)}"])
+        return "\n".join([f"{self.name}: {self.title}", *self.formula.splitlines(), f"with {', '.join(texts)}"])
 
     def help(self) -> str:
         """The prior as the command line describes it."""
         lines = [f"{self.name}: {self.title}", *(f"    {line}" for line in self.formula.splitlines())]
-        for own in self.hyperparameters:
-            values = f" ({' or '.join(own.kind)})" if isinstance(own.kind, tuple) else ""
-            default = own.default_text if own.default is None else str(own.default).lower()
-            lines.append(f"      {own.name:<16} {own.text}{values} [default: {default}]")
+        for hyper in self.hyperparameters:
+            values = f" ({' or '.join(hyper.kind)})" if isinstance(hyper.kind, tuple) else ""
+            default = hyper.default_text if hyper.default is None else str(hyper.default).lower()
+            lines.append(f"      {hyper.name:<16} {hyper.text}{values} [default: {default}]")
         return "\n".join(lines)

@@ -41,8 +41,7 @@ def published_mean(release: Release) -> float:
     for measured in release.measurements:
         first = _covering(measured.query)
         if first is not None:
-            own = slice(0, first.rows)
-            values, hidden = measured.values.reshape(-1)[own], measured.unmeasured.reshape(-1)[own]
+            values, hidden = measured.values.reshape(-1)[: first.rows], measured.unmeasured.reshape(-1)[: first.rows]
             if not hidden.all():
                 # Unpublished answers are taken to be like the others.
                 return max(float(values[~hidden].mean()) * first.rows / release.frame.size, 1.0)

@@ -27,25 +27,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from bayesdp.privacy.bounded import (
-    truncated_epsilon,
-    truncated_gaussian_delta,
-    truncated_gaussian_epsilon,
-    truncated_scale,
-)
+from bayesdp.privacy.bounded import truncated_epsilon, truncated_scale
+from bayesdp.privacy.bounded_gaussian import truncated_gaussian_delta, truncated_gaussian_epsilon
 from bayesdp.privacy.budget import split_budget
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.census import CensusRow, census_analysis
 from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
-from bayesdp.privacy.ellipsoids import (
-    BaseDecomposition,
-    EnclosingEllipsoid,
-    Factorization,
-    base_decomposition,
-    enclosing_ellipsoid,
-    optimal_factorization,
-)
+from bayesdp.privacy.ellipsoids import BaseDecomposition, EnclosingEllipsoid, base_decomposition, enclosing_ellipsoid
+from bayesdp.privacy.factorization import Factorization, optimal_factorization
 from bayesdp.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -64,21 +54,15 @@ from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tra
 from bayesdp.privacy.tradeoffs.composition import composition_first, semi_first, tensor_product
 from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
 from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
-from bayesdp.privacy.zcdp import (
-    gaussian_rho,
-    gaussian_sigma_for_rho,
-    rho_to_delta,
-    rho_to_epsilon,
-    rho_within,
-)
+from bayesdp.privacy.zcdp import gaussian_rho, gaussian_sigma_for_rho, rho_to_delta, rho_to_epsilon, rho_within
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
+from bayesdp.sensitivities.quantiles import quantile_sensitivity
+from bayesdp.sensitivities.sensitivity import Sensitivity
 from bayesdp.sensitivities.statistics import (
-    Sensitivity,
     covariance_sensitivity,
     histogram_sensitivity,
     mean_sensitivity,
     proportion_sensitivity,
-    quantile_sensitivity,
     variance_sensitivity,
 )
 
@@ -91,99 +75,31 @@ if TYPE_CHECKING:
     from bayesdp.sensitivities.space import SensitivitySpace
 
 __all__ = [
-    "DIFFERENCES",
-    "EXACT_SAMPLER",
-    "FLOATING_POINT_CAVEAT",
-    "BaseDecomposition",
-    "CanonicalNoise",
-    "CensusRow",
-    "Comparison",
-    "Difference",
-    "EnclosingEllipsoid",
-    "Factorization",
-    "Guarantee",
-    "Inclusions",
-    "PairLoss",
-    "SemiAdjacency",
-    "SemiGuarantee",
-    "Sensitivity",
-    "SensitivitySpace",
-    "StatisticGuarantee",
-    "TradeOff",
-    "adjacent",
-    "approximate_dp",
-    "base_decomposition",
-    "census_analysis",
-    "compare",
-    "composition_first",
-    "conforming_pairs",
-    "covariance_sensitivity",
-    "describe_tradeoff",
-    "discrete_gaussian_delta",
-    "discrete_gaussian_epsilon",
-    "enclosing_ellipsoid",
-    "gaussian_delta",
-    "gaussian_dp",
-    "gaussian_epsilon",
-    "gaussian_mu",
-    "gaussian_pairs",
-    "gaussian_rho",
-    "gaussian_sigma",
-    "gaussian_sigma_for_mu",
-    "gaussian_sigma_for_rho",
-    "gibbs_sampler",
-    "group_loss",
-    "histogram_sensitivity",
-    "hit_and_run_sampler",
-    "inclusions",
-    "lemma_3_4_sigma",
-    "mean_sensitivity",
-    "neighbour_differences",
-    "optimal_factorization",
-    "profile_tradeoff",
-    "projected_sensitivity",
-    "proportion_sensitivity",
-    "pure_pairs",
-    "quantile_sensitivity",
-    "query_sensitivity",
-    "record_distance",
-    "renyi_to_delta",
-    "renyi_to_epsilon",
-    "renyi_to_rho",
-    "rho_to_delta",
-    "rho_to_epsilon",
-    "rho_within",
-    "semi_adjacency",
-    "semi_first",
-    "split_budget",
-    "tensor_product",
-    "tradeoff",
-    "tradeoff_delta",
-    "tradeoff_epsilon",
-    "tradeoff_from_description",
-    "truncated_epsilon",
-    "truncated_gaussian_delta",
-    "truncated_gaussian_epsilon",
-    "truncated_scale",
-    "variance_sensitivity",
-]
+    "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "BaseDecomposition", "CanonicalNoise", "CensusRow",
+    "Comparison", "Difference", "EnclosingEllipsoid", "Factorization", "Guarantee", "Inclusions", "PairLoss",
+    "SemiAdjacency", "SemiGuarantee", "Sensitivity", "SensitivitySpace", "StatisticGuarantee", "TradeOff", "adjacent",
+    "approximate_dp", "base_decomposition", "census_analysis", "compare", "composition_first", "conforming_pairs",
+    "covariance_sensitivity", "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon",
+    "enclosing_ellipsoid", "gaussian_delta", "gaussian_dp", "gaussian_epsilon", "gaussian_mu", "gaussian_pairs",
+    "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu", "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss",
+    "histogram_sensitivity", "hit_and_run_sampler", "inclusions", "lemma_3_4_sigma", "mean_sensitivity",
+    "neighbour_differences", "optimal_factorization", "profile_tradeoff", "projected_sensitivity",
+    "proportion_sensitivity", "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance",
+    "renyi_to_delta", "renyi_to_epsilon", "renyi_to_rho", "rho_to_delta", "rho_to_epsilon", "rho_within",
+    "semi_adjacency", "semi_first", "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon",
+    "tradeoff_from_description", "truncated_epsilon", "truncated_gaussian_delta", "truncated_gaussian_epsilon",
+    "truncated_scale", "variance_sensitivity",
+]  # fmt: skip
 
-_TABLES = {
-    "Comparison": "privacy.comparison",
-    "Inclusions": "sensitivities.inclusions",
-    "SemiGuarantee": "privacy.comparison",
-    "SemiAdjacency": "sensitivities.semi_adjacent",
-    "SensitivitySpace": "sensitivities.space",
-    "adjacent": "sensitivities.adjacency",
-    "conforming_pairs": "sensitivities.adjacency",
-    "compare": "privacy.comparison",
-    "inclusions": "sensitivities.inclusions",
-    "neighbour_differences": "sensitivities.queries",
-    "projected_sensitivity": "sensitivities.queries",
-    "query_sensitivity": "sensitivities.queries",
-    "record_distance": "sensitivities.adjacency",
-    "semi_adjacency": "sensitivities.semi_adjacent",
+_MODULES = {
+    "privacy.comparison": ("Comparison", "SemiGuarantee", "compare"),
+    "sensitivities.adjacency": ("adjacent", "conforming_pairs", "record_distance"),
+    "sensitivities.inclusions": ("Inclusions", "inclusions"),
+    "sensitivities.queries": ("neighbour_differences", "projected_sensitivity", "query_sensitivity"),
+    "sensitivities.semi_adjacent": ("SemiAdjacency", "semi_adjacency"),
+    "sensitivities.space": ("SensitivitySpace",),
 }
+_TABLES = {name: module for module, names in _MODULES.items() for name in names}
 """Public names of modules that need tables, queries and invariants, and where they are."""
 
 # Hidden from type checkers, which read the import above.

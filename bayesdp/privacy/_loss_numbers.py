@@ -20,7 +20,7 @@ def mu_of_epsilon(epsilon: float) -> float:
     return max(0.0, -2.0 * float(ndtri_exp(-_log_one_plus_exp(epsilon))))
 
 
-def epsilon_of_delta(epsilon: float, delta: float, asked: float) -> float:
+def epsilon_of_delta(epsilon: float, delta: float, wanted: float) -> float:
     """The smallest epsilon at the delta that is asked for, no smaller than the given one, of an (epsilon, delta)-private mechanism.
 
     Such a mechanism is (e, d)-private just when ``d >= 1 - (1 - delta) (1 + e**e) / (1 + e**epsilon)`` for ``e <= epsilon``
@@ -31,22 +31,22 @@ def epsilon_of_delta(epsilon: float, delta: float, asked: float) -> float:
     ValueError
         If the delta asked for is smaller than the given one.
     """
-    asked = _validate.probability(asked, "delta")
-    if asked < delta:
-        raise ValueError(f"delta must be at least that of the loss, {delta:.6g}, got {asked:.6g}")
+    wanted = _validate.probability(wanted, "delta")
+    if wanted < delta:
+        raise ValueError(f"delta must be at least that of the loss, {delta:.6g}, got {wanted:.6g}")
     # 1 + e^e = (1 - asked) / (1 - delta) (1 + e^epsilon)
-    log_sum = math.log1p(-asked) - math.log1p(-delta) + _log_one_plus_exp(epsilon)
+    log_sum = math.log1p(-wanted) - math.log1p(-delta) + _log_one_plus_exp(epsilon)
     if log_sum <= math.log(2.0):
         return 0.0
     return min(max(log_sum + math.log(-math.expm1(-log_sum)), 0.0), epsilon)
 
 
-def delta_of_epsilon(epsilon: float, delta: float, asked: float) -> float:
+def delta_of_epsilon(epsilon: float, delta: float, wanted: float) -> float:
     """The smallest delta at the epsilon that is asked for; the inverse of `epsilon_of_delta`, at most 1."""
-    asked = _validate.nonnegative_real(asked, "epsilon")
-    if asked >= epsilon or delta >= 1.0:
+    wanted = _validate.nonnegative_real(wanted, "epsilon")
+    if wanted >= epsilon or delta >= 1.0:
         return min(delta, 1.0)
-    log_ratio = _log_one_plus_exp(asked) - _log_one_plus_exp(epsilon)
+    log_ratio = _log_one_plus_exp(wanted) - _log_one_plus_exp(epsilon)
     return min(1.0, max(delta, -math.expm1(log_ratio) + delta * math.exp(log_ratio)))
 
 

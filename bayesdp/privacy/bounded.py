@@ -24,27 +24,19 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from bayesdp._validate import finite_array, nonnegative_real, positive_integer, positive_real
+from bayesdp._validate import positive_integer, positive_real
 
-__all__ = [
-    "discrete_truncated_loss",
-    "truncated_epsilon",
-    "truncated_gaussian_delta",
-    "truncated_gaussian_epsilon",
-    "truncated_loss",
-    "truncated_scale",
-]
+__all__ = ["discrete_truncated_loss", "truncated_epsilon", "truncated_loss", "truncated_scale"]
 
 type Floats = npt.NDArray[np.float64]
 
 _SUBSETS = 20_000
-_PAIRS = 50_000_000
+"""Most choices of the statistics that change of which each is looked at."""
 
 
 def truncated_loss(distance: npt.ArrayLike, b: npt.ArrayLike, width: npt.ArrayLike) -> Floats:
@@ -75,7 +67,7 @@ def truncated_loss(distance: npt.ArrayLike, b: npt.ArrayLike, width: npt.ArrayLi
 
 
 def discrete_truncated_loss(distance: npt.ArrayLike, b: npt.ArrayLike, width: npt.ArrayLike) -> Floats:
-    """The same for truncated discrete Laplace noise; whole distances and widths.
+    """Loss of truncated discrete Laplace noise, as `truncated_loss` for whole distances and widths.
 
     With ``q = exp(-1/b)``, ``Z(s)`` is ``1 + q - q**(s - c0 + 1) - q**(c1 - s + 1)`` up to a constant, again concave.
     """
@@ -167,7 +159,7 @@ def truncated_epsilon(
 
 
 def _largest_sum(scale: Floats, wide: Floats, cap: Floats, total: float, discrete: bool) -> float:
-    """The largest sum of losses over changes of at most `cap` each and `total` in sum."""
+    """The largest ``sum_i loss_i(t_i)`` over ``0 <= t_i <= cap_i`` with ``sum_i t_i <= total``, the losses concave."""
     loss = discrete_truncated_loss if discrete else truncated_loss
     if cap.sum() <= total:
         return float(loss(cap, scale, wide).sum())
@@ -184,6 +176,7 @@ def _largest_sum(scale: Floats, wide: Floats, cap: Floats, total: float, discret
         )  # concave and symmetric: equal shares
 
     def slope(t: Floats) -> Floats:
+        """``loss'(t) = (1 + (exp(-t/b) - exp(-(w-t)/b)) / Z(t)) / b``, and the same with the shifts of the discrete law."""
         shift = 1.0 / scale if discrete else np.zeros_like(scale)
         fall, rise = np.exp(-t / scale - shift), np.exp(-np.maximum(wide - t, 0.0) / scale - shift)
         z = (
@@ -194,7 +187,7 @@ def _largest_sum(scale: Floats, wide: Floats, cap: Floats, total: float, discret
         return np.asarray((1.0 + (fall - rise) / z) / scale)
 
     def spend(level: float) -> Floats:
-        """Changes at which the slope falls below the level."""
+        """For each statistic, the change t at which the slope of its loss falls to the level: ``loss_i'(t_i) = level``."""
         low, high = np.zeros_like(cap), cap.copy()
         for _ in range(60):
             middle = 0.5 * (low + high)
@@ -260,92 +253,3 @@ def truncated_scale(
     while true(b) > stated:  # to the safe side of the root
         b *= 1.0 + 1e-13
     return b
-
-
-def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[int, int], sensitivity: int = 1) -> float:
-    """The exact delta of truncated discrete Gaussian noise on one integer, by enumeration of all pairs and values.
-
-    Parameters
-    ----------
-    epsilon : float
-    sigma : float
-        Scale of the noise.
-    bounds : pair of int
-        Both finite.
-    sensitivity : int
-        Largest difference of the values of neighbours.
-
-    Returns
-    -------
-    float
-        ``max over s, s' of sum_y max(0, p(y | s) - exp(epsilon) p(y | s'))``; 0 from the pure epsilon on.
-
-    Raises
-    ------
-    NotImplementedError
-        If a bound is infinite, or there are too many pairs and values to enumerate.
-
-    Examples
-    --------
-    >>> print(f"{truncated_gaussian_delta(1.0, 2.0, (0, 10)):.6f}")
-    0.006159
-    """
-    nonnegative_real(epsilon, "epsilon")
-    masses = _gaussian_masses(sigma, bounds, sensitivity)
-    worst = 0.0
-    for t in range(1, min(int(sensitivity), len(masses) - 1) + 1):
-        for first, second in ((masses[:-t], masses[t:]), (masses[t:], masses[:-t])):
-            worst = max(worst, float(np.max(np.sum(np.maximum(first - math.exp(epsilon) * second, 0.0), axis=1))))
-    return worst
-
-
-def truncated_gaussian_epsilon(delta: float, sigma: float, bounds: tuple[int, int], sensitivity: int = 1) -> float:
-    """The smallest epsilon at which `truncated_gaussian_delta` is at most delta; delta = 0 gives the pure epsilon.
-
-    Examples
-    --------
-    >>> print(f"{truncated_gaussian_epsilon(0.0, 2.0, (0, 10)):.4f}")
-    2.1176
-    """
-    nonnegative_real(delta, "delta")
-    masses = np.log(np.maximum(_gaussian_masses(sigma, bounds, sensitivity), 1e-320))
-    if np.any(masses < -690.0) and delta == 0.0:
-        raise NotImplementedError("sigma is so small that masses underflow: the pure epsilon is above 600 at least")
-    pure = max(
-        float(np.max(np.abs(masses[t:] - masses[:-t]))) for t in range(1, min(int(sensitivity), len(masses) - 1) + 1)
-    )
-    if delta == 0.0:
-        return pure
-    if truncated_gaussian_delta(0.0, sigma, bounds, sensitivity) <= delta:
-        return 0.0
-
-    def excess(epsilon: float) -> float:
-        return truncated_gaussian_delta(epsilon, sigma, bounds, sensitivity) - delta
-
-    high = min(pure, 700.0)
-    root = float(brentq(excess, 0.0, high, xtol=1e-13))
-    while excess(root) > 0.0:
-        root += 1e-12
-    return root
-
-
-def _gaussian_masses(sigma: float, bounds: Any, sensitivity: int) -> Floats:
-    """Masses of every value (columns) for every confidential value (rows)."""
-    scale = positive_real(sigma, "sigma")
-    positive_integer(sensitivity, "sensitivity")
-    low, high = (float(side) for side in bounds)
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise NotImplementedError(
-            "the loss of truncated discrete Gaussian noise is found by enumeration, which needs two finite bounds; clip "
-            "instead of truncating (BoundaryInflatedDiscreteGaussian): that costs what the noise costs"
-        )
-    finite_array([low, high], "bounds")
-    n = int(high - low) + 1
-    if n * n * sensitivity > _PAIRS:
-        raise NotImplementedError(
-            f"bounds {int(low)} and {int(high)} leave {n} values, too many to enumerate all pairs; clip instead of "
-            "truncating (BoundaryInflatedDiscreteGaussian): that costs what the noise costs"
-        )
-    k = np.arange(n, dtype=np.float64)
-    weights = np.exp(-0.5 * ((k[None, :] - k[:, None]) / scale) ** 2)
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))

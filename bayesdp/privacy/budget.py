@@ -46,8 +46,8 @@ def split_budget(epsilon: float, parts: int | Sequence[float]) -> tuple[float, .
     given: Any = parts
     if isinstance(given, str | bool) or not isinstance(given, Sequence):
         raise TypeError(f"parts must be a number of parts or a sequence of epsilons, got {parts!r}")
-    own = tuple(positive_real(part, f"parts[{i}]") for i, part in enumerate(given))
-    total = math.fsum(own)
-    if not own or abs(total - whole) > 1e-12 * whole:
-        raise ValueError(f"parts must add up to epsilon = {whole!r}, but {list(own)} add up to {total!r}")
-    return own
+    amounts = tuple(positive_real(part, f"parts[{i}]") for i, part in enumerate(given))
+    total = math.fsum(amounts)
+    if not amounts or abs(total - whole) > 1e-12 * whole:
+        raise ValueError(f"parts must add up to epsilon = {whole!r}, but {list(amounts)} add up to {total!r}")
+    return amounts

@@ -12,24 +12,10 @@ from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.words import Words
 
 __all__ = [
-    "FLOATING_POINT_CAVEAT",
-    "GENERATOR_CAVEAT",
-    "SENTENCES",
-    "AdjacencyEnough",
-    "AdjacencyOpen",
-    "CanonicalSteps",
-    "Composed",
-    "Drawn",
-    "Fixed",
-    "IntegersOnly",
-    "OfReleases",
-    "OtherSamplers",
-    "PaperElements",
-    "PaperScale",
-    "PaperSpace",
-    "Rounded",
-    "Sentence",
-]
+    "FLOATING_POINT_CAVEAT", "GENERATOR_CAVEAT", "SENTENCES", "AdjacencyEnough", "AdjacencyOpen", "CanonicalSteps",
+    "Composed", "Drawn", "Fixed", "IntegersOnly", "OfReleases", "OtherSamplers", "PaperElements", "PaperScale",
+    "PaperSpace", "Rounded", "Sentence",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,14 +149,14 @@ class PaperSpace(Words):
 
     @classmethod
     def _words(cls, unit: str, sensitivity: float, true_sensitivity: float, loss: Loss, true_loss: Loss) -> str:
-        told = (
+        start = (
             f"convention='paper': the noise is made for the sensitivity space that Cho and Awan print in Proposition 32, of {unit} "
             f"sensitivity {sensitivity:.6g}, which is that of two records (A_2)."
         )
         if str(loss) == str(true_loss):
-            return f"{told} Here three records (A_3) are no farther apart, and the guarantee stands."
+            return f"{start} Here three records (A_3) are no farther apart, and the guarantee stands."
         return (
-            f"{told} Three records (A_3) are up to {true_sensitivity:.6g} apart, so that the guarantee under A_3 is {true_loss} and "
+            f"{start} Three records (A_3) are up to {true_sensitivity:.6g} apart, so that the guarantee under A_3 is {true_loss} and "
             f"not {loss}."
         )
 
@@ -195,17 +181,17 @@ class PaperScale(Words):
 
     @classmethod
     def _words(cls, scale: float, epsilon: float, true_epsilon: float, counts: bool) -> str:
-        told = (
+        start = (
             f"noise of scale {scale:.6g} is stated as epsilon = {epsilon:.6g} in Liu (2019)"
             if counts
             else f"the noise has scale {scale:.6g}, which Liu (2019) states as epsilon = {epsilon:.6g}"
         )
-        return f"Paper convention: {told}. The true epsilon is {true_epsilon:.6g}. See docs/CORRECTIONS.md."
+        return f"Paper convention: {start}. The true epsilon is {true_epsilon:.6g}. See docs/CORRECTIONS.md."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PaperElements(Words):
-    """The same of all elements of a covariance matrix."""
+    """All elements of a covariance matrix have noise of the scale of Liu (2019), and together another epsilon than stated."""
 
     true_epsilon: float
     name = "paper elements"

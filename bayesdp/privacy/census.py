@@ -92,6 +92,7 @@ def census_analysis(
     rows = []
     for given in distances:
         steps = _validate.positive_integer(given, "a")
-        own = steps**2 * loss
-        rows.append(CensusRow(steps, own, slack, rho_to_epsilon(own, slack, method=method), rho_to_epsilon(own, slack)))
+        group_rho = steps**2 * loss
+        epsilon = rho_to_epsilon(group_rho, slack, method=method)
+        rows.append(CensusRow(steps, group_rho, slack, epsilon, rho_to_epsilon(group_rho, slack)))
     return tuple(rows)

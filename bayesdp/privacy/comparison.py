@@ -20,7 +20,9 @@ __all__ = ["Comparison", "SemiGuarantee", "compare"]
 
 METRICS = ("substitution", "add-remove")
 _GRID = 2001
+"""Levels on which curved functions are compared,"""
 _REFINED = 20
+"""and local extremes of the difference, on each side, that are refined between them."""
 _VAGUE = 0.01
 """A trade-off function that is known no better than this is not compared: with so much slack all would be equal."""
 
@@ -150,10 +152,11 @@ def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9
             raise TypeError(f"{argument} must be a SemiGuarantee, got {type(value).__name__}")
     slack = _validate.nonnegative_real(tolerance, "tolerance") + first.tradeoff.error + second.tradeoff.error
     more, fewer, why_pairs = _pairs(first, second)
-    for own, which in ((first, "first"), (second, "second")):
-        if own.tradeoff.error > _VAGUE:
-            told = f"the trade-off function of the {which} is known within {own.tradeoff.error:.3g} only, too little to compare it"
-            return Comparison("not comparable", (*why_pairs, told), slack)
+    for guarantee, which in ((first, "first"), (second, "second")):
+        if guarantee.tradeoff.error > _VAGUE:
+            error = f"{guarantee.tradeoff.error:.3g}"
+            reason = f"the trade-off function of the {which} is known within {error} only, too little to compare it"
+            return Comparison("not comparable", (*why_pairs, reason), slack)
     larger, smaller, why_curve = _curves(first.tradeoff, second.tradeoff, slack)
     if more and fewer and larger and smaller:
         answer = "equal"
@@ -176,7 +179,7 @@ def _pairs(first: SemiGuarantee, second: SemiGuarantee) -> tuple[bool, bool, tup
         (False, False): "each keeps an invariant that does not follow from those of the other",
     }
     near = _reaches(first, second), _reaches(second, first)
-    a, b = (f"{own.adjacency} by {own.neighbours}" for own in (first, second))
+    a, b = (f"{guarantee.adjacency} by {guarantee.neighbours}" for guarantee in (first, second))
     how = {
         (True, True): f"both reach equally far ({a}, {b})",
         (True, False): f"the first reaches further ({a} against {b})",
@@ -187,7 +190,7 @@ def _pairs(first: SemiGuarantee, second: SemiGuarantee) -> tuple[bool, bool, tup
 
 
 def _keeps(inner: SemiGuarantee, outer: SemiGuarantee) -> bool:
-    """Whether the pairs of `inner` agree on the invariants of `outer`: substitution keeps the number of records as well."""
+    """Whether the pairs of `inner` agree on the invariants of `outer`; substitution keeps the number of records as well."""
     kept, asked = inner.invariants, outer.invariants
     same = kept is None or asked is None or kept.frame.same_cells(asked.frame)
     if inner.neighbours == "substitution" and asked is not None and same:
@@ -196,11 +199,13 @@ def _keeps(inner: SemiGuarantee, outer: SemiGuarantee) -> bool:
     return _follows(kept, outer.invariants)
 
 
-def _free_to_walk(own: SemiGuarantee) -> bool:
+def _free_to_walk(guarantee: SemiGuarantee) -> bool:
     """Whether all tables that the guarantee is about are joined by steps of one record."""
-    if own.invariants is None or not own.invariants.rank:
+    if guarantee.invariants is None or not guarantee.invariants.rank:
         return True
-    return own.neighbours == "substitution" and own.invariants.rank == 1 and _fixes_total(own.invariants)
+    return (
+        guarantee.neighbours == "substitution" and guarantee.invariants.rank == 1 and _fixes_total(guarantee.invariants)
+    )
 
 
 def _follows(inner: Invariants | None, outer: Invariants | None) -> bool:

@@ -7,7 +7,7 @@ the ellipsoid ``{x : x^T Sigma^-1 x <= 1}`` has to contain the vectors. The expe
 
 - `enclosing_ellipsoid`: the ellipsoid of least volume;
 - `base_decomposition`: the near-optimal shape of Nikolov, Talwar and Zhang, from ellipsoids of least volume;
-- `optimal_factorization`: the ellipsoid of least trace, hence the least error that any Gaussian noise can have.
+- `bayesdp.privacy.factorization`: the ellipsoid of least trace, hence the least error that any Gaussian noise can have.
 """
 
 from __future__ import annotations
@@ -18,30 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from bayesdp import _validate
-from bayesdp.privacy._design import Criterion, Design, LogDeterminant, RootTrace, optimal_design
+from bayesdp.privacy._design import LogDeterminant
+from bayesdp.privacy.shapes import Floats, just_containing, read_only, solved, spanning
 
-__all__ = [
-    "MAX_DIMENSION",
-    "MAX_VECTORS",
-    "BaseDecomposition",
-    "EnclosingEllipsoid",
-    "Factorization",
-    "base_decomposition",
-    "enclosing_ellipsoid",
-    "optimal_factorization",
-]
-
-type Floats = npt.NDArray[np.float64]
-
-MAX_VECTORS = 20_000
-"""Most differences that a shape is fitted to."""
-
-MAX_DIMENSION = 300
-"""Most dimensions that they may have."""
-
-_RANK = 1e-9
-"""Singular values below this share of the largest are zero."""
+__all__ = ["BaseDecomposition", "EnclosingEllipsoid", "base_decomposition", "enclosing_ellipsoid"]
 
 _TIE = 1e-6
 """Axes of an ellipsoid that differ by less than this share are equal: rounding would decide which is the larger."""
@@ -91,30 +71,6 @@ class BaseDecomposition:
     iterations: int
 
 
-@dataclass(frozen=True, eq=False)
-class Factorization:
-    """The covariance of least trace whose ellipsoid contains all vectors.
-
-    Attributes
-    ----------
-    covariance : numpy.ndarray, shape (n, n)
-        Every vector is within the ellipsoid, and one is on its boundary.
-    error : float
-        Trace of the covariance: the expected squared error of 1-GDP noise.
-    bound : float
-        No covariance whose ellipsoid contains all vectors has a trace below this.
-    gap : float
-        ``error / bound - 1``.
-    iterations : int
-    """
-
-    covariance: Floats
-    error: float
-    bound: float
-    gap: float
-    iterations: int
-
-
 def enclosing_ellipsoid(
     vectors: npt.ArrayLike, *, tolerance: float = 1e-3, max_iterations: int = 2000
 ) -> EnclosingEllipsoid:
@@ -147,13 +103,13 @@ def enclosing_ellipsoid(
     array([[9., 0.],
            [0., 1.]])
     """
-    array = _spanning(vectors)
+    array = spanning(vectors)
     # The optimum moves with the coordinates, so solve where the vectors are round.
     root = _root(array)
     white = np.asarray(scipy.linalg.solve_triangular(root, array.T, lower=True).T)
-    design = _solved(white, LogDeterminant(), tolerance, max_iterations)
-    covariance = _just_containing(root @ _sum(white, design.weights) @ root.T, array)
-    return EnclosingEllipsoid(_read_only(covariance), max(design.excess, 0.0), design.iterations)
+    design = solved(white, LogDeterminant(), tolerance, max_iterations)
+    covariance = just_containing(root @ _sum(white, design.weights) @ root.T, array)
+    return EnclosingEllipsoid(read_only(covariance), max(design.excess, 0.0), design.iterations)
 
 
 def base_decomposition(
@@ -191,7 +147,7 @@ def base_decomposition(
     >>> [block.shape[1] for block in found.blocks], [round(radius, 6) for radius in found.radii]
     ([1, 1], [1.0, 3.0])
     """
-    array = _spanning(vectors)
+    array = spanning(vectors)
     basis, projected = np.eye(array.shape[1]), array
     blocks: list[Floats] = []
     gap, iterations = 0.0, 0
@@ -204,96 +160,13 @@ def base_decomposition(
             short = int(np.count_nonzero(squares <= middle * (1.0 + _TIE) ** 2))
         else:
             axes, short = np.eye(1), 1
-        blocks.append(_read_only(basis @ axes[:, :short]))
+        blocks.append(read_only(basis @ axes[:, :short]))
         basis = basis @ axes[:, short:]
         projected = array @ basis
     radii = tuple(float(np.sqrt(np.max(np.sum((array @ block) ** 2, axis=1)))) for block in blocks)
     shape = sum((r**2 * (block @ block.T) for r, block in zip(radii, blocks, strict=True)), np.zeros(()))
-    covariance = _read_only(_just_containing(np.asarray(shape), array))
+    covariance = read_only(just_containing(np.asarray(shape), array))
     return BaseDecomposition(covariance, tuple(blocks), radii, gap, iterations)
-
-
-def optimal_factorization(
-    vectors: npt.ArrayLike, *, tolerance: float = 1e-3, max_iterations: int = 2000
-) -> Factorization:
-    """Find the covariance of least trace whose ellipsoid contains the vectors: Gaussian noise of least squared error.
-
-    Minimise ``tr Sigma`` subject to ``v_j^T Sigma^-1 v_j <= 1``. The dual is to maximise ``(tr S^(1/2))**2`` over weights,
-    ``S = sum w_j v_j v_j^T``; then ``Sigma = tr(S^(1/2)) S^(1/2)``. (Lagrangian in ``X = Sigma^-1``: the least of
-    ``tr X^-1 + sum_j l_j (v_j^T X v_j - 1)`` is at ``X^-2 = S(l)``, of value ``2 tr S(l)^(1/2) - sum_j l_j``; then choose the
-    sum of l.) This is the factorization mechanism, whose noise may have any shape, optimised for the total squared error
-    (Li et al., 2010; Edmonds, Nikolov and Ullman, 2020).
-
-    Parameters
-    ----------
-    vectors, max_iterations
-        As in `enclosing_ellipsoid`.
-    tolerance : float
-        Largest relative gap accepted between the trace and its lower bound.
-
-    Returns
-    -------
-    Factorization
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `enclosing_ellipsoid`.
-
-    References
-    ----------
-    Edmonds, Nikolov and Ullman (2020), The Power of Factorization Mechanisms in Local and Central Differential Privacy,
-    STOC.
-
-    Examples
-    --------
-    A box of half sides 3 and 1: the noise has variances 12 and 4, of total ``(3 + 1)**2``.
-
-    >>> found = optimal_factorization([[3.0, 1.0], [3.0, -1.0]])
-    >>> print(f"{found.error:.3f}", found.covariance.round(9).tolist())
-    16.000 [[12.0, 0.0], [0.0, 4.0]]
-    """
-    array = _spanning(vectors)
-    design = _solved(array / np.sqrt(np.mean(np.sum(array**2, axis=1))), RootTrace(), tolerance, max_iterations)
-    # The roots of the eigenvalues of S are singular values, which have twice as many digits.
-    triangle = np.linalg.qr(np.sqrt(design.weights)[:, None] * array, mode="r")
-    _, roots, rows = np.linalg.svd(triangle)
-    bound = float(roots.sum()) ** 2
-    covariance = _just_containing((rows.T * (roots * roots.sum())) @ rows, array)
-    error = float(np.trace(covariance))
-    return Factorization(_read_only(covariance), error, bound, max(error / bound - 1.0, 0.0), design.iterations)
-
-
-def _spanning(vectors: npt.ArrayLike) -> Floats:
-    """Accept vectors that span their space."""
-    array = np.asarray(_validate.finite_array(vectors, "vectors"), dtype=np.float64)
-    if array.ndim != 2 or not array.size:
-        raise ValueError(f"vectors must be a matrix with one vector a row, got an array of shape {array.shape}")
-    if array.shape[0] > MAX_VECTORS or array.shape[1] > MAX_DIMENSION:
-        raise ValueError(
-            f"vectors must be at most {MAX_VECTORS}, of at most {MAX_DIMENSION} dimensions, got {array.shape[0]} of "
-            f"{array.shape[1]}"
-        )
-    singular = np.linalg.svd(np.linalg.qr(array, mode="r"), compute_uv=False)
-    rank = int(np.count_nonzero(singular > _RANK * singular[0]))
-    if rank < array.shape[1]:
-        raise ValueError(
-            f"vectors must span the space of dimension {array.shape[1]}, but they span {rank} dimensions only; state them "
-            "in coordinates of their span"
-        )
-    return array
-
-
-def _solved(vectors: Floats, criterion: Criterion, tolerance: float, max_iterations: int) -> Design:
-    goal = _validate.positive_real(tolerance, "tolerance")
-    design = optimal_design(vectors, criterion, goal, _validate.positive_integer(max_iterations, "max_iterations"))
-    if design.excess > goal:
-        raise ValueError(
-            f"the optimal shape of the noise was not found: the relative gap is {design.excess:.3g} after "
-            f"{design.iterations} iterations, more than tolerance={goal!r}; allow more by max_iterations (now "
-            f"{max_iterations}), or a larger gap by tolerance"
-        )
-    return design
 
 
 def _sum(vectors: Floats, weights: Floats) -> Floats:
@@ -304,15 +177,3 @@ def _root(vectors: Floats) -> Floats:
     """A lower triangular L with ``L L^T = V^T V / m``, from V itself: its square would lose half of the digits."""
     root = np.linalg.qr(vectors, mode="r").T / np.sqrt(len(vectors))
     return np.asarray(root * np.where(np.diagonal(root) < 0.0, -1.0, 1.0))
-
-
-def _just_containing(shape: Floats, vectors: Floats) -> Floats:
-    """Scale a shape so that the largest ``v^T shape^-1 v`` is 1, and make it symmetric to the last bit."""
-    even = 0.5 * (shape + shape.T)
-    white = scipy.linalg.solve_triangular(scipy.linalg.cholesky(even, lower=True), vectors.T, lower=True)
-    return np.asarray(even * float(np.max(np.sum(white**2, axis=0))))
-
-
-def _read_only(array: Floats) -> Floats:
-    array.flags.writeable = False
-    return array

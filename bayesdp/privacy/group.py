@@ -29,7 +29,7 @@ GROWTH: Mapping[str, str] = {
 
 
 def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
-    """The loss for two tables that are so many steps apart, each step with the given loss at most.
+    """The loss for two tables that are `steps` steps apart, each step with the given loss at most.
 
     Parameters
     ----------

@@ -11,11 +11,10 @@ from typing import Any
 
 from bayesdp import _validate
 from bayesdp._text import printable
-from bayesdp.privacy.caveats import Fixed, Sentence
+from bayesdp.privacy.caveats import Sentence
 from bayesdp.privacy.group import GROWTH
 from bayesdp.privacy.guarantee_files import exactly, row_from, typed_sentences
 from bayesdp.privacy.loss import LOSS_KINDS, Loss
-from bayesdp.privacy.old_words import caveat_of_words
 from bayesdp.privacy.one_person import OnePerson, loss_words
 from bayesdp.privacy.pairs import UNITS, PairLoss
 from bayesdp.privacy.relations import Neighbours
@@ -60,9 +59,9 @@ class Guarantee:
     determined_complete : bool, optional
         Whether these are all; None where that was not recorded, as in files of earlier versions. Before a release, when
         the answers of the invariants are not known yet, no cell is listed and nothing is recorded.
-    sampler : str
-        `EXACT_SAMPLER`, or what `gibbs_sampler` or `hit_and_run_sampler` say: a `SamplerStatement`. While convergence is not
-        certified no printed loss stands without that remark.
+    sampler : SamplerStatement
+        `EXACT_SAMPLER`, or what `gibbs_sampler` or `hit_and_run_sampler` return. While convergence is not certified, every printed
+        loss says so.
     simulated : bool
         The noise was drawn from a generator handed in by the user.
     caveats : tuple of str
@@ -111,13 +110,13 @@ class Guarantee:
         object.__setattr__(self, "parameters", parameters)
         _validate.choice(self.unit, UNITS, "unit")
         for name in ("pairs", "determined_cells", "caveats"):
-            kept = PairLoss if name == "pairs" else str
+            expected = PairLoss if name == "pairs" else str
             items = getattr(self, name)
-            if isinstance(items, str) or not all(isinstance(item, kept) for item in items):
-                raise TypeError(f"{name} must be a sequence of {kept.__name__}, got {items!r}")
+            if isinstance(items, str) or not all(isinstance(item, expected) for item in items):
+                raise TypeError(f"{name} must be a sequence of {expected.__name__}, got {items!r}")
             object.__setattr__(self, name, tuple(items))
         caveats: Any = self.caveats
-        typed = tuple(item if isinstance(item, Words) else caveat_of_words(item) for item in caveats)
+        typed = tuple(item if isinstance(item, Words) else Sentence(item) for item in caveats)
         object.__setattr__(self, "caveats", typed)
         object.__setattr__(self, "sampler", SamplerStatement.of(self.sampler))
         _validate.boolean(self.simulated, "simulated")
@@ -157,9 +156,11 @@ class Guarantee:
         }
 
     def _about(self) -> dict[str, Any]:
-        """What the caveats and the sentences on one person are made from, where the words alone do not tell it."""
-        caveats = [None if isinstance(own, (Sentence, Fixed)) else own.describe() for own in self.caveats]
+        """What the caveats, the sampler and the sentences on one person are made from."""
+        caveats = [None if isinstance(caveat, Sentence) else caveat.describe() for caveat in self.caveats]
         found: dict[str, Any] = {"caveats": caveats} if any(caveats) else {}
+        if not self.certified:
+            found["sampler"] = self.sampler.describe()
         if isinstance(self.person, OnePerson):
             found["record"] = self.person.describe()
         return {"about": found} if found else {}
@@ -180,10 +181,10 @@ class Guarantee:
             If a key is missing, unknown, or holds something else than it should.
         """
         given: Any = description
-        told = (
+        filled = (
             {"person": "", "determined_complete": None, "about": {}, **given} if isinstance(given, Mapping) else given
         )
-        entries = exactly(told, [*(item.name for item in fields(cls)), "about"], "guarantee")
+        entries = exactly(filled, [*(item.name for item in fields(cls)), "about"], "guarantee")
         entries |= typed_sentences(entries, entries.pop("about"))
         rows = entries["pairs"]
         if not isinstance(rows, (list, tuple)):
@@ -209,7 +210,7 @@ class Guarantee:
         return [*(line + self.shown_loss(stated) for line in lines), GROWTH[self.kind]]
 
     def _determined(self) -> str:
-        """Head the list of cells that are not protected; empty if there is nothing to say."""
+        """The sentence in front of the cells that the invariants determine; "" without such cells, if that is known."""
         found = len(self.determined_cells)
         if self.determined_complete is False and found:
             least = f"at least {found} {'cell' if found == 1 else 'cells'}"
@@ -228,7 +229,7 @@ class Guarantee:
         return [(printable(sentence), [printable(item) for item in items]) for sentence, items in lines]
 
     def _protected(self) -> list[tuple[str, list[str]]]:
-        """For whom, and how much."""
+        """Sentences on who is protected, and at what loss."""
         lines: list[tuple[str, list[str]]] = [(self.person, [])] if self.person else []
         lines.append(("Only tables with the same invariants are protected against being told apart.", []))
         if self.pairs:

@@ -7,14 +7,16 @@ from typing import Any
 
 from bayesdp import _validate
 from bayesdp.privacy import caveats
-from bayesdp.privacy.old_words import relation_of_words
-from bayesdp.privacy.one_person import person_from
+from bayesdp.privacy.old_words import caveat_of_words, relation_of_words, sampler_of_words
+from bayesdp.privacy.one_person import OnePerson
 from bayesdp.privacy.pairs import PairLoss
 from bayesdp.privacy.relations import relation_from
+from bayesdp.privacy.samplers import SamplerStatement
 from bayesdp.privacy.words import Words, words_from
 
-__all__ = ["caveat_from", "exactly", "row_from", "typed_sentences"]
+__all__ = ["caveat_from", "exactly", "person_from", "row_from", "typed_sentences"]
 
+_ROW = ["relation", "size", "norm", "loss", "about"]
 _CAVEATS = [
     own for own in vars(caveats).values() if isinstance(own, type) and issubclass(own, Words) and own is not Words
 ]
@@ -36,21 +38,49 @@ def caveat_from(description: Any) -> Words:
     return words_from(description, _CAVEATS, "a caveat")
 
 
+def person_from(description: Any) -> OnePerson:
+    """Read what `OnePerson.describe` wrote; earlier versions wrote the text of the sampler alone.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no such description; the key is named.
+    """
+    if isinstance(description, Mapping) and isinstance(description.get("sampler"), str):
+        description = {**description, "sampler": sampler_of_words(description["sampler"]).describe()}
+    found = words_from(description, (OnePerson,), "what is said of one person's record")
+    assert isinstance(found, OnePerson)
+    return found
+
+
 def typed_sentences(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
-    """What is said under ``about``, in the place of the words."""
-    if not isinstance(about, Mapping) or not set(about) <= {"caveats", "record"}:
-        raise ValueError(f"about of a guarantee may have the keys 'caveats' and 'record', got {about!r}")
+    """The caveats, the sampler and what is said of one person, as ``about`` states them.
+
+    What it does not state was written by an earlier version, and is known by its words.
+    """
+    if not isinstance(about, Mapping) or not set(about) <= {"caveats", "record", "sampler"}:
+        raise ValueError(f"about of a guarantee may have the keys 'caveats', 'record' and 'sampler', got {about!r}")
     found: dict[str, Any] = {}
     if "record" in about:
         found["person"] = person_from(about["record"])
-    if "caveats" in about:
-        words, typed = entries["caveats"], about["caveats"]
-        if not isinstance(words, (list, tuple)):
-            return found  # which is said where the caveats are checked
-        if not isinstance(typed, (list, tuple)) or len(words) != len(typed):
-            raise ValueError("about of a guarantee must have an entry for each of its caveats")
-        pairs = zip(words, typed, strict=True)
-        found["caveats"] = tuple(word if own is None else caveat_from(own) for word, own in pairs)
+    if "sampler" in about:
+        found["sampler"] = words_from(about["sampler"], (SamplerStatement,), "the sampler of a guarantee")
+        if entries["sampler"] != found["sampler"]:
+            raise ValueError(
+                f"sampler of a guarantee is {entries['sampler']!r}, but its 'about' says {found['sampler']!r}: they must agree"
+            )
+    else:
+        found["sampler"] = sampler_of_words(entries["sampler"])
+    words = entries["caveats"]
+    if not isinstance(words, (list, tuple)):
+        return found  # the guarantee says what is wrong
+    stated = about.get("caveats", [None] * len(words))
+    if not isinstance(stated, (list, tuple)) or len(words) != len(stated):
+        raise ValueError("about of a guarantee must have an entry for each of its caveats")
+    found["caveats"] = tuple(
+        (caveat_of_words(text) if isinstance(text, str) else text) if entry is None else caveat_from(entry)
+        for text, entry in zip(words, stated, strict=True)
+    )
     return found
 
 
@@ -61,9 +91,6 @@ def row_from(description: Any) -> PairLoss:
     )
     about, words = row.pop("about"), row.pop("relation")
     return PairLoss(relation_of_words(words) if about is None else relation_from(about), **row)
-
-
-_ROW = ["relation", "size", "norm", "loss", "about"]
 
 
 def exactly(description: Any, names: list[str], what: str) -> dict[str, Any]:

@@ -204,8 +204,8 @@ class Loss(Mapping[str, float]):
         part = other.stated(self.kind)
         if part is not None:
             return self.compose(part)
-        told = LOSS_KINDS.get(other.kind, "a loss by several definitions")
+        theirs = LOSS_KINDS.get(other.kind, "a loss by several definitions")
         raise ValueError(
-            f"other must be a loss that can be added to {LOSS_KINDS[self.kind]}, got {told} ({other}); convert one of the two "
+            f"other must be a loss that can be added to {LOSS_KINDS[self.kind]}, got {theirs} ({other}); convert one of the two "
             "first, with its method `to` or, at a delta, `at`"
         )

@@ -228,11 +228,11 @@ def loss_from(kind: str, parameters: Mapping[str, float]) -> Loss:
     >>> loss_from("zcdp", {"rho": 0.5, "epsilon": 3.0, "delta": 1e-3})
     ZCDP(rho=0.5)
     """
-    own = _KINDS[_validate.choice(kind, tuple(_KINDS), "kind")]
-    names = [item.name for item in fields(own)]
+    loss = _KINDS[_validate.choice(kind, tuple(_KINDS), "kind")]
+    names = [item.name for item in fields(loss)]
     missing = [name for name in names if name not in parameters]
     if missing:
         raise ValueError(
             f"parameters of {LOSS_KINDS[kind]} must include {', '.join(missing)}, got {', '.join(parameters)}"
         )
-    return own(*(parameters[name] for name in names))
+    return loss(*(parameters[name] for name in names))

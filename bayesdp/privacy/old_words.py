@@ -1,6 +1,7 @@
-"""What rows and caveats of files are about that do not say it: words, each with its relation or its caveat.
+"""What rows, caveats and samplers of files of earlier versions are about, which have their sentences only.
 
-The relations are a table of fixed sentences, and nothing is added to it: newer files carry the relation itself.
+The sentences are fixed, and nothing is added to them: newer files carry the relation, the caveat and the sampler themselves.
+`bayesdp.privacy.guarantee_files` alone uses this module.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Any
 from bayesdp.privacy.caveats import SENTENCES, Fixed
 from bayesdp.privacy.caveats import Sentence as CaveatSentence
 from bayesdp.privacy.relations import Apart, Kept, Neighbours, Relation, Sentence
+from bayesdp.privacy.samplers import EXACT_SAMPLER, SamplerStatement
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
 
-__all__ = ["caveat_of_words", "relation_of_words"]
+__all__ = ["caveat_of_words", "relation_of_words", "sampler_of_words"]
 
 _ADDED = Difference("one record added to or removed from a cell that no invariant counts", 1.0, 1.0)
 _BLOCKS = range(3, 21)
@@ -66,3 +68,27 @@ def caveat_of_words(words: str) -> Fixed | CaveatSentence:
     """
     which = next((key for key, sentence in SENTENCES.items() if sentence == words), None)
     return CaveatSentence(words) if which is None else Fixed(which)
+
+
+def sampler_of_words(words: Any) -> SamplerStatement:
+    """The sampler that a text states.
+
+    Raises
+    ------
+    ValueError
+        If it states none.
+
+    Examples
+    --------
+    >>> sampler_of_words("approximate: 50 sweeps of hit-and-run, convergence not certified").chain
+    'hit-and-run'
+    """
+    if isinstance(words, str):
+        sweeps = next((int(part) for part in words[:60].split() if part.isascii() and part.isdigit()), 0)
+        chains = [SamplerStatement(chain, sweeps) for chain in ("Gibbs", "hit-and-run") if sweeps]
+        for sampler in (EXACT_SAMPLER, *chains):
+            if words == sampler:
+                return sampler
+    raise ValueError(
+        f"sampler must be {EXACT_SAMPLER!r} or 'approximate: n sweeps of Gibbs, convergence not certified', got {words!r}"
+    )

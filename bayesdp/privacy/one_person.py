@@ -8,9 +8,9 @@ from typing import Any
 
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.samplers import EXACT_SAMPLER, SamplerStatement
-from bayesdp.privacy.words import Words, words_from
+from bayesdp.privacy.words import Words
 
-__all__ = ["OnePerson", "loss_words", "person_from"]
+__all__ = ["OnePerson", "loss_words"]
 
 _UNPROTECTED = "changes an exact value and is not protected at all"
 
@@ -33,7 +33,7 @@ class OnePerson(Words):
         What that costs at most; None where nothing is known, or nothing stated.
     least, most : int, optional
         How many records change together where none can alone: at least, and with Semi-DP at most; None where not known.
-    sampler : str
+    sampler : SamplerStatement
         How the noise was drawn: while that is not exact, no loss stands without it.
 
     Examples
@@ -50,80 +50,69 @@ class OnePerson(Words):
     addition: Loss | None = None
     least: int | None = None
     most: int | None = None
-    sampler: str = str(EXACT_SAMPLER)
+    sampler: SamplerStatement = EXACT_SAMPLER
     name = "one person"
 
     @classmethod
     def _words(cls, *values: Any, **given: Any) -> str:
-        own = SimpleNamespace(**given)
-        if not own.movable and not own.uncounted:
+        person = SimpleNamespace(**given)
+        if not person.movable and not person.uncounted:
             return (
                 f"Changing, adding or removing one person's record alone {_UNPROTECTED}. Protected are only changes of "
-                f"{_together(own)} together that leave every exact value as it is."
+                f"{_group_size(person)} together that leave every exact value as it is."
             )
-        return " ".join(filter(None, (_moved(own), _came(own))))
+        return " ".join(filter(None, (_move_sentence(person), _addition_sentence(person))))
 
 
-def loss_words(loss: Loss, sampler: str) -> str:
+def loss_words(loss: Loss, sampler: SamplerStatement) -> str:
     """Write a loss; while the sampler is not exact, never without saying so."""
-    if loss.says_nothing or SamplerStatement.of(sampler).exact:
+    if loss.says_nothing or sampler.exact:
         return str(loss)
     return f"target {loss} ({sampler.replace(':', ',')})"
 
 
-def person_from(description: Any) -> OnePerson:
-    """Read what `OnePerson.describe` wrote.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no such description; the key is named.
-    """
-    found = words_from(description, (OnePerson,), "what is said of one person's record")
-    assert isinstance(found, OnePerson)
-    return found
-
-
-def _moved(own: SimpleNamespace) -> str:
-    if not own.movable:
-        return f"Moving one person's record from one cell to another {_UNPROTECTED}." if own.cells > 1 else ""
-    cost = _cost(own.move, own.sampler)
-    if own.alike:
+def _move_sentence(person: SimpleNamespace) -> str:
+    """What moving one record from a cell to another costs, and from which cells it can move."""
+    if not person.movable:
+        return f"Moving one person's record from one cell to another {_UNPROTECTED}." if person.cells > 1 else ""
+    cost = _cost_words(person.move, person.sampler)
+    if person.alike:
         return f"Moving one person's record from one cell to any other {cost}."
-    if own.movable == own.cells:
+    if person.movable == person.cells:
         return (
             f"Moving one person's record between two cells that count towards the same exact values {cost}; moving it anywhere "
             f"else {_UNPROTECTED}."
         )
     return (
-        f"In {own.movable} of {own.cells} cells one person's record can move to another cell without changing an exact value, "
+        f"In {person.movable} of {person.cells} cells one person's record can move to another cell without changing an exact value, "
         f"which {cost}; every other move of one record {_UNPROTECTED}."
     )
 
 
-def _came(own: SimpleNamespace) -> str:
-    if not own.uncounted:
+def _addition_sentence(person: SimpleNamespace) -> str:
+    """What adding or removing one record costs, and in which cells."""
+    if not person.uncounted:
         return f"Adding or removing one {_UNPROTECTED}."
-    everywhere = own.uncounted == own.cells
-    if own.addition is None and everywhere:
+    everywhere = person.uncounted == person.cells
+    if person.addition is None and everywhere:
         return "Nothing is stated about adding or removing one: the number of records is taken to be public."
-    where = "" if everywhere else f" in {own.uncounted} of {own.cells} cells, which no exact value counts,"
+    where = "" if everywhere else f" in {person.uncounted} of {person.cells} cells, which no exact value counts,"
     unknown = "is something about which nothing is stated"
-    cost = unknown if own.addition is None else _cost(own.addition, own.sampler)
+    cost = unknown if person.addition is None else _cost_words(person.addition, person.sampler)
     rest = "" if everywhere else f"; adding or removing one anywhere else {_UNPROTECTED}"
     return f"Adding or removing one{where} {cost}{rest}."
 
 
-def _cost(loss: Loss | None, sampler: str) -> str:
+def _cost_words(loss: Loss | None, sampler: SamplerStatement) -> str:
     if loss is None:
         return "is protected, but at what loss is not known"
     return f"{'has' if loss.says_nothing else 'costs at most'} {loss_words(loss, sampler)}"
 
 
-def _together(own: SimpleNamespace) -> str:
+def _group_size(person: SimpleNamespace) -> str:
     """How many records change at least, and with Semi-DP at most."""
-    if own.least is None:
-        return "several records" if own.most is None else f"up to {own.most} records"
-    if own.most is None:
-        return f"{own.least} or more records"
-    return f"{own.least} records" if own.most == own.least else f"{own.least} to {own.most} records"
+    if person.least is None:
+        return "several records" if person.most is None else f"up to {person.most} records"
+    if person.most is None:
+        return f"{person.least} or more records"
+    return f"{person.least} records" if person.most == person.least else f"{person.least} to {person.most} records"

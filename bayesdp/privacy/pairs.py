@@ -24,7 +24,7 @@ from bayesdp.sensitivities.differences import DIFFERENCES, NORMS, Difference
 __all__ = ["UNITS", "PairLoss", "gaussian_pairs", "pure_pairs"]
 
 UNITS = (*NORMS, "linf", "K", "Mahalanobis")
-"""The same, the largest change of a cell, and the norms of mechanisms that fit the noise to the differences of neighbours:
+"""The norms l1 and l2, the largest change of a cell, and the norms of mechanisms that fit the noise to the differences of neighbours:
 the norm K, in which their hull is the unit ball, and the Mahalanobis norm of correlated Gaussian noise, scaled so that the
 largest of them has length 1."""
 
@@ -64,7 +64,7 @@ class PairLoss:
         return self.about.words
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe the row by plain strings and numbers; the words are there for whoever reads the file."""
+        """Describe the row by plain strings and numbers; the words are there for people who read the file."""
         row = {"relation": self.relation, "size": self.size, "norm": self.norm, "loss": dict(self.loss)}
         return row if isinstance(self.about, Sentence) else {**row, "about": self.about.describe()}
 
@@ -104,11 +104,7 @@ def pure_pairs(epsilon: float, norm: str, differences: Sequence[str | Difference
 
 
 def gaussian_pairs(
-    sigma: float,
-    differences: Sequence[str | Difference],
-    *,
-    delta: float | None = None,
-    continuous: bool = False,
+    sigma: float, differences: Sequence[str | Difference], *, delta: float | None = None, continuous: bool = False
 ) -> tuple[PairLoss, ...]:
     """Rows of a Gaussian mechanism, on a lattice or continuous: a zCDP loss of ``||u||_2^2 / (2 sigma^2)``.
 

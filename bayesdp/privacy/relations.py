@@ -15,15 +15,7 @@ from typing import Any, ClassVar
 from bayesdp import _validate
 from bayesdp.sensitivities.differences import NEIGHBOURS, NORMS, Difference
 
-__all__ = [
-    "BOUNDS",
-    "Apart",
-    "Kept",
-    "Neighbours",
-    "Relation",
-    "Sentence",
-    "relation_from",
-]
+__all__ = ["BOUNDS", "Apart", "Kept", "Neighbours", "Relation", "Sentence", "relation_from"]
 
 BOUNDS: Mapping[str, str] = {
     "": "",
@@ -107,6 +99,7 @@ class Kept(Relation):
 
     Examples
     --------
+    >>> from bayesdp.privacy import DIFFERENCES
     >>> Kept(DIFFERENCES["3-cycle"], "upper").words.removeprefix(DIFFERENCES["3-cycle"].relation)
     ' (an upper bound of the loss of all such pairs)'
     """
@@ -195,14 +188,14 @@ def relation_from(description: Any) -> Relation:
     >>> relation_from(Apart(3).describe())
     Apart(adjacency=3, joint=False)
     """
-    known: dict[str, type[Relation]] = {own.name: own for own in (Neighbours, Kept, Apart, Sentence)}
+    known: dict[str, type[Relation]] = {relation.name: relation for relation in (Neighbours, Kept, Apart, Sentence)}
     if not isinstance(description, Mapping):
         raise TypeError(f"the relation of a row must be a mapping, got {description!r}")
-    own = known[_validate.choice(description.get("is"), tuple(known), "the key 'is' of a relation")]
-    entries = _exactly(own, description, {"is"})
-    if own is Kept:
+    relation = known[_validate.choice(description.get("is"), tuple(known), "the key 'is' of a relation")]
+    entries = _exactly(relation, description, {"is"})
+    if relation is Kept:
         entries["difference"] = _difference(entries["difference"])
-    return own(**entries)
+    return relation(**entries)
 
 
 def _difference(description: Any) -> Difference:

@@ -34,6 +34,13 @@ class SamplerStatement(Words):
     sweeps: int = 0
     name = "sampler"
 
+    def __post_init__(self) -> None:
+        _validate.choice(self.chain, ("", *_CHAINS), "chain")
+        if self.chain:
+            _validate.positive_integer(self.sweeps, "sweeps")
+        elif self.sweeps:
+            raise ValueError(f"sweeps must be 0 without a chain, got {self.sweeps!r}")
+
     @classmethod
     def _words(cls, chain: str, sweeps: int) -> str:
         return f"approximate: {sweeps} sweeps of {chain}, convergence not certified" if chain else "exact"
@@ -44,24 +51,19 @@ class SamplerStatement(Words):
         return not self.chain
 
     @classmethod
-    def of(cls, words: Any) -> SamplerStatement:
-        """Accept a sampler, or its text, which is how files have it.
+    def of(cls, sampler: Any) -> SamplerStatement:
+        """Accept a sampler; the text of `EXACT_SAMPLER` is taken for it.
 
         Raises
         ------
         ValueError
-            If it is another text.
+            If it is none.
         """
-        if isinstance(words, cls):
-            return words
-        if isinstance(words, str):
-            count = next((int(part) for part in words[:60].split() if part.isascii() and part.isdigit()), 0)
-            found = [cls(), *(cls(chain, count) for chain in _CHAINS if count)]
-            if words in found:
-                return found[found.index(words)]  # type: ignore[arg-type]  # it is equal to one
-        raise ValueError(
-            f"sampler must be {EXACT_SAMPLER!r} or 'approximate: n sweeps of Gibbs, convergence not certified', got {words!r}"
-        )
+        if isinstance(sampler, cls):
+            return sampler
+        if sampler == EXACT_SAMPLER:
+            return EXACT_SAMPLER
+        raise ValueError(f"sampler must be EXACT_SAMPLER, gibbs_sampler(n) or hit_and_run_sampler(n), got {sampler!r}")
 
 
 EXACT_SAMPLER = SamplerStatement()
@@ -90,7 +92,7 @@ def gibbs_sampler(sweeps: int) -> SamplerStatement:
 
 
 def hit_and_run_sampler(sweeps: int) -> SamplerStatement:
-    """Say the same of a chain of hit-and-run steps.
+    """Say that the noise is the end of a chain of hit-and-run steps whose convergence nobody has certified.
 
     Examples
     --------

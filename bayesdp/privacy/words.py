@@ -1,4 +1,4 @@
-"""Text that knows what it says: sentences of guarantees as values, with the numbers that they are made from."""
+"""Sentences of guarantees as values: a text together with the numbers that it is made from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Words", "words_from"]
 class Words(str):
     """A text, and as attributes what it is made from.
 
-    It is a string, so that whoever reads guarantees as text goes on doing so; code asks for the class and the attributes. Subclasses
+    It is a string, so that guarantees can be read as text; code asks for the class and the attributes. Subclasses
     are frozen dataclasses with a `name` for files and a `template` for `str.format`, or a `_words` of their own. Two of them are
     equal if their texts are.
     """
@@ -63,13 +63,13 @@ def words_from(description: Any, known: Iterable[type[Words]], what: str, levels
     TypeError, ValueError
         If it is no such description; the key is named.
     """
-    kinds = {own.name: own for own in known}
+    kinds = {sentence.name: sentence for sentence in known}
     if not levels:
         raise ValueError("a caveat must not stand in more than 20 others")
     if not isinstance(description, Mapping):
         raise TypeError(f"{what} must be a mapping, got {description!r}")
-    own = kinds[_validate.choice(description.get("is"), tuple(kinds), f"the key 'is' of {what}")]
-    types = {item.name: str(item.type) for item in fields(own)}
+    sentence = kinds[_validate.choice(description.get("is"), tuple(kinds), f"the key 'is' of {what}")]
+    types = {item.name: str(item.type) for item in fields(sentence)}
     if set(description) != {"is", *types}:
         raise ValueError(
             f"{what} must have the keys {', '.join(sorted({'is', *types}))}, got {', '.join(map(str, description))}"
@@ -85,9 +85,11 @@ def words_from(description: Any, known: Iterable[type[Words]], what: str, levels
             return tuple(read(item, inner, where) for item in value)
         if kind == "Words":
             return words_from(value, kinds.values(), where, levels - 1)
-        return _READ[kind](value, where)
+        if kind in _READ:
+            return _READ[kind](value, where)
+        return words_from(value, [sub for sub in Words.__subclasses__() if sub.__name__ == kind], where, levels - 1)
 
-    return own(**{key: read(description[key], kind, f"{key} of {what}") for key, kind in types.items()})
+    return sentence(**{key: read(description[key], kind, f"{key} of {what}") for key, kind in types.items()})
 
 
 def _plain(value: Any) -> Any:

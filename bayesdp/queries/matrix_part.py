@@ -107,11 +107,7 @@ def part_from_entries(frame: Frame, rows: Any, cells: Any, entries: Any, names: 
 
 
 def checked_part(
-    frame: Frame,
-    rows: npt.NDArray[Any],
-    cells: npt.NDArray[Any],
-    entries: npt.NDArray[np.int64],
-    names: Sequence[str],
+    frame: Frame, rows: npt.NDArray[Any], cells: npt.NDArray[Any], entries: npt.NDArray[np.int64], names: Sequence[str]
 ) -> MatrixPart:
     """The part of a matrix with these non-zero entries (those of one place add up), and of names that are distinct strings."""
     listed = list(names)

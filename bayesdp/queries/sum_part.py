@@ -46,7 +46,7 @@ class SumPart:
 
     @cached_property
     def levels(self) -> tuple[str | None, ...]:
-        """For each dimension of the table, what is kept of it: its own name, a group label, or None."""
+        """What the answer keeps of each dimension of the table: the dimension itself, a group label, or None (summed over)."""
         kept = {name if name in self.frame.dims else self.frame.group(name)[0]: name for name in self.keep}
         return tuple(kept.get(dim) for dim in self.frame.dims)
 

@@ -13,8 +13,8 @@ from bayesdp.calibration.sbc import verdict_of
 from bayesdp.calibration.verdict import Verdict
 from bayesdp.plots.calibration import calibration_dispersion, calibration_ranks
 from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, element, items, joined, paragraph
-from bayesdp.report.numbers import plural, spread
+from bayesdp.report.html import Html, boxed, element, items, joined, paragraph
+from bayesdp.report.numbers import ABSENT, plural, spread
 from bayesdp.report.page import document
 from bayesdp.report.tables import Column, Table, facts, numeric
 from bayesdp.storage import check_output, write_text
@@ -99,20 +99,13 @@ def _verdict(result: xr.DataTree, verdict: Verdict) -> Html:
     attrs = result["verdict"].attrs
     good, bad = int(attrs["simulations"]), int(attrs["failed"])
     words = "No sign of miscalibration." if verdict.calibrated else "Not calibrated."
-    parts = [
-        element(
-            "p",
-            element("strong", words),
-            str(attrs["message"]),
-            class_=f"banner {'good' if verdict.calibrated else 'bad'}",
-        )
-    ]
+    parts = [boxed("good" if verdict.calibrated else "bad", words, str(attrs["message"]))]
     if bad:
-        told = (
+        what = (
             f"{bad} of {plural(good + bad, 'simulation')} failed. Ranks are of the others: if fits fail for some truths rather "
             "than at random, the verdict is not about all of the prior."
         )
-        parts.append(element("p", element("strong", "Failures."), told, class_="banner warn"))
+        parts.append(boxed("warn", "Failures.", what))
     return joined(parts)
 
 
@@ -139,7 +132,7 @@ def _table(verdict: Verdict) -> Html:
     rows = sorted(verdict.quantities, key=lambda q: q.p_adjusted)
     table = Table(
         f"P-values of uniform ranks (exact) and of squared standardised errors; the smaller of the two, adjusted for all tests "
-        f"(Holm), is compared with {verdict.false_alarm:g}. {_ABSENT}: the quantity has no width to be tested.",
+        f"(Holm), is compared with {verdict.false_alarm:g}. {ABSENT}: the quantity has no width to be tested.",
         [
             Column("Quantity", [q.name for q in rows], kind="label"),
             numeric("Simulations", [q.n for q in rows], lambda v: f"{v:,.0f}", "simulations"),
@@ -159,11 +152,8 @@ def _table(verdict: Verdict) -> Html:
     return table.to_html()
 
 
-_ABSENT = "–"
-
-
 def _p(value: float) -> str:
-    return _ABSENT if np.isnan(value) else f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+    return ABSENT if np.isnan(value) else f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
 
 
 def _failures(result: xr.DataTree) -> Html:

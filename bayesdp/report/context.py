@@ -1,4 +1,4 @@
-"""What every section of the page is written from."""
+"""The data of a page: one `Context` for each table, and the `Whole` that the sections on all of them are written from."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ __all__ = ["Context", "Whole", "is_simulated", "same_part"]
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """One table of the posterior, and the wishes of whoever asked for the page.
+    """One table of the posterior, and the options of the page.
 
     Parameters
     ----------
-    fit : Fit
     prob : float
         Probability of the equal-tailed intervals.
     truth : float array, shape (cells,), or None
@@ -59,7 +58,7 @@ class Context:
 
     @property
     def of_statistics(self) -> bool:
-        """Whether it is no table of counts but statistics, any real numbers."""
+        """Whether the release is about statistics (any real numbers) and not about a table of counts."""
         return self.fit.release.about == "statistics"
 
     @property
@@ -69,11 +68,11 @@ class Context:
 
     @property
     def of_table(self) -> str:
-        """Which table, where the page has several: the end of a title."""
+        """The end of a title that names the table, where the page has several."""
         return f": {self.fit.name}" if self.several else ""
 
     def file(self, name: str) -> str:
-        """The name of a file inside the page: that of the table comes first where there are several."""
+        """The name of a file inside the page; it begins with the name of the table where there are several."""
         return f"{self.fit.name}-{name}" if self.several else name
 
     @cached_property
@@ -93,28 +92,28 @@ class Context:
     @cached_property
     def noise(self) -> list[NoiseScale]:
         """Size of the noise of each measurement."""
-        return [noise_scale(own) for own in self.fit.measurements]
+        return [noise_scale(measured) for measured in self.fit.measurements]
 
     @property
     def worst_ess(self) -> float:
-        """The smallest effective sample size of anything that moves; NaN where nobody has looked."""
+        """The smallest effective sample size of any quantity that can move; NaN without diagnostics."""
         return float(_diagnostics(self.tree).get("worst_ess", np.nan))
 
     def measurement_title(self, measurement: int) -> str:
         """A measurement in a few words."""
-        own, title = described(self.fit.measurements[measurement].query), self.fit.titled(measurement)
-        return f"{title}: {own}" if title else own
+        query, title = described(self.fit.measurements[measurement].query), self.fit.titled(measurement)
+        return f"{title}: {query}" if title else query
 
     @cached_property
     def totals(self) -> list[Query]:
-        """Totals that are reported: what was asked besides the cells, one-way margins, groups, the grand total."""
+        """Totals that are reported: released queries other than the cells, one-way margins, groups, the grand total."""
         frame = self.frame
-        queries = [own.query for own in self.fit.exact] + [own.query for own in self.fit.measurements]
-        asked = [part for query in queries for part in query.parts]
+        queries = [part.query for part in self.fit.exact] + [part.query for part in self.fit.measurements]
+        released = [part for query in queries for part in query.parts]
         one_way = [SumPart(frame, (dim,)) for dim in frame.dims] if len(frame.dims) > 1 else []
         groups = [SumPart(frame, (name,)) for name, _, labels in frame.groups if len(set(labels)) > 1]
         wanted: list[Any] = []
-        for part in (*asked, *one_way, *groups, SumPart(frame, ())):
+        for part in (*released, *one_way, *groups, SumPart(frame, ())):
             whole = isinstance(part, SumPart) and part.keep == frame.dims
             if not whole and not any(same_part(part, other) for other in wanted):
                 wanted.append(part)
@@ -123,16 +122,16 @@ class Context:
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """All tables of the posterior, and what concerns them together.
+    """All tables of the posterior, and the properties of the model as a whole.
 
     Parameters
     ----------
     tables : tuple of Context
         One a table, at least one.
     question : str
-        What the reader wants to know, in the words of whoever asked for the page; empty for words of our own.
+        What the reader wants to know, in the words of the user; empty for a default.
     headline : Query or str or None
-        What answers it: a query of one of the tables, or a variable of the model.
+        The answer: a query of one of the tables, or a variable of the model.
     """
 
     tables: tuple[Context, ...]
@@ -152,12 +151,12 @@ class Whole:
     @property
     def releases(self) -> list[Release]:
         """All releases of all tables."""
-        return [release for own in self.tables for release in own.fit.releases]
+        return [release for table in self.tables for release in table.fit.releases]
 
     @cached_property
     def further(self) -> Further:
-        """What is in the model besides the releases."""
-        return further(self.tree, [own.fit.releases for own in self.tables])
+        """Likelihoods and potentials of the model besides the releases, and releases whose numbers were replaced."""
+        return further(self.tree, [table.fit.releases for table in self.tables])
 
     @cached_property
     def described(self) -> Described:
@@ -167,13 +166,15 @@ class Whole:
     @cached_property
     def parameters(self) -> list[str]:
         """Variables of the posterior that are numbers, and neither tables nor the coordinates behind one."""
-        tables = {own.fit.name for own in self.tables}
+        tables = {table.fit.name for table in self.tables}
         relaxed = [
-            str(own.attrs.get("variable")) for name, own in self.tree.children.items() if name[:10] == "relaxation"
+            str(group.attrs.get("variable")) for name, group in self.tree.children.items() if name[:10] == "relaxation"
         ]
         hidden = tables | {f"{name}_coordinates" for name in relaxed}
         variables = self.tree["posterior"].to_dataset().data_vars
-        return [str(name) for name, own in variables.items() if own.dtype.kind in "iuf" and name not in hidden]
+        return [
+            str(name) for name, variable in variables.items() if variable.dtype.kind in "iuf" and name not in hidden
+        ]
 
     @cached_property
     def free_parameters(self) -> list[str]:
@@ -183,12 +184,12 @@ class Whole:
 
     @cached_property
     def converged(self) -> bool | None:
-        """Whether the chains converged; None where nobody has looked."""
+        """Whether the chains converged; None without diagnostics."""
         return converged_of(self.tree)
 
     @property
     def verdict(self) -> str:
-        """The verdict in a word or two; empty in files of before there was one."""
+        """The verdict in a word or two; empty in older files without one."""
         return str(_diagnostics(self.tree).get("verdict", ""))
 
     @property
@@ -203,7 +204,7 @@ class Whole:
 
 
 def same_part(one: Any, other: Any) -> bool:
-    """Whether two parts of queries ask for the same numbers; the frames of two releases may differ in their groups."""
+    """Whether two parts of queries have the same answers; the frames of two releases may differ in their groups."""
     if isinstance(one, SumPart) and isinstance(other, SumPart):
         same = one.keep == other.keep and one.answer_labels == other.answer_labels
         return bool(same and np.array_equal(one.row_of_cell, other.row_of_cell))

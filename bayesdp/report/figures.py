@@ -18,7 +18,6 @@ def embedded(picture: Figure, text: str) -> Html:
 
     Parameters
     ----------
-    picture : matplotlib.figure.Figure
     text : str
         What it shows; the caption, and the alternative text for those who cannot see it.
     """

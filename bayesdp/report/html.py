@@ -12,7 +12,7 @@ from typing import Any
 
 from bayesdp._text import printable, printable_lines
 
-__all__ = ["Html", "element", "items", "joined", "label", "paragraph"]
+__all__ = ["Html", "boxed", "element", "items", "joined", "label", "paragraph"]
 
 _VOID = frozenset({"br", "img", "meta"})
 
@@ -60,8 +60,8 @@ def element(tag: str, /, *content: Any, **attributes: Any) -> Html:
     for key, value in attributes.items():
         if value is None or value is False:
             continue
-        own = key.rstrip("_").replace("_", "-")
-        written.append(own if value is True else f'{own}="{html.escape(printable_lines(str(value)))}"')
+        name = key.rstrip("_").replace("_", "-")
+        written.append(name if value is True else f'{name}="{html.escape(printable_lines(str(value)))}"')
     start = f"<{' '.join(written)}>"
     return Html(start if tag in _VOID else f"{start}{joined(content)}</{tag}>")
 
@@ -69,6 +69,11 @@ def element(tag: str, /, *content: Any, **attributes: Any) -> Html:
 def paragraph(*content: Any, class_: str | None = None) -> Html:
     """A paragraph."""
     return element("p", *content, class_=class_)
+
+
+def boxed(kind: str, heading: str, *content: Any) -> Html:
+    """A coloured box with a heading in bold; `kind` is "good", "warn" or "bad"."""
+    return element("p", element("strong", heading), *content, class_=f"banner {kind}")
 
 
 def items(entries: Iterable[Any], *, limit: int = 12, what: str = "entries") -> Html:

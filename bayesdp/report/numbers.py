@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["count", "decimal", "interval", "plural", "significant", "spread"]
+__all__ = ["ABSENT", "count", "decimal", "interval", "plural", "significant", "spread"]
 
-_ABSENT = "–"
+ABSENT = "–"
+"""What stands where there is no number."""
 
 
 def count(value: float) -> str:
@@ -18,21 +19,21 @@ def count(value: float) -> str:
     ('5,105,067', '2.50', '–')
     """
     if math.isnan(value):
-        return _ABSENT
+        return ABSENT
     return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
 
 
 def decimal(value: float) -> str:
     """A mean: one decimal below a thousand, none beyond."""
     if math.isnan(value):
-        return _ABSENT
+        return ABSENT
     return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def spread(value: float) -> str:
     """A standard deviation or a ratio, to three digits or so."""
     if math.isnan(value):
-        return _ABSENT
+        return ABSENT
     if math.isinf(value):
         return "∞"
     return f"{value:,.2f}" if abs(value) < 100 else f"{value:,.0f}"
@@ -63,5 +64,5 @@ def significant(value: float) -> str:
     ('0.0123', '-1.5', '23,717')
     """
     if math.isnan(value):
-        return _ABSENT
+        return ABSENT
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"

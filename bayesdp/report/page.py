@@ -13,7 +13,7 @@ from bayesdp._validate import probability
 from bayesdp.plots.fit import Fit
 from bayesdp.queries import Query
 from bayesdp.report.context import Context, Whole
-from bayesdp.report.html import Html, element, joined
+from bayesdp.report.html import Html, boxed, element, joined
 from bayesdp.report.sections import Section, errors, sections_of
 from bayesdp.report.sections.convergence import banner
 from bayesdp.report.style import STYLE
@@ -118,7 +118,7 @@ def page(
     truths = _truths(fits, truth)
     several = len(fits) > 1
     whole = Whole(
-        tuple(Context(own, level, own.truth(truths.get(own.name)), told, several) for own in fits),
+        tuple(Context(fit, level, fit.truth(truths.get(fit.name)), told, several) for fit in fits),
         question or "",
         headline,
     )
@@ -128,15 +128,15 @@ def page(
     body = [
         element("header", element("h1", heading), element("p", _lead(whole), class_="lead")),
         *_banners(whole),
-        element("main", _section(first), _contents(rest), *(_section(own) for own in rest)),
+        element("main", _section(first), _contents(rest), *(_section(section) for section in rest)),
     ]
     return document(heading, body)
 
 
 def _subject(whole: Whole) -> str:
-    """What the page is about."""
-    tables = dict.fromkeys(" and ".join(own.frame.dims) for own in whole.tables if not own.of_statistics)
-    statistics = any(own.of_statistics for own in whole.tables)
+    """The subject of the page, for its title: the dimensions of its tables, or statistics."""
+    tables = dict.fromkeys(" and ".join(context.frame.dims) for context in whole.tables if not context.of_statistics)
+    statistics = any(context.of_statistics for context in whole.tables)
     if not tables:
         return "Confidential statistics"
     return f"Confidential counts by {', and by '.join(tables)}{', and statistics' if statistics else ''}"
@@ -144,7 +144,7 @@ def _subject(whole: Whole) -> str:
 
 def _truths(fits: list[Fit], truth: Any) -> Mapping[str, Any]:
     """The confidential table of each table of the posterior, where it was given."""
-    names = [own.name for own in fits]
+    names = [fit.name for fit in fits]
     if truth is None:
         return {}
     if not isinstance(truth, Mapping):
@@ -173,8 +173,10 @@ def document(heading: str, body: Sequence[Html]) -> str:
 
 
 def _lead(whole: Whole) -> str:
-    described = "; ".join(f"{own.fit.name}: {own.table}" if own.several else own.table for own in whole.tables)
-    if all(own.of_statistics for own in whole.tables):
+    described = "; ".join(
+        f"{context.fit.name}: {context.table}" if context.several else context.table for context in whole.tables
+    )
+    if all(context.of_statistics for context in whole.tables):
         return (
             f"{described[0].upper()}{described[1:]}. What is known about the confidential values, given the noisy numbers that were "
             f"published. Intervals: {whole.kind}s."
@@ -186,37 +188,34 @@ def _lead(whole: Whole) -> str:
 
 
 def _banners(whole: Whole) -> list[Html]:
-    """What nobody may overlook."""
+    """Warnings at the top of the page."""
     shown = []
     if whole.simulated:
         shown.append(
-            element(
-                "p",
-                element("strong", "Simulated release."),
+            boxed(
+                "warn",
+                "Simulated release.",
                 "The noise came from a generator whose seed may be known, and whoever knows it can subtract the noise. The "
                 "guarantee below describes the mechanism; these published numbers protect nobody.",
-                class_="banner warn",
             )
         )
-    if any(own.truth is not None for own in whole.tables):
+    if any(context.truth is not None for context in whole.tables):
         shown.append(
-            element(
-                "p",
-                element("strong", "This page contains the confidential table."),
+            boxed(
+                "warn",
+                "This page contains the confidential table.",
                 "It was given as the truth, for comparison. Do not publish the page if the table is confidential.",
-                class_="banner warn",
             )
         )
-    if any(own.fit.relaxation is not None for own in whole.tables):
+    if any(context.fit.relaxation is not None for context in whole.tables):
         shown.append(
-            element(
-                "p",
-                element("strong", "Continuous relaxation."),
+            boxed(
+                "warn",
+                "Continuous relaxation.",
                 "Real numbers stand for the whole numbers that were counted: an approximation for large counts. Nothing is "
                 "rounded. What it costs is stated under ",
                 element("a", errors.TITLE, href=f"#{errors.ANCHOR}"),
                 ".",
-                class_="banner warn",
             )
         )
     alarm = banner(whole)
@@ -224,10 +223,10 @@ def _banners(whole: Whole) -> list[Html]:
 
 
 def _contents(sections: list[Section]) -> Html:
-    links = [element("li", element("a", own.title, href=f"#{own.anchor}")) for own in sections]
+    links = [element("li", element("a", section.title, href=f"#{section.anchor}")) for section in sections]
     return element("nav", element("ul", *links), aria_label="Sections")
 
 
-def _section(own: Section) -> Html:
-    content = joined([element("h2", own.title, id=f"{own.anchor}-title"), own.text])
-    return element("section", content, id=own.anchor, aria_labelledby=f"{own.anchor}-title")
+def _section(section: Section) -> Html:
+    content = joined([element("h2", section.title, id=f"{section.anchor}-title"), section.text])
+    return element("section", content, id=section.anchor, aria_labelledby=f"{section.anchor}-title")

@@ -34,12 +34,12 @@ class Column:
     heading : str
         As the page has it.
     values : sequence
-        One a row; raw, as the CSV shall have them.
+        One for each row, unformatted, as they are in the CSV.
     show : callable
-        A raw value as the page writes it.
+        Formats a value for the page.
     kind : {"number", "label", "text"}
     raw : mapping, optional
-        What the CSV has instead: heading -> values, one a row. The same as the page if None.
+        Columns of the CSV in place of this one: heading -> values, one for each row. None for heading and values as they are.
     """
 
     heading: str
@@ -55,15 +55,15 @@ class Column:
 
 
 def labels(query: Query) -> list[Column]:
-    """Columns that name the answers of a query: one for each of its dimensions, where it has them."""
+    """Columns that name the answers of a query: one for each of its dimensions, or one of names where it has none."""
     part = query.parts[0]
     if len(query.parts) > 1 or not isinstance(part, SumPart) or not part.keep:
         names = ["grand total"] if is_grand_total(query) else query.names
         return [Column("Total", names, kind="label")]
     places = np.unravel_index(np.arange(query.rows), query.shape)
     return [
-        Column(dim, [own[i] for i in place], kind="label")
-        for (dim, own), place in zip(query.coords.items(), places, strict=True)
+        Column(dim, [dim_labels[i] for i in place], kind="label")
+        for (dim, dim_labels), place in zip(query.coords.items(), places, strict=True)
     ]
 
 
@@ -75,8 +75,8 @@ def is_grand_total(query: Query) -> bool:
 
 def numeric(heading: str, values: npt.ArrayLike, show: Callable[[float], str], csv_heading: str) -> Column:
     """A column of numbers, which the CSV has in full precision."""
-    own = np.asarray(values, dtype=np.float64).tolist()
-    return Column(heading, own, show, raw={csv_heading: own})
+    numbers = np.asarray(values, dtype=np.float64).tolist()
+    return Column(heading, numbers, show, raw={csv_heading: numbers})
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,11 @@ class Table:
     Parameters
     ----------
     caption : str
-        What is in it, with units and the kind of intervals.
-    columns : sequence of Column
+        The content, with units and the kind of intervals.
     file_name : str
         Under which name the CSV is saved.
     fixed : sequence of bool
-        Rows that are greyed, because there is nothing to estimate.
+        Whether each row is greyed, because nothing in it is estimated.
     """
 
     caption: str
@@ -105,8 +104,8 @@ class Table:
         parts = [element("p", self.caption, class_="note caption"), self._frame(rows[:SHOWN])]
         if len(self) > SHOWN:
             beyond = f"; rows beyond {FOLDED:,} are in the CSV file only" if len(self) > FOLDED else ""
-            told = f"The first {SHOWN} of {len(self):,} rows; the others are folded below and in the CSV file{beyond}."
-            parts.append(element("p", told, class_="note"))
+            note = f"The first {SHOWN} of {len(self):,} rows; the others are folded below and in the CSV file{beyond}."
+            parts.append(element("p", note, class_="note"))
             heading = f"Rows {SHOWN + 1} to {len(rows):,}"
             parts.append(element("details", element("summary", heading), self._frame(rows[SHOWN:])))
         link = element(
@@ -119,8 +118,8 @@ class Table:
 
     def _frame(self, rows: Sequence[Html]) -> Html:
         head = [
-            element("th", own.heading, scope="col", class_="label" if own.kind != "number" else None)
-            for own in self.columns
+            element("th", column.heading, scope="col", class_="label" if column.kind != "number" else None)
+            for column in self.columns
         ]
         table = element(
             "table",
@@ -131,20 +130,20 @@ class Table:
 
     def _row(self, i: int) -> Html:
         cells = []
-        for own in self.columns:
-            shown = own.show(own.values[i])
-            if own.kind == "label":
-                cells.append(element("th", label(shown), scope="row", class_="label", data_label=own.heading))
+        for column in self.columns:
+            shown = column.show(column.values[i])
+            if column.kind == "label":
+                cells.append(element("th", label(shown), scope="row", class_="label", data_label=column.heading))
             else:
-                kind = "text" if own.kind == "text" else None
-                cells.append(element("td", shown, class_=kind, data_label=own.heading))
+                kind = "text" if column.kind == "text" else None
+                cells.append(element("td", shown, class_=kind, data_label=column.heading))
         return element("tr", *cells, class_="fixed" if len(self.fixed) and self.fixed[i] else None)
 
     def to_csv(self) -> str:
         """All rows, raw but for labels, which are those of `csv_label`; nothing where a number is missing."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\r\n")
-        columns = [(heading, values) for own in self.columns for heading, values in own.csv.items()]
+        columns = [(heading, values) for column in self.columns for heading, values in column.csv.items()]
         writer.writerow([csv_label(heading) for heading, _ in columns])
         # NaN differs from itself.
         writer.writerows(
@@ -158,6 +157,6 @@ class Table:
 
 
 def facts(rows: Sequence[tuple[str, Any]]) -> Html:
-    """A small table of names and what they stand for."""
+    """A table of two columns: names and values."""
     body = [element("tr", element("th", name, scope="row"), element("td", value)) for name, value in rows]
     return element("div", element("table", element("tbody", *body), class_="facts"), class_="scroll")

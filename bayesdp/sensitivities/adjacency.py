@@ -22,8 +22,6 @@ __all__ = ["adjacent", "conforming_pairs", "record_distance"]
 
 type Ints = npt.NDArray[np.int64]
 
-"""Hamming distance and symmetric difference, under the names that the mechanisms use."""
-
 
 def record_distance(table: npt.ArrayLike, other: npt.ArrayLike, neighbours: str = "substitution") -> int | None:
     """The least number of records in which databases with these tables differ.

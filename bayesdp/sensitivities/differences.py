@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bayesdp import _validate
 
-__all__ = ["DIFFERENCES", "NEIGHBOURS", "NORMS", "Difference"]
+__all__ = ["DIFFERENCES", "NEIGHBOURS", "NORMS", "Difference", "DifferenceLength"]
 
 NORMS = ("l1", "l2")
 """Norms in which the difference of two tables is measured."""
@@ -59,3 +59,21 @@ DIFFERENCES: Mapping[str, Difference] = {
     ),
 }
 """The named differences: one record substituted; +1 and -1 on a 2x2 subtable, on a cycle of a 3x3 one."""
+
+
+@dataclass(frozen=True)
+class DifferenceLength:
+    """One kind of difference that keeps the invariants, and how long it gets.
+
+    Attributes
+    ----------
+    difference : Difference
+    size : float
+        The largest length of all differences of the kind, or an upper bound of it.
+    bound : {"", "largest", "upper"}
+        Whether all differences of the kind are equally long, or the size is the largest of them, or an upper bound of it.
+    """
+
+    difference: Difference
+    size: float
+    bound: str

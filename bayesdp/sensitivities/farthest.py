@@ -59,22 +59,10 @@ def check_size(count: int, dimensions: int, what: str) -> None:
 
 
 def largest_distance(points: Floats, norm: str, what: str) -> float:
-    """The largest distance between two of the points.
+    """The largest l1 or l2 distance between two of the points, of shape ``(n, dimensions)``.
 
-    In the l1 norm it is the largest of ``s.p - s.q`` over vectors ``s`` of signs, which takes no pairs where there
-    are few coordinates.
-
-    Parameters
-    ----------
-    points : float array, shape (n, dimensions)
-    norm : {"l1", "l2"}
-    what : str
-        Words for the points, for the message.
-
-    Raises
-    ------
-    NotImplementedError
-        If there are too many pairs.
+    In the l1 norm it is the largest of ``s.p - s.q`` over vectors ``s`` of signs, which takes no pairs where there are few
+    coordinates. NotImplementedError, which calls the points `what`, if there are too many pairs.
     """
     count, dimensions = points.shape
     if count < 2 or not dimensions:
@@ -98,6 +86,7 @@ def largest_distance(points: Floats, norm: str, what: str) -> float:
 
 
 def _by_signs(points: Floats) -> float:
+    """The largest l1 distance as the largest range of ``s @ p`` over vectors s of signs, of each pair s, -s one."""
     best = 0.0
     for pattern in range(2 ** (points.shape[1] - 1)):
         signs = np.array([-1.0 if pattern >> bit & 1 else 1.0 for bit in range(points.shape[1])])

@@ -48,15 +48,8 @@ def block_l1(sizes: Ints, free: int, neighbours: str) -> float:
 
     Within a block of n cells, the cell at position k >= 1 (from 0) has the contrasts ``-sqrt(k / (k + 1))`` at k and
     ``s_j = 1 / sqrt(j (j + 1))`` at j > k. Two cells of one block differ most for the first and some later one:
-    ``S_{k-1} + sqrt((k + 1) / k)``, with S the sums of s.
-
-    Parameters
-    ----------
-    sizes : int array, shape (blocks,)
-        Cells in each block.
-    free : int
-        Cells in no block; each is its own coordinate.
-    neighbours : {"substitution", "add-remove"}
+    ``S_{k-1} + sqrt((k + 1) / k)``, with S the sums of s. `sizes` has the cells of each block; each of the `free` cells in no
+    block is a coordinate of its own.
     """
     steps = np.arange(1, max(int(sizes.max(initial=1)), 2), dtype=np.float64)
     scales = 1.0 / np.sqrt(steps * (steps + 1))
@@ -95,10 +88,7 @@ class _Regions:
 def helmert_l1(nested: NestedSums, neighbours: str) -> float:
     """The largest ``|Q^T u|_1`` over ``u = e_a - e_b`` (substitution) or ``u = e_a`` (add-remove).
 
-    Raises
-    ------
-    NotImplementedError
-        If too many pairs of labels are left to be tried.
+    NotImplementedError if too many pairs of labels are left to be tried.
     """
     single = neighbours == "add-remove"
     listed = [_pairs(axis, single=single) for axis in nested.axes]
@@ -119,22 +109,11 @@ def helmert_l1(nested: NestedSums, neighbours: str) -> float:
 
 
 def move_l1(axes: Sequence[NestedAxis], classes: Sequence[Ints]) -> float:
-    """The largest ``|Q^T (e_a - e_b)|_1`` in all coordinates, over cells whose labels agree in the given classes.
+    """The largest ``|Q^T (e_a - e_b)|_1`` in all coordinates, over cells of a block of dimensions whose labels agree in `classes`.
 
     What a product of differences is in coordinates is the product of what its factors are, so that this is the factor that
-    one block of dimensions has in the length of a product move.
-
-    Parameters
-    ----------
-    axes : sequence of NestedAxis
-        The dimensions of the block.
-    classes : sequence of int array, shape (labels,)
-        For each dimension, the class of each label; one of the levels of its axis.
-
-    Raises
-    ------
-    NotImplementedError
-        If too many pairs of labels are left to be tried.
+    one block of dimensions has in the length of a product move. `classes` has, for each dimension, the class of each label at one
+    of the levels of its axis. NotImplementedError if too many pairs of labels are left to be tried.
     """
     chosen = []
     for axis, code in zip(axes, classes, strict=True):
@@ -150,7 +129,7 @@ def move_l1(axes: Sequence[NestedAxis], classes: Sequence[Ints]) -> float:
 
 
 def _longest(axes: Sequence[_Regions], free: set[tuple[int, ...]] | None, *, single: bool) -> float:
-    """The largest sum over the combinations of regions whose levels are free; None for all of them."""
+    """The largest l1 norm over all products of pairs; of the regions those whose levels are in `free`, or all if it is None."""
     *outer, inner = axes
     best = 0.0
     for block in _blocks(outer, max(_CHUNK // len(inner), 1)):

@@ -69,9 +69,9 @@ def largest_hitting_number(sizes: tuple[int, ...], points: int) -> tuple[int, in
 
 
 def _greedy(sizes: tuple[int, ...], points: int) -> int:
-    """So many points are enough in any arrangement.
+    """An upper bound of the hitting number: take the point that is in most sets, again and again.
 
-    Some point is in at least the average number of sets. The others, at worst the smallest, do not contain it.
+    Some point is in at least ``sum(sizes) / points`` of the sets, rounded up. At worst the smallest sets are left over.
     """
     left = sorted(sizes)
     used = 0
@@ -122,12 +122,8 @@ def _fewest_points(
 ) -> npt.NDArray[np.bool_] | None:
     """Types in use where the fewest points give each set at least its size; None if that takes more than `points`.
 
-    At least is enough: a point can leave a set, which never makes a cover.
-
-    Raises
-    ------
-    ArithmeticError
-        If the integer program fails, or its answer does not pass an exact check.
+    At least is enough: a point can leave a set, which never makes a cover. ArithmeticError if the integer program fails, or its
+    answer does not pass an exact check.
     """
     if not np.all(np.any(types[allowed], axis=0)):
         return None

@@ -23,10 +23,11 @@ type Block = tuple[int, ...]
 type Rule = tuple[int, ...]
 
 _AT_ONCE = 1 << 18
+"""Moves in one array."""
 
 
 def partitions(dims: int, blocks: int) -> list[tuple[Block, ...]]:
-    """The ways to split the dimensions into so many blocks.
+    """The ways to split the dimensions 0, 1, ..., dims - 1 into this number of blocks.
 
     Examples
     --------
@@ -80,21 +81,10 @@ def pairs_of(code: Ints, most: int) -> tuple[Ints, Ints] | None:
 
 
 def product_moves(nested: NestedSums, blocks: int, most: int) -> Iterator[Ints] | None:
-    """List the cells of all moves on so many blocks that change no sum.
+    """List the cells of all moves on this number k of blocks that change no sum, as arrays of shape ``(moves, 2**k)``.
 
-    Parameters
-    ----------
-    nested : NestedSums
-    blocks : int
-        k; a move has ``2**k`` cells.
-    most : int
-        Largest number of moves.
-
-    Returns
-    -------
-    iterator of int arrays, shape (moves, 2**k), or None
-        Signs alternate as those of a product: ``(-1)**(number of second labels)``, the last block running fastest. None
-        if there are more moves. A move may come twice.
+    Signs alternate as those of a product: ``(-1)**(number of second labels)``, the last block running fastest. A move may come
+    twice. None if there are more than `most` moves.
     """
     listed: list[list[tuple[Ints, Ints]]] = []
     count = 0
@@ -115,6 +105,7 @@ def product_moves(nested: NestedSums, blocks: int, most: int) -> Iterator[Ints] 
 
 
 def _products(pairs: list[tuple[Ints, Ints]]) -> Iterator[Ints]:
+    """The cells of every product of one pair of each block, shape (moves, 2**blocks), at most `_AT_ONCE` moves at a time."""
     sizes = [len(pair[0]) for pair in pairs]
     for start in range(0, math.prod(sizes), _AT_ONCE):
         where = np.unravel_index(np.arange(start, min(start + _AT_ONCE, math.prod(sizes))), sizes)

@@ -38,17 +38,10 @@ def meet(first: Ints, second: Ints) -> Ints:
 
 
 def agreements(codes: Sequence[Ints]) -> Ints | None:
-    """Every way in which three labels of a dimension agree in partitions of it.
+    """Every way in which three labels of a dimension agree in partitions of it, as rows of `TRIPLES`, shape (ways, partitions).
 
-    Parameters
-    ----------
-    codes : sequence of int array, shape (labels,)
-        The class of each label, partition by partition; the last is one class a label.
-
-    Returns
-    -------
-    int array, shape (ways, partitions), or None
-        Rows of `TRIPLES`. None if partitions cross in so many ways that they are not listed.
+    `codes` has the class of each label, partition by partition; the last is one class a label. None if partitions cross in too many
+    ways to be listed.
     """
     kept = _representatives(codes)
     if len(kept) > _MOST_LABELS:

@@ -13,13 +13,22 @@ import scipy.sparse as sp
 from bayesdp.invariants import Invariants
 from bayesdp.queries import Query, SumPart
 
-__all__ = ["RECORDS", "DifferenceNorm"]
+__all__ = ["MOST_CELLS", "MOST_NUMBERS", "MOST_PRODUCTS", "RECORDS", "DifferenceNorm"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 RECORDS = {"substitution": 2.0, "add-remove": 1.0}
 """The l1 distance of neighbouring tables."""
+
+MOST_CELLS = 3000
+"""Cells whose answers are written out."""
+
+MOST_NUMBERS = 30_000_000
+"""Cells times coordinates that are written out."""
+
+MOST_PRODUCTS = 2_000_000_000
+"""Pairs of cells times coordinates: about a second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +80,7 @@ class DifferenceNorm:
         return parts if counted else ()
 
     def of_count(self, changed: int) -> float:
-        """The length of a difference that changes so many answers by 1 or -1; for `sums`.
+        """The length of a difference that changes `changed` answers by 1 or -1 and no other; for `sums`.
 
         The norm K of a difference u of a single sum that takes s neighbouring steps is at most s. It is s: the form
         ``z @ u / 2`` (for add-remove ``z @ u``) is at most 1 for all neighbours z, and is s for z = u.
@@ -93,3 +102,17 @@ class DifferenceNorm:
             return np.asarray(np.linalg.norm(points, axis=1))
         assert self.gauge is not None  # the norm of a norm K has one
         return self.gauge(points)
+
+    def upper_length(self, l1: float) -> float:
+        """An upper bound for a difference of this l1 norm: its number of neighbouring steps times the longest of these.
+
+        The steps exist where the two tables have the same number of records, or records may come and go.
+        """
+        return l1 / RECORDS[self.neighbours] * self.step
+
+    def cell_images(self) -> Floats | None:
+        """What a record in each cell adds to the coordinates, shape (cells, n); None for large tables."""
+        cells = self.invariants.frame.size
+        if cells > MOST_CELLS or cells * self.query.rows > MOST_NUMBERS:
+            return None
+        return self.images(sp.csc_array(self.query.matrix))

@@ -55,10 +55,7 @@ class _Types:
 def projected_l2(nested: NestedSums, neighbours: str) -> float:
     """The largest ``|P u|_2`` over ``u = e_a - e_b`` (substitution) or ``u = e_a`` (add-remove).
 
-    Raises
-    ------
-    NotImplementedError
-        If several dimensions have groups of many different sizes.
+    NotImplementedError if several dimensions have groups of many different sizes.
     """
     single = neighbours == "add-remove"
     axes = [_types(axis, single=single) for axis in nested.axes]

@@ -21,24 +21,11 @@ _CELLS = 100
 
 
 def realised(fiber: Fiber, differences: Ints) -> npt.NDArray[np.bool_]:
-    """For each difference z with ``A z = 0``, whether the fiber has tables x and x + z.
+    """For each difference z with ``A z = 0``, a row of `differences`, whether the fiber has tables x and x + z.
 
     One-way margins: x must hold the records that z takes away, and the other records can be arranged as one likes, so
-    that their number for each label has to be >= 0, and nothing else. Other fibers: by listing the tables.
-
-    Parameters
-    ----------
-    fiber : Fiber
-    differences : int64 array, shape (m, cells)
-
-    Returns
-    -------
-    bool array, shape (m,)
-
-    Raises
-    ------
-    NotImplementedError
-        If the tables are too many to list.
+    that their number for each label has to be >= 0, and nothing else. Other fibers: by listing the tables;
+    NotImplementedError if they are too many.
     """
     taken = np.maximum(-differences, 0)
     features = Features.of(fiber)

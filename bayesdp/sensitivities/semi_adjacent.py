@@ -23,7 +23,10 @@ type Ints = npt.NDArray[np.int64]
 WORST = "worst"
 INFIMUM = "infimum"
 _LISTED_CELLS = 100
+"""The largest table whose fiber is listed."""
+
 _WORK = 100_000
+"""Steps of the search that lists it."""
 
 
 @dataclass(frozen=True)
@@ -158,12 +161,12 @@ def semi_adjacency(
     infimum, worst = semi_adjacency_of_tables(tables)
     a_min, a_maxmin = nearest_databases(tables)
     value = worst if convention == WORST else infimum
-    told = f"by comparing all tables with these answers ({len(tables)})"
-    return SemiAdjacency(convention, value, value, "enumeration", infimum, worst, a_min, a_maxmin, told)
+    reason = f"by comparing all tables with these answers ({len(tables)})"
+    return SemiAdjacency(convention, value, value, "enumeration", infimum, worst, a_min, a_maxmin, reason)
 
 
 def _of_features(features: Features, convention: str) -> SemiAdjacency:
-    """One-way margins: see the notes of `semi_adjacency`."""
+    """a(t) of one-way margins by their rarest labels: see the notes of `semi_adjacency`."""
     if not features.records:
         return SemiAdjacency(convention, 0, 0, "one-way margins", 0, 0, 0, 0, "there is no record")
     rarest = features.rarest
@@ -175,9 +178,9 @@ def _of_features(features: Features, convention: str) -> SemiAdjacency:
     # comes with several cells is a label of some record in every database.
     nearest = 1 if twins else infimum
     exact = lower == upper or convention == INFIMUM
-    told = "by the margins of the rarest labels"
+    reason = "by the margins of the rarest labels"
     if not exact:
-        told = f"for these {len(rarest)} features the search for the worst arrangement of records was given up"
+        reason = f"for these {len(rarest)} features the search for the worst arrangement of records was given up"
     limits = (lower, upper) if convention == WORST else (infimum, infimum)
     return SemiAdjacency(
         convention,
@@ -187,7 +190,7 @@ def _of_features(features: Features, convention: str) -> SemiAdjacency:
         lower if lower == upper else None,
         nearest,
         nearest,
-        told,
+        reason,
     )
 
 

@@ -13,22 +13,13 @@ _FAR = np.iinfo(np.int64).max // 4
 
 
 def semi_adjacency_of_tables(tables: Ints) -> tuple[int, int]:
-    """The semi-adjacent parameter in both conventions, by going through all pairs of tables.
+    """The semi-adjacent parameter in both conventions, infimum and worst, by going through all pairs of tables, shape (m, cells).
 
     Record i has the value (cell) x in a database with table u, and y in one with table v. The other records can be
     matched as well as their counts allow, so that the two databases differ in ``1 + ||(u - e_x) - (v - e_y)||_1 / 2``
     records: record i, and what is left over of the others. With ``w = u - v`` that is ``||w||_1 / 2 + [w_x <= 0] + [w_y >= 0]``,
-    because ``w_x - 1`` is smaller in absolute value just when w_x is positive.
-
-    Parameters
-    ----------
-    tables : int64 array, shape (m, cells)
-        All tables of a fiber, with one total.
-
-    Returns
-    -------
-    infimum, worst : int
-        Largest over x and y of the least over u and v; and largest over x, y and u of the least over v.
+    because ``w_x - 1`` is smaller in absolute value just when w_x is positive. The infimum is the largest over x and y of the least
+    over u and v; the worst is the largest over x, y and u of the least over v.
     """
     cells = tables.shape[1]
     best = np.full((cells, cells), _FAR)

@@ -1,4 +1,4 @@
-"""What a mechanism for statistics is told of their sensitivity: one number, one for each statistic, or `Sensitivity`."""
+"""The argument `sensitivity` of a mechanism for statistics: one number, one for each statistic, or `Sensitivity`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayesdp._validate import finite_array
-from bayesdp.sensitivities.statistics import Sensitivity
+from bayesdp.sensitivities.sensitivity import Sensitivity
 
-__all__ = ["Told", "told"]
+__all__ = ["StatedSensitivity", "stated_sensitivity"]
 
 _EACH = (
     "changing one record may change all of them, and their losses add up. Give one sensitivity for each statistic, as in "
@@ -19,7 +19,7 @@ _EACH = (
 
 
 @dataclass(frozen=True)
-class Told:
+class StatedSensitivity:
     """Sensitivities of a vector of statistics, added up.
 
     Attributes
@@ -47,7 +47,7 @@ class Told:
     fractions: bool = False
 
     def fits(self, shape: tuple[int, ...]) -> None:
-        """Check that there are as many statistics as were told of.
+        """Check that there are as many statistics as the sensitivities are of.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class Told:
         )
 
 
-def told(given: Any) -> Told:
+def stated_sensitivity(given: Any) -> StatedSensitivity:
     """Read the argument `sensitivity` of a mechanism for statistics.
 
     Raises
@@ -74,7 +74,7 @@ def told(given: Any) -> Told:
         or of an unknown number of statistics.
     """
     if isinstance(given, Sensitivity):
-        return Told(
+        return StatedSensitivity(
             given.l1,
             given.paper_l1,
             given.largest,
@@ -87,14 +87,14 @@ def told(given: Any) -> Told:
         return _several(given)
     array = finite_array(given, "sensitivity")
     if array.ndim == 0:
-        return Told(float(array))
+        return StatedSensitivity(float(array))
     each = tuple(float(own) for own in array.reshape(-1))
     if array.ndim > 1:
         raise ValueError(f"sensitivity must be one number or a vector of them, got an array of shape {array.shape}")
-    return Told(math.fsum(each), largest=each, statistics=len(each))
+    return StatedSensitivity(math.fsum(each), largest=each, statistics=len(each))
 
 
-def _several(given: Sequence[Any]) -> Told:
+def _several(given: Sequence[Any]) -> StatedSensitivity:
     """Sensitivities of statistics, or of vectors of them, one after the other."""
     largest: list[float] = []
     changed = 0
@@ -115,7 +115,7 @@ def _several(given: Sequence[Any]) -> Told:
             )
         largest += [own.largest] * own.statistics
         changed += own.statistics if own.changed is None else own.changed
-    return Told(
+    return StatedSensitivity(
         math.fsum(own.l1 for own in given),
         math.fsum(own.paper_l1 for own in given),
         tuple(largest),

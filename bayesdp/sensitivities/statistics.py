@@ -3,74 +3,25 @@
 A global sensitivity is the largest difference of a statistic over all pairs of neighbouring data sets, and not over the
 neighbours of the data at hand. Two definitions of neighbours (Liu 2019, Definition 1): ``"substitution"``, one of n records
 is replaced; ``"add-remove"``, one record comes or goes, each statistic divided by its own number of records. With it a data
-set of n records has neighbours with n - 1 and with n + 1; sensitivities and bounds here hold for both, so that whoever has n
-records is told apart neither from those with one less nor from those with one more.
+set of n records has neighbours with n - 1 and with n + 1; sensitivities and bounds here hold for both, so that a
+data set of n records is hard to tell apart from those with one record less and from those with one more.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
-from bayesdp._validate import boolean, choice, finite_array, positive_integer, probability
+from bayesdp._validate import choice, positive_integer
+from bayesdp.sensitivities.differences import NEIGHBOURS
+from bayesdp.sensitivities.sensitivity import Sensitivity, number_of_records, public_bounds
 
 __all__ = [
-    "Sensitivity",
     "covariance_sensitivity",
     "histogram_sensitivity",
     "mean_sensitivity",
     "proportion_sensitivity",
-    "quantile_sensitivity",
     "variance_sensitivity",
 ]
-
-_NEIGHBOURS = ("substitution", "add-remove")
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """How far the statistics of neighbouring data sets can be apart, and the interval that they cannot leave.
-
-    Attributes
-    ----------
-    statistic : str
-        What it is of.
-    l1 : float
-        Largest sum of the changes of all statistics.
-    largest : float
-        Largest change of one of them.
-    changed : int or None
-        How many can change together; None for all of them.
-    neighbours : {"substitution", "add-remove"}
-        Definition of neighbours.
-    bounds : tuple of float
-        Bounds of each statistic, None where it has none; those of neighbours are within them too.
-    statistics : int or None, default 1
-        How many statistics it is of; None for the counts of any number of disjoint categories.
-
-    Examples
-    --------
-    >>> found = mean_sensitivity(50, (0.0, 10.0))
-    >>> found.l1, found.bounds, found.statistics
-    (0.2, (0.0, 10.0), 1)
-    """
-
-    statistic: str
-    l1: float
-    largest: float
-    changed: int | None
-    neighbours: str
-    bounds: tuple[float | None, float | None]
-    statistics: int | None = 1
-
-    def __float__(self) -> float:
-        return self.l1
-
-    @property
-    def paper_l1(self) -> float:
-        """What Liu (2019) takes for the l1 sensitivity in the simulations: 1/n for proportions, however many."""
-        return self.largest if self.statistic == "proportion" else self.l1
 
 
 def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "substitution") -> Sensitivity:
@@ -102,9 +53,7 @@ def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "subst
     >>> proportion_sensitivity(50, 4).l1
     0.04
     """
-    size, count = positive_integer(n, "n"), positive_integer(categories, "categories")
-    added = choice(neighbours, _NEIGHBOURS, "neighbours") == "add-remove"
-    _at_least(size, 2 if added else 1, "n", neighbours)
+    (size, added), count = number_of_records(n, neighbours), positive_integer(categories, "categories")
     changed = 1 if count == 1 else (None if added else 2)
     l1 = (1 if count == 1 else 2) / size
     return Sensitivity("proportion", l1, 1 / size, changed, neighbours, (0.0, 1.0), count)
@@ -140,10 +89,8 @@ def mean_sensitivity(
     >>> mean_sensitivity(50, (0.0, 10.0), "add-remove").l1
     0.2
     """
-    low, high = _public(data_bounds, "data_bounds", bounds_from_data)
-    size = positive_integer(n, "n")
-    added = choice(neighbours, _NEIGHBOURS, "neighbours") == "add-remove"
-    _at_least(size, 2 if added else 1, "n", neighbours)
+    low, high = public_bounds(data_bounds, "data_bounds", bounds_from_data)
+    size, _ = number_of_records(n, neighbours)
     change = (high - low) / size
     return Sensitivity("mean", change, change, 1, neighbours, (low, high))
 
@@ -187,7 +134,7 @@ def variance_sensitivity(
     >>> variance_sensitivity(50, (-3.0, 3.0)).l1
     0.72
     """
-    low, high = _public(data_bounds, "data_bounds", bounds_from_data)
+    low, high = public_bounds(data_bounds, "data_bounds", bounds_from_data)
     size = _moment_size(n, neighbours, ddof)
     change, most = _moment(size, ddof, (high - low) ** 2, neighbours)
     return Sensitivity("variance", change, change, 1, neighbours, (0.0, most))
@@ -231,59 +178,11 @@ def covariance_sensitivity(
     >>> covariance_sensitivity(50, (-3.0, 3.0), (-4.5, 4.5)).l1
     1.08
     """
-    low, high = _public(data_bounds, "data_bounds", bounds_from_data)
-    other_low, other_high = _public(other_bounds, "other_bounds", bounds_from_data)
+    low, high = public_bounds(data_bounds, "data_bounds", bounds_from_data)
+    other_low, other_high = public_bounds(other_bounds, "other_bounds", bounds_from_data)
     size = _moment_size(n, neighbours, ddof)
     change, most = _moment(size, ddof, (high - low) * (other_high - other_low), neighbours)
     return Sensitivity("covariance", change, change, 1, neighbours, (-most, most))
-
-
-def quantile_sensitivity(
-    n: int,
-    prob: float,
-    data_bounds: tuple[float, float],
-    neighbours: str = "substitution",
-    *,
-    method: str = "inverted_cdf",
-    bounds_from_data: bool = False,
-) -> Sensitivity:
-    """Sensitivity of a quantile of n values: nearly always the whole distance of the bounds.
-
-    For a given order of the values the difference of two quantiles is linear in them: it is largest at a vertex, where all
-    values are at one of the bounds. There it depends only on how many are at the lower one, and a quantile can tell only
-    a few such numbers apart: they are all tried. Order statistics give the distance R of the bounds; interpolated ones
-    ``max(g, 1 - g) R`` under substitution, with the weight g of the upper one. What one record more or less changes does not
-    fall with n: for ``"add-remove"`` both are tried.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    prob : float
-        Which quantile, between 0 and 1 (exclusive).
-    data_bounds : pair of float
-        Public bounds of the data, see `mean_sensitivity`.
-    neighbours : {"substitution", "add-remove"}
-    method : {"inverted_cdf", "linear"}
-        As in `numpy.quantile`.
-    bounds_from_data : bool
-        Say True if the bounds were computed from the data: refused, with the reason.
-
-    Examples
-    --------
-    >>> quantile_sensitivity(11, 0.5, (0.0, 10.0)).l1, quantile_sensitivity(10, 0.5, (0.0, 10.0), method="linear").l1
-    (10.0, 5.0)
-    """
-    low, high = _public(data_bounds, "data_bounds", bounds_from_data)
-    share, size = probability(prob, "prob"), positive_integer(n, "n")
-    choice(method, ("inverted_cdf", "linear"), "method")
-    added = choice(neighbours, _NEIGHBOURS, "neighbours") == "add-remove"
-    _at_least(size, 2 if added else 1, "n", neighbours)
-
-    pairs = ((size, size - 1), (size + 1, size)) if added else ((size, size),)
-    worst = max(_quantile_change(share, method, *pair) for pair in pairs)
-    change = worst * (high - low)
-    return Sensitivity("quantile", change, change, 1, neighbours, (low, high))
 
 
 def histogram_sensitivity(neighbours: str = "substitution", n: int | None = None) -> Sensitivity:
@@ -300,35 +199,15 @@ def histogram_sensitivity(neighbours: str = "substitution", n: int | None = None
     >>> histogram_sensitivity("add-remove").l1
     1.0
     """
-    added = choice(neighbours, _NEIGHBOURS, "neighbours") == "add-remove"
+    added = choice(neighbours, tuple(NEIGHBOURS), "neighbours") == "add-remove"
     most = None if n is None else float(positive_integer(n, "n") + added)
     return Sensitivity("histogram", 1.0 if added else 2.0, 1.0, 1 if added else 2, neighbours, (0.0, most), None)
-
-
-def _public(bounds: Any, argument: str, bounds_from_data: bool) -> tuple[float, float]:
-    """Accept finite bounds in order that do not come from the data."""
-    if boolean(bounds_from_data, "bounds_from_data"):
-        raise ValueError(
-            f"{argument} must be public and the same for all data sets: bounds computed from the data publish something about "
-            "them without noise (the largest value is a record), and they make the scale of the noise depend on the data, so "
-            "that no epsilon holds. Take bounds from what is known of the variable, or release them first with a share of the "
-            "budget (split_budget)"
-        )
-    if isinstance(bounds, str) or not hasattr(bounds, "__len__") or len(bounds) != 2:
-        raise TypeError(f"{argument} must be a pair (lower, upper), got {bounds!r}")
-    low, high = (float(side) for side in finite_array(bounds, argument))
-    if not low < high:
-        raise ValueError(f"{argument} must be two different numbers, the lower one first, got {low} and {high}")
-    return low, high
 
 
 def _moment_size(n: Any, neighbours: str, ddof: Any) -> int:
     if ddof not in (0, 1) or isinstance(ddof, bool):
         raise ValueError(f"ddof must be 0 or 1, got {ddof!r}")
-    size = positive_integer(n, "n")
-    added = choice(neighbours, _NEIGHBOURS, "neighbours") == "add-remove"
-    _at_least(size, 1 + ddof + added, "n", neighbours)
-    return size
+    return number_of_records(n, neighbours, 1 + ddof)[0]
 
 
 def _moment(n: int, ddof: int, square: float, neighbours: str) -> tuple[float, float]:
@@ -336,28 +215,3 @@ def _moment(n: int, ddof: int, square: float, neighbours: str) -> tuple[float, f
     change = square / n if ddof else square * (n - 1) / n**2
     sizes = (n - 1, n, n + 1) if neighbours == "add-remove" else (n,)
     return change, max(square * (m // 2) * (m - m // 2) / (m * (m - ddof)) for m in sizes)
-
-
-def _quantile_change(share: float, method: str, size: int, other: int) -> float:
-    """The largest difference of a quantile of `size` numbers in [0, 1] and one of `other` neighbouring ones."""
-
-    def quantile(zeros: int, count: int) -> float:
-        """The quantile of so many zeros and otherwise ones."""
-        if method == "inverted_cdf":
-            return float(max(math.ceil(count * share), 1) > zeros)
-        place = (count - 1) * share
-        below = math.floor(place)
-        first, second = float(below + 1 > zeros), float(below + 2 > zeros)
-        return first + (place - below) * (second - first)
-
-    middle, worst = math.floor(size * share), 0.0
-    for zeros in range(max(middle - 3, 0), min(middle + 4, size) + 1):
-        near = (zeros - 1, zeros) if other < size else (zeros - 1, zeros + 1)
-        for z in (z for z in near if 0 <= z <= other):
-            worst = max(worst, abs(quantile(zeros, size) - quantile(z, other)))
-    return worst
-
-
-def _at_least(n: int, least: int, argument: str, neighbours: str) -> None:
-    if n < least:
-        raise ValueError(f"{argument} must be at least {least} for neighbours by {neighbours}, got {n}")

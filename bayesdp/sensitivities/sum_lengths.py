@@ -31,19 +31,8 @@ def changed_answers(
 ) -> int | None:
     """The largest number of answers that a kept move changes, each by 1 or -1.
 
-    Parameters
-    ----------
-    invariants, asked : tuple of SumPart
-        The sums that are kept, and those that are asked for, of one table.
-    blocks : int
-        k, of product moves on k blocks of dimensions.
-    cycle : bool
-        3-cycles on two blocks instead.
-
-    Returns
-    -------
-    int or None
-        None if group labels cross in too many ways to be compared.
+    `invariants` are the sums that are kept, `asked` those that are asked for, of one table. Moves are products on `blocks` blocks of
+    dimensions, or, with `cycle`, 3-cycles on two. None if group labels cross in too many ways to be compared.
 
     Examples
     --------

@@ -11,26 +11,12 @@ from __future__ import annotations
 
 from bayesdp.significance.binomial import BinomialResult, binomial_test
 from bayesdp.significance.from_release import odds_ratio_test_from_release
-from bayesdp.significance.odds_ratio import (
-    ConfidenceInterval,
-    OddsRatioResult,
-    odds_ratio_test,
-    umpu_odds_ratio,
-    unbiased_odds_ratio,
-)
+from bayesdp.significance.odds_ratio import ConfidenceInterval, OddsRatioResult, odds_ratio_test
 from bayesdp.significance.posterior import PosteriorOddsRatio, posterior_odds_ratio
 from bayesdp.significance.rules import Rule
+from bayesdp.significance.umpu import umpu_odds_ratio, unbiased_odds_ratio
 
 __all__ = [
-    "BinomialResult",
-    "ConfidenceInterval",
-    "OddsRatioResult",
-    "PosteriorOddsRatio",
-    "Rule",
-    "binomial_test",
-    "odds_ratio_test",
-    "odds_ratio_test_from_release",
-    "posterior_odds_ratio",
-    "umpu_odds_ratio",
-    "unbiased_odds_ratio",
-]
+    "BinomialResult", "ConfidenceInterval", "OddsRatioResult", "PosteriorOddsRatio", "Rule", "binomial_test",
+    "odds_ratio_test", "odds_ratio_test_from_release", "posterior_odds_ratio", "umpu_odds_ratio", "unbiased_odds_ratio",
+]  # fmt: skip

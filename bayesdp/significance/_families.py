@@ -12,12 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from bayesdp import _validate
 from bayesdp.noise.base import Floats
 
-__all__ = ["Binomial", "Family", "Hypergeometric", "Masses"]
+__all__ = ["NEGLIGIBLE", "Binomial", "Family", "Hypergeometric", "Masses", "margins"]
 
 NEGLIGIBLE = 1e-300  # relative to the mode; the laws are log-concave, so that all beyond is smaller still
 _MAX_LOG_ODDS = 600.0
@@ -150,25 +152,33 @@ class Hypergeometric(Family):
         return np.asarray((self.r1 - x) * (self.c1 - x) / ((x + 1.0) * (self.r2 - self.c1 + x + 1.0)))
 
 
+def margins(rows: Any, column: Any) -> Hypergeometric:
+    """Accept the margins of a 2 x 2 table."""
+    if not isinstance(rows, (tuple, list)) or len(rows) != 2:
+        raise ValueError(f"rows must be the totals of the two rows, (r1, r2), got {rows!r}")
+    r1, r2 = (_validate.nonnegative_integer(total, f"rows[{i}]") for i, total in enumerate(rows))
+    c1 = _validate.nonnegative_integer(column, "column")
+    if r1 + r2 >= _validate.MAX_COUNT:
+        raise ValueError(f"rows must add up to less than 2**53, got {rows!r}")
+    if c1 > r1 + r2:
+        raise ValueError(f"column must be at most the grand total {r1 + r2}, got {column!r}")
+    return Hypergeometric(r1, r2, c1)
+
+
 @dataclass(frozen=True)
 class Binomial(Family):
-    """Number of successes in n trials; the odds are those of a success.
-
-    Parameters
-    ----------
-    n : int
-    """
+    """Number of successes in n trials; the odds are those of a success."""
 
     n: int
 
     @property
     def low(self) -> int:
-        """None."""
+        """Smallest count: no success."""
         return 0
 
     @property
     def high(self) -> int:
-        """All of them."""
+        """Largest count: n successes."""
         return self.n
 
     def step(self, x: Floats) -> Floats:

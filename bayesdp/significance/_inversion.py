@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import brentq
 
 from bayesdp import _validate
@@ -15,10 +16,10 @@ from bayesdp.noise.base import Floats
 from bayesdp.significance._families import NEGLIGIBLE, Family
 from bayesdp.significance._noise import Noise
 
-__all__ = ["ALTERNATIVES", "FOR_LEVELS", "NoisyCount", "finite_statistic"]
+__all__ = ["ALTERNATIVES", "FOR_LEVELS", "NoisyCount", "at_odds_ratios", "finite_statistic"]
 
 ALTERNATIVES: Final = ("greater", "less", "two-sided")
-_COMMON = 1e-12
+_COMMON = 1e-12  # tails above it keep their digits without the smallest masses
 _UNIFORM = 1e-6  # what rounding of the statistic may do to a p-value
 _WIDEST = 600.0  # log odds beyond which all mass is at the end, as in the families
 FOR_LEVELS = 1e-30
@@ -31,6 +32,23 @@ def finite_statistic(value: Any) -> float:
     if array.ndim:
         raise TypeError(f"statistic must be one number, got an array of shape {array.shape}")
     return float(array)
+
+
+def at_odds_ratios(function: Callable[[float], float], odds_ratio: npt.ArrayLike) -> Any:
+    """A function of the log odds ratio at one odds ratio (a float) or an array of them (an array of that shape).
+
+    Raises
+    ------
+    ValueError
+        If an odds ratio is negative or NaN.
+    """
+    ratios = np.asarray(odds_ratio, dtype=np.float64)
+    if np.any(~(ratios >= 0.0)):
+        raise ValueError(f"odds_ratio must be at least 0, got {odds_ratio!r}")
+    with np.errstate(divide="ignore"):
+        logs = np.log(ratios).reshape(-1).tolist()
+    values = np.array([function(log_odds) for log_odds in logs])
+    return values.reshape(ratios.shape) if ratios.ndim else float(values[0])
 
 
 @dataclass(frozen=True)
@@ -69,7 +87,10 @@ class NoisyCount:
         return min(1.0, 2.0 * min(self._precise(self.greater, log_odds), self._precise(self.less, log_odds)))
 
     def _precise(self, tail: Callable[[float, float], float], log_odds: float) -> float:
-        """A tail with all its digits. What `FOR_LEVELS` leaves out, below 1e-30 for each of some millions, is nothing to most."""
+        """A tail probability with all its digits.
+
+        `FOR_LEVELS` leaves out less than 1e-30 of each of some millions of masses: too little to matter for a tail above 1e-12.
+        """
         rough = tail(log_odds, FOR_LEVELS)
         return rough if rough > _COMMON else tail(log_odds, NEGLIGIBLE)
 

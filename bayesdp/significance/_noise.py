@@ -14,15 +14,7 @@ from bayesdp.noise.base import Floats
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff
 
-__all__ = [
-    "DiscreteGaussianNoise",
-    "LaplaceNoise",
-    "LaplaceSumNoise",
-    "Noise",
-    "WiderNoise",
-    "checked_tradeoff",
-    "in_words",
-]
+__all__ = ["DiscreteGaussianNoise", "LaplaceNoise", "LaplaceSumNoise", "Noise", "WiderNoise", "in_words"]
 
 _MAX_SCALE = 1e5  # of a discrete Gaussian: its table of tails then has four million entries
 _FAR = 1e300
@@ -34,16 +26,6 @@ class Noise(Protocol):
 
     def cdf(self, x: npt.ArrayLike) -> Any:
         """Distribution function, accurate relative to itself in the lower tail."""
-
-
-def checked_tradeoff(tradeoff: Any) -> TradeOff:
-    """Accept a trade-off function."""
-    if not isinstance(tradeoff, TradeOff):
-        raise TypeError(
-            "tradeoff must be a trade-off function such as privacy.approximate_dp(1.0) or privacy.gaussian_dp(1.0), "
-            f"got {type(tradeoff).__name__}"
-        )
-    return tradeoff
 
 
 def in_words(tradeoff: TradeOff) -> str:
@@ -64,12 +46,7 @@ def in_words(tradeoff: TradeOff) -> str:
 
 @dataclass(frozen=True)
 class LaplaceNoise:
-    """Laplace noise of scale b. Not canonical: the canonical noise of (1/b, 0)-DP is Tulap.
-
-    Parameters
-    ----------
-    b : float
-    """
+    """Laplace noise of scale b. Not canonical: the canonical noise of (1/b, 0)-DP is Tulap."""
 
     b: float
 
@@ -85,13 +62,7 @@ class LaplaceNoise:
 
 @dataclass(frozen=True)
 class WiderNoise:
-    """Noise times a number.
-
-    Parameters
-    ----------
-    noise : Noise
-    factor : float
-    """
+    """Noise times a number."""
 
     noise: Noise
     factor: float
@@ -107,10 +78,6 @@ class LaplaceSumNoise:
 
     As the difference of two gamma variables of shape 4 its density is ``exp(-s) (15 + 15 s + 6 s**2 + s**3) / (96 b)``,
     ``s = |x| / b``.
-
-    Parameters
-    ----------
-    b : float
     """
 
     b: float

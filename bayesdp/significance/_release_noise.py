@@ -51,7 +51,7 @@ class CornerNoise:
 
 @singledispatch
 def corner_noise(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    """Work it out; a law registers how, and others are refused with the reason.
+    """The law of the noise of the corner; a law without a registered function is refused with the reason.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def corner_noise(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
 
 @singledispatch
 def cell_noise(law: laws.NoiseLaw) -> CornerNoise:
-    """Work out the noise of one cell that was published alone, the margins being exact (paper 003, Theorem 37).
+    """The law of the noise of one cell that was published alone, the margins being exact (paper 003, Theorem 37).
 
     Raises
     ------
@@ -128,7 +128,7 @@ def _lattice_laplace(law: laws.LatticeLaplace, invariants: Invariants) -> Corner
 
 @corner_noise.register
 def _lattice_norm(law: laws.LatticeKNorm, invariants: Invariants) -> CornerNoise:
-    """The same on whole numbers: two-sided geometric, and with the uniform Tulap noise."""
+    """``P(j)`` falls by ``exp(-epsilon ||(1, -1, -1, 1)||_K)`` a step: two-sided geometric, and with the uniform Tulap noise."""
     return _canonical(approximate_dp(_rate(law, invariants)), integer=True)
 
 

@@ -15,9 +15,10 @@ from bayesdp import _validate
 from bayesdp.noise.base import Floats
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.tradeoffs import TradeOff
+from bayesdp.privacy.tradeoffs.profile import checked
 from bayesdp.significance._families import NEGLIGIBLE, Binomial
 from bayesdp.significance._inversion import ALTERNATIVES, FOR_LEVELS, NoisyCount, finite_statistic
-from bayesdp.significance._noise import checked_tradeoff, in_words
+from bayesdp.significance._noise import in_words
 from bayesdp.significance.odds_ratio import ConfidenceInterval
 
 __all__ = ["BinomialResult", "binomial_test"]
@@ -173,7 +174,7 @@ def binomial_test(
         raise ValueError(f"n must be less than 2**53, got {n!r}")
     null = _validate.probability(p, "p")
     _validate.choice(alternative, ALTERNATIVES, "alternative")
-    f = checked_tradeoff(tradeoff)
+    f = checked(tradeoff, "tradeoff")
     noise = f.canonical_noise()
     count = NoisyCount(z, Binomial(trials), noise)
     if alternative == "two-sided":

@@ -14,19 +14,14 @@ from bayesdp._validate import Seed, generator_of, shown
 from bayesdp.frames import Frame
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.significance._families import Hypergeometric
+from bayesdp.significance._families import Hypergeometric, margins
 from bayesdp.significance._inversion import NoisyCount
 from bayesdp.significance._release_noise import CornerNoise, cell_noise, corner_noise
-from bayesdp.significance.odds_ratio import OddsRatioResult, margins, result_of
+from bayesdp.significance.odds_ratio import OddsRatioResult, result_of
 
 __all__ = [
-    "NoisyCorner",
-    "corner_position",
-    "is_two_by_two",
-    "noisy_corner",
-    "odds_ratio_test_from_release",
-    "pvalue_limits",
-]
+    "NoisyCorner", "corner_position", "is_two_by_two", "noisy_corner", "odds_ratio_test_from_release", "pvalue_limits",
+]  # fmt: skip
 
 _MOVE = np.array([[1, -1], [-1, 1]])
 
@@ -151,27 +146,21 @@ def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> Noi
     if not isinstance(given, Release):
         raise TypeError(f"release must be a Release, got {type(given).__name__}")
     _check_table(release)
-    own = release.measurements[0] if len(release.measurements) == 1 else None
-    alone = None if own is None or own.query.is_identity else _single_cell(own.query)
-    if own is None or (alone is None and not own.query.is_identity):
-        told = shown(release.measurements) if release.measurements else "none"
+    measured = release.measurements[0] if len(release.measurements) == 1 else None
+    alone = None if measured is None or measured.query.is_identity else _single_cell(measured.query)
+    if measured is None or (alone is None and not measured.query.is_identity):
+        found = shown(release.measurements) if release.measurements else "none"
         raise ValueError(
-            f"the test needs a release with one noisy measurement, of the cells or of one cell alone, and this one has {told}"
+            f"the test needs a release with one noisy measurement, of the cells or of one cell alone, and this one has {found}"
         )
     if alone is not None:
-        return _from_cell(release, alone, cell)
-    under = own.invariants or release.invariants
-    if not own.law.independent and not _leaves_one_move(under):
+        return _corner(release, cell_noise(measured.law), alone, cell)
+    under = measured.invariants or release.invariants
+    if not measured.law.independent and not _leaves_one_move(under):
         raise ValueError(
-            f"the noise of {own!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
+            f"the noise of {measured!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
         )
-    noise = corner_noise(own.law, under)
-    row, column = corner_position(release.frame, cell)
-    point = release.fiber.find_point()
-    totals = (int(point[row].sum()), int(point[1 - row].sum()))
-    family = margins(totals, int(point[:, column].sum()))
-    published = float(own.values[row, column])
-    return NoisyCorner(published, family, noise, release.frame.exact_cell_name(2 * row + column))
+    return _corner(release, corner_noise(measured.law, under), None, cell)
 
 
 def _single_cell(query: Query) -> int | None:
@@ -182,15 +171,21 @@ def _single_cell(query: Query) -> int | None:
     return int(rows.indices[0])
 
 
-def _from_cell(release: Release, measured: int, cell: Mapping[str, Any] | None) -> NoisyCorner:
-    """What one noisy cell says of the corner: both lie on the line (+1, -1, -1, +1), and the noise is symmetric."""
-    own = release.measurements[0]
-    noise = cell_noise(own.law)
+def _corner(release: Release, noise: CornerNoise, measured: int | None, cell: Mapping[str, Any] | None) -> NoisyCorner:
+    """The noisy corner: published with the whole table, or worked out from the one measured cell.
+
+    Two tables with the same margins differ by a multiple of (+1, -1, -1, +1), so that one cell gives the corner:
+    ``x11 = p11 + s (x - p)``, with p a table of these margins, s the product of the signs of both cells. The noise is symmetric.
+    """
+    values = release.measurements[0].values
     row, column = corner_position(release.frame, cell)
     point = release.fiber.find_point()
     family = margins((int(point[row].sum()), int(point[1 - row].sum())), int(point[:, column].sum()))
-    sign = _MOVE[row, column] * int(_MOVE.reshape(-1)[measured])
-    published = float(point[row, column] + sign * (float(own.values.reshape(-1)[0]) - point.reshape(-1)[measured]))
+    if measured is None:
+        published = float(values[row, column])
+    else:
+        sign = _MOVE[row, column] * int(_MOVE.reshape(-1)[measured])
+        published = float(point[row, column] + sign * (float(values.reshape(-1)[0]) - point.reshape(-1)[measured]))
     return NoisyCorner(published, family, noise, release.frame.exact_cell_name(2 * row + column))
 
 

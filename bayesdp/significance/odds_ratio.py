@@ -6,23 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.privacy.tradeoffs import TradeOff
-from bayesdp.significance._families import Hypergeometric
-from bayesdp.significance._inversion import ALTERNATIVES, NoisyCount, finite_statistic
-from bayesdp.significance._noise import Noise, checked_tradeoff, in_words
-from bayesdp.significance.rules import Form, Rule, solve
+from bayesdp.privacy.tradeoffs.profile import checked
+from bayesdp.significance._families import Hypergeometric, margins
+from bayesdp.significance._inversion import ALTERNATIVES, NoisyCount, at_odds_ratios, finite_statistic
+from bayesdp.significance._noise import Noise, in_words
+from bayesdp.significance.rules import Rule, rule_of
 
-__all__ = [
-    "ConfidenceInterval",
-    "OddsRatioResult",
-    "odds_ratio_test",
-    "umpu_odds_ratio",
-    "unbiased_odds_ratio",
-]
+__all__ = ["ConfidenceInterval", "OddsRatioResult", "odds_ratio_test", "result_of"]
 
 
 class ConfidenceInterval(NamedTuple):
@@ -63,7 +57,7 @@ class OddsRatioResult:
         The published noisy corner, where an integer release was tested: the statistic less `uniform`.
     uniform : float or None
         The U(-1/2, 1/2) that turned an integer release into canonical noise. Drawn once and kept: the p-value is
-        randomised, and whoever may draw again may draw until it is small.
+        randomised, and drawing again until it is small would not have the size that is stated.
     """
 
     statistic: float
@@ -146,13 +140,7 @@ class OddsRatioResult:
         ValueError
             If an odds ratio is negative or NaN.
         """
-        ratios = np.asarray(odds_ratio, dtype=np.float64)
-        if np.any(~(ratios >= 0.0)):
-            raise ValueError(f"odds_ratio must be at least 0, got {odds_ratio!r}")
-        with np.errstate(divide="ignore"):
-            logs = np.log(ratios)
-        found = np.array([self._count.greater(float(own)) for own in logs.reshape(-1)])
-        return found.reshape(ratios.shape) if ratios.ndim else float(found[0])
+        return at_odds_ratios(self._count.greater, odds_ratio)
 
     def unbiased_test(self, alpha: float = 0.05) -> Rule:
         """Two-sided unbiased test of size alpha that this statistic can be put to: ``P(|U - k| > m)``.
@@ -160,7 +148,7 @@ class OddsRatioResult:
         Its decision is ``result.unbiased_test(alpha).rejects(result.statistic)``. See `unbiased_odds_ratio`.
         """
         family = Hypergeometric(*self.rows, self.column)
-        return _rule("noisy-two-sided", alpha, self.null, family, self.noise, self.tradeoff)
+        return rule_of("noisy-two-sided", alpha, self.null, family, self.noise, self.tradeoff)
 
     @property
     def determined(self) -> bool:
@@ -207,7 +195,7 @@ def odds_ratio_test(
     Parameters
     ----------
     statistic : float
-        ``U = x11 + N``, N a draw of ``tradeoff.canonical_noise()`` that whoever released the corner has added.
+        ``U = x11 + N``, N a draw of ``tradeoff.canonical_noise()`` that was added before the corner was released.
     rows : tuple of int
         Totals of the two rows.
     column : int
@@ -236,7 +224,7 @@ def odds_ratio_test(
     0.010337 [1.3680, inf)
     """
     u = finite_statistic(statistic)
-    f = checked_tradeoff(tradeoff)
+    f = checked(tradeoff, "tradeoff")
     return result_of(u, margins(rows, column), f.canonical_noise(), in_words(f), alternative, null, canonical=True)
 
 
@@ -249,118 +237,15 @@ def result_of(
     null: float,
     *,
     canonical: bool,
-    **kept: Any,
+    **labels: Any,
 ) -> OddsRatioResult:
-    """The result for noise that is worked out already."""
+    """The result of a test whose family and noise are known; `labels` are the last fields of `OddsRatioResult`."""
     _validate.choice(alternative, ALTERNATIVES, "alternative")
     ratio = _validate.positive_real(null, "null")
     pvalue = NoisyCount(statistic, family, noise).pvalue(math.log(ratio), alternative)
     optimal = canonical and alternative != "two-sided" and family.low < family.high
     rows = (family.r1, family.r2)
-    return OddsRatioResult(statistic, pvalue, alternative, ratio, rows, family.c1, noise, tradeoff, optimal, **kept)
-
-
-def umpu_odds_ratio(
-    alpha: float,
-    *,
-    rows: tuple[int, int],
-    column: int,
-    tradeoff: TradeOff,
-    alternative: str = "greater",
-    null: float = 1.0,
-) -> Rule:
-    """The uniformly most powerful unbiased test of the odds ratio under Semi-DP, as a function of the confidential corner.
-
-    One-sided, ``phi(x) = F(x - m)`` with m such that the size is alpha (paper 003, Theorem 37). Two-sided,
-    ``phi(x) = max(F(x - k - m), F(k - m - x))``, k and m such that the size is alpha and the power is least at the null:
-    the form that Awan and Slavkovic (2018) prove for binomial data. For the two-sided odds ratio we have no proof; the
-    tests compare its power with that of the best test, by linear programming, on small margins.
-
-    Parameters
-    ----------
-    alpha : float
-        Size, between 0 and 1.
-    rows, column, tradeoff, alternative, null
-        As for `odds_ratio_test`.
-
-    Returns
-    -------
-    Rule
-        With ``probability(x11)``, ``power(odds_ratio)``, ``threshold``, and ``decide(x11)``, which draws the one bit that
-        the test publishes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `odds_ratio_test`.
-
-    Examples
-    --------
-    >>> from bayesdp.privacy.tradeoffs import gaussian_dp
-    >>> rule = umpu_odds_ratio(0.05, rows=(12, 8), column=10, tradeoff=gaussian_dp(1.0), alternative="two-sided")
-    >>> print(f"{rule.centre:.6f} {rule.size:.6f} {rule.power(0.2):.6f} {rule.power(5.0):.6f}")
-    6.000000 0.050000 0.240697 0.240697
-    """
-    f = checked_tradeoff(tradeoff)
-    _validate.choice(alternative, ALTERNATIVES, "alternative")
-    forms: dict[str, Form] = {"greater": "greater", "less": "less", "two-sided": "umpu-two-sided"}
-    return _rule(forms[alternative], alpha, null, margins(rows, column), f.canonical_noise(), in_words(f))
-
-
-def unbiased_odds_ratio(
-    alpha: float, *, rows: tuple[int, int], column: int, tradeoff: TradeOff, null: float = 1.0
-) -> Rule:
-    """The two-sided unbiased test of a *noisy* corner: reject if ``|U - k| > m``.
-
-    k and m are such that the size is alpha and the derivative of the power at the null is 0. It is post-processing of
-    U, and not the UMPU test, which no function of U alone attains.
-
-    Parameters
-    ----------
-    alpha : float
-        Size, between 0 and 1.
-    rows, column, tradeoff, null
-        As for `odds_ratio_test`.
-
-    Returns
-    -------
-    Rule
-        With ``rejects(statistic)``, ``power(odds_ratio)``, ``centre`` k and ``threshold`` m.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `odds_ratio_test`.
-
-    Examples
-    --------
-    >>> from bayesdp.privacy.tradeoffs import gaussian_dp
-    >>> rule = unbiased_odds_ratio(0.05, rows=(12, 8), column=10, tradeoff=gaussian_dp(1.0))
-    >>> print(f"{rule.centre:.4f} {rule.threshold:.4f} {rule.power(5.0):.6f} {rule.rejects(10.2)}")
-    6.0000 2.9449 0.239143 True
-    """
-    f = checked_tradeoff(tradeoff)
-    return _rule("noisy-two-sided", alpha, null, margins(rows, column), f.canonical_noise(), in_words(f))
-
-
-def _rule(form: Form, alpha: float, null: float, family: Hypergeometric, noise: Noise, tradeoff: str) -> Rule:
-    size = _validate.probability(alpha, "alpha")
-    ratio = _validate.positive_real(null, "null")
-    anchor, offset, half_width = solve(form, size, math.log(ratio), family, noise)
-    return Rule(form, size, ratio, family, noise, tradeoff, anchor, offset, half_width)
-
-
-def margins(rows: Any, column: Any) -> Hypergeometric:
-    """Accept the margins of a 2 x 2 table."""
-    if not isinstance(rows, (tuple, list)) or len(rows) != 2:
-        raise ValueError(f"rows must be the totals of the two rows, (r1, r2), got {rows!r}")
-    r1, r2 = (_validate.nonnegative_integer(total, f"rows[{i}]") for i, total in enumerate(rows))
-    c1 = _validate.nonnegative_integer(column, "column")
-    if r1 + r2 >= _validate.MAX_COUNT:
-        raise ValueError(f"rows must add up to less than 2**53, got {rows!r}")
-    if c1 > r1 + r2:
-        raise ValueError(f"column must be at most the grand total {r1 + r2}, got {column!r}")
-    return Hypergeometric(r1, r2, c1)
+    return OddsRatioResult(statistic, pvalue, alternative, ratio, rows, family.c1, noise, tradeoff, optimal, **labels)
 
 
 def _exp(log: float) -> float:

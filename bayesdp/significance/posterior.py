@@ -16,10 +16,10 @@ from bayesdp._text import printable
 from bayesdp.composition import releases_of_tables
 from bayesdp.frames import Frame
 from bayesdp.noise.base import Floats
-from bayesdp.significance._families import Hypergeometric
+from bayesdp.significance._families import Hypergeometric, margins
 from bayesdp.significance._inversion import ALTERNATIVES
 from bayesdp.significance.from_release import corner_position, odds_ratio_test_from_release
-from bayesdp.significance.odds_ratio import ConfidenceInterval, OddsRatioResult, margins
+from bayesdp.significance.odds_ratio import ConfidenceInterval, OddsRatioResult
 
 __all__ = ["Interval", "PosteriorOddsRatio", "posterior_odds_ratio"]
 

@@ -14,9 +14,10 @@ from scipy.optimize import brentq
 from bayesdp import _validate
 from bayesdp.noise.base import Floats
 from bayesdp.significance._families import Family, Masses
+from bayesdp.significance._inversion import at_odds_ratios
 from bayesdp.significance._noise import Noise
 
-__all__ = ["Rule", "solve"]
+__all__ = ["Form", "Rule", "rule_of", "solve"]
 
 type Form = Literal["greater", "less", "umpu-two-sided", "noisy-two-sided"]
 
@@ -83,7 +84,7 @@ class Rule:
     @property
     def two_sided(self) -> bool:
         """Whether the test is against both sides."""
-        return self.form.endswith("two-sided")
+        return self.form in ("umpu-two-sided", "noisy-two-sided")
 
     @property
     def determined(self) -> bool:
@@ -144,13 +145,7 @@ class Rule:
         ValueError
             If an odds ratio is negative or NaN.
         """
-        ratios = np.asarray(odds_ratio, dtype=np.float64)
-        if np.any(~(ratios >= 0.0)):
-            raise ValueError(f"odds_ratio must be at least 0, got {odds_ratio!r}")
-        with np.errstate(divide="ignore"):
-            logs = np.log(ratios).reshape(-1)
-        powers = np.array([self._power(self.family.masses(float(own))) for own in logs])
-        return powers.reshape(ratios.shape) if ratios.ndim else float(powers[0])
+        return at_odds_ratios(lambda log_odds: self._power(self.family.masses(log_odds)), odds_ratio)
 
     @property
     def size(self) -> float:
@@ -253,6 +248,14 @@ def solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Nois
             "Noise that narrow protects nothing: test without privacy"
         )
     return anchor, offset, half_width
+
+
+def rule_of(form: Form, alpha: float, null: float, family: Family, noise: Noise, tradeoff: str) -> Rule:
+    """The test of a form and a size at a null odds ratio; arguments are checked."""
+    size = _validate.probability(alpha, "alpha")
+    ratio = _validate.positive_real(null, "null")
+    anchor, offset, half_width = solve(form, size, math.log(ratio), family, noise)
+    return Rule(form, size, ratio, family, noise, tradeoff, anchor, offset, half_width)
 
 
 def _half_width(form: Form, alpha: float, law: Masses, noise: Noise, anchor: int, offset: float) -> float:

@@ -12,13 +12,11 @@ from pymc.util import get_value_vars_from_user_vars
 __all__ = ["chosen_values", "register_step"]
 
 
-def chosen_values(model: pm.Model, asked: Any, belongs: Callable[[Any], bool], step: str, kind: str) -> list[Any]:
+def chosen_values(model: pm.Model, requested: Any, belongs: Callable[[Any], bool], step: str, kind: str) -> list[Any]:
     """Value variables that a step method is to sample: those asked for, else all that belong to it.
 
     Parameters
     ----------
-    model : pymc.Model
-    asked : list of variables, or None
     belongs : callable
         Whether the method samples a random variable.
     step, kind : str
@@ -29,9 +27,9 @@ def chosen_values(model: pm.Model, asked: Any, belongs: Callable[[Any], bool], s
     TypeError
         If a variable that was asked for does not belong to the method.
     """
-    if asked is None:
+    if requested is None:
         return [model.rvs_to_values[rv] for rv in model.free_RVs if belongs(rv)]
-    chosen = list(get_value_vars_from_user_vars(asked, model))
+    chosen = list(get_value_vars_from_user_vars(requested, model))
     for value in chosen:
         if not belongs(model.values_to_rvs[value]):
             raise TypeError(f"{step} samples {kind} variables, and {value.name!r} is not one")
@@ -39,6 +37,6 @@ def chosen_values(model: pm.Model, asked: Any, belongs: Callable[[Any], bool], s
 
 
 def register_step(method: Any) -> None:
-    """Tell PyMC of a step method, once."""
+    """Add a step method to those that PyMC chooses from, once."""
     if method not in STEP_METHODS:
         STEP_METHODS.append(method)

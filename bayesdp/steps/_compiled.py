@@ -22,13 +22,7 @@ type Point = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class RemainingDensity:
-    """Part of a log-density, on value variables and on inputs whose numbers belong to one release.
-
-    Parameters
-    ----------
-    expression : tensor variable, scalar
-    inputs : tuple of (variable, array) pairs
-    """
+    """A part of a log-density: a function of value variables, and of inputs whose values come from one release."""
 
     expression: Any
     inputs: tuple[tuple[Any, npt.NDArray[Any]], ...]
@@ -37,7 +31,7 @@ class RemainingDensity:
 def compiled(
     model: pm.Model, outputs: list[Any], compile_kwargs: Mapping[str, Any]
 ) -> tuple[Callable[..., list[Any]], list[str]]:
-    """A function from the values of other variables to parameters, and the names of those variables."""
+    """Compile outputs as a function of the model's value variables, and return the names of those that it takes."""
     used = set(ancestors(outputs))
     inputs = [v for v in model.value_vars if v in used]
     function = _function(model, inputs, outputs, compile_kwargs)
@@ -47,7 +41,7 @@ def compiled(
 
 
 _KEPT: WeakKeyDictionary[pm.Model, list[tuple[list[Any], list[Any], Mapping[str, Any], Any]]] = WeakKeyDictionary()
-"""Functions of frozen models, whose other functions PyMC keeps as well: many fits of one model compile nothing anew."""
+"""Compiled functions of frozen models, for which PyMC caches its own functions too: refits compile nothing anew."""
 
 _MOST_KEPT = 6
 
@@ -56,9 +50,9 @@ def _function(model: pm.Model, inputs: list[Any], outputs: list[Any], compile_kw
     if not isinstance(model, pm.FrozenModel):
         return pytensor.function(inputs, outputs, **compile_kwargs)
     kept = _KEPT.setdefault(model, [])
-    for own, graph, options, function in kept:
-        # The same computation of the same variables (constants by value, data by identity), whoever has built it.
-        if options == compile_kwargs and _equal(own, graph, inputs, outputs):
+    for known_inputs, graph, options, function in kept:
+        # The same computation of the same variables (constants by value, data by identity), however it was built.
+        if options == compile_kwargs and _equal(known_inputs, graph, inputs, outputs):
             return function
     made = pytensor.function(inputs, outputs, **compile_kwargs)
     kept.append((inputs, outputs, dict(compile_kwargs), made))
@@ -66,15 +60,16 @@ def _function(model: pm.Model, inputs: list[Any], outputs: list[Any], compile_kw
     return made
 
 
-def _equal(own: list[Any], graph: list[Any], inputs: list[Any], outputs: list[Any]) -> bool:
+def _equal(known: list[Any], graph: list[Any], inputs: list[Any], outputs: list[Any]) -> bool:
     """Whether two functions are the same: value variables by identity, other inputs by place and type."""
-    if len(own) != len(inputs) or len(graph) != len(outputs):
+    if len(known) != len(inputs) or len(graph) != len(outputs):
         return False
     if any(
-        a is not b and (a.owner, a.name, a.type) != (b.owner, b.name, b.type) for a, b in zip(own, inputs, strict=True)
+        a is not b and (a.owner, a.name, a.type) != (b.owner, b.name, b.type)
+        for a, b in zip(known, inputs, strict=True)
     ):
         return False
-    return bool(equal_computations(graph, outputs, in_xs=own, in_ys=inputs))
+    return bool(equal_computations(graph, outputs, in_xs=known, in_ys=inputs))
 
 
 def depends(model: pm.Model, variable: Any, value: Any) -> bool:
@@ -85,11 +80,11 @@ def depends(model: pm.Model, variable: Any, value: Any) -> bool:
 def log_density(
     model: pm.Model,
     terms: Sequence[Any],
-    own: str,
+    table: str,
     compile_kwargs: Mapping[str, Any],
     more: Sequence[RemainingDensity] = (),
 ) -> Callable[[Point, Ints], float] | None:
-    """Log-density of some terms as a function of the point and of the table that the variable `own` is to have in it.
+    """Log-density of some terms as a function of a point, in which the variable named `table` is replaced by given counts.
 
     None where there are no terms.
     """
@@ -102,7 +97,7 @@ def log_density(
     given = [pair for rest in more for pair in rest.inputs]
     function = _function(model, [*variables, *(variable for variable, _ in given)], [expression], compile_kwargs)
     function.trust_input = True  # as in `compiled`
-    return _LogDensity(function, own, [v.name for v in variables], [number for _, number in given])
+    return _LogDensity(function, table, [v.name for v in variables], [number for _, number in given])
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +105,11 @@ class _LogDensity:
     """A compiled log-density; a class rather than a function inside of another one, which `pickle` could not write."""
 
     function: Any
-    own: str
+    table: str
     names: list[str]
     fixed: list[npt.NDArray[Any]]
 
     def __call__(self, point: Point, counts: Ints) -> float:
-        table = np.ascontiguousarray(counts)  # the state of the kernel has strides
-        values = [table if name == self.own else point[name] for name in self.names]
+        contiguous = np.ascontiguousarray(counts)  # the state of the kernel has strides
+        values = [contiguous if name == self.table else point[name] for name in self.names]
         return float(self.function(*values, *self.fixed)[0])

@@ -1,4 +1,4 @@
-"""What lies between an observed law and the counts in a model's graph."""
+"""Reading a model's graph: which query lies between the counts and an observed law, and the numbers behind data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bayesdp.distributions.exact_answers import ExactAnswersRV
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Query
 
-__all__ = ["asked", "check_whole", "published", "source", "spread", "value_of"]
+__all__ = ["check_whole", "published", "query_between", "source", "spread", "value_of"]
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -73,8 +73,8 @@ def check_whole(model: pm.Model) -> None:
             )
 
 
-def asked(mu: Any, x: Any, frame: Frame) -> tuple[Query, Mask] | None:
-    """The query between the counts and the location of a noise law, if it is one, and which answers it keeps."""
+def query_between(mu: Any, x: Any, frame: Frame) -> tuple[Query, Mask] | None:
+    """The query whose answers about the counts x are the location mu, and which of them; None if mu is something else."""
     inner = source(mu)
     if inner is x:
         query: Query = Identity(frame)
@@ -87,13 +87,13 @@ def asked(mu: Any, x: Any, frame: Frame) -> tuple[Query, Mask] | None:
 
 
 def published(model: pm.Model, rv: Any, x: Any, frame: Frame) -> tuple[Query, Mask, Floats] | None:
-    """What an observed law asks of the counts, which answers were published, and these; None if it is another law."""
+    """The query of an observed law of noise, which answers were published, and their values; None if it is not about a query."""
     mu, *parameters = rv.owner.inputs[2:]
-    found = asked(mu, x, frame)
+    found = query_between(mu, x, frame)
     if found is None or x in ancestors(parameters):
         return None
     observed = value_of(model.rvs_to_values[rv]).astype(np.float64).reshape(-1)
-    # Of another size, it is broadcast against the counts.
+    # Numbers of another size are broadcast against the counts, which is not a query with one number for each answer.
     return (*found, observed) if observed.size == found[1].sum() else None
 
 
@@ -101,5 +101,5 @@ def spread(scale: Any, rv: Any, keep: Mask) -> Any:
     """A scale for each answer of a query, 1 for those that were not published; a single one stays as it is."""
     if not scale.ndim:
         return pt.cast(scale, "float64")
-    own = pt.broadcast_to(scale, rv.shape).flatten()
-    return pt.cast(pt.set_subtensor(pt.ones(keep.size)[np.flatnonzero(keep)], own), "float64")
+    scales = pt.broadcast_to(scale, rv.shape).flatten()
+    return pt.cast(pt.set_subtensor(pt.ones(keep.size)[np.flatnonzero(keep)], scales), "float64")

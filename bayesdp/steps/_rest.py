@@ -1,4 +1,7 @@
-"""Moves from the exact conditional law of what a kernel knows, corrected for the rest of the model."""
+"""Moves from the exact conditional law of the terms that a kernel knows, corrected for the rest of the model.
+
+The rest is everything else in the model that depends on the table: it enters through its compiled log-density.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,6 @@ def accept_on_the_rest(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-    moves : int
     density : callable
         Log-density of the rest of the model at the table as it stands.
     propose : callable

@@ -11,13 +11,13 @@ __all__ = ["StopRequest", "stop_request"]
 
 
 class StopRequest:
-    """A flag of the process; a chain in a process of its own has its own, and nobody sets it there."""
+    """A flag of this process. A chain in a process of its own has another one, which is never set."""
 
     def __init__(self) -> None:
         self.asked = False
 
     def obey(self) -> None:
-        """Interrupt, if sampling was asked to stop."""
+        """Raise KeyboardInterrupt if sampling was asked to stop."""
         if self.asked:
             raise KeyboardInterrupt
 

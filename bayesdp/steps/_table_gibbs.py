@@ -1,8 +1,7 @@
-"""What the step methods have in common that move tables of whole numbers by a kernel."""
+"""The common part of the step methods that move tables of whole numbers by a kernel."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, Protocol
@@ -15,10 +14,13 @@ from pymc.step_methods.state import dataclass_state
 
 from bayesdp.steps._stop import stop_request
 
-__all__ = ["KernelTable", "TableGibbs", "TableGibbsState"]
+__all__ = ["LEAST_MOVES", "KernelTable", "TableGibbs", "TableGibbsState"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+
+LEAST_MOVES = 100
+"""Fewest exact moves of a draw, where nothing but the kernel's terms depends on the table: fewer cost more overhead than work."""
 
 
 class KernelTable(Protocol):
@@ -36,17 +38,17 @@ class KernelTable(Protocol):
 
     @property
     def sums(self) -> Floats:
-        """What the kernel keeps up to date by differences, and would find otherwise in the last digits if it added anew."""
+        """Sums that the kernel updates by differences; adding them up anew would differ in the last digits."""
 
     @sums.setter
     def sums(self, kept: Floats) -> None:
-        """To be taken up at the next step, if the table and its noise are those of then."""
+        """Sums to be restored at the next step, if table and noise are those that they were computed from."""
 
     def begin(self, point: PointType, rng: np.random.Generator) -> None:
-        """Start a chain where the model allows."""
+        """Start a chain at a table that the model allows."""
 
     def step(self, point: PointType, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
-        """Move; the table, the share of moves that changed it, and the share of proposals accepted."""
+        """Move; return the table, the share of moves that changed it, and the share of proposals accepted."""
 
 
 @dataclass_state
@@ -74,34 +76,30 @@ class TableGibbs(BlockedStep):
     rng: np.random.Generator
     sweeps: int
     fresh: bool
-
-    @property
-    @abstractmethod
-    def _kernels(self) -> Sequence[KernelTable]:
-        """The tables."""
+    tables: Sequence[KernelTable]
 
     @property
     def generators(self) -> list[npt.NDArray[np.uint64]]:
         """States of the generators of the kernels."""
-        return [table.generator.copy() for table in self._kernels]
+        return [table.generator.copy() for table in self.tables]
 
     @generators.setter
     def generators(self, states: list[npt.NDArray[np.uint64]]) -> None:
-        for table, state in zip(self._kernels, states, strict=True):
+        for table, state in zip(self.tables, states, strict=True):
             table.generator[:] = state
 
     @property
     def sums(self) -> list[Floats]:
         """Running sums of the kernels."""
-        return [table.sums for table in self._kernels]
+        return [table.sums for table in self.tables]
 
     @sums.setter
     def sums(self, kept: list[Floats]) -> None:
-        for table, own in zip(self._kernels, kept, strict=True):
-            table.sums = own
+        for table, sums in zip(self.tables, kept, strict=True):
+            table.sums = sums
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Take the generator of a chain; its first step will see to a feasible start.
+        """Take the generator of a chain; its first step moves the table to a feasible start.
 
         Raises
         ------
@@ -114,7 +112,7 @@ class TableGibbs(BlockedStep):
 
     def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
         """Move every table; the point that is passed in is left as it is."""
-        new, tables = point.copy(), self._kernels
+        new, tables = point.copy(), self.tables
         if self.fresh:
             for table in tables:
                 table.begin(new, self.rng)
@@ -122,6 +120,6 @@ class TableGibbs(BlockedStep):
             self.fresh = False
         shares = np.zeros(2)
         for table in tables:
-            new[table.name], *own = table.step(new, self.sweeps, self.rng)
-            shares += np.array(own) / len(tables)
+            new[table.name], *found = table.step(new, self.sweeps, self.rng)
+            shares += np.array(found) / len(tables)
         return new, [dict(zip(self.stats_dtypes_shapes, shares.tolist(), strict=True))]

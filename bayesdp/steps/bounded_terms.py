@@ -1,4 +1,4 @@
-"""Noisy answers within bounds as terms of the kernel, and what is left of their likelihood.
+"""Noisy answers within bounds as terms of the kernel, and the factor of their likelihood that remains.
 
 The kernel knows ``-rate |y - x|`` and ``-(y - x)**2 / (2 sigma**2)``. For answers x that the exact parts keep within the
 bounds, that is all of the likelihood of clipped Laplace noise: at a bound it is a tail, ``exp(-rate (c1 - x))`` up to a
@@ -33,15 +33,12 @@ type Mask = npt.NDArray[np.bool_]
 def bounded_term(
     model: pm.Model, rv: Any, fiber: Fiber, query: Query, keep: Mask, observed: Floats, bounds: tuple[Floats, Floats]
 ) -> tuple[NoiseTerm, Any, RemainingDensity | None] | None:
-    """The term of a `BoundedRV` about counts, its symbolic scale, and the rest of its log-likelihood.
+    """The term of a `BoundedRV` about counts, its symbolic scale, and the log-likelihood minus what the kernel computes.
 
     Parameters
     ----------
-    model : pymc.Model
     rv : tensor variable
         Observed; its parameters do not depend on the counts except through the answers.
-    fiber : Fiber
-    query : Query
     keep : bool array, shape (rows,)
         Which answers were published.
     observed : float64 array, shape (published,)
@@ -50,7 +47,8 @@ def bounded_term(
     Returns
     -------
     tuple or None
-        The rest is None where the kernel has it all. None alone if the kernel has nothing: leave the variable to the rest.
+        The remainder is None where the kernel has all of the likelihood. None alone if the kernel has nothing of it: the
+        variable is then left to the compiled log-density.
     """
     op = rv.owner.op
     form, clipped = op.law_type.kernel_form, op.law_type.has_atoms
@@ -70,7 +68,7 @@ def bounded_term(
     whole = is_discrete(mu) and np.all(observed == np.rint(observed))
     if clipped and laplace and usable.all() and (whole or op.dtype == "float64"):
         return term, kernel_scale, None
-    # What changes from one release to the next is data or an input, so that the compiled function serves them all.
+    # Everything that differs between releases is data or an input, so that one compiled function serves them all.
     data = pt.cast(model.rvs_to_values[rv], "float64").flatten()
     mask = pt.vector(f"{rv.name} in the kernel", dtype="bool")
     distance = data - pt.cast(mu, "float64").flatten()
@@ -93,8 +91,8 @@ def _stay_within(fiber: Fiber, query: Query, keep: Mask, lower: Floats, upper: F
     high = np.where(up @ np.isinf(high_cells) + down @ np.isinf(low_cells) > 0, np.inf, high)
     low = np.where(up @ np.isinf(low_cells) + down @ np.isinf(high_cells) > 0, -np.inf, low)
     for sign, parts in ((0, fiber.equalities), (1, fiber.bounds_below), (-1, fiber.bounds_above)):
-        for asked, values in parts:
-            if asked == query:
+        for exact, values in parts:
+            if exact == query:
                 low = np.maximum(low, values.reshape(-1)) if sign >= 0 else low
                 high = np.minimum(high, values.reshape(-1)) if sign <= 0 else high
     return np.asarray((low[keep] >= lower) & (high[keep] <= upper))

@@ -82,17 +82,13 @@ class FiberGibbs(TableGibbs):
         self.sweeps = positive_integer(sweeps, "sweeps")
         self.rng = get_random_generator(rng)
         options = compile_kwargs or {}
-        self.tables = [CountTable(model, value, self.rng, options, initial_point) for value in chosen]
+        self.tables: list[CountTable] = [CountTable(model, value, self.rng, options, initial_point) for value in chosen]
         self.fresh = True
 
     @property
     def connectivity(self) -> dict[str, dict[str, Any]]:
         """What is known of the moves of each variable: ``proved`` and ``claim``."""
         return {t.name: {"proved": t.proved, "claim": t.claim} for t in self.tables}
-
-    @property
-    def _kernels(self) -> list[CountTable]:
-        return self.tables
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

@@ -85,12 +85,8 @@ class LatticeNoiseGibbs(TableGibbs):
         self.vars = chosen
         self.sweeps = positive_integer(sweeps, "sweeps")
         self.rng = get_random_generator(rng)
-        self.tables = [NoiseTable(model, value, self.rng, compile_kwargs or {}) for value in chosen]
+        self.tables: list[NoiseTable] = [NoiseTable(model, value, self.rng, compile_kwargs or {}) for value in chosen]
         self.fresh = True
-
-    @property
-    def _kernels(self) -> list[NoiseTable]:
-        return self.tables
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

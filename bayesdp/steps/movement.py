@@ -1,4 +1,4 @@
-"""The moves that a step method takes for a count variable, and what is known of them."""
+"""The moves that a step method takes for a count variable, and whether they are proved to reach every table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SUMS = (
 
 @dataclass(frozen=True, eq=False)
 class Movement:
-    """What the moves of a count variable connect.
+    """Whether the moves of a count variable connect all tables, and which cells cannot move.
 
     Parameters
     ----------
@@ -43,7 +43,6 @@ def kernel_target(reading: Reading, zeros: bool = False) -> Target:
 
     Parameters
     ----------
-    reading : Reading
     zeros : bool
         Whether weights of the prior are 0 where a chain starts.
     """
@@ -67,7 +66,6 @@ def movement(model: pm.Model, value: object) -> Movement:
 
     Parameters
     ----------
-    model : pymc.Model
     value : tensor variable
         The value variable of a `ConfidentialCounts`.
     """

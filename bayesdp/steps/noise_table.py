@@ -18,13 +18,11 @@ from bayesdp.lattices.gibbs import noise_state, set_law
 from bayesdp.moves.moves import Moves, moves_for
 from bayesdp.steps._compiled import Point, compiled, depends, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
+from bayesdp.steps._table_gibbs import LEAST_MOVES
 
 __all__ = ["NoiseTable", "is_lattice_noise"]
 
 type Ints = npt.NDArray[np.int64]
-
-_LEAST_MOVES = 100
-"""Exact moves a draw at least, where nothing else depends on the noise: below this the framework costs more."""
 
 
 def is_lattice_noise(variable: Any) -> bool:
@@ -34,17 +32,15 @@ def is_lattice_noise(variable: Any) -> bool:
 
 
 class NoiseTable:
-    """A free `LatticeLaplace` or `LatticeGaussian` variable, and what else in the model depends on it.
+    """A free `LatticeLaplace` or `LatticeGaussian` variable, with the log-density of the rest of the model.
 
     A move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; the rest of
     the model is accounted for by accepting or taking it back.
 
     Parameters
     ----------
-    model : pymc.Model
     value : tensor variable
         Value variable of the noise.
-    rng : numpy.random.Generator
     compile_kwargs : mapping
         As in ``pm.sample``.
 
@@ -101,7 +97,7 @@ class NoiseTable:
 
     @property
     def sums(self) -> npt.NDArray[np.float64]:
-        """Nothing: every step begins by adding up."""
+        """Empty: every step begins by adding up anew."""
         return np.empty(0)
 
     @sums.setter
@@ -113,14 +109,14 @@ class NoiseTable:
         self.state.generator[:] = seed_state(rng)
 
     def refresh(self, point: Point, table: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Read the law off the model, put a table into the kernel, and give the location."""
+        """Evaluate location and scale of the law, load a table into the kernel, and return the location."""
         mu, scale = self._parameters(*[point[name] for name in self._inputs])
         set_law(self.state, self.law, float(scale), mu)
         set_counts(self.state, np.asarray(table, dtype=np.int64).reshape(-1))
         return np.asarray(mu, dtype=np.float64)
 
     def begin(self, point: Point, rng: np.random.Generator) -> None:
-        """Start a chain: a start off the lattice, or that the rest of the model forbids, is moved where it is allowed."""
+        """Start a chain: a start off the lattice, or one that the rest of the model forbids, is replaced by one that is allowed."""
         self.reseed(rng)
         given = np.asarray(point[self.name], dtype=np.int64)
         mu = self.refresh(point, given).reshape(self.shape)
@@ -141,11 +137,11 @@ class NoiseTable:
         return count, step
 
     def step(self, point: Point, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
-        """Move; returns the table, the share of moves that changed it, and the share of proposals accepted."""
+        """Move; return the table, the share of moves that changed it, and the share of proposals accepted."""
         self.refresh(point, point[self.name])
         moves = sweeps * max(self.invariants.dimension, 1)
         if self._rest is None:
-            moves = max(moves, _LEAST_MOVES)
+            moves = max(moves, LEAST_MOVES)
             changed = int(sweep(self._none, moves, FLAT, True, self.state))
             return self.value, changed / moves, 1.0
         rest = self._rest

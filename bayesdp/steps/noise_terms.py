@@ -28,17 +28,16 @@ __all__ = ["Known", "kernel_reach", "kernel_term"]
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What the kernel takes over from one observed variable.
+    """The part of one observed variable that the kernel computes.
 
     Parameters
     ----------
     term : NoiseTerm
         Its scale is a placeholder.
-    scale : tensor variable
     answers : tensor variable or None
         The noisy answers, where a part of the noise is a variable of the model.
     rest : RemainingDensity or None
-        What is left of the log-likelihood.
+        The log-likelihood minus what the kernel computes.
     reach : Reach or None
         The answers that bounded noise allows.
     """
@@ -62,7 +61,6 @@ def kernel_term(op: Any, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Know
     ----------
     op : Op
         Of the variable; `law_type` is its law, `unit` that at scale 1 where it is one of tables.
-    model : pymc.Model
     rv : tensor variable
         Observed.
     x : tensor variable
@@ -73,7 +71,7 @@ def kernel_term(op: Any, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Know
     Returns
     -------
     Known or None
-        None if its law, or what it asks of the counts, is not one of the kernel's: the compiled log-density has it then.
+        None if the kernel does not know its law, or its query: the variable is then part of the compiled log-density.
     """
     form = getattr(getattr(op, "law_type", None), "kernel_form", None)
     if form is not None and isinstance(op, TableNoiseRV):
@@ -100,7 +98,7 @@ def kernel_term(op: Any, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Know
 
 @singledispatch
 def kernel_reach(op: Any, model: pm.Model, rv: Any, x: Any, frame: Frame) -> Reach | None:
-    """Read the answers that noise of bounded support allows off a variable whose log-density is not one of the kernel's."""
+    """The true answers that bounded noise leaves possible, for a variable that the kernel leaves to the compiled log-density."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""Terms of a model beside base, noise and exact answers: whether they leave every table as possible as before."""
+"""Whether the other terms of a model (beside base, noise and exact answers) give every table a positive density."""
 
 from __future__ import annotations
 
@@ -24,29 +24,26 @@ from bayesdp.distributions.independent.canonical_of_counts import CanonicalOfCou
 __all__ = ["restricting"]
 
 _LINEAR = (
-    AnswersOp,
-    Sum,
-    Dot,
-    DimShuffle,
-    Reshape,
-    Subtensor,
-    AdvancedSubtensor,
-    Alloc,
-    Join,
-    MakeVector,
-    SpecifyShape,
-    ViewOp,
+    *(
+        AnswersOp,
+        Sum,
+        Dot,
+        DimShuffle,
+        Reshape,
+        Subtensor,
+        AdvancedSubtensor,
+        Alloc,
+        Join,
+        MakeVector,
+        SpecifyShape,
+        ViewOp,
+    ),
 )
 _LINEAR_SCALARS = (scalar.Add, scalar.Sub, scalar.Mul, scalar.Neg, scalar.Cast, scalar.Identity, scalar.TrueDiv)
-_WHOLE_LINE = {
-    laws.NormalRV: 0,
-    laws.LaplaceRV: 0,
-    laws.CauchyRV: 0,
-    laws.LogisticRV: 0,
-    laws.GumbelRV: 0,
-    laws.StudentTRV: 1,
+_WHOLE_LINE = dict.fromkeys((laws.NormalRV, laws.LaplaceRV, laws.CauchyRV, laws.LogisticRV, laws.GumbelRV), 0) | {
+    laws.StudentTRV: 1
 }
-"""Laws with a positive density everywhere, and which of their parameters is the location."""
+"""Laws with a positive density on the whole line, and the position of their location among the parameters."""
 
 
 def restricting(model: pm.Model, variable: Any, x: Any) -> str:
@@ -54,7 +51,6 @@ def restricting(model: pm.Model, variable: Any, x: Any) -> str:
 
     Parameters
     ----------
-    model : pymc.Model
     variable : tensor variable
         A potential, or an observed or free variable whose law depends on the counts.
     x : tensor variable
@@ -76,7 +72,7 @@ def restricting(model: pm.Model, variable: Any, x: Any) -> str:
 
 @singledispatch
 def _everywhere(op: Any) -> bool:
-    """Whether a law of noise is finite around every location, as far as the law says."""
+    """Whether a law states that its density is positive on the whole line, whatever the location."""
     law_type = getattr(op, "law_type", None)
     return law_type is not None and law_type.everywhere
 
@@ -88,7 +84,7 @@ def _of_canonical(op: CanonicalNoiseRV) -> bool:
 
 @_everywhere.register
 def _of_counts(op: CanonicalOfCountsRV) -> bool:
-    """Bounded noise that `observe` has put there limits the fiber itself; other bounded noise is not known to."""
+    """Canonical noise of answers about counts: its bounded support has become limits of the fiber (`kernel_reach`)."""
     return True
 
 
@@ -104,4 +100,4 @@ def _linear(variable: Any, x: Any) -> bool:
             return False
     elif not isinstance(op, _LINEAR):
         return False
-    return all(_linear(own, x) for own in inputs)
+    return all(_linear(each, x) for each in inputs)

@@ -36,7 +36,7 @@ class RowNoiseGibbsState(StepMethodState):
 
 @dataclass(frozen=True, eq=False)
 class _RowNoise:
-    """One `RowSpaceNoise` variable, and the model's law of it."""
+    """One `RowSpaceNoise` variable, its directions, and the function that computes the parameters of its law."""
 
     name: str
     basis: Any  # (cells, rank), sparse
@@ -115,9 +115,9 @@ class RowNoiseGibbs(BlockedStep):
             difference, b = table.parameters(*(new[name] for name in table.inputs))
             w = np.array(new[table.name], dtype=np.float64)
             noise = difference + table.basis @ w
-            own = table.directions
-            sweep(noise, w, float(b), own.cell_starts, own.cells, own.cell_entries, own.w_starts, own.places,
-                  own.w_entries, self.sweeps, generator)  # fmt: skip
+            rows = table.directions
+            sweep(noise, w, float(b), rows.cell_starts, rows.cells, rows.cell_entries, rows.w_starts, rows.places,
+                  rows.w_entries, self.sweeps, generator)  # fmt: skip
             new[table.name] = w
             length += float(np.sum(np.abs(noise)))
         self.generator = generator
@@ -134,7 +134,7 @@ def _is_row_noise(var: Any) -> bool:
 
 
 def _read(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _RowNoise:
-    """Find the one law that a variable stands in, and compile the difference and the scale that it has there."""
+    """Find the one law that depends on a variable, and compile its published minus true answers and its scale."""
     w = model.values_to_rvs[value]
     invariants = w.owner.op.invariants
     users = [
@@ -156,7 +156,7 @@ def _read(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _RowNo
         raise ValueError(f"{user.name!r} must be one table of shape {invariants.frame.shape}, not a batch of tables")
     outputs = model.replace_rvs_by_values([pt.cast(model.rvs_to_values[user] - mu, "float64").flatten(), b])
     known = set(ancestors(outputs))
-    inputs = [own for own in model.value_vars if own in known]
+    inputs = [variable for variable in model.value_vars if variable in known]
     parameters = pytensor.function(inputs, outputs, **compile_kwargs)
     parameters.trust_input = True
     return _RowNoise(

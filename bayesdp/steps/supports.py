@@ -1,7 +1,7 @@
-"""Which counts the base of a table allows: limits of the cells where they can be worked out, else nothing.
+"""Which counts the base of a table allows: limits of the cells where they can be worked out, else the reason why not.
 
 A chain connects what its moves connect *within the support*. Limits that are known become limits of the fiber, for which
-moves are chosen. Where the support is not known, nothing is claimed of the moves, and the reason is said.
+moves are chosen. Where the support is not known, nothing is claimed of the moves, and the reason is stated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ type Ints = npt.NDArray[np.int64]
 type Floats = npt.NDArray[np.float64]
 
 _TRIED = 20_000
-"""Counts of a cell at most for which a base without random parameters is asked one by one."""
+"""Largest count up to which the probabilities of a base without random parameters are evaluated one by one."""
 
 _ZERO = np.zeros((), dtype=np.int64)
 _NO_LIMIT = np.asarray(UNBOUNDED, dtype=np.int64)
@@ -67,7 +67,6 @@ def support_of(model: pm.Model, base: Any, most: Floats) -> Support:
 
     Parameters
     ----------
-    model : pymc.Model
     base : tensor variable
         Its parameters may depend on variables of the model.
     most : float64 array, shape (cells,)
@@ -87,7 +86,7 @@ def support_of(model: pm.Model, base: Any, most: Floats) -> Support:
         reason = f"which counts the base of the table ({name}) allows is not known"
         return Support(np.zeros_like(most, dtype=np.int64), np.full(most.shape, UNBOUNDED), reason, False)
     lower, upper = (np.broadcast_to(side, shape).reshape(-1) for side in (found.lower, found.upper))
-    # A base over a vector of all cells, or one number for all of them.
+    # The base has one limit for each cell, or one for all of them.
     lower, upper = np.broadcast_to(lower, most.shape), np.broadcast_to(upper, most.shape)
     return Support(np.maximum(lower, 0), upper.copy(), found.unknown, found.only_limits)
 
@@ -157,8 +156,8 @@ def _negative_binomial(model: pm.Model, n: Any, p: Any) -> Support:
     if p.owner is not None and _is(p.owner, Sigmoid):
         inner = p.owner.inputs[0]
         if inner.owner is not None and _is(inner.owner, scalar.Sub):
-            logs = [_bare(own) for own in inner.owner.inputs]
-            if all(own.owner is not None and _is(own.owner, scalar.Log) for own in logs):
+            logs = [_bare(each) for each in inner.owner.inputs]
+            if all(each.owner is not None and _is(each.owner, scalar.Log) for each in logs):
                 found = _weighted(signs_of(model, logs[1].owner.inputs[0]), what)
                 return found if many.positive.all() else Support(_ZERO, found.upper, _may_be(what))
     signs = signs_of(model, p)
@@ -167,7 +166,7 @@ def _negative_binomial(model: pm.Model, n: Any, p: Any) -> Support:
 
 
 def _bare(variable: Any) -> Any:
-    """Look through broadcasts and casts."""
+    """The variable below broadcasts and casts."""
     while variable.owner is not None and (
         isinstance(variable.owner.op, DimShuffle) or _is(variable.owner, scalar.Cast)
     ):
@@ -220,7 +219,7 @@ def _mixture(model: pm.Model, weights: Any, components: list[Any]) -> Support | 
 
 
 def _by_trying(base: Any, shape: tuple[int, ...], most: Floats) -> Support | None:
-    """Ask a base without random parameters for the probability of every count that the exact answers allow."""
+    """Evaluate a base without random parameters at every count that the exact answers allow."""
     top = np.max(most, initial=0.0)
     if top > _TRIED:
         return None
@@ -237,6 +236,6 @@ def _by_trying(base: Any, shape: tuple[int, ...], most: Floats) -> Support | Non
     lower, upper = possible.argmax(axis=0), int(top) - possible[::-1].argmax(axis=0)
     gaps = possible.sum(axis=0) < upper - lower + 1
     unknown = "the base leaves gaps between the counts that it allows" if gaps.any() else ""
-    # A limit that the exact answers give as well is none of the base.
+    # Where the base allows all counts up to the limit of the exact answers, it adds none of its own.
     limits = (lower.reshape(shape), np.where(upper >= most, UNBOUNDED, upper).reshape(shape))
     return Support(*limits, unknown, only_limits=not gaps.any())

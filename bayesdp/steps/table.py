@@ -15,15 +15,13 @@ from bayesdp.fibers import Chain
 from bayesdp.fibers.kernel.state import SQUARED, UPPER, VALUE
 from bayesdp.steps._compiled import Point, compiled, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
+from bayesdp.steps._table_gibbs import LEAST_MOVES
 from bayesdp.steps.movement import kernel_target, said_of
 from bayesdp.steps.terms import Reading, read_model
 
-__all__ = ["LEAST_MOVES", "CountTable"]
+__all__ = ["CountTable"]
 
 type Ints = npt.NDArray[np.int64]
-
-LEAST_MOVES = 100
-"""Exact moves a draw at least: below this the framework costs more than the moves."""
 
 
 class CountTable:
@@ -31,10 +29,8 @@ class CountTable:
 
     Parameters
     ----------
-    model : pymc.Model
     value : tensor variable
         Value variable of the counts.
-    rng : numpy.random.Generator
     compile_kwargs : mapping
         As in ``pm.sample``.
 
@@ -118,15 +114,15 @@ class CountTable:
             )
 
     def _write(self, parameters: list[npt.NDArray[np.float64]]) -> bool:
-        """Write what differs from the last time; whether that is the noise, after which the table is to be loaded."""
+        """Write parameters into the chain; whether those of the noise changed, after which the table has to be loaded again."""
         theta, shape, *others = parameters
         before, self._noise = self._noise, [other.copy() for other in others]
         changed = before is None or not all(map(np.array_equal, before, others))
         if others and changed:
             scales, answers = others[: len(self.target.terms)], others[len(self.target.terms) :]
             values = [term.values for term in self.target.terms]
-            for term, own in zip(self._moving, answers, strict=True):
-                values[term] = own
+            for term, moved in zip(self._moving, answers, strict=True):
+                values[term] = moved
             self.chain.set_scales(scales, values)
         self.chain.set_prior(theta, shape)
         return bool(others) and changed
@@ -154,7 +150,7 @@ class CountTable:
         self._kept_sums = kept
 
     def _take_sums(self) -> None:
-        """Take up the sums of then, where table and noise are those of then: a chain that goes on differs in no digit."""
+        """Restore recorded sums if table and noise are those that they belong to, so that a resumed chain agrees to the last digit."""
         kept, self._kept_sums = self._kept_sums, None
         now = self.sums
         state = self.chain.state
@@ -186,11 +182,13 @@ class CountTable:
             self.chain.load(start)
             self.chain.disperse()
             if self._rest is not None and self._rest(point, self.value) == -np.inf:
-                self.chain.load(start)  # scattered out of what the rest of the model allows, as given it may not be
+                self.chain.load(
+                    start
+                )  # scattering has left what the rest of the model allows; the start itself may be inside
         self._find_support(point)
 
     def _find_support(self, point: Point) -> None:
-        """Move until the terms that the kernel does not know allow the table at all."""
+        """Move until the terms that the kernel does not know give the table a positive density."""
         rest = self._rest
         if rest is None:
             return
@@ -210,7 +208,7 @@ class CountTable:
             self.chain.load(self.chain.counts.copy())
 
     def step(self, point: Point, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
-        """Move; returns the table, the share of moves that changed it, and the share of proposals accepted.
+        """Move; return the table, the share of moves that changed it, and the share of proposals accepted.
 
         A sweep has as many moves as the table has degrees of freedom.
         """

@@ -1,4 +1,4 @@
-"""Read a model: what it says about one count variable, and in which form."""
+"""Read a model: which terms about one count variable the kernel knows, and which are left to the compiled log-density."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Exact:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What a model says about one count variable.
+    """The terms of a model about one count variable.
 
     Parameters
     ----------
@@ -92,7 +92,6 @@ def exact_fiber(model: pm.Model, value: Any) -> Fiber:
 
     Parameters
     ----------
-    model : pymc.Model
     value : tensor variable
         The value variable of a `ConfidentialCounts`.
     """
@@ -110,11 +109,10 @@ def exact_fiber(model: pm.Model, value: Any) -> Fiber:
 
 
 def read_model(model: pm.Model, value: Any) -> Reading:
-    """Find everything that a model says about a count variable.
+    """Sort the terms of a model about a count variable: fiber, noise and prior in the forms of the kernel, and the others.
 
     Parameters
     ----------
-    model : pymc.Model
     value : tensor variable
         The value variable of a `ConfidentialCounts`.
     """
@@ -168,7 +166,7 @@ def read_model(model: pm.Model, value: Any) -> Reading:
 
 
 def _within_support(model: pm.Model, x: Any, fiber: Fiber, family: str | None) -> tuple[Fiber, bool, list[str]]:
-    """The tables that the base allows, whether cells may have further limits, and what is not known of the base."""
+    """The tables that the base allows, whether parameters may limit cells further, and why its support is not known (if so)."""
     try:
         support = support_of(model, x.owner.inputs[0], propagated_bounds(fiber.system)[1])
         lower, upper = support.lower, support.upper
@@ -177,7 +175,7 @@ def _within_support(model: pm.Model, x: Any, fiber: Fiber, family: str | None) -
             upper = np.where(upper == 0, 0, UNBOUNDED)
         if np.any(lower > 0) or np.any(upper < UNBOUNDED):
             fiber = fiber.with_cells_between(lower, upper)
-            fiber.system  # noqa: B018  # worked out here, so that what is wrong is said here
+            fiber.system  # noqa: B018  # worked out here, so that its error is caught here
     except ValueError as error:
         raise ValueError(
             f"no table with the exact answers has a positive prior probability under the base of {x.name}, which bounds its "

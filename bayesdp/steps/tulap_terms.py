@@ -37,10 +37,8 @@ def tulap_term(
 
     Parameters
     ----------
-    model : pymc.Model
     rv : tensor variable
         Observed; its parameters do not depend on the counts except through the answers.
-    query : Query
     keep : bool array, shape (rows,)
         Which answers were published.
     observed : float64 array, shape (published,)
@@ -85,7 +83,7 @@ def _ends(law: CanonicalNoise, observed: Floats) -> tuple[Ints, Ints]:
     """The smallest and largest whole numbers about which a bounded law gives each published number a positive density."""
     end = law.support()[1]
     low, high = np.ceil(observed - end), np.floor(observed + end)
-    # What the density itself says, where the end has been rounded.
+    # The end may be rounded: the density itself decides.
     low += np.isneginf(law.logpdf(observed - low))
     high -= np.isneginf(law.logpdf(observed - high))
     return low.astype(np.int64), high.astype(np.int64)
@@ -96,15 +94,15 @@ def _reach(name: str, query: Query, keep: Mask, observed: Floats, epsilon: Float
     lower, upper = np.empty(observed.size, dtype=np.int64), np.empty(observed.size, dtype=np.int64)
     names = [query.answer_name(int(row)) for row in np.flatnonzero(keep)]
     bounded = delta > 0.0
-    for own in set(zip(epsilon[bounded].tolist(), delta[bounded].tolist(), strict=True)):
-        law, which = Tulap(*own), (epsilon == own[0]) & (delta == own[1])
+    for pair in set(zip(epsilon[bounded].tolist(), delta[bounded].tolist(), strict=True)):
+        law, which = Tulap(*pair), (epsilon == pair[0]) & (delta == pair[1])
         end = law.support()[1]
         lower[which], upper[which] = _ends(law, observed[which])
         for at in np.flatnonzero(which):
             names[at] = f"{name} {names[at]}, published {observed[at]:g} with noise of at most {end:g}"
     rows = np.flatnonzero(keep)[bounded]
-    asked = LinearQuery(query.frame, sp.csr_array(query.matrix[rows]), [names[i] for i in np.flatnonzero(bounded)])
-    return asked, lower[bounded], upper[bounded]
+    cut = LinearQuery(query.frame, sp.csr_array(query.matrix[rows]), [names[i] for i in np.flatnonzero(bounded)])
+    return cut, lower[bounded], upper[bounded]
 
 
 def within_reach(fiber: Fiber, reaches: list[Reach]) -> Fiber:
@@ -121,7 +119,7 @@ def within_reach(fiber: Fiber, reaches: list[Reach]) -> Fiber:
         bounds_above=(*fiber.bounds_above, *((query, upper) for query, _, upper in reaches)),
     )
     try:
-        limited.system  # noqa: B018  # worked out here, so that what is wrong is said here
+        limited.system  # noqa: B018  # worked out here, so that its error is caught here
     except ValueError as error:
         raise ValueError(f"noise of bounded support cannot have made the published numbers: {error}") from error
     return limited

@@ -7,33 +7,17 @@ anything is allocated, no links followed. Writing is atomic: a file is there in 
 from __future__ import annotations
 
 from bayesdp.storage.atomic import check_output, replacing, write_bytes, write_text
+from bayesdp.storage.dataset import from_dataset, to_dataset
 from bayesdp.storage.draws import compress_draws, write_draws, write_draws_somewhere
 from bayesdp.storage.exchange import previous_of, replacing_folder, told_of_previous
 from bayesdp.storage.folder import read_folder, write_folder
 from bayesdp.storage.hdf5 import MAX_CELLS, check_hdf5
 from bayesdp.storage.image import netcdf_image
 from bayesdp.storage.netcdf import read_netcdf, write_netcdf
-from bayesdp.storage.schema import SCHEMA, from_dataset, to_dataset
+from bayesdp.storage.schema import SCHEMA
 
 __all__ = [
-    "MAX_CELLS",
-    "SCHEMA",
-    "check_hdf5",
-    "check_output",
-    "compress_draws",
-    "from_dataset",
-    "netcdf_image",
-    "previous_of",
-    "read_folder",
-    "read_netcdf",
-    "replacing",
-    "replacing_folder",
-    "to_dataset",
-    "told_of_previous",
-    "write_bytes",
-    "write_draws",
-    "write_draws_somewhere",
-    "write_folder",
-    "write_netcdf",
-    "write_text",
-]
+    "MAX_CELLS", "SCHEMA", "check_hdf5", "check_output", "compress_draws", "from_dataset", "netcdf_image",
+    "previous_of", "read_folder", "read_netcdf", "replacing", "replacing_folder", "to_dataset", "told_of_previous",
+    "write_bytes", "write_draws", "write_draws_somewhere", "write_folder", "write_netcdf", "write_text",
+]  # fmt: skip

@@ -17,16 +17,9 @@ from pathlib import Path
 from bayesdp._interrupts import uninterrupted
 
 __all__ = [
-    "check_output",
-    "confirm",
-    "naming",
-    "replacing",
-    "sibling",
-    "sync_file",
-    "sync_folder",
-    "write_bytes",
+    "check_output", "confirm", "naming", "replacing", "sibling", "sync_file", "sync_folder", "write_bytes",
     "write_text",
-]
+]  # fmt: skip
 
 
 def check_output(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
@@ -48,8 +41,8 @@ def check_output(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
         if not overwrite:
             raise _exists(target)
         if stat.S_ISLNK(kind):
-            told = f"is a link to {str(target.readlink())!r}, and links are not replaced; name the file itself"
-            raise FileExistsError(f"{str(target)!r} {told}, or remove the link")
+            message = f"is a link to {str(target.readlink())!r}, and links are not replaced; name the file itself"
+            raise FileExistsError(f"{str(target)!r} {message}, or remove the link")
         if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
             raise FileExistsError(f"{str(target)!r} is no regular file, so it is not replaced")
     return target
@@ -60,7 +53,7 @@ def _exists(target: Path) -> FileExistsError:
 
 
 def sibling(target: Path) -> Path:
-    """A name in the same folder, hence on the same file system, that nobody else has."""
+    """A random name in the same folder, hence on the same file system."""
     return target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.tmp")
 
 
@@ -73,8 +66,8 @@ def naming(target: Path) -> Iterator[None]:
         ours = error.filename is None or str(error.filename).startswith(str(target.with_name(f".{target.name[:40]}.")))
         if error.errno is None or not ours:
             raise
-        told = f"{error.strerror}; nothing was written, and what was there is unchanged"
-        raise OSError(error.errno, told, str(target)) from error
+        message = f"{error.strerror}; nothing was written, and what was there is unchanged"
+        raise OSError(error.errno, message, str(target)) from error
 
 
 @uninterrupted
@@ -123,15 +116,15 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
             if overwrite:
                 os.replace(temporary, target)
             else:
-                _put(temporary, target)
+                _take_name(temporary, target)
         confirm(target)
     finally:
         with suppress(OSError):  # the file is there, or another error says why not
             temporary.unlink()
 
 
-def _put(temporary: Path, target: Path) -> None:
-    """Give a file its final name if nobody else has it."""
+def _take_name(temporary: Path, target: Path) -> None:
+    """Give a file its final name; FileExistsError if another process has taken it meanwhile."""
     try:
         os.link(temporary, target)
     except FileExistsError:
@@ -139,10 +132,10 @@ def _put(temporary: Path, target: Path) -> None:
         if not (target.exists() and temporary.samefile(target)):
             raise _exists(target) from None
     except OSError:  # a file system without hard links; if it is another error, the next line has it too
-        _put_without_links(temporary, target)
+        _take_name_without_links(temporary, target)
 
 
-def _put_without_links(temporary: Path, target: Path) -> None:
+def _take_name_without_links(temporary: Path, target: Path) -> None:
     """Take the name with an empty file, which one process alone can do, and replace that one."""
     try:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
@@ -229,5 +222,5 @@ def confirm(target: Path) -> None:
     try:
         sync_folder(target.parent)
     except OSError as error:
-        told = f"{error.strerror}; it is written, but the disk has not confirmed that it is"
-        raise OSError(error.errno, told, str(target)) from error
+        message = f"{error.strerror}; it is written, but the disk has not confirmed that it is"
+        raise OSError(error.errno, message, str(target)) from error

@@ -23,7 +23,7 @@ ATTRIBUTES = 5_000
 """Most attributes in a file, of all its variables and groups."""
 
 _FREE_CELLS = 1_000_000
-"""A table may have so many cells however small its file is, and one more for each two bytes."""
+"""Cells that a table may have however small its file is; one more is allowed for each two bytes."""
 
 _TABLE = 24 * 2**20
 _TIMES_TABLE = 8
@@ -38,15 +38,15 @@ above the first MB of a file counts so much: small files stay small."""
 _MB = 2**20
 
 
-def cell_limit(file_bytes: int, asked: int | None = None) -> int:
+def cell_limit(file_bytes: int, max_cells: int | None = None) -> int:
     """The largest number of cells of a table, of values of a variable and of answers of a query in a release.
 
     Examples
     --------
-    >>> cell_limit(10_000), cell_limit(10**9), cell_limit(10_000, asked=20_000_000)
+    >>> cell_limit(10_000), cell_limit(10**9), cell_limit(10_000, max_cells=20_000_000)
     (1005000, 50000000, 20000000)
     """
-    return min(MAX_CELLS, _FREE_CELLS + file_bytes // 2) if asked is None else asked
+    return min(MAX_CELLS, _FREE_CELLS + file_bytes // 2) if max_cells is None else max_cells
 
 
 @dataclass
@@ -68,9 +68,9 @@ class Budget:
     @classmethod
     def of_release(cls, file_bytes: int, max_cells: int | None) -> Budget:
         """24 MB and 8 times the size of the file, or as much as 4 variables of `max_cells` need."""
-        asked = 0 if max_cells is None else 32 * max_cells
+        four_variables = 0 if max_cells is None else 32 * max_cells
         advice = "; if that is right, raise the limit with max_cells"
-        return cls(max(_TABLE, asked) + _TIMES_TABLE * file_bytes, advice=advice)
+        return cls(max(_TABLE, four_variables) + _TIMES_TABLE * file_bytes, advice=advice)
 
     @classmethod
     def of_draws(cls, file_bytes: int) -> Budget:

@@ -15,7 +15,7 @@ _ROUNDING = 1e-9
 
 
 def relaxation_of(tree: xr.DataTree, name: str) -> xr.Dataset | None:
-    """What a posterior says of a variable that stands for whole numbers by real ones; None where it says nothing.
+    """The group that declares a variable of a posterior a continuous relaxation of whole numbers; None without such a group.
 
     `bayesdp.sample` writes one group for each table of `bayesdp.ContinuousCounts`: ``relaxation``, or
     ``relaxation_{name}`` where it is not the first table.
@@ -26,9 +26,9 @@ def relaxation_of(tree: xr.DataTree, name: str) -> xr.Dataset | None:
     name : str
         The variable.
     """
-    for group, own in tree.children.items():
-        if group.startswith("relaxation") and own.attrs.get("variable") == name:
-            return own.to_dataset()
+    for group, node in tree.children.items():
+        if group.startswith("relaxation") and node.attrs.get("variable") == name:
+            return node.to_dataset()
     return None
 
 
@@ -60,9 +60,9 @@ def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = No
     'people'
     """
     shaped = {
-        str(name): own.dtype.kind
-        for name, own in tree["posterior"].data_vars.items()
-        if set(own.dims) == {"chain", "draw", *dims}
+        str(name): array.dtype.kind
+        for name, array in tree["posterior"].data_vars.items()
+        if set(array.dims) == {"chain", "draw", *dims}
     }
     found = [name for name, kind in shaped.items() if kind in "iu" or relaxation_of(tree, name) is not None]
     if asked is None:

@@ -55,7 +55,7 @@ class CsvFile:
             raise ValueError(f"{self.path}: there is no column {name!r}; columns are {self.listed(self.header)}")
         return self.header.index(name)
 
-    def told(self, text: str) -> str:
+    def label_text(self, text: str) -> str:
         """A label or the name of a column, for messages.
 
         Of a confidential file nothing with a digit is shown: a file without a header, or with a column of counts that was
@@ -64,8 +64,8 @@ class CsvFile:
         return HIDDEN if self.confidential and any(character.isnumeric() for character in text) else printable(text)
 
     def listed(self, texts: Iterable[str], limit: int = 5) -> str:
-        """Several of them."""
-        return shown((_Bare(HIDDEN) if self.told(text) == HIDDEN else text for text in texts), limit)
+        """Several labels or names of columns, for messages; see `label_text`."""
+        return shown((_Bare(HIDDEN) if self.label_text(text) == HIDDEN else text for text in texts), limit)
 
     def at(self, line: int, column: str | None = None) -> str:
         """The file, a line and a column, for messages."""
@@ -152,15 +152,15 @@ def csv_header(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 def _wrong_length(file: CsvFile, line: int, fields: tuple[str, ...]) -> str:
     """What to do about a line with too many fields, or too few."""
-    told = f"{file.at(line)}: {len(fields)} fields, but the header has {len(file.header)}"
+    message = f"{file.at(line)}: {len(fields)} fields, but the header has {len(file.header)}"
     whole = split_thousands(fields)
     if len(fields) < len(file.header):
-        return f"{told}; a field without a value needs its comma nevertheless"
+        return f"{message}; a field without a value needs its comma nevertheless"
     if whole is not None:
-        return f"{told}; write numbers without separators of thousands" + ("" if file.confidential else f", {whole}")
+        return f"{message}; write numbers without separators of thousands" + ("" if file.confidential else f", {whole}")
     if not any(fields[len(file.header) :]):
-        return f"{told}; remove the comma at the end"
-    return f'{told}; a label that holds a comma is written in double quotes, "like, this"'
+        return f"{message}; remove the comma at the end"
+    return f'{message}; a label that holds a comma is written in double quotes, "like, this"'
 
 
 def _blanks(

@@ -51,9 +51,9 @@ def compress_draws(tree: xr.DataTree) -> xr.DataTree:
     for node in tree.subtree:
         for variable in node.variables.values():
             variable.encoding.clear()
-        for own in node.data_vars.values():
-            if "draw" in own.dims and own.size >= _LEAST and own.dtype.kind in "iufb":
-                own.encoding.update({"zlib": True, "complevel": 4, "shuffle": True})
+        for array in node.data_vars.values():
+            if "draw" in array.dims and array.size >= _LEAST and array.dtype.kind in "iufb":
+                array.encoding.update({"zlib": True, "complevel": 4, "shuffle": True})
     return tree
 
 
@@ -84,13 +84,13 @@ def write_draws(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: b
 def _readable_image(tree: xr.DataTree) -> list[memoryview]:
     """The bytes of the file: compressed, unless it would be so small that a reader could not believe what it declares."""
     image = netcdf_image(compress_draws(tree))
-    declared = sum(own.nbytes for node in tree.subtree for own in node.to_dataset().variables.values())
+    declared = sum(array.nbytes for node in tree.subtree for array in node.to_dataset().variables.values())
     if declared <= _BELIEVED * Budget.of_draws(sum(map(len, image))).allowed:
         return image
     for node in tree.subtree:
-        for own in node.data_vars.values():
+        for array in node.data_vars.values():
             for option in ("zlib", "complevel", "shuffle"):
-                own.encoding.pop(option, None)
+                array.encoding.pop(option, None)
     return netcdf_image(tree)
 
 
@@ -124,10 +124,10 @@ def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, ov
                 os.unlink(name)
                 raise
         except OSError as other:
-            told = f"{_words(error)}; and the draws could not be kept elsewhere: {_words(other)}"
+            message = f"{_words(error)}; and the draws could not be kept elsewhere: {_words(other)}"
         else:
-            told = f"{_words(error)}. The draws are in {name!r} instead: move that file before it is tidied away"
-        raise OSError(told) from error
+            message = f"{_words(error)}. The draws are in {name!r} instead: move that file before it is tidied away"
+        raise OSError(message) from error
 
 
 def _words(error: OSError) -> str:

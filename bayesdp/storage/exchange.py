@@ -1,8 +1,8 @@
-"""Folders that appear at once, and nobody's own files deleted.
+"""Folders that appear in one step, and replace folders that hold a release and nothing else.
 
 A folder is written under another name and gets its final one in a single step. A folder that holds something cannot be
-replaced in one step: the old one is first moved to ``NAME.previous-xxxx``, and deleted when the new one is in its place. Whoever
-is killed in between leaves the old one there, complete; `previous_of` finds it, and reader and writer say where it is.
+replaced in one step: the old one is first moved to ``NAME.previous-xxxx``, and deleted when the new one is in its place. A process
+that is killed in between leaves the old one there, complete; `previous_of` finds it, and reader and writer say where it is.
 """
 
 from __future__ import annotations
@@ -72,18 +72,18 @@ def replacing_folder(
     path : path
         Where the folder shall be.
     overwrite : bool
-        Whether an existing folder may be replaced. Only a folder of ours is: nobody's files are deleted by a slip of the pen.
+        Whether an existing folder may be replaced. Only a folder that holds a release and nothing else is.
     marker : str
-        Name of a file that tells a folder of ours.
+        Name of the file that a folder with a release has.
     parts : callable, optional
-        Gives the names of all files that a folder of ours consists of, the marker among them, and raises ValueError if it is none
-        of ours. By default the marker alone. A folder that holds anything else is not replaced, and one in which a file
+        Gives the names of all files of the release in a folder, the marker among them, and raises ValueError if it holds
+        none. By default the marker alone. A folder that holds anything else is not replaced, and one in which a file
         was changed or added while it was being replaced is kept beside the new one, with a warning that says where.
 
     Raises
     ------
     FileNotFoundError, FileExistsError
-        See `check_output`; also if the folder to replace is none of ours, or holds files or links that are no parts of it.
+        See `check_output`; also if the folder to replace holds no release, or files or links that are no parts of it.
     OSError
         If the folder cannot be written, as on a full disk; what was there is there still, and nothing temporary.
 
@@ -103,7 +103,7 @@ def replacing_folder(
                 sync_file(entry)
             sync_folder(temporary)
             check_output(target, overwrite=overwrite)  # again: something may have appeared in the meantime
-            moved = _put(temporary, target, marker, parts, overwrite=overwrite)
+            moved = _take_name(temporary, target, marker, parts, overwrite=overwrite)
         confirm(target)
         for old, stamps in moved:
             _remove(old, stamps)
@@ -118,10 +118,10 @@ def replacing_folder(
         )
 
 
-def _put(
+def _take_name(
     temporary: Path, target: Path, marker: str, parts: Callable[[Path], Collection[str]] | None, *, overwrite: bool
 ) -> list[tuple[Path, _Stamps]]:
-    """Give a folder its final name; folders of ours that had it are moved aside, and returned with what was in them."""
+    """Give a folder its final name; folders that had it are moved aside, and returned with the stamps of their files."""
     moved: list[tuple[Path, _Stamps]] = []
     try:
         while True:
@@ -147,9 +147,9 @@ def _put(
 
 
 def _steady_stamps(folder: Path, marker: str, parts: Callable[[Path], Collection[str]] | None) -> _Stamps | None:
-    """The same as `_stamps`, or None where there is nothing.
+    """The stamps of the files in a folder (`_stamps`), or None where there is no folder.
 
-    A folder that another process is just replacing looks like none of ours for an instant: we look three times.
+    A folder that another process is just replacing seems to hold no release for an instant: it is looked at three times.
     """
     for last in (False, False, True):
         try:
@@ -165,14 +165,14 @@ def _steady_stamps(folder: Path, marker: str, parts: Callable[[Path], Collection
 
 
 def _stamps(folder: Path, marker: str, parts: Callable[[Path], Collection[str]] | None) -> _Stamps:
-    """What is in a folder that may be replaced; every other folder is an error."""
-    told = f"{str(folder)!r} is not a folder with a release ({marker}), so it is not replaced"
+    """Inode, length and time of change of each file in a folder that holds a release; FileExistsError for other folders."""
+    message = f"{str(folder)!r} is not a folder with a release ({marker}), so it is not replaced"
     if folder.is_symlink() or not folder.is_dir() or not (folder / marker).is_file():
-        raise FileExistsError(told)
+        raise FileExistsError(message)
     try:
         known = {marker} if parts is None else set(parts(folder))
     except ValueError as error:
-        raise FileExistsError(f"{told}: {error}") from None
+        raise FileExistsError(f"{message}: {error}") from None
     entries = list(os.scandir(folder))
     others = sorted(
         entry.name for entry in entries if entry.name not in known or not entry.is_file(follow_symlinks=False)

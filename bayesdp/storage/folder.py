@@ -22,7 +22,7 @@ from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv, write_csv
 from bayesdp.storage.exchange import replacing_folder, told_of_previous
 from bayesdp.storage.hdf5 import damaged
-from bayesdp.storage.schema import Numbers, build, describe, upgraded
+from bayesdp.storage.schema import build, describe, upgraded
 
 __all__ = ["MARKER", "read_folder", "write_folder"]
 
@@ -36,7 +36,7 @@ _VARIABLE = re.compile("(measured|exact)_[0-9]+")
 
 
 type _Writing = Callable[[Any], str]
-"""How a label is written: `csv_label`, or as it stands, as bayesdp did at first."""
+"""The function that writes a label: `csv_label`, or `str`, as the first versions of bayesdp did."""
 
 
 def _header(query: Query, written: _Writing) -> tuple[str, ...]:
@@ -117,8 +117,8 @@ def _writing(file: CsvFile, query: Query) -> _Writing:
     return str if len(given) == query.rows and given == set(_cells(query, str)) else csv_label
 
 
-class _FolderNumbers(Numbers):
-    """Numbers from the CSV files of a folder."""
+class _FolderNumbers:
+    """Numbers from the CSV files of a folder; a `Numbers`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -158,8 +158,8 @@ def read_folder(folder: str | os.PathLike[str], *, max_cells: int | None = None)
     """Read a release from a folder; see `bayesdp.Release.from_csv`."""
     target = Path(folder)
     if not (target / MARKER).is_file():
-        told = f"there is no release in {str(target)!r}: the file {MARKER} is missing"
-        raise FileNotFoundError(told + told_of_previous(target))
+        message = f"there is no release in {str(target)!r}: the file {MARKER} is missing"
+        raise FileNotFoundError(message + told_of_previous(target))
     size = sum(entry.stat().st_size for entry in target.iterdir() if entry.is_file())
     with damaged(target):
         description = _description(target)

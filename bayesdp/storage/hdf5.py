@@ -30,7 +30,7 @@ from bayesdp._text import printable
 from bayesdp.storage.budget import ATTRIBUTES, DEPTH, GROUPS, MAX_CELLS, VARIABLES, Budget, cell_limit
 from bayesdp.storage.chunks import check_chunks
 from bayesdp.storage.heaps import REFERENCE, Heaps
-from bayesdp.storage.kinds import check_characters, check_written_again, kind_of, refuse
+from bayesdp.storage.kinds import check_characters, check_written_again, holds_objects, kind_of
 from bayesdp.storage.object_headers import stored_attributes, stored_compactly
 from bayesdp.storage.raw_bytes import RawBytes
 
@@ -59,18 +59,9 @@ def damaged(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (
-        OSError,
-        RuntimeError,
-        KeyError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        MemoryError,
-    ) as error:
-        told = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(printable(f"{os.fspath(path)}: {told}")) from None
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, MemoryError) as error:
+        message = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(printable(f"{os.fspath(path)}: {message}")) from None
 
 
 def check_hdf5(
@@ -246,11 +237,11 @@ class _Checker:
                 raise ValueError(f"{place} has too many values")
             if name == "DIMENSION_LIST" and kind.get_class() == h5py.h5t.VLEN:
                 if kind.get_super().get_class() != h5py.h5t.REFERENCE:
-                    refuse(place)
+                    raise holds_objects(place)
                 wanted.append((name.encode(), place, count, kind.get_super().get_size()))
             elif name in _BOOKKEEPING:
                 if kind.detect_class(h5py.h5t.VLEN) or kind.detect_class(h5py.h5t.STRING):
-                    refuse(place)
+                    raise holds_objects(place)
             elif kind_of(kind, place) == "text":
                 wanted.append((name.encode(), place, count, 1))
             self.budget.take(_PER_TEXT + _PER_BYTE * count * kind.get_size(), place)

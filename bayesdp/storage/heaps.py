@@ -28,10 +28,6 @@ class Heaps:
     Layout (HDF5 File Format Specification, version 3.0, section III.E): the signature, 3 reserved bytes, the
     size of the collection in 8 bytes; then objects, each with 2 bytes index, 2 reference count, 4 reserved, 8
     size, and the data, padded to a multiple of 8. Index 0 is free space, whose size counts its own header.
-
-    Parameters
-    ----------
-    raw : RawBytes
     """
 
     def __init__(self, raw: RawBytes) -> None:

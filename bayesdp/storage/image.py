@@ -24,7 +24,7 @@ class _Image(io.RawIOBase):
     """A file in memory, in pieces, that never fails while HDF5 writes to it, and tells afterwards whether memory was short.
 
     An error from within would leave HDF5 with a file that it cannot close; see above. What is in an image that is short does
-    not matter: nobody gets to see it. (`io.BytesIO` would do, but is unusable after an allocation that failed: Python crashes.)
+    not matter: it is never written to a disk. (`io.BytesIO` is unusable after an allocation that failed: Python crashes.)
     """
 
     def __init__(self) -> None:
@@ -79,11 +79,11 @@ class _Image(io.RawIOBase):
         """Left open: a writer that fails closes what it was given, and HDF5 comes back to it later."""
 
     def content(self) -> list[memoryview]:
-        """All of it."""
+        """The bytes of the file, in pieces."""
         return list(self._pieces(0, self.size))
 
     def _reach(self, end: int) -> bool:
-        """See to it that there are pieces up to `end`; False, now and ever after, where memory does not suffice."""
+        """Allocate pieces up to `end`; False, from then on for good, where memory does not suffice."""
         try:
             while not self.short and len(self.pieces) * _PIECE < end:
                 self.pieces.append(bytearray(_PIECE))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Never
+from typing import Any
 
 import h5py
 import numpy as np
 
-__all__ = ["check_characters", "check_written_again", "kind_of", "refuse"]
+__all__ = ["check_characters", "check_written_again", "holds_objects", "kind_of"]
 
 _BLOCK = 10_000
 
@@ -22,12 +22,12 @@ def kind_of(kind: h5py.h5t.TypeID, where: str) -> str:
         return "number"  # how HDF5 writes booleans
     if family == h5py.h5t.STRING:
         return "text" if kind.is_variable_str() else "fixed text"
-    refuse(where)
+    raise holds_objects(where)
 
 
-def refuse(where: str) -> Never:
-    """Refuse what is neither numbers nor text."""
-    raise ValueError(f"{where} holds objects; only numbers and text are read")
+def holds_objects(where: str) -> ValueError:
+    """The error of what is neither numbers nor text."""
+    return ValueError(f"{where} holds objects; only numbers and text are read")
 
 
 def check_characters(dataset: h5py.Dataset) -> None:

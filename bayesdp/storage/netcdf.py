@@ -11,20 +11,16 @@ import xarray as xr
 from bayesdp.release import Release
 from bayesdp.storage.atomic import check_output, write_bytes
 from bayesdp.storage.budget import cell_limit
+from bayesdp.storage.dataset import from_dataset, to_dataset
 from bayesdp.storage.hdf5 import check_hdf5, damaged
 from bayesdp.storage.image import netcdf_image
-from bayesdp.storage.schema import from_dataset, to_dataset
 
-__all__ = ["load_dataset", "read_netcdf", "write_dataset", "write_netcdf"]
+__all__ = ["load_dataset", "read_netcdf", "write_netcdf"]
 
 
 def write_netcdf(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a release to a netCDF-4 file; see `bayesdp.Release.to_netcdf`."""
-    write_dataset(to_dataset(release), path, overwrite=overwrite)
-
-
-def write_dataset(dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write published numbers to a netCDF-4 file, which is there in full, or as it was; see `replacing` for the errors."""
+    dataset = to_dataset(release)
     check_output(path, overwrite=overwrite)
     # Without a fill value: no number of a release means "missing".
     encoding = {str(name): {"_FillValue": None} for name in dataset.variables}

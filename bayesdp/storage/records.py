@@ -97,7 +97,7 @@ def scan(file: BinaryIO, start: int, most: int, limit: int | None = None) -> Sca
     most : int
         Longest content that a record may have, in bytes.
     limit : int, optional
-        Look no further after so many records.
+        Largest number of records that are looked for; all of them by default.
     """
     size = os.fstat(file.fileno()).st_size
     records: list[Record] = []

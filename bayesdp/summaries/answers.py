@@ -32,7 +32,7 @@ class Answers:
     published : float array
         The noisy value that was published for the answer; NaN where none was.
     further : tuple of float arrays
-        The same of further measurements of the same query.
+        The noisy values of further measurements of the same query.
     mean, sd : float array
         Posterior mean and standard deviation, in counts.
     lower, upper : float array
@@ -139,7 +139,7 @@ def interval_and_diagnostics(
     chains : array, shape (chains, draws, answers)
         As they were drawn.
     values : float array of the same shape
-        The same as they are summarised.
+        The draws as they are summarised: without rounding errors of exact answers.
     level : float
         Probability of the interval.
     determined : bool array, shape (answers,)

@@ -1,4 +1,4 @@
-"""Which totals of a table are worth telling."""
+"""Which totals of a table a summary reports."""
 
 from __future__ import annotations
 

@@ -28,13 +28,12 @@ from bayesdp.summaries.variables import summarise_variable, variable_names
 
 __all__ = ["summary"]
 
+type _Part = tuple[str, Answers, list[str] | None]
+"""A part of the table: its title, its numbers, and the names of its rows where they are not made from labels."""
+
 
 def summary(
-    posterior: xr.DataTree,
-    var: str | Sequence[str] | None = None,
-    *,
-    query: Query | None = None,
-    prob: float = 0.95,
+    posterior: xr.DataTree, var: str | Sequence[str] | None = None, *, query: Query | None = None, prob: float = 0.95
 ) -> pd.DataFrame:
     """Summarise a posterior as a labelled table: counts, totals and parameters.
 
@@ -149,8 +148,8 @@ class _Source:
             )
         return found
 
-    def answers(self, name: str, queries: list[Query], level: float) -> list[tuple[str, Answers, bool]]:
-        """Answers about the counts of a table: title, numbers, whether the answers have names in place of labels."""
+    def answers(self, name: str, queries: list[Query], level: float) -> list[_Part]:
+        """Answers about the counts of a table; the grand total and linear combinations have names in place of labels."""
         release = self.tables[name]
         draws = draws_of(self.tree, name, release)
         cells = determined_of(self.tree, name, release.dims)
@@ -158,12 +157,12 @@ class _Source:
             (
                 _title(name, query),
                 summarise(draws, query, release, level, cells),
-                query.dims == ("answer",) and not _sums(query),
+                query.names if not query.dims or not _sums(query) else None,
             )
             for query in queries
         ]
 
-    def variable(self, name: str, level: float) -> tuple[str, Answers, bool]:
+    def variable(self, name: str, level: float) -> _Part:
         """The counts of a table, or a parameter."""
         given: Any = name
         if not isinstance(given, str):
@@ -174,7 +173,7 @@ class _Source:
             )
         if name in self.tables:
             return self.answers(name, [Identity(self.tables[name].frame)], level)[0]
-        return name, summarise_variable(self.draws[name], level), False
+        return name, summarise_variable(self.draws[name], level), None
 
 
 def _title(name: str, query: Query) -> str:
@@ -191,16 +190,12 @@ def _sums(query: Query) -> bool:
     return len(query.parts) == 1 and isinstance(query.parts[0], SumPart)
 
 
-def _rows(title: str, own: Answers, stacked: bool) -> pd.DataFrame:
+def _rows(title: str, own: Answers, names: list[str] | None) -> pd.DataFrame:
     """The rows of one part."""
     ends = f"eti{100 * own.prob:.10g}"
-    if stacked:
-        [labels] = own.labels.values()  # names of the answers
-    else:
-        columns = [[f"{dim}={label}" for label in labels] for dim, labels in own.labels.items()]
-        labels = [", ".join(row) for row in zip(*columns, strict=True)]
-    if not labels:
-        labels = ["total" if title.endswith("grand total") else ""]
+    columns = [[f"{dim}={label}" for label in labels] for dim, labels in own.labels.items()]
+    labels = [", ".join(row) for row in zip(*columns, strict=True)] or [""]  # "" of a single number
+    labels = labels if names is None else names
     value = own.value
     whole = np.where(np.isnan(value), 0, np.rint(value)).astype(np.int64)
     found = {

@@ -62,7 +62,7 @@ def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, gro
             "another one is a group: groups={'state': 'county'} (--group state=county); one that holds no labels is left "
             "out: ignore=['state'] (--ignore state)"
             + (
-                f"; if this is a wide table with totals in the column {file.listed([values])}, --ignore {file.told(values)}"
+                f"; if this is a wide table with totals in the column {file.listed([values])}, --ignore {file.label_text(values)}"
                 if wide
                 else ""
             )
@@ -72,14 +72,14 @@ def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, gro
         raise ValueError(f"{file.path}: there is no column of labels")
     place = [file.column(name) for name in order]
     cells = _distinct_cells(file, order, place, file.column(values))
-    own = {dim: list(dict.fromkeys(labels[i] for labels in cells)) for i, dim in enumerate(order)}
-    by_group = {group: (dim, _group(file, group, dim, own[dim])) for group, dim in groups.items()}
+    labels_of = {dim: list(dict.fromkeys(labels[i] for labels in cells)) for i, dim in enumerate(order)}
+    by_group = {group: (dim, _group(file, group, dim, labels_of[dim])) for group, dim in groups.items()}
     in_file = numbers(file, list(cells.values()), values)  # before cells are missed: this is the plainer mistake
-    _check_complete(file, own, cells)
+    _check_complete(file, labels_of, cells)
     position = {labels: i for i, labels in enumerate(cells)}
-    ordered = in_file[[position[labels] for labels in product(*own.values())]]
-    shape = tuple(map(len, own.values()))
-    coords = {**own, **by_group}
+    ordered = in_file[[position[labels] for labels in product(*labels_of.values())]]
+    shape = tuple(map(len, labels_of.values()))
+    coords = {**labels_of, **by_group}
     return xr.DataArray(ordered.reshape(shape), dims=order, coords=coords, name=values)
 
 
@@ -93,7 +93,9 @@ def _distinct_cells(
         for dim, label in zip(dims, labels, strict=True):
             if not label:
                 raise ValueError(f"{file.at(line)}: the label of {file.listed([dim])} is empty")
-        name = ", ".join(f"{file.told(dim)}={file.told(label)}" for dim, label in zip(dims, labels, strict=True))
+        name = ", ".join(
+            f"{file.label_text(dim)}={file.label_text(label)}" for dim, label in zip(dims, labels, strict=True)
+        )
         if labels in cells:
             raise ValueError(f"{file.at(line)}: the cell {name} is there already, in line {cells[labels][0]}")
         cells[labels] = (line, name, fields[values])
@@ -102,39 +104,42 @@ def _distinct_cells(
     return cells
 
 
-def _check_complete(file: CsvFile, own: Mapping[str, Sequence[str]], cells: Mapping[tuple[str, ...], object]) -> None:
+def _check_complete(
+    file: CsvFile, labels_of: Mapping[str, Sequence[str]], cells: Mapping[tuple[str, ...], object]
+) -> None:
     """Check that every combination of labels has a line; never allocate a table larger than the file."""
-    size = prod(len(labels) for labels in own.values())
+    size = prod(len(labels) for labels in labels_of.values())
     if size == len(cells):
         return
-    first = islice((labels for labels in product(*own.values()) if labels not in cells), 3)
-    told = "; ".join(
-        ", ".join(f"{file.told(d)}={file.told(v)}" for d, v in zip(own, labels, strict=True)) for labels in first
+    first = islice((labels for labels in product(*labels_of.values()) if labels not in cells), 3)
+    examples = "; ".join(
+        ", ".join(f"{file.label_text(d)}={file.label_text(v)}" for d, v in zip(labels_of, labels, strict=True))
+        for labels in first
     )
-    missing = f"{file.path}: {size - len(cells)} of the {size} cells are missing, for example {told}"
-    extra = _extra_column(own, cells)
+    missing = f"{file.path}: {size - len(cells)} of the {size} cells are missing, for example {examples}"
+    read = f"{file.listed(labels_of)} were read as columns of labels"
+    extra = _extra_column(labels_of, cells)
     if extra is not None:
-        named = file.listed([extra])
+        named, option = file.listed([extra]), file.label_text(extra)
         raise ValueError(
-            f"{missing}; {file.listed(own)} were read as columns of labels, and without {named} no cell is missing: leave that "
-            f"column out (--ignore {file.told(extra)}, ignore=[{named}]), or, if it holds labels that follow from another column, "
-            f"say so (--group {file.told(extra)}=NAME, groups={{{named}: NAME}})"
+            f"{missing}; {read}, and without {named} no cell is missing: leave that column out (--ignore {option}, "
+            f"ignore=[{named}]), or, if it holds labels that follow from another column, say so (--group {option}=NAME, "
+            f"groups={{{named}: NAME}})"
         )
     raise ValueError(
-        f"{missing}; {file.listed(own)} were read as columns of labels. Write a line for each missing cell, with an empty value if "
-        "it was not published (and state that: --unmeasured blank), or leave out a column that holds no labels "
-        "(--ignore NAME)"
+        f"{missing}; {read}. Write a line for each missing cell, with an empty value if it was not published (and state that: "
+        "--unmeasured blank), or leave out a column that holds no labels (--ignore NAME)"
     )
 
 
-def _extra_column(own: Mapping[str, Sequence[str]], cells: Mapping[tuple[str, ...], object]) -> str | None:
+def _extra_column(labels_of: Mapping[str, Sequence[str]], cells: Mapping[tuple[str, ...], object]) -> str | None:
     """A column without which every combination of labels has one line; of several, one that holds numbers."""
     found = []
-    for i, name in enumerate(own):
+    for i, name in enumerate(labels_of):
         rest = {labels[:i] + labels[i + 1 :] for labels in cells}
-        if len(own) > 1 and len(rest) == len(cells) == prod(len(v) for k, v in own.items() if k != name):
+        if len(labels_of) > 1 and len(rest) == len(cells) == prod(len(v) for k, v in labels_of.items() if k != name):
             found.append(name)
-    numeric = [name for name in found if all(NUMBER.fullmatch(label) for label in own[name])]
+    numeric = [name for name in found if all(NUMBER.fullmatch(label) for label in labels_of[name])]
     return next(iter([*numeric, *found]), None)
 
 
@@ -142,14 +147,14 @@ def _group(file: CsvFile, group: str, dim: str, labels: Sequence[str]) -> list[s
     """The group label of each label; it must be a function of it."""
     found: dict[str, tuple[int, str]] = {}
     for line, fields in file.rows:
-        label, own = fields[file.column(dim)], fields[file.column(group)]
-        if not own:
+        label, group_label = fields[file.column(dim)], fields[file.column(group)]
+        if not group_label:
             raise ValueError(f"{file.at(line)}: the label of {file.listed([group])} is empty")
-        first, known = found.setdefault(label, (line, own))
-        if known != own:
-            label, own, known = file.told(label), file.told(own), file.told(known)
+        first, known = found.setdefault(label, (line, group_label))
+        if known != group_label:
+            label, group_label, known = file.label_text(label), file.label_text(group_label), file.label_text(known)
             raise ValueError(
-                f"{file.at(line)}: {printable(f'{dim}={label} has {group}={own}, but {group}={known}')} in line {first}; a "
+                f"{file.at(line)}: {printable(f'{dim}={label} has {group}={group_label}, but {group}={known}')} in line {first}; a "
                 f"group label must follow from the label of {dim!r} (if {dim!r} repeats across groups, "
                 "join the two labels)"
             )

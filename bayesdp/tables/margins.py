@@ -87,11 +87,11 @@ def read_margins(
                 f"{file.at(line, values)}: {title} has no value; give it, or leave all lines of its margin out, which is then "
                 "not exact"
             )
+        answers = numbers(file, cells, values).reshape(query.shape)
         try:
-            found.append(Exact(query, numbers(file, cells, values).reshape(query.shape)))
+            found.append(Exact(query, answers))
         except ValueError as error:
-            text = str(error)
-            raise ValueError(text if text.startswith(str(file.path)) else f"{file.path}: {text}") from None
+            raise ValueError(f"{file.path}: {error}") from None
     return found
 
 
@@ -171,8 +171,8 @@ def _without_groups(
             continue
         kept.remove(name)
         if own.get(row[dim], row[name]) != row[name]:
-            told = printable(f"{dim}={row[dim]} has {name}={own[row[dim]]}")
-            raise ValueError(f"{file.at(line, name)}: {told} in the table, but {row[name]!r} here")
+            stated = printable(f"{dim}={row[dim]} has {name}={own[row[dim]]}")
+            raise ValueError(f"{file.at(line, name)}: {stated} in the table, but {row[name]!r} here")
     return tuple(kept)
 
 

@@ -120,7 +120,7 @@ def _wide_table(file: CsvFile, dims: Sequence[str] | None) -> xr.DataArray:
         raise ValueError(
             f"{file.path}: a wide table has two dimensions, and the one whose labels are in the header "
             f"({file.listed(file.header[1:], 3)}) has no name there; name both: "
-            f"dims=[{file.listed([first])}, ...] (--dims {file.told(first)},NAME)"
+            f"dims=[{file.listed([first])}, ...] (--dims {file.label_text(first)},NAME)"
         )
     if file.header[0] not in ("", dims[0]):
         raise ValueError(f"{file.path}: the first column is {file.listed([first])}, but dims names it {dims[0]!r}")
@@ -133,10 +133,12 @@ def _wide_table(file: CsvFile, dims: Sequence[str] | None) -> xr.DataArray:
         if not label:
             raise ValueError(f"{file.at(line)}: the label of {dims[0]!r} is empty")
         if label in seen:
-            raise ValueError(f"{file.at(line)}: {dims[0]}={file.told(label)} is there already, in line {seen[label]}")
+            raise ValueError(
+                f"{file.at(line)}: {dims[0]}={file.label_text(label)} is there already, in line {seen[label]}"
+            )
         seen[label] = line
         for column, text in zip(file.header[1:], fields[1:], strict=True):
-            cells.append((line, f"{dims[0]}={file.told(label)}, {dims[1]}={file.told(column)}", text))
+            cells.append((line, f"{dims[0]}={file.label_text(label)}, {dims[1]}={file.label_text(column)}", text))
     if "" in file.header[1:]:
         raise ValueError(f"{file.path}: a label in the header is empty")
     coords = {dims[0]: list(seen), dims[1]: list(file.header[1:])}

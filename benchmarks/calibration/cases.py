@@ -19,7 +19,6 @@ import xarray as xr
 from bayesdp import mechanisms
 from bayesdp.calibration.sbc import sbc, verdict_of
 from bayesdp.calibration.verdict import Verdict
-from bayesdp.distributions import distribution_of
 from bayesdp.inference import ConfidentialCounts, observe
 from bayesdp.measurements import Exact
 from bayesdp.queries import Margins, Query, Totals
@@ -77,11 +76,47 @@ INDEPENDENT: dict[str, Make] = {
 }
 """Mechanisms with independent noise; the exact answers are published beside it, as agencies do."""
 
-STATISTICS: dict[str, Any] = {
-    "truncated Laplace": mechanisms.TruncatedLaplace,
-    "boundary-inflated Laplace": mechanisms.BoundaryInflatedLaplace,
+SCORES = np.array([0.0, 1.0, 2.0])
+"""Of the columns: what means, variances and medians are about."""
+
+
+def _share(x: Any) -> Any:
+    """Of the first cell; like the other statistics, with one public record beside those of the table, so that there is one."""
+    return x[0, 0] / (1.0 + x.sum())
+
+
+def _shares(x: Any) -> Any:
+    return x.sum(axis=0) / (1.0 + x.sum())
+
+
+def _mean(x: Any) -> Any:
+    return (x * SCORES).sum() / (1.0 + x.sum())
+
+
+def _variance(x: Any) -> Any:
+    return (x * SCORES**2).sum() / (1.0 + x.sum()) - _mean(x) ** 2
+
+
+def _median(x: Any) -> Any:
+    """The smallest score that at least half of the records do not exceed."""
+    half = (1.0 + x.sum()) / 2.0
+    return 1.0 * (1.0 + x[:, 0].sum() < half) + 1.0 * (1.0 + x[:, :2].sum() < half)
+
+
+_UNIT, _RANGE = (0.0, 1.0), (0.0, 2.0)
+
+STATISTICS: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "truncated Laplace": (_share, mechanisms.TruncatedLaplace(1.0, 0.04, _UNIT)),
+    "boundary-inflated Laplace": (_share, mechanisms.BoundaryInflatedLaplace(1.0, 0.04, _UNIT)),
+    "truncated Laplace, mean": (_mean, mechanisms.TruncatedLaplace(1.0, 0.1, _RANGE)),
+    "boundary-inflated Laplace, variance": (_variance, mechanisms.BoundaryInflatedLaplace(1.0, 0.08, _UNIT)),
+    "truncated Laplace, median": (_median, mechanisms.TruncatedLaplace(1.0, 0.5, _RANGE)),
+    "boundary-inflated Laplace, shares": (
+        _shares,
+        mechanisms.BoundaryInflatedLaplace(1.0, 0.05, _UNIT, names=TABLE["column"]),
+    ),
 }
-"""Mechanisms of a statistic with bounds, here of the share of the first cell in the table; the invariants are beside it."""
+"""Statistics of the table within public bounds, each with a mechanism that publishes it; the invariants are published beside it."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +146,7 @@ class Case:
     def _made(self) -> Any:
         query = INVARIANTS[self.invariants]
         if self.mechanism in STATISTICS:
-            return STATISTICS[self.mechanism](1.0, 0.04, (0.0, 1.0))
+            return STATISTICS[self.mechanism][1]
         return (KEEPING | INDEPENDENT)[self.mechanism](query)
 
     def simulate(self, rng: np.random.Generator) -> tuple[dict[str, Any], Any]:
@@ -126,8 +161,8 @@ class Case:
         query = INVARIANTS[self.invariants]
         exact = Exact(query, query.apply(x))
         if self.mechanism in STATISTICS:
-            share = self._made.release(_share(x), rng=rng)
-            return truth, (Release.from_published(TABLE, exact=[exact]), share)
+            noisy = self._made.release(STATISTICS[self.mechanism][0](x), rng=rng)
+            return truth, (Release.from_published(TABLE, exact=[exact]), noisy)
         release = self._made.release(x, rng=rng)
         if self.mechanism in INDEPENDENT:
             release = Release(release.frame, release.measurements, (exact,))
@@ -135,7 +170,7 @@ class Case:
 
     def build_model(self, given: Any) -> pm.Model:
         """The model of a release."""
-        release = given[0] if self.mechanism in STATISTICS else given
+        release, *noisy = given if isinstance(given, tuple) else (given,)
         with pm.Model(coords=release.coords) as model:
             if self.prior == "negative binomial":
                 base = pm.NegativeBinomial.dist(mu=8.0, alpha=3.0)
@@ -143,22 +178,14 @@ class Case:
                 base = pm.Poisson.dist(pm.Gamma("rate", 4.0, 0.5))
             x = ConfidentialCounts("x", base, dims=release.dims)
             observe(release, x)
-            if self.mechanism in STATISTICS:
-                data = pm.Data("share_published", given[1].values)
-                law = given[1].law
-                distribution_of(type(law))("share", mu=_share(x), **law.model_parameters(), observed=data)
+            for statistics in noisy:
+                observe(statistics, STATISTICS[self.mechanism][0](x))
         return model
-
-    def update(self, given: Any) -> dict[str, Any]:
-        """New numbers of the model of a statistic."""
-        exact = np.asarray(given[0].exact[0].values, dtype=np.float64)
-        return {"exact_published": exact, "share_published": given[1].values}
 
     def run(self, n: int, seed: int, path: Path | None = None) -> tuple[Verdict, float, int]:
         """Calibrate it; the verdict, the median of the seconds a simulation took, and how many failed."""
         sampler: dict[str, Any] = {"draws": 400, "tune": 30 if self.prior == "negative binomial" else 200}
         own = int(np.random.SeedSequence([seed, zlib.crc32(self.name.encode())]).generate_state(1)[0])
-        update = self.update if self.mechanism in STATISTICS else None
         also = None if self.prior == "negative binomial" else {"rate and table": _rate_and_table}
         tree = sbc(
             self.simulate,
@@ -167,17 +194,12 @@ class Case:
             seed=own,
             also=also,
             path=path,
-            update=update,
             progressbar=False,
             identity=self.name,
             **sampler,
         )
         seconds = float(tree["fits"].to_dataset()["seconds"].median())
         return verdict_of(tree), seconds, int(tree["verdict"].attrs["failed"])
-
-
-def _share(x: Any) -> Any:
-    return x[0, 0] / (1.0 + x.sum())
 
 
 def _rate_and_table(values: xr.Dataset, release: Any) -> xr.DataArray:

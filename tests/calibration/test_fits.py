@@ -126,6 +126,7 @@ def deadly(flag, release):
     return models.build_pair(release)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_one_fit_and_the_others_are_the_same(fits, tmp_path):
     assert len(set(TOTALS)) == 3
     flag = tmp_path / "flag"
@@ -188,6 +189,7 @@ assert len(list(followed(records(), total=5, done=2, words="fits", show=True))) 
 """
 
 
+@pytest.mark.slow
 def test_progress_in_a_notebook_is_a_line_that_is_replaced():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(IN_A_NOTEBOOK)])
     NotebookClient(notebook, kernel_name="python3").execute()

@@ -122,6 +122,7 @@ def test_row_noise_gibbs_keeps_the_law():
     assert list(found.pvalues) == ["s", "w[0]", "w[1]", "w[2]"]
 
 
+@pytest.mark.slow
 def test_projected_noise_of_another_scale_is_caught():
     found = rows_test(lambda seen: build_rows(seen, 0.3), 40, 3)
     assert not found.passed
@@ -147,6 +148,7 @@ def test_a_broken_step_is_caught():
     assert min(found.adjusted.values()) < 1e-3
 
 
+@pytest.mark.slow
 def test_a_release_with_other_noise_than_the_model_knows_is_caught():
     noise = DiscreteGaussian(4.0 * models.LAW.sigma)
 
@@ -181,6 +183,7 @@ def fails(values, release):
     raise RuntimeError("no")
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_and_is_the_same_in_processes(tmp_path):
     settings = {"seed": 4, "path": tmp_path / "run.jsonl", **QUIET}
     joint_distribution_test(models.simulate_pair, release_pair, models.build_pair, n=2, **settings)

@@ -21,6 +21,7 @@ def scheduler() -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow
 def test_its_journal_is_whole_the_cluster_forgets_it_and_the_run_goes_on(scheduler, tmp_path):
     journal, starts = tmp_path / "journal.jsonl", tmp_path / "starts"
     killed([*SCRIPT, "driver", scheduler, str(journal), str(starts)], journal, 5)

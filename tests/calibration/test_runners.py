@@ -57,6 +57,7 @@ def test_on_dask_the_records_are_the_same():
         assert sorted_records(on_dask(cluster.scheduler_address)(square, [1, 2, 3, 4])) == EXPECTED
 
 
+@pytest.mark.slow
 def test_a_killed_dask_worker_costs_one_simulation():
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(

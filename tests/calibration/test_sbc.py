@@ -123,6 +123,7 @@ def surprise(values, release):
     return abs(2.0 * values["rate"] - float(release.exact[0].values))
 
 
+@pytest.mark.slow
 def test_a_prior_that_is_renormalised_over_the_fiber_is_caught():
     # Its posterior of the rate is the prior: every quantity of parameters alone is calibrated.
     settings = {"n": 30, "seed": 3, "draws": 200, "tune": 200, "progressbar": False}
@@ -134,6 +135,7 @@ def test_a_prior_that_is_renormalised_over_the_fiber_is_caught():
     assert verdict_of(fine).calibrated
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_ranks_here_in_processes_and_on_dask(right):
     distributed = pytest.importorskip("distributed")
     settings = {"n": 4, "seed": 8, **QUICK}

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PLACES = {
-    "tuning": ("bayesdp.inference._running", "_Callback.__call__", 5),
-    "drawing": ("bayesdp.inference._running", "_Callback.__call__", 130),
+    "tuning": ("bayesdp.inference.runs.running", "_Callback.__call__", 5),
+    "drawing": ("bayesdp.inference.runs.running", "_Callback.__call__", 130),
     "building the trace": ("pymc.sampling.mcmc", "_choose_chains", 1),
     "limits": ("bayesdp.inference.annotating", "_limits", 1),
     "writing": ("bayesdp.storage.atomic", "sync_file", 1),

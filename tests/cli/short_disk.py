@@ -7,6 +7,7 @@ ends is seen.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -97,6 +98,7 @@ def content(path: Path) -> Any:
 def forked(run: Callable[[], int], limit: int | None = None) -> tuple[int, str, str]:
     """Status (negative: a signal), standard output and standard error of a process of its own."""
     pipes = [os.pipe(), os.pipe()]
+    gc.freeze()  # what was there before is not searched for garbage while the child ends, which would take a second
     child = os.fork()
     if not child:
         for number, (_, write) in enumerate(pipes, start=1):

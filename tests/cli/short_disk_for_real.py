@@ -16,7 +16,8 @@ from typing import Any
 import xarray as xr
 
 from bayesdp.cli import main
-from bayesdp.inference import _recorded, holds_draws
+from bayesdp.inference import holds_draws
+from bayesdp.inference.runs import recorded
 from tests.cli.conftest import MARGINS, NOISY
 from tests.cli.short_disk import IMPORT, QUICK, forked
 from tests.cli.test_calibrate import MODEL
@@ -54,7 +55,7 @@ def tried(command: tuple[str, ...], seconds: float, limit: int) -> dict[str, Any
     arguments = [*command, "-o", "out.nc"]
 
     def run() -> int:
-        _recorded.SECONDS = seconds
+        recorded.SECONDS = seconds
         return main(arguments)
 
     before = sorted(os.listdir())

@@ -79,6 +79,7 @@ def test_a_wrong_model_has_a_status_of_its_own(files):
     assert "Not calibrated." in Path("sbc.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_workers_get_the_users_functions_and_the_same_ranks(files):
     assert files("calibrate", "right.py", "--n", "4", *QUICK, "-o", "one.nc").status == 0
     assert files("calibrate", "right.py", "--n", "4", "--workers", "2", *QUICK, "-o", "two.nc").status == 0

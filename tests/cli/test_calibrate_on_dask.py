@@ -15,6 +15,7 @@ pytest.importorskip("distributed")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 
 
+@pytest.mark.slow
 def test_calibrate_on_a_cluster_goes_on_after_a_kill(run):
     """The command itself: the same ranks as of a run in one process that nobody stopped."""
     with started() as scheduler:

@@ -303,7 +303,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn(released, cores):
     """As a terminal does it: the signal goes to the main process and to the chains. With one core, later chains do not begin."""
     endless = ("--chains", "2", "--draws", "1000000", "--tune", "10", "--seed", "1", "--cores", str(cores))

@@ -228,10 +228,12 @@ def check(job: Job, ended: Ended) -> None:
 
 
 @pytest.mark.parametrize("what", [label(job) for job in QUICK])
+@pytest.mark.slow
 def test_nothing_is_lost(quick, what):
     check(*quick[what])
 
 
+@pytest.mark.slow
 def test_what_an_interrupt_leaves_is_read_by_summary_and_report(quick, run):
     """Without limits, without diagnostics, without draws of the prior."""
     for what in ("SIGTERM in fit on 1, limits", "SIGTERM in fit on 1, drawing", "SIGKILL in fit on 1, diagnostics"):

@@ -283,6 +283,7 @@ class TestWhatIsRefused:
 FRAME_SIZE = COUNTS.size
 
 
+@pytest.mark.slow
 def test_a_fit(shown):
     # Names of dimensions are in those of variables, which PyMC logs.
     frame = {DIMS[0]: LABELS[:2], DIMS[1]: ["=Low\x07", "\u202eHigh"]}

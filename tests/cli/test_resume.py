@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from bayesdp.inference import _recorded
-from bayesdp.inference._draw_journal import DrawJournal
+from bayesdp.inference.runs import recorded
+from bayesdp.inference.runs.journal import DrawJournal
 
 IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "release.nc")
 FIT = (
@@ -50,7 +50,7 @@ def build_model(release):
 @pytest.fixture
 def released(run, monkeypatch):
     assert run(*IMPORT).status == 0
-    monkeypatch.setattr(_recorded, "SECONDS", 0.0)
+    monkeypatch.setattr(recorded, "SECONDS", 0.0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield run
     signal.signal(signal.SIGINT, before)
@@ -93,6 +93,7 @@ def assert_ends_as_if_never_stopped(released) -> xr.DataTree:
     return tree
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_the_same_command_with_resume_goes_on(released):
     with ctrl_c(350):
         result = released(*FIT, *OUT)
@@ -133,7 +134,7 @@ def test_ctrl_c_before_there_are_draws_to_save_keeps_those_that_are_written(rele
 
 
 def test_a_run_that_is_stopped_while_tuning_leaves_nothing(released, monkeypatch):
-    monkeypatch.setattr(_recorded, "SECONDS", 60.0)
+    monkeypatch.setattr(recorded, "SECONDS", 60.0)
     with ctrl_c(60):
         result = released(*FIT, *OUT)
     assert result.status == 130
@@ -234,6 +235,7 @@ def test_draws_beside_a_complete_posterior_are_not_put_in_its_place(released, mo
     assert Path("posterior.nc").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_model_for_nutpie_has_no_draws_to_go_on_from(released):
     pytest.importorskip("nutpie")
     Path("own.py").write_text(CONTINUOUS)
@@ -249,14 +251,14 @@ def test_a_model_for_nutpie_has_no_draws_to_go_on_from(released):
 
 COMMAND = """
 import sys
-import bayesdp.inference._recorded as recorded
+import bayesdp.inference.runs.recorded as recorded
 recorded.SECONDS = 0.0
 from bayesdp.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("cores", ["1", "2"])
+@pytest.mark.parametrize("cores", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_a_run_that_is_killed_loses_nothing(released, cores):
     """SIGKILL, to the main process alone, at two moments; what runs on in its chains does not write."""
     at = FIT.index("--cores") + 1

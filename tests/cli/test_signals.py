@@ -97,6 +97,7 @@ def test_a_full_disk_is_told_though_there_was_an_interrupt(defaults, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_keeps_the_draws(run):
     """The progress bar cannot be drawn any more, nor can anything be said."""
     assert (
@@ -125,6 +126,7 @@ def test_a_closed_terminal_keeps_the_draws(run):
     assert tree["posterior"].sizes["draw"] > 10
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_that_nobody_is_told_of_ends_the_progress_bar_alone(run):
     """Under nohup SIGHUP is ignored: the run goes on to its end."""
     arguments = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "r.nc")

@@ -19,7 +19,7 @@ from bayesdp import distributions, noise
 from bayesdp.distributions import registry, table_distribution
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
-from bayesdp.noise import base
+from bayesdp.noise import registered
 from bayesdp.queries import Identity, Totals
 from bayesdp.steps.noise_table import NoiseTable, is_lattice_noise
 from tests.noise.oracles import all_margins, chi_square_pvalue, frame_of
@@ -37,7 +37,7 @@ def outside() -> Iterator[Any]:
     from tests.distributions import outside_law  # registers
 
     yield outside_law
-    base._REGISTRY.pop(outside_law.LatticeMaximum.name)
+    registered._REGISTRY.pop(outside_law.LatticeMaximum.name)
     registry._DISTRIBUTIONS.pop(outside_law.LatticeMaximum)
 
 
@@ -89,7 +89,7 @@ def test_log_mass_against_brute_force(outside: Any) -> None:
     assert np.isfinite(evaluate(OFF, 0.7)[0])  # membership is decided by the exact part of a model
 
 
-@pytest.mark.parametrize("mode", ["law", "python", "numba"])
+@pytest.mark.parametrize("mode", ["law", "python", pytest.param("numba", marks=pytest.mark.slow)])
 def test_draws_follow_the_mass(outside: Any, mode: str) -> None:
     # False-alarm rate 1e-4 each.
     if mode == "law":

@@ -78,7 +78,7 @@ CASES = [
     ("algorithm-3", sensitivity(3, 3, 3)),
     ("algorithm-3", moves(3, 3)),
     ("envelope", sensitivity(4, 3, 3)),
-    ("lift", all_substitutions(3, 3)),
+    pytest.param("lift", all_substitutions(3, 3), marks=pytest.mark.slow),
     ("lift", all_substitutions(2, 3)),
     ("chains", all_substitutions(3, 3)),
 ]

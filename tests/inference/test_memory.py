@@ -47,6 +47,7 @@ def test_the_number_is_what_it_says(model):
     assert memory_needed(model, (), {"chains": 1}) == 8 * (2000 * held + 2 * 1000 * kept)
 
 
+@pytest.mark.slow
 def test_the_estimate_bounds_what_a_run_takes_and_not_by_far():
     plan = {"draws": 120, "tune": 40}
     large = made(30_000)

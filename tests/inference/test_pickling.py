@@ -22,7 +22,7 @@ from pytensor.compile.mode import Mode
 
 import bayesdp as bdp
 from bayesdp import distributions, noise, steps
-from bayesdp.noise.base import _REGISTRY
+from bayesdp.noise.registered import _REGISTRY
 from bayesdp.privacy import tradeoff
 from tests.inference.oracle import GRID, LINE
 
@@ -85,6 +85,19 @@ def counts(name: str) -> pm.Model:
     return model
 
 
+SHARES = noise.RescaledLaplace(0.1, "truncated")
+
+
+def shares(name: str) -> pm.Model:
+    """The law of shares that add up to 1, of which counts know nothing."""
+    release = bdp.Release.from_published(
+        LINE, [bdp.Measured(bdp.Identity(LINE), [0.2, 0.3, 0.5], SHARES)], about="statistics"
+    )
+    with pm.Model(coords=release.coords) as model:
+        bdp.observe(release, pm.Dirichlet("x", np.ones(3), dims=release.dims))
+    return model
+
+
 def flat(name: str) -> pm.Model:
     release = published(name)
     with pm.Model(coords=release.coords) as model:
@@ -119,13 +132,14 @@ def terms(model: pm.Model) -> list[float]:
 
 
 def test_every_law_is_here():
-    assert {type(law).name for law, _ in (TRIPLE | PAIRED).values()} == set(_REGISTRY)
+    assert {type(law).name for law, _ in (TRIPLE | PAIRED).values()} | {SHARES.name} == set(_REGISTRY)
 
 
 @pytest.mark.parametrize(
     ("build", "name"),
     [
         *((counts, name) for name in TRIPLE | PAIRED),
+        (shares, "rescaled-laplace"),
         (flat, "discrete-gaussian"),
         (continuous, "discrete-laplace"),
         (continuous, "projected-laplace"),
@@ -227,7 +241,9 @@ class TestModels:
         for name in expected:
             np.testing.assert_array_equal(found[name], expected[name])
 
-    @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+    @pytest.mark.parametrize(
+        "context", ["fork", *(pytest.param(own, marks=pytest.mark.slow) for own in ("spawn", "forkserver"))]
+    )
     def test_the_other_ways_of_starting_processes(self, context: str):
         model = flat("discrete-gaussian")
         expected = self.draws(model, cores=1)

@@ -13,6 +13,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.calibration import sbc
+from tests.inference.continuous.test_laws import assert_same_moments, evaluated, log_poisson_of_reals, triangle
 from tests.inference.oracle import (
     GRID,
     LINE,
@@ -24,7 +25,6 @@ from tests.inference.oracle import (
     sample,
     tables_of,
 )
-from tests.inference.test_continuous_laws import assert_same_moments, evaluated, log_poisson_of_reals, triangle
 
 RATE = np.array([1.0, 2.0, 3.0])
 NOISY = np.array([4.37, -0.81, 3.5])
@@ -137,6 +137,7 @@ def test_posterior_predictive_numbers_have_the_law():
         assert_mean(np.abs(residuals[..., i]), scale, scale, f"mean size of the noise of cell {i}")
 
 
+@pytest.mark.slow
 def test_calibration():
     # The calibration matrix has mechanisms only; this is its case for laws that no mechanism draws: Laplace noise with a
     # scale a cell, Gaussian noise on one margin, the other margin exact. False alarm 0.01 for another seed.

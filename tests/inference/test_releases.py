@@ -101,6 +101,7 @@ class TestReleases:
             grid=grid,
         )
 
+    @pytest.mark.slow
     def test_every_law_on_the_cells(self):
         # One model, a table for each law; equal prior weights.
         published = np.array([4, 0, 3])

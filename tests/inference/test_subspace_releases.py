@@ -129,6 +129,7 @@ def test_noise_on_a_margin_and_on_stacked_queries():
     assert_posterior(sample(model, tune=50), tables, posterior_of(logs))
 
 
+@pytest.mark.slow
 def test_unknown_scale_of_projected_laplace_noise():
     # The row-space noise, its scale and the counts are sampled together; quadrature over the scale.
     release = bdp.Release.from_published(

@@ -229,7 +229,8 @@ def test_files_of_older_versions_have_no_such_sentence(tmp_path, make_rng) -> No
     old = {key: value for key, value in release.guarantee.to_dict().items() if key not in ("person", "about")}
     read = Guarantee.from_dict(old)
     assert read.person == ""
-    assert read.to_dict() == old
+    # What only words said is said by values now.
+    assert {key: value for key, value in read.to_dict().items() if key != "about"} == old
     with pytest.raises(TypeError, match="person must be a sentence"):
         Guarantee.from_dict({**old, "person": 3})
 

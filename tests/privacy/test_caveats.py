@@ -6,14 +6,16 @@ import copy
 import json
 import pickle
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
+import bayesdp
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Guarantee, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy import caveats as own
-from bayesdp.privacy.guarantee_files import caveat_from
+from bayesdp.privacy.guarantee_files import caveat_from, person_from
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
-from bayesdp.privacy.one_person import OnePerson, person_from
+from bayesdp.privacy.one_person import OnePerson
 from bayesdp.privacy.samplers import SamplerStatement
 from bayesdp.privacy.words import Words
 
@@ -83,8 +85,8 @@ def test_sentences_of_files_without_it_are_known_by_their_words_or_plain() -> No
 @pytest.mark.parametrize(
     ("about", "error", "message"),
     [
-        (3, ValueError, "may have the keys 'caveats' and 'record'"),
-        ({"sampler": {}}, ValueError, "may have the keys"),
+        (3, ValueError, "may have the keys 'caveats', 'record' and 'sampler'"),
+        ({"seed": {}}, ValueError, "may have the keys"),
         ({"caveats": []}, ValueError, "an entry for each of its caveats"),
         ({"caveats": "x"}, ValueError, "an entry for each"),
         ({"caveats": ["x"]}, TypeError, "a caveat must be a mapping"),
@@ -103,6 +105,13 @@ def test_sentences_of_files_without_it_are_known_by_their_words_or_plain() -> No
         ({"caveats": [{"is": "other samplers", "samplers": "x"}]}, TypeError, "samplers of a caveat must be a list"),
         ({"record": {"is": "one person"}}, ValueError, "must have the keys addition, alike, cells"),
         ({"record": None}, TypeError, "one person's record must be a mapping"),
+        ({"sampler": {"is": "sampler", "chain": "HMC", "sweeps": 3}}, ValueError, "chain must be one of '', 'Gibbs'"),
+        (
+            {"sampler": {"is": "sampler", "chain": "Gibbs", "sweeps": 0}},
+            ValueError,
+            "sweeps must be an integer greater",
+        ),
+        ({"sampler": {"is": "sampler", "chain": "", "sweeps": 3}}, ValueError, "sweeps must be 0 without a chain"),
     ],
 )
 def test_what_is_read_is_checked(about: object, error: type[Exception], message: str) -> None:
@@ -119,8 +128,15 @@ def test_caveats_do_not_stand_in_each_other_without_end() -> None:
 
 
 @pytest.mark.parametrize("sampler", [EXACT_SAMPLER, gibbs_sampler(30), hit_and_run_sampler(7)])
-def test_a_sampler_is_read_from_its_text(sampler: SamplerStatement) -> None:
-    read = Guarantee.from_dict(json.loads(json.dumps(told(sampler=sampler).to_dict())))
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_sampler_is_read_again(sampler: SamplerStatement, earlier: bool) -> None:
+    written = json.loads(json.dumps(told("one", sampler=sampler).to_dict()))
+    if earlier:  # files of earlier versions have the text alone
+        written.pop("about", None)
+    elif sampler.sweeps:  # newer ones have both
+        with pytest.raises(ValueError, match="is 'exact', but its 'about' says 'approximate"):
+            Guarantee.from_dict({**written, "sampler": "exact"})
+    read = Guarantee.from_dict(written)
     assert (read.sampler.chain, read.sampler.sweeps) == (sampler.chain, sampler.sweeps)
     assert read.certified == (sampler.sweeps == 0)
 
@@ -130,18 +146,38 @@ def test_a_sampler_is_read_from_its_text(sampler: SamplerStatement) -> None:
 )
 def test_another_text_is_no_sampler(text: str) -> None:
     with pytest.raises(ValueError, match="sampler must be 'exact' or 'approximate: n sweeps of Gibbs"):
+        Guarantee.from_dict({**told("one").to_dict(), "sampler": text})
+    with pytest.raises(
+        ValueError, match=r"sampler must be EXACT_SAMPLER, gibbs_sampler\(n\) or hit_and_run_sampler\(n\)"
+    ):
         told(sampler=text)
 
 
+def test_only_files_are_read_by_their_sentences() -> None:
+    words = str(own.FLOATING_POINT_CAVEAT)
+    assert isinstance(told(words).caveats[0], own.Sentence)
+    written = told(own.FLOATING_POINT_CAVEAT).to_dict()
+    assert isinstance(Guarantee.from_dict({**written, "caveats": ["other words"]}).caveats[0], own.Fixed)
+    del written["about"]  # as in files of earlier versions
+    assert isinstance(Guarantee.from_dict(written).caveats[0], own.Fixed)
+    folder = Path(bayesdp.__file__).parent
+    readers = [
+        path.relative_to(folder) for path in folder.rglob("*.py") if "privacy.old_words import" in path.read_text()
+    ]
+    assert readers == [Path("privacy/guarantee_files.py")]
+
+
 def test_what_is_said_of_one_person_is_made_from_losses() -> None:
-    chain = str(gibbs_sampler(5))
+    chain = gibbs_sampler(5)
     person = OnePerson(6, 6, 0, True, move=ApproximateDP(2.0, 1e-6), sampler=chain)
     assert "costs at most target epsilon = 2, delta = 1e-06 (approximate, 5 sweeps of Gibbs" in person
     assert "has no protection by this bound" in replace(person, move=ApproximateDP(2.0, 1.0))
     assert "at what loss is not known" in replace(person, move=None)
     assert "changes of 2 to 3 records" in OnePerson(6, 0, 0, False, least=2, most=3)
     read = person_from(json.loads(json.dumps(person.describe())))
-    assert (read, read.move) == (person, person.move)
+    assert (read, read.move, read.sampler.sweeps) == (person, person.move, 5)
+    earlier = person_from({**person.describe(), "sampler": str(chain)})
+    assert (earlier, earlier.sampler.sweeps) == (person, 5)
     whole = told(sampler=chain, person=person)
     again = Guarantee.from_dict({**whole.to_dict(), "person": "Nothing can happen to anybody."})
     assert again == whole

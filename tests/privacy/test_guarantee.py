@@ -143,8 +143,11 @@ def test_it_cannot_be_changed() -> None:
     ],
 )
 def test_what_is_read_is_checked(change: dict[str, object], error: type[Exception], message: str) -> None:
+    written = {**full().to_dict(), **change}
+    if "sampler" in change:
+        del written["about"]  # as in files of earlier versions, whose samplers are known by their words
     with pytest.raises(error, match=message):
-        Guarantee.from_dict({**full().to_dict(), **change})
+        Guarantee.from_dict(written)
 
 
 def test_missing_keys_are_named() -> None:

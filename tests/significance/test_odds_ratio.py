@@ -224,7 +224,7 @@ def test_a_million_in_the_margins() -> None:
         ({"rows": 7}, ValueError, "totals of the two rows"),
         ({"column": 17}, ValueError, "at most the grand total 16"),
         ({"column": 2.5}, TypeError, "column"),
-        ({"tradeoff": 1.0}, TypeError, "approximate_dp"),
+        ({"tradeoff": 1.0}, TypeError, "a trade-off function such as gaussian_dp"),
         ({"tradeoff": tradeoff([0.5, 0.5], [0.9, 0.1])}, ValueError, "symmetric"),
         ({"alternative": "bigger"}, ValueError, "'greater', 'less', 'two-sided'"),
         ({"null": 0.0}, ValueError, "null"),

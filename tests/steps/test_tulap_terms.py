@@ -77,7 +77,13 @@ def test_large_counts_beside_a_rate_that_nuts_draws():
     assert rates.var() == pytest.approx(variance, rel=0.25)
 
 
-@pytest.mark.parametrize("draw", [simulate, simulate_with_total], ids=["nothing exact", "an exact total"])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        pytest.param(simulate, marks=pytest.mark.slow, id="nothing exact"),
+        pytest.param(simulate_with_total, id="an exact total"),
+    ],
+)
 def test_no_simulation_with_large_counts_fails_and_one_model_serves_all(draw):
     result = sbc(draw, build, ["rate", "x"], n=20, seed=5, draws=200, tune=200, progressbar=False)
     assert result["verdict"].attrs["failed"] == 0

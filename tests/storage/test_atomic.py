@@ -211,7 +211,7 @@ def test_on_a_disk_without_hard_links_nothing_is_replaced(tmp_path, monkeypatch)
     write_text(tmp_path / "a", "first")
     (tmp_path / "b").write_text("theirs")
     with pytest.raises(FileExistsError, match="exists already"):
-        atomic._put(tmp_path / "a", tmp_path / "b")  # it appeared after the last look
+        atomic._take_name(tmp_path / "a", tmp_path / "b")  # it appeared after the last look
     assert (tmp_path / "b").read_text() == "theirs"
     monkeypatch.setattr(os, "replace", lambda *_: no_links(*_))
     with pytest.raises(OSError, match="Operation not permitted"):

@@ -33,7 +33,7 @@ from tests.storage.fuzz.table import table
 from tests.storage.fuzz.targets import TARGETS, Target
 
 ROOT = Path(__file__).resolve().parents[2]
-CASES = 320
+CASES = 200
 
 # The process of pytest may have a thread that waits for messages; a fork that only reads a file does not need it.
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -249,7 +249,7 @@ def test_every_target_has_its_turn():
     names = [case.target_of(number, np.random.default_rng(3)).name for number in range(len(KNOWN) + len(TARGETS))]
     assert names[: len(KNOWN)] == [own.target for own in KNOWN]
     assert set(names[len(KNOWN) :]) == {own.name for own in TARGETS}
-    assert len(KNOWN) + 200 < CASES
+    assert len(KNOWN) + 100 < CASES
 
 
 def test_the_table_names_one_case_of_each_class():

@@ -39,7 +39,7 @@ FREE = ("writer", "name", "names", "relation", "caveats", "person", "labels", "g
 """Words and labels: another one is another release, and a true one."""
 
 DEFAULTS = {"neighbours", "norm", "sensitivity", "sweeps", "convention", "calibration", "delta", "person", "determined_complete",
-            "invariants", "total_loss", "query", "cell", "groups", "size", "about", "record"}  # fmt: skip
+            "invariants", "total_loss", "query", "cell", "groups", "size", "about", "record", "sampler"}  # fmt: skip
 """What may be left out of a description: then it has its usual value, which must fit the rest."""
 
 

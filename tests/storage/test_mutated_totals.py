@@ -17,6 +17,7 @@ from bayesdp.noise import LatticeLaplace
 from bayesdp.privacy import Guarantee
 from bayesdp.queries import Identity, Margins
 from bayesdp.release import Measured, Release
+from bayesdp.storage.older_compositions import with_number
 from benchmarks.calibration.cases import INDEPENDENT, INVARIANTS, KEEPING, TABLE
 from tests.storage.changed_fields import at, mutants
 
@@ -52,6 +53,14 @@ def semi(seed: int) -> Release:
     return m.SemiGaussian(TOTAL, mu=0.7).release(COUNTS, rng=seed)
 
 
+def two_published() -> list[Release]:
+    """Two releases without a seed. Noise of so small a table is the same now and then, and a release is not composed with itself."""
+    one = other = m.LatticeLaplace(BOTH, epsilon=0.4).release(COUNTS)
+    while np.array_equal(one.values, other.values):
+        other = m.LatticeLaplace(BOTH, epsilon=0.4).release(COUNTS)
+    return [one, other]
+
+
 MADE: dict[str, Any] = {
     "pure": lambda: as_one([lattice(1), lattice(2)]),
     "of neighbours": lambda: as_one([plain(1), plain(2), plain(3)]),
@@ -65,7 +74,7 @@ MADE: dict[str, Any] = {
     "a chain": lambda: as_one(
         [lattice(1, BOTH), m.LatticeLaplace(BOTH, epsilon=0.3).release(COUNTS, rng=2, method="mcmc")]
     ),
-    "published": lambda: as_one([m.LatticeLaplace(BOTH, epsilon=0.4).release(COUNTS) for _ in range(2)]),
+    "published": lambda: as_one(two_published()),
 }
 WEAKER: dict[str, Any] = {
     "nested": lambda: as_one([as_one([lattice(1), lattice(2)]), lattice(3)]),
@@ -89,7 +98,7 @@ def test_every_number_of_a_total(kind: str) -> None:
     tried = 0
     for path, how, changed in mutants(told):
         if any(part in WORDS for part in path) or (
-            how == "removed" and (isinstance(path[-1], int) or path[-1] in ("about", "record"))
+            how == "removed" and (isinstance(path[-1], int) or path[-1] in ("about", "record", "sampler"))
         ):
             continue
         tried += 1
@@ -189,7 +198,15 @@ DESCRIPTIONS = {
         0.3,
         "release 1, release 1 has the mechanism .* no measurement has it",
     ),
-    "no such number": (("mechanism",), "composition of 3 releases", "must list the mechanisms of all releases, got 2"),
+    "no such number": (("composition_of",), 3, "by composition_of = 3 it is a 'composition of 3 releases'"),
+    "no number": (
+        ("composition_of",),
+        1,
+        "composition_of must be the number of releases put together, at least 2, got 1",
+    ),
+    "no integer": (("composition_of",), True, "composition_of must be the number of releases .* got True"),
+    "another name": (("mechanism",), "k-norm", "mechanism is 'k-norm', but by composition_of = 2 it is a"),
+    "fewer": (("releases",), [None], "must list the mechanisms of all releases, got 1"),
     "no mapping": (("releases", 0), [1], r"mechanism of release 1 must be a mapping or null, got \[1\]"),
     "unknown key": (("extra",), 1, "has no key 'extra'"),
     "delta": (("delta",), "x", "delta"),
@@ -212,14 +229,14 @@ def test_noise_is_counted_once() -> None:
     """A second mechanism with the same law needs a second measurement; too many levels are no recursion error."""
     release = MADE["pure"]()
     one = dict(release.mechanism["releases"][0])
-    three = {"mechanism": "composition of 3 releases", "releases": [one] * 3}
+    three = {"mechanism": "composition of 3 releases", "composition_of": 3, "releases": [one] * 3}
     with pytest.raises(
         ValueError, match="lists 3 mechanisms, each with a measurement of its own, but the release has 2"
     ):
         replace(release, mechanism=three).check_stated()
     deep: Any = None
     for _ in range(150):
-        deep = {"mechanism": "composition of 2 releases", "releases": [None, deep]}
+        deep = {"mechanism": "composition of 2 releases", "composition_of": 2, "releases": [None, deep]}
     with pytest.raises(ValueError, match=r"within more than 100 others|nested|deep"):
         replace(release, mechanism=deep).check_stated()
 
@@ -230,6 +247,41 @@ def test_what_is_written_is_read(kind: str, tmp_path: Any) -> None:
     release.to_netcdf(tmp_path / "r.nc")
     release.to_csv(tmp_path / "r")
     assert Release.from_netcdf(tmp_path / "r.nc") == Release.from_csv(tmp_path / "r") == release
+
+
+def without_number(mechanism: Any) -> Any:
+    """A description as files had it when the name alone said of how many releases a composition is."""
+    if not isinstance(mechanism, dict):
+        return mechanism
+    parts = [without_number(part) for part in mechanism.get("releases", [])]
+    return {k: parts if k == "releases" else v for k, v in mechanism.items() if k != "composition_of"}
+
+
+@pytest.mark.parametrize("kind", MADE | WEAKER)
+def test_files_with_the_name_of_a_composition_only_are_read(kind: str, tmp_path: Any) -> None:
+    release = (MADE | WEAKER)[kind]()
+    written = release.to_dataset()
+    mechanism = json.loads(written.attrs["mechanism"])
+    assert mechanism["composition_of"] == len(mechanism["releases"])
+    old = without_number(mechanism)
+    assert "composition_of" not in json.dumps(old)
+    assert Release.from_dataset(written.assign_attrs(mechanism=json.dumps(old))) == release
+    release.to_csv(tmp_path / "r")
+    [path] = [own for own in (tmp_path / "r").glob("*.json") if "composition_of" in own.read_text()]
+    told = json.loads(path.read_text())
+    told["mechanism"] = without_number(told["mechanism"])
+    path.write_text(json.dumps(told))
+    assert Release.from_csv(tmp_path / "r") == release
+
+
+def test_nothing_but_older_files_is_read_by_its_name() -> None:
+    release = MADE["pure"]()
+    nameless = {k: v for k, v in dict(release.mechanism).items() if k != "composition_of"}
+    with pytest.raises(ValueError, match="publishes one measurement, but the release has 2"):
+        replace(release, mechanism=nameless).check_stated()
+    other = {"mechanism": "composition of 2 releases, or so", "releases": [{"mechanism": "k-norm"}]}
+    for kept in (other, None, "composition of 2 releases", {"mechanism": ["composition of 2 releases"]}):
+        assert with_number(kept) == kept
 
 
 def test_a_composition_of_any_mechanism_with_any_is_never_refused() -> None:

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from bayesdp import _strict_json
 from bayesdp.release import Release
-from bayesdp.storage import schema, strict_json
+from bayesdp.storage import from_dataset, schema
 from tests.storage.examples import EXAMPLES, exact_only, lattice, scalar_and_line, several
 
 
@@ -70,7 +71,7 @@ def test_an_older_version_is_upgraded_and_a_newer_one_refused(monkeypatch):
     dataset = exact_only().to_dataset()
     monkeypatch.setattr(schema, "SCHEMA", schema.SCHEMA + 1)
     monkeypatch.setitem(schema._UPGRADES, schema.SCHEMA - 1, lambda old: {**old, "simulated": True})
-    assert schema.from_dataset(dataset).simulated
+    assert from_dataset(dataset).simulated
     monkeypatch.undo()
     newer = dataset.assign_attrs(bayesdp_schema=schema.SCHEMA + 1)
     with pytest.raises(ValueError, match=rf"version {schema.SCHEMA + 1} of the schema.*upgrade bayesdp"):
@@ -156,9 +157,9 @@ def test_no_seed_generator_or_confidential_number_is_stored():
 )
 def test_json_is_read_strictly(text, message):
     with pytest.raises(ValueError, match=message):
-        strict_json.loads(text, "the attribute 'frame'")
+        _strict_json.loads(text, "the attribute 'frame'")
 
 
 def test_json_is_written_strictly():
     with pytest.raises(ValueError, match="mechanism cannot be written as JSON"):
-        strict_json.dumps({"sigma": float("nan")}, "mechanism")
+        _strict_json.dumps({"sigma": float("nan")}, "mechanism")

@@ -116,3 +116,9 @@ def test_all_releases_of_a_posterior_count(tree):
     assert table.loc[("x: 1 linear combination", "Lake"), "exact"] == 5
     assert table.loc[("x", "county=Lake"), "status"] == "determined"
     assert "x by state" in table.index.get_level_values("part")
+
+
+def test_the_name_of_a_parameter_does_not_make_it_a_total() -> None:
+    draws = xr.DataArray(np.random.default_rng(1).normal(size=(2, 50)), dims=("chain", "draw"))
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"grand total": draws})})
+    assert bdp.summary(tree, "grand total").index.tolist() == [("grand total", "")]

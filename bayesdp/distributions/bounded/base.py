@@ -72,13 +72,26 @@ def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
     sides = (4, 5)  # of the inputs: generator, size, mu, scale, lower, upper
     verbs["bound_args_indices"] = sides
 
+    sides_entry = f"lower, upper : tensor_like, optional\n    {'Whole b' if law.integer else 'B'}{_BOUNDS}"
+    entries = {"mu": _LOCATION, "lower": sides_entry, "upper": sides_entry}
+    example = _COUNT.replace("SCALE", law.scale_name) if law.integer else ""
+
     def made(own: type) -> Any:
-        found = distribution_class(law, own, converted, verbs, BoundedRV)
+        found = distribution_class(law, own, converted, verbs, example, entries, BoundedRV)
         if issubclass(own, BoundedContinuous):
             _default_transform.register(found)(lambda op, rv: bounded_cont_transform(op, rv, sides))
         return found
 
     return made
+
+
+_LOCATION = "mu : tensor_like of float or int\n    Location: the confidential value."
+_BOUNDS = "ounds; None or an infinity where there is none, on one side at most."
+
+_COUNT = """>>> import pymc as pm
+>>> with pm.Model():
+...     count = pm.Binomial("count", 50, 0.3)
+...     noisy = {name}("noisy", mu=count, SCALE=4.0, lower=0, upper=50, observed=12)"""
 
 
 def within_bounds(law: type[BoundedLaw], logp: Any, value: Any, scale: Any, lower: Any, upper: Any) -> Any:

@@ -32,17 +32,6 @@ class TruncatedLaplace(BoundedContinuous):
         Location: the confidential statistic.
     b : tensor_like of float
         Scale (b > 0), in the unit of the statistic.
-    lower, upper : tensor_like of float, optional
-        Bounds; None or an infinity where there is none, on one side at most.
-
-    See Also
-    --------
-    bayesdp.noise.TruncatedLaplace : the same law without PyMC.
-    bayesdp.TruncatedLaplace : the mechanism; it takes privacy parameters.
-
-    References
-    ----------
-    Liu (2019), Definition 2(a).
 
     Examples
     --------
@@ -74,17 +63,6 @@ class BoundaryInflatedLaplace(pm.Continuous):
         Location: the confidential statistic.
     b : tensor_like of float
         Scale (b > 0), in the unit of the statistic.
-    lower, upper : tensor_like of float, optional
-        Bounds; None or an infinity where there is none, on one side at most.
-
-    See Also
-    --------
-    bayesdp.noise.BoundaryInflatedLaplace : the same law without PyMC.
-    bayesdp.BoundaryInflatedLaplace : the mechanism; it takes privacy parameters.
-
-    References
-    ----------
-    Liu (2019), Definition 2(b).
 
     Examples
     --------

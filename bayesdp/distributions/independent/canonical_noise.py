@@ -15,9 +15,9 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.random.variable import shared_rng
 
 from bayesdp import noise
+from bayesdp.distributions._python_draws import applied, drawn_in_python
 from bayesdp.distributions.parameters import location
 from bayesdp.distributions.registry import register_distribution
 from bayesdp.noise.base import Floats
@@ -51,18 +51,7 @@ class CanonicalNoiseRV(RandomVariable):
 
 @numba_core_rv_funcify.register(CanonicalNoiseRV)
 def _core(op: CanonicalNoiseRV, node: Any) -> tuple[Any, None]:
-    """Call the Python sampler from compiled code, on purpose and so without PyTensor's warning about it."""
-
-    def draw_one(rng: np.random.Generator, mu: float) -> float:
-        return float(op.rng_fn(rng, mu))
-
-    @numba_njit
-    def random(rng, mu):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(out="float64"):
-            out = draw_one(rng, mu)
-        return out
-
-    return random, None
+    return drawn_in_python(op, 0)
 
 
 class LogDensity(Op):
@@ -148,9 +137,7 @@ class CanonicalNoise(pm.Continuous):
     @classmethod
     def rv_op(cls, mu: Any, *, tradeoff: TradeOff, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable of this trade-off function."""
-        own = shared_rng(seed=None) if rng is None else rng
-        _, variable = CanonicalNoiseRV(tradeoff)(mu, size=size, rng=own, return_next_rng=True)
-        return variable
+        return applied(CanonicalNoiseRV(tradeoff), mu, size=size, rng=rng)
 
     @classmethod
     def dist(cls, mu: Any, tradeoff: TradeOff, **kwargs: Any) -> Any:

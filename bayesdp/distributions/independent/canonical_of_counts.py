@@ -7,8 +7,8 @@ from typing import Any
 
 import pytensor.tensor as pt
 from pymc.logprob.abstract import _logprob
-from pytensor.tensor.random.variable import shared_rng
 
+from bayesdp.distributions._python_draws import applied
 from bayesdp.distributions.exact_answers import OFF_FIBER
 from bayesdp.distributions.independent.canonical_noise import CanonicalNoise, CanonicalNoiseRV, LogDensity
 from bayesdp.distributions.independent.tulap_of_counts import are_free
@@ -35,9 +35,7 @@ class CanonicalOfCounts(CanonicalNoise):
     @classmethod
     def rv_op(cls, mu: Any, *, tradeoff: TradeOff, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable of this trade-off function."""
-        own = shared_rng(seed=None) if rng is None else rng
-        _, variable = CanonicalOfCountsRV(tradeoff)(mu, size=size, rng=own, return_next_rng=True)
-        return variable
+        return applied(CanonicalOfCountsRV(tradeoff), mu, size=size, rng=rng)
 
 
 @_logprob.register(CanonicalOfCountsRV)

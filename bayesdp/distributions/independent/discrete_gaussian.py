@@ -32,15 +32,4 @@ class DiscreteGaussian(pm.Discrete):
         Location: what the noise was added to. For integer types the normaliser depends on sigma only.
     sigma : tensor_like of float
         Scale in counts (sigma > 0); near the standard deviation from 1 on.
-
-    See Also
-    --------
-    bayesdp.noise.DiscreteGaussian : the same law without PyMC, for releases.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> with pm.Model():
-    ...     level = pm.Normal("level", 10.0, 5.0)
-    ...     noisy = DiscreteGaussian("noisy", mu=level, sigma=5.0, observed=[7, 12])
     """

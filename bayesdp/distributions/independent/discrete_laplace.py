@@ -30,15 +30,4 @@ class DiscreteLaplace(pm.Discrete):
         log-mass has kinks at integer mu, as the law itself does.
     b : tensor_like of float
         Scale in counts (b > 0); noise that costs epsilon for a change of one count has ``b = 1/epsilon``.
-
-    See Also
-    --------
-    bayesdp.noise.DiscreteLaplace : the same law without PyMC, for releases.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> with pm.Model():
-    ...     level = pm.Normal("level", 10.0, 5.0)
-    ...     noisy = DiscreteLaplace("noisy", mu=level, b=4.0, observed=[7, 12])
     """

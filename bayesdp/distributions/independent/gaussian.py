@@ -29,15 +29,4 @@ class Gaussian(pm.Continuous):
         Location: what the noise was added to.
     sigma : tensor_like of float
         Standard deviation in counts (sigma > 0).
-
-    See Also
-    --------
-    bayesdp.noise.Gaussian : the same law without PyMC, for releases.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> with pm.Model():
-    ...     level = pm.Normal("level", 10.0, 5.0)
-    ...     noisy = Gaussian("noisy", mu=level, sigma=4.0, observed=[7.3, 12.9])
     """

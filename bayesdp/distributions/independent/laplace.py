@@ -29,15 +29,4 @@ class Laplace(pm.Continuous):
         Location: what the noise was added to. The log-density has a kink where it meets the value.
     b : tensor_like of float
         Scale in counts (b > 0); noise that costs epsilon for a change of one count has ``b = 1/epsilon``.
-
-    See Also
-    --------
-    bayesdp.noise.Laplace : the same law without PyMC, for releases.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> with pm.Model():
-    ...     level = pm.Normal("level", 10.0, 5.0)
-    ...     noisy = Laplace("noisy", mu=level, b=4.0, observed=[7.3, 12.9])
     """

@@ -9,7 +9,6 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -19,6 +18,8 @@ from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 
+from bayesdp.distributions._python_draws import drawn_in_python
+from bayesdp.distributions.docstrings import distribution_doc
 from bayesdp.distributions.parameters import is_discrete, location, scale
 from bayesdp.distributions.registry import register_distribution
 from bayesdp.noise import kernels
@@ -55,7 +56,7 @@ def _core(op: ScalarNoiseRV, node: Any) -> tuple[Any, int | None]:
     """Tell PyTensor's numba backend how one value is drawn."""
     draw_one = op.law_type.draw_one
     if draw_one is None:
-        return _drawn_in_python(op)
+        return drawn_in_python(op, 0)
 
     @numba_njit
     def random(rng, mu, *parameters):  # type: ignore[no-untyped-def]  # compiled for the types it meets
@@ -71,22 +72,6 @@ def _core(op: ScalarNoiseRV, node: Any) -> tuple[Any, int | None]:
     return random, zlib.crc32("".join(Path(own).read_text(encoding="utf-8") for own in sorted(sources)).encode())
 
 
-def _drawn_in_python(op: ScalarNoiseRV) -> tuple[Any, None]:
-    """Call the Python sampler from compiled code, on purpose and so without PyTensor's warning about it."""
-    result = numba.from_dtype(np.dtype(op.dtype))
-
-    def draw_one(rng: np.random.Generator, parameters: tuple[float, ...]) -> Any:
-        return op.rng_fn(rng, *parameters, ()).item()
-
-    @numba_njit
-    def random(rng, mu, *parameters):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(out=result):
-            out = draw_one(rng, (mu, *parameters))
-        return out
-
-    return random, None  # None keeps PyTensor from storing a function that refers to this very Op
-
-
 def scalar_distribution(law: type[NoiseLaw]) -> Callable[[type], Any]:
     r"""Make the PyMC distribution of a law of independent noise.
 
@@ -99,9 +84,9 @@ def scalar_distribution(law: type[NoiseLaw]) -> Callable[[type], Any]:
     Returns
     -------
     decorator
-        Of a class that holds the docstring and, where the law needs others, methods that replace those made here (without
-        ``super()``). The class that it returns has the name, the module and the base of that one, so that models can be
-        pickled; `distribution_of` finds it.
+        Of a class that holds the docstring, which that of the law completes (`bayesdp.distributions.docstrings`), and, where
+        the law needs others, methods that replace those made here (without ``super()``). The class that it returns has the
+        name, the module and the base of that one, so that models can be pickled; `distribution_of` finds it.
 
     Examples
     --------
@@ -114,7 +99,7 @@ def scalar_distribution(law: type[NoiseLaw]) -> Callable[[type], Any]:
     >>> register_distribution(noise.Laplace, distributions.Laplace)
     """
     kernels: Any = law
-    [name, *_] = law.kernel_parameters
+    [name, *more] = law.kernel_parameters
 
     def logp(value: Any, mu: Any, *parameters: Any) -> Any:
         """Log-mass or log-density."""
@@ -140,7 +125,9 @@ def scalar_distribution(law: type[NoiseLaw]) -> Callable[[type], Any]:
     verbs = {"logp": logp, "support_point": support_point}
     if getattr(law, "log_cdf_kernel", None) is not None:
         verbs["logcdf"] = logcdf
-    return lambda own: distribution_class(law, own, converted, verbs)
+    observed = "[7, 12]" if law.integer else "[7.3, 12.9]"
+    example = "" if more else f'{_LEVEL}{{name}}("noisy", mu=level, {name}=4.0, observed={observed})'
+    return lambda own: distribution_class(law, own, converted, verbs, example)
 
 
 def distribution_class(
@@ -148,6 +135,8 @@ def distribution_class(
     own: type,
     converted: Callable[..., list[Any]],
     verbs: Mapping[str, Any],
+    example: str = "",
+    entries: Mapping[str, str] | None = None,
     rv_base: type[ScalarNoiseRV] = ScalarNoiseRV,
 ) -> Any:
     """Make the PyMC distribution of a law and register it.
@@ -161,6 +150,10 @@ def distribution_class(
         From what is given for ``law.kernel_parameters`` to float64 tensors, all of them checked.
     verbs : mapping
         PyMC's methods of the class.
+    example : str
+        For the docstring, with ``{name}`` where the name of the class is to be.
+    entries : mapping, optional
+        For the docstring: entries of parameters that the law does not have.
     rv_base : type, default ScalarNoiseRV
         Base of the type of its random variable.
 
@@ -206,14 +199,29 @@ def distribution_class(
         mu, *parameters = stated.arguments.values()
         return super(made, cls).dist([location(mu), *converted(*parameters)], **kwargs)
 
-    dist.__signature__ = signature  # type: ignore[attr-defined]  # for `help`
+    # For `help`, which leaves out the first parameter of a bound method.
+    shown = inspect.Signature([inspect.Parameter("cls", plain), *signature.parameters.values()])
+    dist.__signature__ = shown  # type: ignore[attr-defined]
     # PyMC registers a class by its random variable when it is made, so it is made again with one.
     replaced = {key: value for key, value in vars(own).items() if key not in _OF_THE_FIRST}
     body = {"rv_op": rv_type(), "dist": classmethod(dist), "law_type": law, **verbs, **replaced}
+    body["__doc__"] = distribution_doc(
+        law,
+        own.__doc__,
+        own.__name__,
+        list(signature.parameters),
+        given=entries,
+        example=example.format(name=own.__name__),
+    )
     made: Any = type(own)(own.__name__, own.__bases__, body)
     register_distribution(law, made)
     return made
 
+
+_LEVEL = """>>> import pymc as pm
+>>> with pm.Model():
+...     level = pm.Normal("level", 10.0, 5.0)
+...     noisy = """
 
 _OF_THE_FIRST = ("__dict__", "__weakref__", "_abc_impl", "rv_op", "rv_type")
 _ABSENT = {"lower": None, "upper": None}

@@ -17,35 +17,12 @@ The log-mass is finite for tables that break the invariants too: in a model, mem
 the exact part of a release alone, and its value there is the formula above. A free variable (noise around a known
 table, such as zeros) never leaves the lattice: `bayesdp.steps.LatticeNoiseGibbs` samples it, and is assigned by itself.
 
-Parameters
-----------
-mu : tensor_like of int, shape (..., *table)
-    The table that the noise was added to.
-sigma : tensor_like of float
-    Scale in counts (sigma > 0), one for a table.
-invariants : Invariants
-    What the noise does not change.
-
 Raises
 ------
 NotImplementedError
     If sigma is not a constant and Z is not computed for these invariants. Where it is, it is for every positive
     sigma, with its gradient: see ``bayesdp.noise.LatticeGaussian.log_normaliser``. For a constant sigma, an
     unknown Z is left out.
-
-See Also
---------
-bayesdp.LatticeGaussian : the mechanism of the same name; it takes privacy parameters.
-bayesdp.noise.LatticeGaussian : the same law without PyMC.
-
-Examples
---------
->>> import pymc as pm
->>> import bayesdp as bdp
->>> table = bdp.datasets.delinquent_children()
->>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
->>> with pm.Model():
-...     counts = pm.Poisson("counts", 10.0, shape=(4, 4))
-...     noisy = LatticeGaussian("noisy", counts, 5.0, invariants=margins, observed=table.values)
 """,
+    example="5.0",
 )

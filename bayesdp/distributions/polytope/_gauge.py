@@ -13,15 +13,12 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
-from bayesdp.distributions.table_densities import measured
+from bayesdp.distributions.table_densities import dense_basis, measured
 from bayesdp.hulls import Hull, SensitivityHull
 from bayesdp.invariants import Invariants
 from bayesdp.noise.polytope.base import HullLaw
 
 __all__ = ["GaugeOp", "table_gauge"]
-
-_ENTRIES = 4_000_000
-"""Largest dense matrix, dimensions times cells, that is put into a graph."""
 
 
 class GaugeOp(Op):
@@ -99,33 +96,13 @@ def _in_python(op: GaugeOp, node: Any, **_: Any) -> tuple[Any, None]:
 
 
 def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
-    """Gauge of ``Q^T z`` for tables z, also off the subspace: of their projection.
+    """Gauge of ``Q^T z`` for tables z, shape (..., *table), also off the subspace: of their projection.
 
-    Parameters
-    ----------
-    difference : tensor variable, shape (..., *table)
-    hull : Hull
-        In the coordinates of the invariants.
-    invariants : Invariants
-
-    Returns
-    -------
-    tensor variable, shape (...)
-
-    Raises
-    ------
-    NotImplementedError
-        If dimensions times cells exceed four million.
+    The hull is in the coordinates of the invariants. NotImplementedError as for `dense_basis`.
     """
-    n, cells, ndim = invariants.dimension, invariants.frame.size, len(invariants.frame.shape)
-    if n * cells > _ENTRIES:
-        raise NotImplementedError(
-            f"the K-norm of a table with {cells} cells and {n} free dimensions needs a dense matrix of more than "
-            f"{_ENTRIES} numbers in the model"
-        )
-    basis = invariants.from_coordinates(np.eye(n)).reshape(n, cells)
-    lead = [difference.shape[i] for i in range(difference.ndim - ndim)]
-    flat = difference.reshape((-1, cells))
+    basis = dense_basis(invariants, "the K-norm")
+    lead = [difference.shape[i] for i in range(difference.ndim - len(invariants.frame.shape))]
+    flat = difference.reshape((-1, basis.shape[1]))
     gauges: Any
     if isinstance(hull, SensitivityHull) and hull.is_l1:
         tables = pt.dot(pt.dot(flat, basis.T), basis)

@@ -23,14 +23,8 @@ some milliseconds. It has a gradient almost everywhere.
 
 Parameters
 ----------
-mu : tensor_like, shape (..., *table)
-    The table that the noise was added to.
-epsilon : tensor_like of float
-    Rate for each unit of the norm (epsilon > 0), one for a table.
 vertices : array_like, shape (m, n)
     In the orthonormal coordinates of the invariants (see `Invariants.coordinate_rule`); one of each pair v, -v.
-invariants : Invariants
-    What the noise does not change.
 coordinates : {"helmert-1", "echelon-1"}, optional
     The rule that the release states; if given, that of the invariants must be the same.
 
@@ -39,11 +33,6 @@ Raises
 TypeError, ValueError
     If the vertices do not fit the invariants, or do not span their null space, or the rule is not known or not that of
     the invariants.
-
-See Also
---------
-bayesdp.KNorm : the mechanism of the same name; it takes privacy parameters.
-bayesdp.noise.KNorm : the same law without PyMC.
 
 Examples
 --------

@@ -17,12 +17,6 @@ with K the hull of all that so many records can change without changing an invar
 
 Parameters
 ----------
-mu : tensor_like, shape (..., *table)
-    The table that the noise was added to.
-epsilon : tensor_like of float
-    Rate for each unit of the norm (epsilon > 0), one for a table.
-adjacency : int
-    Number of records; 2 or 3 for both margins of a table.
 invariants : Invariants
     Disjoint totals, or both margins of a two-way table.
 
@@ -30,19 +24,6 @@ Raises
 ------
 NotImplementedError, TypeError, ValueError
     As `bayesdp.hulls.SensitivityHull`.
-
-See Also
---------
-bayesdp.noise.SemiKNorm : the same law without PyMC.
-
-Examples
---------
->>> import pymc as pm
->>> import bayesdp as bdp
->>> table = bdp.datasets.delinquent_children()
->>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
->>> with pm.Model():
-...     counts = pm.Poisson("counts", 10.0, shape=(4, 4))
-...     noisy = SemiKNorm("noisy", counts, 1.0, adjacency=3, invariants=margins, observed=table.values)
 """,
+    example="1.0, adjacency=3",
 )

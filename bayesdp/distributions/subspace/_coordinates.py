@@ -5,50 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytensor.tensor as pt
 
-from bayesdp.distributions.table_densities import measured
+from bayesdp.distributions.table_densities import dense_basis, measured
 from bayesdp.invariants import Invariants
+from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace.coordinates import CoordinateLaw
 
 __all__ = ["linear_coordinates"]
 
-_ENTRIES = 4_000_000
-"""Largest dense matrix, dimensions times cells, that is put into a graph."""
 
+def linear_coordinates(difference: Any, invariants: Invariants, whitening: Floats | None = None) -> Any:
+    """Coordinates ``Q^T z`` of tables z, shape (..., *table), also off the subspace: those of their projection.
 
-def linear_coordinates(
-    difference: Any, invariants: Invariants, whitening: npt.NDArray[np.float64] | None = None
-) -> Any:
-    """Coordinates ``Q^T z`` of tables z, also off the subspace: those of their projection.
-
-    Parameters
-    ----------
-    difference : tensor variable, shape (..., *table)
-    invariants : Invariants
-    whitening : numpy.ndarray, shape (n, n), optional
-        Multiplies the coordinates from the left.
-
-    Returns
-    -------
-    tensor variable, shape (..., n)
-
-    Raises
-    ------
-    NotImplementedError
-        If dimensions times cells exceed four million.
+    `whitening`, shape (n, n), multiplies the coordinates from the left. NotImplementedError as for `dense_basis`.
     """
-    n, cells, ndim = invariants.dimension, invariants.frame.size, len(invariants.frame.shape)
-    if n * cells > _ENTRIES:
-        raise NotImplementedError(
-            f"noise stated in coordinates of a table with {cells} cells and {n} free dimensions needs a dense matrix of "
-            f"{n * cells} numbers in the model, more than {_ENTRIES}"
-        )
-    basis = invariants.from_coordinates(np.eye(n)).reshape(n, cells)
+    basis = dense_basis(invariants, "noise stated in coordinates")
     matrix = basis if whitening is None else whitening @ basis
-    lead = [difference.shape[i] for i in range(difference.ndim - ndim)]
-    return pt.dot(difference.reshape((*lead, cells)), pt.constant(np.ascontiguousarray(matrix.T)))
+    lead = [difference.shape[i] for i in range(difference.ndim - len(invariants.frame.shape))]
+    return pt.dot(difference.reshape((*lead, basis.shape[1])), pt.constant(np.ascontiguousarray(matrix.T)))
 
 
 @measured.register

@@ -20,14 +20,10 @@ break the invariants too: in a model, membership is decided by the exact part of
 
 Parameters
 ----------
-mu : tensor_like, shape (..., *table)
-    The table that the noise was added to.
 sigma : tensor_like of float, default 1
     Multiplies the noise (sigma > 0), one for a table.
 covariance : array_like, shape (n, n)
     Symmetric positive definite; fixed numbers, in coordinates Q.
-invariants : Invariants
-    What the noise does not change.
 coordinates : {"helmert-1", "echelon-1"}, optional
     The rule that the release states; if given, that of the invariants must be the same.
 
@@ -38,11 +34,6 @@ TypeError, ValueError
     not that of the invariants.
 NotImplementedError
     If dimensions times cells exceed four million: the log-density needs Q as a dense matrix.
-
-See Also
---------
-bayesdp.CorrelatedGaussian : the mechanism of the same name; it takes privacy parameters.
-bayesdp.noise.CorrelatedGaussian : the same law without PyMC.
 
 Examples
 --------

@@ -18,12 +18,6 @@ break the invariants too: in a model, membership is decided by the exact part of
 
 Parameters
 ----------
-mu : tensor_like, shape (..., *table)
-    The table that the noise was added to.
-b : tensor_like of float
-    Scale in counts (b > 0), one for a table.
-invariants : Invariants
-    What the noise does not change.
 coordinates : {"helmert-1", "echelon-1"}, optional
     The rule that the release states; if given, that of the invariants must be the same.
 
@@ -33,20 +27,6 @@ ValueError
     If the rule is not known, or not that of the invariants.
 NotImplementedError
     If dimensions times cells exceed four million: the log-density needs Q as a dense matrix.
-
-See Also
---------
-bayesdp.ExtendedLaplace : the mechanism of the same name; it takes privacy parameters.
-bayesdp.noise.ExtendedLaplace : the same law without PyMC.
-
-Examples
---------
->>> import pymc as pm
->>> import bayesdp as bdp
->>> table = bdp.datasets.delinquent_children()
->>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
->>> with pm.Model():
-...     counts = pm.Poisson("counts", 10.0, shape=(4, 4))
-...     noisy = ExtendedLaplace("noisy", counts, 5.0, invariants=margins, observed=table.values)
 """,
+    example="5.0",
 )

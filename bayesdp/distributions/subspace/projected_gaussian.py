@@ -16,29 +16,6 @@ ProjectedGaussian = table_distribution(
 with n the dimension of the null space, on which this is the density in orthonormal coordinates. It is
 finite for tables that break the invariants too: in a model, membership is decided by the exact part of a
 release alone.
-
-Parameters
-----------
-mu : tensor_like, shape (..., *table)
-    The table that the noise was added to.
-sigma : tensor_like of float
-    Scale in counts (sigma > 0), one for a table.
-invariants : Invariants
-    What the noise does not change.
-
-See Also
---------
-bayesdp.ProjectedGaussian : the mechanism of the same name; it takes privacy parameters.
-bayesdp.noise.ProjectedGaussian : the same law without PyMC.
-
-Examples
---------
->>> import pymc as pm
->>> import bayesdp as bdp
->>> table = bdp.datasets.delinquent_children()
->>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
->>> with pm.Model():
-...     counts = pm.Poisson("counts", 10.0, shape=(4, 4))
-...     noisy = ProjectedGaussian("noisy", counts, 5.0, invariants=margins, observed=table.values)
 """,
+    example="5.0",
 )

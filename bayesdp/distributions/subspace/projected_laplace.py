@@ -25,15 +25,6 @@ closed form, with gradient, at the cost of one sort a group. It is available for
 components of rank 1; see `RowSpaceNoise` for the others. It is finite for tables that break the invariants too (their
 projection counts): in a model, membership is decided by the exact part of a release alone.
 
-Parameters
-----------
-mu : tensor_like, shape (..., *table)
-    The table that the noise was added to.
-b : tensor_like of float
-    Scale of the noise before it is projected, in counts (b > 0), one for a table.
-invariants : Invariants
-    What the noise does not change.
-
 Raises
 ------
 NotImplementedError

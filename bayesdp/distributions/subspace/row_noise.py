@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
-from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.random.variable import shared_rng
 
+from bayesdp.distributions._python_draws import applied, drawn_in_python
 from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.parameters import checked_location, is_discrete, scale
 from bayesdp.distributions.subspace.projected_laplace import ProjectedLaplace
@@ -92,32 +90,14 @@ class ProjectedLaplaceGivenRowsRV(RandomVariable):
         return np.ascontiguousarray(mu + noise)
 
 
-# From compiled code the Python samplers are called on purpose, and so without PyTensor's warning about it. None in place
-# of a cache key keeps PyTensor from storing functions that refer to one Op.
 @numba_core_rv_funcify.register(RowSpaceNoiseRV)
 def _row_core(op: RowSpaceNoiseRV, node: Any) -> tuple[Any, None]:
-    result = numba.types.Array(numba.float64, 1, "C")
-
-    @numba_njit
-    def random(rng, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(out=result):
-            out = op.rng_fn(rng, b)
-        return out
-
-    return random, None
+    return drawn_in_python(op, 1)
 
 
 @numba_core_rv_funcify.register(ProjectedLaplaceGivenRowsRV)
 def _given_rows_core(op: ProjectedLaplaceGivenRowsRV, node: Any) -> tuple[Any, None]:
-    result = numba.types.Array(numba.float64, len(op.invariants.frame.shape), "C")
-
-    @numba_njit
-    def random(rng, mu, w, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(out=result):
-            out = op.rng_fn(rng, mu, w, b)
-        return out
-
-    return random, None
+    return drawn_in_python(op, len(op.invariants.frame.shape))
 
 
 class RowSpaceNoise(pm.Continuous):
@@ -166,9 +146,7 @@ class RowSpaceNoise(pm.Continuous):
     @classmethod
     def rv_op(cls, b: Any, *, invariants: Invariants, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable of these invariants."""
-        own = shared_rng(seed=None) if rng is None else rng
-        _, variable = RowSpaceNoiseRV(invariants)(b, size=size, rng=own, return_next_rng=True)
-        return variable
+        return applied(RowSpaceNoiseRV(invariants), b, size=size, rng=rng)
 
     @classmethod
     def dist(cls, b: Any, *, invariants: Invariants, **kwargs: Any) -> Any:
@@ -223,9 +201,7 @@ class ProjectedLaplaceGivenRows(pm.Continuous):
     @classmethod
     def rv_op(cls, mu: Any, w: Any, b: Any, *, invariants: Invariants, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable of these invariants."""
-        own = shared_rng(seed=None) if rng is None else rng
-        _, variable = ProjectedLaplaceGivenRowsRV(invariants)(mu, w, b, size=size, rng=own, return_next_rng=True)
-        return variable
+        return applied(ProjectedLaplaceGivenRowsRV(invariants), mu, w, b, size=size, rng=rng)
 
     @classmethod
     def dist(cls, mu: Any, w: Any, b: Any, *, invariants: Invariants, **kwargs: Any) -> Any:

@@ -98,14 +98,7 @@ def log_ratio(k: int, family: int, cells_int: Ints, cells_float: Floats, rows: F
 
 @nb.njit(cache=True, error_model="numpy")
 def rewind(
-    cells_int: Ints,
-    rows: Floats,
-    cells: Ints,
-    count: int,
-    met: Ints,
-    rows_met: int,
-    moving: Ints,
-    residuals: Floats,
+    cells_int: Ints, rows: Floats, cells: Ints, count: int, met: Ints, rows_met: int, moving: Ints, residuals: Floats
 ) -> None:
     """Put the moving counts and residuals back to k = 0."""
     for i in range(count):

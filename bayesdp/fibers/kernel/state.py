@@ -66,7 +66,7 @@ UNIT_CELLS = 16
 
 
 class State(NamedTuple):
-    """What the kernel works on, and what its doors in `sweep` are handed. The tuple is fixed; the kernel writes to arrays.
+    """The argument of the kernel functions in `sweep`: one chain. The tuple is fixed; the kernel writes to its arrays.
 
     Parameters
     ----------

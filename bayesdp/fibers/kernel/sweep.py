@@ -56,15 +56,15 @@ def _line_of(state: State) -> Line:
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def sweep(kept: Ints, moves: int, family: int, concave: bool, state: State) -> int:
-    """Draw `moves` directions and take an exact-conditional step along each; so often as `kept` has rows, once if none.
+def sweep(tables: Ints, moves: int, family: int, concave: bool, state: State) -> int:
+    """For each row of `tables`, take `moves` exact-conditional steps along random directions, and write the table to the row.
 
-    Changes `kept`, the table, the values of the rows and the l2 residuals of the state, its generator, and its scratch.
+    Without rows, `moves` steps are taken once. Changes `tables`, and of the state the table, the values of the rows, the l2
+    residuals, the generator and the work space.
 
     Parameters
     ----------
-    kept : int64 array, shape (draws, cells)
-        Each row is filled with the table as it then stands.
+    tables : int64 array, shape (draws, cells)
     moves : int
     family : int
         Prior family, see `FAMILIES`.
@@ -86,7 +86,7 @@ def sweep(kept: Ints, moves: int, family: int, concave: bool, state: State) -> i
         and np.all(meta[:, 0] == PRODUCT)
         and 2 ** np.max(meta[:, 1]) <= UNIT_CELLS
     )
-    for draw in range(max(len(kept), 1)):
+    for draw in range(max(len(tables), 1)):
         add_up_squares(state.rows, state.groups)
         done = 0
         while done < moves:
@@ -105,8 +105,8 @@ def sweep(kept: Ints, moves: int, family: int, concave: bool, state: State) -> i
                 if k == IMPROPER:
                     return -1
                 changed += k != 0
-        if draw < len(kept):
-            kept[draw] = state.cells_int[:, X]
+        if draw < len(tables):
+            tables[draw] = state.cells_int[:, X]
     return changed
 
 

@@ -89,7 +89,7 @@ class CouplingBound:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _meet(meetings: Ints, lag: int, horizon: int, pieces: Floats, law: int, scale: float, pointers: Ints, own: Ints,
+def _meet(meetings: Ints, lag: int, horizon: int, pieces: Floats, law: int, scale: float, pointers: Ints, where: Ints,
           entries: Ints, squares: Ints, cells: int, generator: Words) -> None:  # fmt: skip
     n = len(squares)
     z, c, norms = np.empty((2, cells), np.int64), np.empty((2, n), np.int64), np.empty(2, np.int64)
@@ -97,11 +97,11 @@ def _meet(meetings: Ints, lag: int, horizon: int, pieces: Floats, law: int, scal
         z[:], c[:], norms[:] = 0, 0, 0
         for _ in range(lag):
             norms[0] = sweep_alone(
-                law, scale, pointers, own, entries, squares, z[0], c[0], norms[0], pieces[0], generator
+                law, scale, pointers, where, entries, squares, z[0], c[0], norms[0], pieces[0], generator
             )
         t = lag
         while count_apart(c) > 0 and t < horizon:
-            coupled_sweep(law, scale, pointers, own, entries, squares, z, c, norms, pieces, generator)
+            coupled_sweep(law, scale, pointers, where, entries, squares, z, c, norms, pieces, generator)
             t += 1
         meetings[r] = t if count_apart(c) == 0 else 0
 
@@ -113,13 +113,7 @@ def gibbs(meetings: Ints, lag: int, horizon: int, target: BasisLaw, generator: W
 
 
 def meeting_times(
-    target: BasisLaw,
-    rng: np.random.Generator,
-    *,
-    pairs: int,
-    lag: int,
-    meet: Meet = gibbs,
-    horizon: int = 100_000,
+    target: BasisLaw, rng: np.random.Generator, *, pairs: int, lag: int, meet: Meet = gibbs, horizon: int = 100_000
 ) -> Ints:
     """Times at which coupled chains that start at zero meet.
 

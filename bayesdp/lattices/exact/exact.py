@@ -1,4 +1,4 @@
-"""Exact samplers of noise on a lattice, each with the share of its tries that it keeps."""
+"""Exact samplers of noise on a lattice, each with its acceptance rate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Exact", "exact_sampler"]
 type Ints = npt.NDArray[np.int64]
 
 _TRIES_A_CALL = 100_000
-"""Expected tries in one call of a kernel, which cannot be interrupted."""
+"""Expected proposals in one call of a kernel, which cannot be interrupted."""
 
 _LARGEST_MATRIX = 4_000_000
 """General parts whose matrix has more entries are not tried."""
@@ -50,7 +50,7 @@ class Exact:
     name : str
         Of `WORDS`, or several of them joined by " + " where the lattice falls into parts of several kinds.
     acceptance : float
-        Expected share of tries that is kept, in the worst part: computed (a lower bound) or estimated.
+        Acceptance rate in the worst part of the lattice: computed (a lower bound) or estimated.
     words : str
         What is done, in a sentence.
     draw : callable
@@ -72,7 +72,7 @@ class Exact:
 
 @lru_cache(maxsize=256)
 def exact_sampler(invariants: Invariants, law: str, scale: float) -> Exact | None:
-    """The exact sampler for a law, however few tries it keeps; None where there is none.
+    """The exact sampler for a law, however low its acceptance rate; None where there is none.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _laplace(invariants: Invariants, epsilon: float) -> Exact | None:
     if any(isinstance(part, General) and math.prod(part.matrix.shape) > _LARGEST_MATRIX for part in parts):
         return None
     pieces = laplace_pieces(parts, epsilon)
-    # Lines are only worth a word where there is nothing else.
+    # Lines are named only where there is nothing else.
     names = [name for name in WORDS if any(piece.name == name for piece in pieces)]
     names = [name for name in names if name != "lines"] or ["lines"]
     cells = invariants.frame.size

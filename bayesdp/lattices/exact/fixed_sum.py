@@ -4,8 +4,7 @@ Over m cells with a fixed total, noise with mass proportional to ``exp(-epsilon 
 of two vectors of independent geometric variables given that both have the same sum s. Given s, each vector is
 a uniform weak composition of s into m parts, so that all there is to draw is
 
-* the common mass s, with probability proportional to ``C(s+m-1, m-1)**2 x**s``, ``x = exp(-2 epsilon)``. By
-Euler's
+* the common mass s, with probability proportional to ``C(s+m-1, m-1)**2 x**s``, ``x = exp(-2 epsilon)``. By Euler's
   transformation of the hypergeometric function 2F1(m, m; 1; x) it is the sum of K, ``P(K = k)`` proportional
   to ``C(m-1, k)**2 x**k`` for k = 0, ..., m-1, and of a negative binomial variable (2m - 1 geometric ones);
 * two compositions: m - 1 bars among s + m - 1 places, uniformly, with integer arithmetic only.
@@ -156,7 +155,7 @@ def add_fixed_sum(state: Words, cumulative: Floats, epsilon: float, cells: Ints,
 
 @nb.njit(cache=True, error_model="numpy")
 def scratch(bits: Words, mass: int, cells: int) -> Words:
-    """Zeroed words that suffice for `compose`; the given ones if they do."""
+    """An array of 64-bit zeros, long enough as the bit map of `compose`: the given one if it is."""
     needed = min((mass + cells - 1) // 64 + 1, (_SPARSE * cells) // 64 + 1)
     return bits if len(bits) >= needed else np.zeros(2 * needed, dtype=np.uint64)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.parts import General, Line, Part, Table, lattice_parts
+from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.moves.basis import integer_kernel, kernel_basis
 
 __all__ = ["GramSchmidt", "gram_schmidt"]
@@ -70,17 +70,15 @@ def gram_schmidt(invariants: Invariants) -> GramSchmidt | None:
     >>> gram_schmidt(Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))).lengths ** 2
     array([2. , 1.5])
     """
-    found = []
+    found, bases = [], []
     for part in lattice_parts(invariants):
-        own = _of_general(part, invariants) if isinstance(part, General) else _of_simple(part)
-        if own is None:
+        piece = _of_general(part, invariants) if isinstance(part, General) else _of_simple(part)
+        if piece is None:
             return None
-        found.append(own)
+        found.append(piece)
+        bases.append(_placed(piece[0], part.cells.ravel(), invariants.frame.size))
     if not found:
         return None
-    bases = [
-        _placed(basis, part.cells.ravel(), invariants.frame.size) for part, (basis, _, _) in _zip(invariants, found)
-    ]
     lengths = [lengths for _, lengths, _ in found]
     return GramSchmidt(
         sp.csr_array(sp.vstack(bases, format="csr")),
@@ -90,11 +88,8 @@ def gram_schmidt(invariants: Invariants) -> GramSchmidt | None:
     )
 
 
-type _Own = tuple[sp.csr_array, Floats, sp.csr_array]
-
-
-def _zip(invariants: Invariants, found: list[_Own]) -> list[tuple[Part, _Own]]:
-    return list(zip(lattice_parts(invariants), found, strict=True))
+type _Piece = tuple[sp.csr_array, Floats, sp.csr_array]
+"""Basis, lengths and triangle of one part, see `GramSchmidt`."""
 
 
 def _placed(basis: sp.csr_array, cells: Ints, size: int) -> sp.csr_array:
@@ -102,7 +97,7 @@ def _placed(basis: sp.csr_array, cells: Ints, size: int) -> sp.csr_array:
     return sp.csr_array((basis.data, cells[basis.indices], basis.indptr), shape=(basis.shape[0], size))
 
 
-def _of_simple(part: Line | Table) -> _Own:
+def _of_simple(part: Line | Table) -> _Piece:
     if isinstance(part, Line):
         length = np.sqrt(np.square(part.entries).sum(keepdims=True).astype(np.float64))
         return sp.csr_array(part.entries[None]), length, sp.csr_array((1, 1))
@@ -118,7 +113,7 @@ def _of_simple(part: Line | Table) -> _Own:
     return basis, np.sqrt(part.copies * squares), sp.csr_array(sp.tril(triangle, -1, format="csr"))
 
 
-def _of_general(part: General, invariants: Invariants) -> _Own | None:
+def _of_general(part: General, invariants: Invariants) -> _Piece | None:
     basis = _general_basis(part, invariants)
     if basis is None or basis.shape[0] > _DENSE:
         return None

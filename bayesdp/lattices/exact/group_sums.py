@@ -78,15 +78,8 @@ def _up(count: int, s: int, x: float, t: int) -> float:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def log_sum_mass(count: int, s: int, epsilon: float) -> float:
-    """``log w_n(s)``."""
-    s = abs(s)
-    x = math.exp(-2.0 * epsilon)
-    if count == 1:
-        return -epsilon * s - math.log1p(-x)
-    if count == 2:
-        return -epsilon * s + math.log(s + 1.0 + 2.0 * x / (1.0 - x)) - 2.0 * math.log1p(-x)
-    mode = _mode(count, s, x)
+def _series(count: int, s: int, x: float, mode: int) -> float:
+    """The sum of the terms of the series for ``w_n(s)``, s >= 0, in units of the largest one."""
     total, term, t = 1.0, 1.0, mode
     while term > _NEGLIGIBLE:
         term *= _up(count, s, x, t)
@@ -97,12 +90,25 @@ def log_sum_mass(count: int, s: int, epsilon: float) -> float:
         t -= 1
         term /= _up(count, s, x, t)
         total += term
+    return total
+
+
+@nb.njit(cache=True, error_model="numpy")
+def log_sum_mass(count: int, s: int, epsilon: float) -> float:
+    """``log w_n(s)``."""
+    s = abs(s)
+    x = math.exp(-2.0 * epsilon)
+    if count == 1:
+        return -epsilon * s - math.log1p(-x)
+    if count == 2:
+        return -epsilon * s + math.log(s + 1.0 + 2.0 * x / (1.0 - x)) - 2.0 * math.log1p(-x)
+    mode = _mode(count, s, x)
     highest = (
         math.lgamma(mode + s + count) - math.lgamma(mode + s + 1.0)
         + math.lgamma(mode + count) - math.lgamma(mode + 1.0)
         - 2.0 * math.lgamma(count) - 2.0 * epsilon * mode
     )  # fmt: skip
-    return highest + math.log(total) - epsilon * s
+    return highest + math.log(_series(count, s, x, mode)) - epsilon * s
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -151,16 +157,7 @@ def _smaller_mass(state: Words, count: int, s: int, epsilon: float) -> int:
     """The index t of a term of the series, in proportion to its size: inversion, from the largest one outwards."""
     x = math.exp(-2.0 * epsilon)
     mode = _mode(count, s, x)
-    total, term, t = 1.0, 1.0, mode
-    while term > _NEGLIGIBLE:
-        term *= _up(count, s, x, t)
-        total += term
-        t += 1
-    term, t = 1.0, mode
-    while t > 0 and term > _NEGLIGIBLE:
-        t -= 1
-        term /= _up(count, s, x, t)
-        total += term
+    total = _series(count, s, x, mode)
     left = uniform(state) * total - 1.0
     if left < 0.0:
         return mode

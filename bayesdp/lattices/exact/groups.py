@@ -3,7 +3,7 @@
 Cells that the invariants see in the same way, up to a common sign, are exchangeable, and only the sums of these
 groups meet the invariants. As many groups as the matrix has rank are chosen as pivots, their columns independent:
 the largest ones that are. All other cells are drawn independently. They determine the sums of the pivots; if
-these are integers they are kept with probability ``prod w_n(s) / w_n(0)``, w_n the law of a sum of n cells
+these are integers, the proposal is accepted with probability ``prod w_n(s) / w_n(0)``, w_n the law of a sum of n cells
 (`bayesdp.lattices.exact.group_sums`), and the cells of each pivot are drawn given their sum. The share of tries that is
 kept is the probability that independent noise changes no invariant, divided by ``prod w_n(0)`` over the pivots in
 proportion, so that it is largest with the largest groups as pivots.
@@ -20,9 +20,11 @@ import numpy.typing as npt
 from flint import fmpz_mat
 
 from bayesdp._random import seed_state, uniform
+from bayesdp.invariants.general import echelon_pivots
 from bayesdp.lattices.exact.group_sums import log_sum_mass, split_sum, sum_ratios
 from bayesdp.lattices.integers import geometric
 from bayesdp.lattices.parts import General
+from bayesdp.moves.basis import leading_signs
 
 __all__ = ["Groups", "draw_groups", "exchangeable_groups", "groups_acceptance"]
 
@@ -31,7 +33,7 @@ type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]
 
 _MOST_GROUPS = 2000
-"""More groups are refused: the echelon form would take minutes, and hardly a try would be kept."""
+"""More groups are refused: the echelon form would take minutes, and hardly a proposal would be accepted."""
 
 _LARGEST_ENTRY = 1 << 20
 """The pivots' relation to other groups must be in smaller integers."""
@@ -73,19 +75,15 @@ def exchangeable_groups(part: General) -> Groups | None:
     ([0, 1, 2, 3], [0, 2, 3, 4], [[-1], [1]])
     """
     matrix = part.matrix.toarray()
-    signs = np.sign(np.take_along_axis(matrix, np.argmax(matrix != 0, axis=0)[None, :], axis=0))[0]
+    signs = leading_signs(matrix.T)
     columns, which, sizes = np.unique(matrix * signs, axis=1, return_inverse=True, return_counts=True)
     if len(sizes) > _MOST_GROUPS:
         return None
     first = np.full(len(sizes), len(signs))
     np.minimum.at(first, which.ravel(), np.arange(len(signs)))
     by_size = np.lexsort((first, -sizes))
-    # The pivots of the reduced echelon form are the first columns that do not depend on earlier ones.
     reduced, divisor, rank = fmpz_mat(columns[:, by_size].astype(int).tolist()).rref()
-    pivots: list[int] = []
-    for row in range(rank):
-        start = pivots[-1] + 1 if pivots else 0
-        pivots.append(next(j for j in range(start, reduced.ncols()) if reduced[row, j] != 0))
+    pivots = echelon_pivots(reduced, rank)
     others = [j for j in range(len(sizes)) if j not in set(pivots)]
     entries = [[int(reduced[row, j]) for j in others] for row in range(rank)]
     common = math.gcd(int(divisor), *(entry for row in entries for entry in row)) or 1
@@ -97,7 +95,7 @@ def exchangeable_groups(part: General) -> Groups | None:
     return Groups(
         np.concatenate(members).astype(np.int64),
         np.cumsum([0, *map(len, members)]).astype(np.int64),
-        signs.astype(np.int64),
+        signs,
         relation.astype(np.int64),
         scale,
     )
@@ -114,7 +112,7 @@ def _laws(groups: Groups, epsilon: float) -> tuple[Ints, Floats]:
 
 
 def groups_acceptance(groups: Groups, epsilon: float, rng: np.random.Generator, tries: int) -> float:
-    """An estimate of the share of tries that is kept: the mean of their probabilities of being kept."""
+    """An estimate of the acceptance rate: the mean acceptance probability of simulated proposals."""
     bounds, tables = _laws(groups, epsilon)
     return float(_trial(seed_state(rng), epsilon, *_arrays(groups), bounds, tables, tries))
 
@@ -155,7 +153,7 @@ def _try(
     state: Words, epsilon: float, order: Ints, starts: Ints, relation: Ints, divisor: int,
     bounds: Ints, tables: Floats, sums: Ints, row: Ints,
 ) -> float:  # fmt: skip
-    """Draw the cells of the other groups, set the sums of the pivots; the probability that they are kept."""
+    """Draw the cells of the other groups, set the sums of the pivots; returns the acceptance probability."""
     pivots = len(relation)
     zero = math.tanh(0.5 * epsilon)  # the probability of zero
     for group in range(pivots, len(starts) - 1):
@@ -175,14 +173,14 @@ def _try(
             against -= relation[p, j] * sums[pivots + j]
         if against % divisor != 0:
             return 0.0
-        own = against // divisor
-        sums[p] = own
-        place = bounds[p, 0] + abs(own)
+        total = against // divisor
+        sums[p] = total
+        place = bounds[p, 0] + abs(total)
         if place < bounds[p, 1]:
             probability *= tables[place]
         else:
             n = starts[p + 1] - starts[p]
-            probability *= math.exp(log_sum_mass(n, own, epsilon) - log_sum_mass(n, 0, epsilon))
+            probability *= math.exp(log_sum_mass(n, total, epsilon) - log_sum_mass(n, 0, epsilon))
     return probability
 
 

@@ -29,7 +29,7 @@ type Words = npt.NDArray[np.uint64]
 
 
 def klein_acceptance(lattice: GramSchmidt, sigma: float) -> float:
-    """A lower bound on the share of vectors that are kept, of the worst piece of the lattice.
+    """A lower bound on the acceptance rate of the worst orthogonal piece of the lattice.
 
     The share is the Gaussian sum over the piece, divided by the product of the one-dimensional sums at centre
     zero. That sum is at least the integral (Poisson), and at least one, the mass of the zero vector.
@@ -69,7 +69,7 @@ def draw_klein(
     -------
     int64 array, shape (size, cells)
     int
-        How many times a piece was drawn, kept or not.
+        Number of proposals, over all pieces.
     """
     steps = np.zeros((size, len(lattice.lengths)), dtype=np.int64)
     scales = sigma / lattice.lengths

@@ -37,7 +37,7 @@ def draw_lines(
     basis = kernel_basis(invariants)
     steps = np.empty((size, basis.shape[0]), dtype=np.int64)
     if steps.size:
-        # All lines are alike: unit vectors, or there is but one.
+        # All vectors have the same length: they are unit vectors, or there is only one.
         first = basis[[0]].data.astype(np.float64)
         length = float(np.abs(first).sum()) if law == "l1" else math.sqrt(float(np.square(first).sum()))
         if law == "gaussian":

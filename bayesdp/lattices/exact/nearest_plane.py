@@ -31,7 +31,7 @@ type Words = npt.NDArray[np.uint64]
 
 
 def nearest_plane_acceptance(lattice: GramSchmidt, epsilon: float) -> float:
-    """A lower bound on the share of proposals that are kept."""
+    """A lower bound on the acceptance rate."""
     return math.exp(-epsilon * lattice.reach)
 
 

@@ -1,4 +1,4 @@
-"""Exact samplers of l1 noise for the parts of a lattice, each with the share of its tries that it keeps."""
+"""Exact samplers of l1 noise for the parts of a lattice, each with its acceptance rate."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["LaplacePiece", "laplace_pieces"]
 type Ints = npt.NDArray[np.int64]
 
 _TRIAL_CELLS = 400_000
-"""Cells drawn to estimate a share."""
+"""Cells drawn to estimate an acceptance rate."""
 
 _TRIALS = (64, 4000)
-"""Fewest and most tries behind an estimate."""
+"""Fewest and most proposals that an acceptance rate is estimated from."""
 
 _SEED = 20231
 """Estimates always see the same random numbers, so that the choice of a sampler is the same every time."""
@@ -40,7 +40,7 @@ class LaplacePiece:
     ----------
     name : {"lines", "fixed-sum", "two-way", "three-way", "groups"}
     acceptance : float
-        Expected share of tries that is kept: 1 without rejection, 0 where not one of the trial's could have been.
+        Acceptance rate: 1 without rejection, 0 where no proposal of the trial had a positive probability of acceptance.
     cells : int64 array, shape (n,)
         Flat cells of the table.
     sources, factors : int64 arrays, shape (n,)
@@ -80,34 +80,34 @@ def _lines(parts: Sequence[Line], epsilon: float) -> Iterator[LaplacePiece]:
     """Multiples of vectors: one piece for each l1 length."""
     lengths = np.array([int(np.abs(part.entries).sum()) for part in parts])
     for length in np.unique(lengths):
-        own = [part for part, other in zip(parts, lengths, strict=True) if other == length]
+        same = [part for part, other in zip(parts, lengths, strict=True) if other == length]
         yield LaplacePiece(
             "lines",
             1.0,
-            np.concatenate([part.cells for part in own]),
-            np.repeat(np.arange(len(own)), [part.cells.size for part in own]),
-            np.concatenate([part.entries for part in own]),
-            _blocks(np.full(len(own), -1), epsilon * length),
+            np.concatenate([part.cells for part in same]),
+            np.repeat(np.arange(len(same)), [part.cells.size for part in same]),
+            np.concatenate([part.entries for part in same]),
+            _blocks(np.full(len(same), -1), epsilon * length),
         )
 
 
 def _totals(parts: Sequence[Table], epsilon: float) -> Iterator[LaplacePiece]:
     """Fixed totals: one piece for each number of copies."""
     for copies in sorted({part.copies for part in parts}):
-        own = [part for part in parts if part.copies == copies]
-        blocks = np.repeat(np.arange(len(own)), [part.shape[0] for part in own])
+        same = [part for part in parts if part.copies == copies]
+        blocks = np.repeat(np.arange(len(same)), [part.shape[0] for part in same])
         yield LaplacePiece(
             "fixed-sum",
             1.0,
-            np.concatenate([part.cells for part in own], axis=1).ravel(),
+            np.concatenate([part.cells for part in same], axis=1).ravel(),
             np.tile(np.arange(len(blocks)), copies),
-            np.concatenate([part.signs for part in own], axis=1).ravel(),
+            np.concatenate([part.signs for part in same], axis=1).ravel(),
             _blocks(blocks, epsilon * copies),
         )
 
 
 def _trials(cells: float) -> int:
-    """How many tries, of so many cells each, stand behind an estimate."""
+    """Number of proposals that an acceptance rate is estimated from, if each has so many cells."""
     return int(np.clip(_TRIAL_CELLS / cells, *_TRIALS))
 
 
@@ -138,7 +138,7 @@ def _written(part: Table, axes: Sequence[int]) -> tuple[Ints, Ints, Ints]:
 
 @lru_cache(maxsize=256)
 def _three_way_share(slices: int, rows: int, columns: int, epsilon: float) -> float:
-    """Share of the tries for a slice times share of the tries for the last slice."""
+    """Acceptance rate of one slice times that of the last slice."""
     inner = _two_way_share(rows, columns, epsilon)
     cells = slices * rows * columns / max(inner, 1e-9)
     if cells > _TRIAL_CELLS:
@@ -149,7 +149,7 @@ def _three_way_share(slices: int, rows: int, columns: int, epsilon: float) -> fl
 
 
 def _three_way(part: Table, epsilon: float) -> LaplacePiece:
-    """Slices along the way with which most tries are kept."""
+    """Draw slices along the way that gives the highest acceptance rate."""
     rate = epsilon * part.copies
     share, order = -1.0, [0, 1, 2]
     for along in range(3):

@@ -24,7 +24,7 @@ type Words = npt.NDArray[np.uint64]
 
 
 def three_way_acceptance(plan: TwoWay, slices: int, rng: np.random.Generator, tries: int) -> float:
-    """An estimate of the share of tries that is kept: the mean of their probabilities of being kept."""
+    """An estimate of the acceptance rate: the mean acceptance probability of simulated proposals."""
     table = np.zeros((slices, plan.rows, plan.columns), dtype=np.int64)
     return float(_trial(seed_state(rng), *plan.arguments, table, tries))
 

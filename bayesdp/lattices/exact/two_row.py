@@ -123,7 +123,7 @@ def two_row_ratio(
     for j in range(len(sums)):
         s = abs(sums[j])
         flat, near = (s + 1) % steps, (s + 2) % steps
-        own = s % steps
+        middle_step = s % steps
         at_flat, at_near, at_own = 0, 0, 0
         decay = math.exp(-epsilon * s)
         for k in range(half + 1):
@@ -134,7 +134,7 @@ def two_row_ratio(
             at_flat -= steps if at_flat >= steps else 0
             at_near += near
             at_near -= steps if at_near >= steps else 0
-            at_own += own
+            at_own += middle_step
             at_own -= steps if at_own >= steps else 0
     total = products[0]
     for k in range(1, half + 1):

@@ -70,7 +70,7 @@ def two_way(rows: int, columns: int, epsilon: float) -> TwoWay:
 
 
 def two_way_acceptance(plan: TwoWay, rng: np.random.Generator, tries: int) -> float:
-    """An estimate of the share of tries that is kept: the mean of their probabilities of being kept."""
+    """An estimate of the acceptance rate: the mean acceptance probability of simulated proposals."""
     return float(_trial(seed_state(rng), plan.rows, *plan.arguments, tries))
 
 

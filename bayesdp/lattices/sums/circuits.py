@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from flint import fmpz_mat
 
+from bayesdp.moves.basis import leading_signs
+
 __all__ = ["circuit_lengths"]
 
 type Ints = npt.NDArray[np.int64]
@@ -41,8 +43,7 @@ def circuit_lengths(matrix: Ints) -> frozenset[int] | None:
     if np.any(~matrix.any(axis=0)):
         lengths.add(1)  # a cell that no row sees
     columns = matrix[:, matrix.any(axis=0)]
-    leading = np.sign(np.take_along_axis(columns, np.argmax(columns != 0, axis=0)[None], axis=0))
-    distinct, count = np.unique(columns * leading, axis=1, return_counts=True)
+    distinct, count = np.unique(columns * leading_signs(columns.T), axis=1, return_counts=True)
     if np.any(count > 1):
         lengths.add(2)
     if distinct.shape[1] == 0:

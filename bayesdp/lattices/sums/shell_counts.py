@@ -58,11 +58,11 @@ def l1_shells(matrix: Ints, largest: int) -> Ints | None:
         return None
     box = largest * np.abs(matrix).max(axis=1) // 2
     if len(matrix) <= _BOX_ROWS and math.prod((2 * box + 1).tolist()) * (largest + 1) <= _BOX_NUMBERS:
-        return _in_a_box(matrix, box, largest)
-    return _that_occur(matrix, largest)
+        return _count_dense(matrix, box, largest)
+    return _count_sparse(matrix, largest)
 
 
-def _in_a_box(matrix: Ints, box: Ints, largest: int) -> Ints:
+def _count_dense(matrix: Ints, box: Ints, largest: int) -> Ints:
     """Hold all sums up to `box` in size: half of a vector has at most half of its size."""
     spans = 2 * box + 1
     strides = np.cumprod(np.concatenate([[1], spans[:-1]]))
@@ -97,7 +97,7 @@ def _multiply(ways: Ints, column: Ints, spans: Ints, strides: Ints) -> None:
                     ways[place, size] += ways[place - shift, size - 1]
 
 
-def _that_occur(matrix: Ints, largest: int) -> Ints | None:
+def _count_sparse(matrix: Ints, largest: int) -> Ints | None:
     """Hold only the sums that occur."""
     matrix = matrix[:, _order(matrix)]
     # The largest entry to come in each row, for each number of cells passed.

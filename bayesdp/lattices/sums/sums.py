@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.parts import Line, Table, lattice_parts
+from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.lattices.sums.l1_series import L1Series, l1_series
 from bayesdp.lattices.sums.theta_series import ThetaSeries, theta_series
 
@@ -53,42 +54,28 @@ def l1_sums(invariants: Invariants) -> Counter[Sum[L1Series]] | None:
     >>> l1_sums(Invariants(Totals(blocks, by="block")))
     Counter({Multiples(length=2.0): 1, ZeroSum(count=4, copies=1): 1})
     """
-    found: Counter[Sum[L1Series]] = Counter()
-    for part in lattice_parts(invariants):
-        known = _closed(part, 1)
-        if known is not None:
-            found[known] += 1
-        elif not isinstance(part, Line):
-            series = l1_series(part)
-            if series is None:
-                return None
-            found[Counted(series, _copies(part))] += 1
-    return found
+    return _sums(invariants, 1, l1_series)
 
 
 @lru_cache(maxsize=64)
 def l2_sums(invariants: Invariants) -> Counter[Sum[ThetaSeries]] | None:
     """How many parts there are of each kind, for Gaussian sums; None if one is not known."""
-    found: Counter[Sum[ThetaSeries]] = Counter()
+    return _sums(invariants, 2, theta_series)
+
+
+def _sums[Series](
+    invariants: Invariants, order: int, series_of: Callable[[Table | General], Series | None]
+) -> Counter[Sum[Series]] | None:
+    """Count the parts by kind: lengths in the l1 or l2 norm (`order`), and series of the parts without a closed form."""
+    found: Counter[Sum[Series]] = Counter()
     for part in lattice_parts(invariants):
-        known = _closed(part, 2)
-        if known is not None:
-            found[known] += 1
-        elif not isinstance(part, Line):
-            series = theta_series(part)
+        if isinstance(part, Line):
+            found[Multiples(float(np.linalg.norm(part.entries.astype(np.float64), ord=order)))] += 1
+        elif isinstance(part, Table) and len(part.shape) == 1:
+            found[ZeroSum(part.shape[0], part.copies)] += 1
+        else:
+            series = series_of(part)
             if series is None:
                 return None
-            found[Counted(series, _copies(part))] += 1
+            found[Counted(series, part.copies if isinstance(part, Table) else 1)] += 1
     return found
-
-
-def _closed(part: object, order: int) -> Multiples | ZeroSum | None:
-    if isinstance(part, Line):
-        return Multiples(float(np.linalg.norm(part.entries.astype(np.float64), ord=order)))
-    if isinstance(part, Table) and len(part.shape) == 1:
-        return ZeroSum(part.shape[0], part.copies)
-    return None
-
-
-def _copies(part: object) -> int:
-    return part.copies if isinstance(part, Table) else 1

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import Seed, choice
+from bayesdp._validate import choice
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace, DiscreteMechanism
+from bayesdp.mechanisms.independent.base import AnswersMechanism
+from bayesdp.mechanisms.independent.discrete_gaussian import DiscreteGaussian
+from bayesdp.mechanisms.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.bounded.bounds import checked_bounds, plain_bounds
 from bayesdp.noise.bounded.integers import BoundedDiscrete
 from bayesdp.noise.bounded.secure import draw_bounded
-from bayesdp.privacy import (
-    Guarantee,
-    query_sensitivity,
-)
+from bayesdp.noise.secure import statement
+from bayesdp.privacy import Guarantee, query_sensitivity
 from bayesdp.privacy.caveats import Fixed, IntegersOnly
 from bayesdp.queries import SumPart
 from bayesdp.release import Exact
@@ -29,7 +29,7 @@ PUBLIC_BOUNDS = Fixed("public bounds of counts")
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class BoundedCounts(DiscreteMechanism):
+class BoundedCounts(AnswersMechanism):
     """Publish integer answers within public bounds; see the subclasses."""
 
     bounds: Any = field(default=(0, None), kw_only=True)
@@ -54,7 +54,7 @@ class BoundedCounts(DiscreteMechanism):
 
     @property
     @abstractmethod
-    def law(self) -> BoundedDiscrete:  # type: ignore[override]  # a law within bounds in place of the free one
+    def law(self) -> BoundedDiscrete:
         """The law of the released values."""
 
     @property
@@ -72,21 +72,20 @@ class BoundedCounts(DiscreteMechanism):
             return 1.0, round(l1)  # each record is in one answer of each set of sums, and counts once
         return l1, None
 
-    def noise(self, rng: Seed = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
-        """Refused: what happens to an answer depends on how far it is from its bounds.
+    if not TYPE_CHECKING:  # type checkers are to refuse `noise` as they refuse any other attribute that is not there
 
-        Raises
-        ------
-        NotImplementedError
-            Always.
-        """
-        raise NotImplementedError(
-            f"{type(self).__name__} does not add noise that is independent of the answers: its law depends on how far an "
-            "answer is from its bounds; draw around answers with mechanism.law.draw(rng, shape, size, location=answers)"
-        )
+        def __getattr__(self, name: str) -> Any:
+            """Say why there is no `noise`; Python asks here for attributes that are not there."""
+            if name == "noise":
+                raise AttributeError(
+                    f"{type(self).__name__} does not add noise that is independent of the answers: its law depends on how far "
+                    "an answer is from its bounds; draw around answers with mechanism.law.draw(rng, shape, size, "
+                    "location=answers)"
+                )
+            return object.__getattribute__(self, name)
 
     def _integers_only(self, method: str) -> IntegersOnly:
-        drawn = super()._integers_only(method)
+        drawn = statement()
         return drawn if self.law.has_atoms else replace(drawn, redrawn=True)
 
     def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, random_generator
-from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease, covariance_edge
+from bayesdp.mechanisms.bounded.covariance_elements import covariance_edge, element_frame, element_law
+from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
+from bayesdp.mechanisms.bounded.described import DescribedMechanism
 from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
-from bayesdp.mechanisms.bounded.statistics import ROUNDING, StatisticMechanism
+from bayesdp.mechanisms.bounded.statistics import (
+    CONVENTIONS,
+    PUBLIC_BOUNDS,
+    ROUNDING,
+    StatisticMechanism,
+)
+from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded.rescaled_laplace import RULES
-from bayesdp.privacy import PairLoss, Sensitivity, covariance_sensitivity, split_budget, variance_sensitivity
-from bayesdp.privacy.caveats import Fixed, PaperElements
+from bayesdp.privacy import (
+    FLOATING_POINT_CAVEAT,
+    PairLoss,
+    Sensitivity,
+    StatisticGuarantee,
+    covariance_sensitivity,
+    split_budget,
+    variance_sensitivity,
+)
+from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperElements
 from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.relations import Neighbours
 from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.words import Words
 
 __all__ = ["CovarianceMatrix"]
 
@@ -29,7 +47,7 @@ type Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class CovarianceMatrix:
+class CovarianceMatrix(DescribedMechanism):
     """Publish a covariance matrix: variances within public bounds, then covariances within those of the released variances.
 
     The bounds of a covariance are computed from released values and cost nothing. They need not contain the
@@ -74,6 +92,8 @@ class CovarianceMatrix:
     parts: Sequence[float] | None = field(default=None, kw_only=True)
     convention: str = field(default="exact", kw_only=True)
 
+    name: ClassVar[str] = "covariance-matrix"
+
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
@@ -84,6 +104,8 @@ class CovarianceMatrix:
         put(self, "data_bounds", tuple(tuple(pair) for pair in self.data_bounds))
         size = len(self.data_bounds)
         put(self, "names", checked_names(self.names, (size,)))
+        choice(self.convention, CONVENTIONS, "convention")
+        element_frame(self.names)  # that its elements can be named
         elements = size * (size + 1) // 2
         if self.parts is not None and len(self.parts) != elements:
             raise ValueError(
@@ -113,10 +135,18 @@ class CovarianceMatrix:
         """
         if self.convention == "exact":
             return self.epsilon
-        budget = zip(self._sensitivities, self.parts or (), strict=True)
         return math.fsum(
-            self._element(pair, part, self._sensitivities[pair].bounds).true_epsilon for pair, part in budget
+            self._element(pair, part, self._sensitivities[pair].bounds).true_epsilon
+            for pair, part in self._budget.items()
         )
+
+    @property
+    def _budget(self) -> dict[tuple[int, int], float]:
+        return dict(zip(self._sensitivities, self._parts, strict=True))
+
+    @property
+    def _parts(self) -> Sequence[float]:
+        return self.parts or ()  # never None once it is made
 
     def _element(self, pair: tuple[int, int], part: float, bounds: Any) -> StatisticMechanism:
         """The mechanism for one element of the matrix."""
@@ -156,15 +186,12 @@ class CovarianceMatrix:
             raise ValueError(f"covariance must be symmetric, of shape {(size, size)}, but it is not")
         if np.linalg.eigvalsh(truth)[0] < -ROUNDING * max(float(np.trace(truth)), 0.0):
             raise ValueError("covariance must be positive semidefinite, as sample covariance matrices are")
-        budget = dict(zip(self._sensitivities, self.parts or (), strict=True))
-        matrix, scales, stated = np.zeros((size, size)), np.zeros((size, size)), None
+        matrix, scales = np.zeros((size, size)), np.zeros((size, size))
         for i, j in sorted(self._sensitivities, key=lambda pair: pair[0] != pair[1]):  # variances first
-            own = self._sensitivities[i, j]
-            edge = own.bounds[1] if i == j else covariance_edge(matrix[i, i], matrix[j, j])
-            if not edge:
+            mechanism = self._given((i, j), np.diag(matrix))
+            if mechanism is None:
                 continue  # a released variance of 0: the covariance is 0, and nothing is spent
-            mechanism = self._element((i, j), budget[i, j], (0.0 if i == j else -edge, edge))
-            location = float(truth[i, j])
+            edge, location = mechanism.bounds[1], float(truth[i, j])
             if i == j and not -ROUNDING * edge <= location <= edge * (1.0 + ROUNDING):
                 name = printable(self.names[i])
                 raise ValueError(
@@ -176,22 +203,65 @@ class CovarianceMatrix:
             drawn = mechanism._rounded(np.asarray(mechanism.law.draw(rng, (), location=location), dtype=np.float64))
             matrix[i, j] = matrix[j, i] = float(drawn)
             scales[i, j] = scales[j, i] = mechanism.scale
-            stated = stated or mechanism._element_guarantee(simulated=rng is not None)
-        if stated is None:
-            raise RuntimeError("there is a variance")
-        # The same for all data and all noise: a loss that varies with what was released would tell something itself.
-        whole = self.true_epsilon
-        neighbours = stated.pairs[0].about
-        l1 = math.fsum(own.l1 for own in self._sensitivities.values())
-        guarantee = replace(
-            stated,
-            parameters=LossAt(PureDP(whole), l1),
-            pairs=(PairLoss(neighbours, l1, "l1", PureDP(whole)),),
-            caveats=(
-                *stated.caveats,
-                *((PaperElements(whole),) if self.convention == "paper" else ()),
-                Fixed("elements added up"),
-            ),
+        simulated = rng is not None
+        guarantee = self._guarantee(() if simulated else (GENERATOR_CAVEAT,), simulated)
+        return CovarianceRelease(
+            matrix, scales, self._largest, self.n, self.names, self.rule, guarantee, simulated, self.describe()
         )
-        largest = np.array([self._sensitivities[i, i].bounds[1] for i in range(size)], dtype=np.float64)
-        return CovarianceRelease(matrix, scales, largest, self.n, self.names, self.rule, guarantee, rng is not None)
+
+    @property
+    def _largest(self) -> Floats:
+        """Upper bounds of the variances."""
+        return np.array([self._sensitivities[i, i].bounds[1] for i in range(len(self.names))], dtype=np.float64)
+
+    def _given(self, pair: tuple[int, int], variances: Floats) -> StatisticMechanism | None:
+        """The mechanism for one element, given the released variances; None for a covariance that can only be 0."""
+        i, j = pair
+        edge = self._largest[i] if i == j else covariance_edge(variances[i], variances[j])
+        return self._element(pair, self._budget[pair], (0.0 if i == j else -edge, edge)) if edge else None
+
+    def law_given(self, variances: npt.ArrayLike) -> tuple[BoundedLaw, npt.NDArray[np.bool_]]:
+        """The law of the released elements given the released variances, and which covariances are 0 without noise.
+
+        Parameters
+        ----------
+        variances : array_like, shape (variables,)
+            Released ones, within 0 and their upper bounds.
+
+        Returns
+        -------
+        law : BoundedLaw
+            Of the upper triangle, row by row.
+        without_noise : array of bool, shape (elements,)
+            Covariances of a variable whose released variance is 0. The law has no meaning there.
+        """
+        released = np.asarray(finite_array(variances, "variances"), dtype=np.float64)
+        elements = [self._given(pair, released) for pair in self._sensitivities]
+        scales = np.array([0.0 if own is None else own.scale for own in elements])
+        return element_law(self.rule, scales, released, self._largest)
+
+    @property
+    def guarantee(self) -> StatisticGuarantee:
+        """What the mechanism protects: the same for all data and all noise.
+
+        A loss that varies with what was released would tell something itself.
+        """
+        return self._guarantee((), False)
+
+    def _guarantee(self, more: tuple[Words, ...], simulated: bool) -> StatisticGuarantee:
+        whole, l1 = PureDP(self.true_epsilon), math.fsum(own.l1 for own in self._sensitivities.values())
+        paper = (PaperElements(self.true_epsilon),) if self.convention == "paper" else ()
+        return StatisticGuarantee(
+            "pure",
+            LossAt(whole, l1),
+            "l1",
+            (PairLoss(Neighbours("substitution", "data"), l1, "l1", whole),),
+            simulated=simulated,
+            caveats=(FLOATING_POINT_CAVEAT, *more, PUBLIC_BOUNDS, *paper, Fixed("elements added up")),
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data: ``{"mechanism": "covariance-matrix", "epsilon": ..., ...}``."""
+        stated = {item.name: getattr(self, item.name) for item in fields(self)}
+        pairs = [[float(side) for side in pair] for pair in self.data_bounds]
+        return {"mechanism": self.name, **stated, "data_bounds": pairs, "names": [*self.names], "parts": [*self._parts]}

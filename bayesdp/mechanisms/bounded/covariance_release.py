@@ -1,31 +1,44 @@
-"""A covariance matrix that was published element by element: its correlations, repair and likelihood (Liu 2019, Section 4.1)."""
+"""What is published of a covariance matrix, element by element: a release, with its correlations and their repair (Liu 2019, 4.1)."""
 
 from __future__ import annotations
 
-import math
+import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp._validate import boolean, choice, finite_array, positive_integer, positive_real
-from bayesdp._wiring import connected
+from bayesdp._validate import choice, finite_array, positive_integer, positive_real, shown
+from bayesdp.mechanisms.bounded.covariance_elements import (
+    LAWS,
+    as_matrix,
+    covariance_edge,
+    element_frame,
+    element_law,
+    upper_triangle,
+    variables_of,
+)
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
-from bayesdp.noise import BoundaryInflatedLaplace as InflatedLaw
-from bayesdp.noise import TruncatedLaplace as TruncatedLaw
 from bayesdp.noise.bounded.rescaled_laplace import RULES
 from bayesdp.privacy import StatisticGuarantee
+from bayesdp.queries import Identity
+from bayesdp.release import Measured, Release
 
-__all__ = ["CovarianceRelease", "covariance_edge"]
+__all__ = ["CovarianceRelease"]
 
 type Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class CovarianceRelease:
-    """A noisy covariance matrix with what is needed for its likelihood.
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class CovarianceRelease(Release):
+    """A `Release` of a noisy covariance matrix: the elements of its upper triangle, labelled ``a:a``, ``a:b`` and so on.
+
+    `bayesdp.observe` takes it together with the sample covariance matrix as a function of the parameters of your model.
 
     Parameters
     ----------
@@ -42,69 +55,122 @@ class CovarianceRelease:
     rule : {"boundary-inflated", "truncated"}
     guarantee : StatisticGuarantee, optional
     simulated : bool
+    mechanism : mapping, optional
+        Description of the mechanism; where it is not known, that it published a covariance matrix of n records.
 
     Raises
     ------
     ValueError
-        If the matrix is not symmetric, or an element is outside its bounds; if the guarantee states another loss than the noise
-        of these scales has. The message names both sides.
+        If the matrix is not symmetric, or an element is outside its bounds; if the mechanism or the guarantee states another law or
+        loss than the noise of these scales has. The message names both sides.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> release = CovarianceRelease([[1.0, 0.4], [0.4, 2.0]], [[0.1, 0.2], [0.2, 0.3]], [9.0, 9.0], 200, ["height", "weight"])
+    >>> float(release.values.sel(element="height:weight"))
+    0.4
+    >>> import pymc as pm
+    >>> with pm.Model() as model:
+    ...     chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=pm.HalfNormal.dist(2.0))
+    ...     bdp.observe(release, bdp.inference.sample_covariance("S", chol, release.n, 2))
+    >>> [variable.name for variable in model.observed_RVs]
+    ['noisy']
     """
 
-    matrix: Floats
-    scales: Floats
-    largest: Floats
-    n: int
-    names: tuple[str, ...]
-    rule: str = "boundary-inflated"
-    guarantee: StatisticGuarantee | None = None
-    simulated: bool = False
+    def __init__(
+        self,
+        matrix: Any = None,
+        scales: Any = None,
+        largest: Any = None,
+        n: Any = None,
+        names: Any = None,
+        rule: str = "boundary-inflated",
+        guarantee: StatisticGuarantee | None = None,
+        simulated: bool = False,
+        mechanism: Mapping[str, Any] | None = None,
+        **fields: Any,
+    ) -> None:
+        # `dataclasses.replace` gives the fields of a Release in place of the matrix and what belongs to it.
+        if set(fields) == {"frame", "measurements", "exact", "about"}:
+            super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
+        elif fields:
+            raise TypeError(
+                "CovarianceRelease takes matrix, scales, largest, n, names, rule, guarantee, simulated and mechanism, not "
+                f"{shown(fields)}"
+            )
+        else:
+            measured = _measured(matrix, scales, largest, names, rule)
+            known = (
+                {"mechanism": "covariance-matrix", "n": positive_integer(n, "n")} if mechanism is None else mechanism
+            )
+            super().__init__(measured.query.frame, (measured,), (), known, guarantee, simulated, "statistics")
+        if (self.mechanism or {}).get("mechanism") != "covariance-matrix" or self.about != "statistics":
+            raise ValueError(
+                "a CovarianceRelease needs a mechanism 'covariance-matrix', which says of how many records the matrix is, got "
+                f"{(self.mechanism or {}).get('mechanism')!r}; for others there is Release"
+            )
+        self.check_stated()
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        arrays = {
-            key: np.array(finite_array(getattr(self, key), key), float) for key in ("matrix", "scales", "largest")
-        }
-        matrix, size = arrays["matrix"], len(arrays["largest"]) if arrays["largest"].ndim == 1 else 0
-        if size < 1 or matrix.shape != (size, size) or arrays["scales"].shape != (size, size):
-            raise ValueError(
-                f"matrix and scales must be square, with one upper bound for each variable, got shapes {matrix.shape}, "
-                f"{arrays['scales'].shape} and {arrays['largest'].shape}"
-            )
-        if not (np.array_equal(matrix, matrix.T) and np.array_equal(arrays["scales"], arrays["scales"].T)):
-            raise ValueError("matrix and scales must be symmetric")
-        choice(self.rule, RULES, "rule")
-        put(self, "n", positive_integer(self.n, "n"))
-        put(self, "names", checked_names(self.names, (size,)))
-        boolean(self.simulated, "simulated")
-        variances = np.diag(matrix)
-        wrong = np.flatnonzero((variances < 0.0) | (variances > arrays["largest"]))
-        if wrong.size:
-            i = int(wrong[0])
-            name = printable(self.names[i])
-            raise ValueError(
-                f"matrix must have variances within 0 and their upper bounds, but that of {name} is {float(variances[i])!r}, "
-                f"and its bound is {float(arrays['largest'][i])!r}"
-            )
-        for i, j in ((a, b) for a in range(size) for b in range(a + 1, size)):
-            edge = covariance_edge(variances[i], variances[j])
-            one, other = printable(self.names[i]), printable(self.names[j])
-            if abs(matrix[i, j]) > edge:
-                raise ValueError(
-                    f"matrix must have correlations within -1 and 1, but the covariance of {one} and {other} "
-                    f"is {float(matrix[i, j])!r}, beyond {edge!r}"
-                )
-            if (edge > 0.0) != (arrays["scales"][i, j] > 0.0):
-                raise ValueError(
-                    f"scales must be positive where both variances are, and 0 elsewhere, got {float(arrays['scales'][i, j])!r} for "
-                    f"{one} and {other}"
-                )
-        if not np.all(np.diag(arrays["scales"]) > 0.0):
-            raise ValueError("scales must be positive for every variance")
-        for key, array in arrays.items():
-            array.flags.writeable = False
-            put(self, key, array)
-        if self.guarantee is not None:
-            connected("check a covariance matrix")(self)
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return int((self.mechanism or {})["n"])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the variables."""
+        return variables_of(self.frame) or ()
+
+    @property
+    def rule(self) -> str:
+        """What was done at the bounds: "boundary-inflated" or "truncated"."""
+        return next(rule for rule, law in LAWS.items() if isinstance(self._law, law))
+
+    @property
+    def _law(self) -> Any:
+        return self.measurements[0].law
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """The released matrix, shape (variables, variables); 0 for covariances of a variable whose released variance is 0."""
+        return _read_only(as_matrix(np.where(self._hidden, 0.0, self.measurements[0].values)))
+
+    @cached_property
+    def scales(self) -> Floats:
+        """Scales of the noise, shape (variables, variables); 0 where there was none."""
+        return _read_only(as_matrix(np.where(self._hidden, 0.0, self._law.scale)))
+
+    @cached_property
+    def largest(self) -> Floats:
+        """Upper bounds of the variances, shape (variables,)."""
+        return _read_only(np.diag(as_matrix(self._law.upper)).copy())
+
+    @property
+    def _hidden(self) -> npt.NDArray[np.bool_]:
+        return self.measurements[0].unmeasured
+
+    @classmethod
+    def of(cls, release: Release) -> CovarianceRelease:
+        """A release of a covariance matrix, as files give it, with what this class offers.
+
+        Raises
+        ------
+        ValueError
+            If it is about something else.
+        """
+        state = release.__getstate__()
+        return cls(**state)
+
+    @classmethod
+    def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> CovarianceRelease:
+        """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
+        return cls.of(Release.from_netcdf(path, max_cells=max_cells))
+
+    @classmethod
+    def from_csv(cls, folder: str | os.PathLike[str], *, max_cells: int | None = None) -> CovarianceRelease:
+        """Read a release from a folder written by `to_csv`; see `bayesdp.Release.from_csv`."""
+        return cls.of(Release.from_csv(folder, max_cells=max_cells))
 
     @property
     def correlation(self) -> Floats:
@@ -191,15 +257,12 @@ class CovarianceRelease:
         size = len(self.names)
         if truth.shape[-2:] != (size, size):
             raise ValueError(f"covariance must have shape (..., {size}, {size}), got {truth.shape}")
-        kind = TruncatedLaw if self.rule == "truncated" else InflatedLaw
-        total = np.zeros(truth.shape[:-2])
-        for i, j in zip(*np.triu_indices(size), strict=True):
-            low, high = self.bounds(int(i), int(j))
-            if low < high:
-                law = kind(float(self.scales[i, j]), (low, high))
-                location = truth[..., i, j]
-                total = total + law.log_each(np.broadcast_to(self.matrix[i, j], location.shape), location)
-        return np.asarray(total)
+        kept = ~self._hidden
+        law = LAWS[self.rule](self._law.scale[kept], (self._law.lower[kept], self._law.upper[kept]))
+        location = upper_triangle(truth)[..., kept]
+        return np.asarray(
+            law.log_each(np.broadcast_to(self.measurements[0].values[kept], location.shape), location).sum(-1)
+        )
 
     def bounds(self, i: int, j: int) -> tuple[float, float]:
         """Bounds of an element: public for a variance, from the released variances for a covariance."""
@@ -209,6 +272,47 @@ class CovarianceRelease:
         return -edge, edge
 
 
-def covariance_edge(first: float, second: float) -> float:
-    """The largest covariance of two variables with these variances."""
-    return math.sqrt(first) * math.sqrt(second)
+def _read_only(array: Floats) -> Floats:
+    array.flags.writeable = False
+    return array
+
+
+def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> Measured:
+    """The elements with their law, checked."""
+    given = {"matrix": matrix, "scales": scales, "largest": largest}
+    own, noise, edges = (np.array(finite_array(value, key), float) for key, value in given.items())
+    size = len(edges) if edges.ndim == 1 else 0
+    if size < 1 or own.shape != (size, size) or noise.shape != (size, size):
+        raise ValueError(
+            f"matrix and scales must be square, with one upper bound for each variable, got shapes {own.shape}, {noise.shape} and "
+            f"{edges.shape}"
+        )
+    if not (np.array_equal(own, own.T) and np.array_equal(noise, noise.T)):
+        raise ValueError("matrix and scales must be symmetric")
+    choice(rule, RULES, "rule")
+    known = checked_names(names, (size,)) or ()
+    variances = np.diag(own)
+    wrong = np.flatnonzero((variances < 0.0) | (variances > edges))
+    if wrong.size:
+        bad = int(wrong[0])
+        raise ValueError(
+            f"matrix must have variances within 0 and their upper bounds, but that of {printable(known[bad])} is "
+            f"{float(variances[bad])!r}, and its bound is {float(edges[bad])!r}"
+        )
+    for i, j in zip(*np.triu_indices(size, 1), strict=True):
+        edge = covariance_edge(variances[i], variances[j])
+        one, other = printable(known[i]), printable(known[j])
+        if abs(own[i, j]) > edge:
+            raise ValueError(
+                f"matrix must have correlations within -1 and 1, but the covariance of {one} and {other} is "
+                f"{float(own[i, j])!r}, beyond {edge!r}"
+            )
+        if (edge > 0.0) != (noise[i, j] > 0.0):
+            raise ValueError(
+                f"scales must be positive where both variances are, and 0 elsewhere, got {float(noise[i, j])!r} for {one} and {other}"
+            )
+    if not np.all(np.diag(noise) > 0.0):
+        raise ValueError("scales must be positive for every variance")
+    law, hidden = element_law(rule, upper_triangle(noise), variances, edges)
+    values = np.where(hidden, np.nan, upper_triangle(own))
+    return Measured(Identity(element_frame(known)), values, law, unmeasured=hidden)

@@ -11,10 +11,8 @@ from scipy.optimize import brentq
 
 from bayesdp._validate import choice, positive_real, probability
 from bayesdp.mechanisms.bounded.counts import PUBLIC_BOUNDS, BoundedCounts, ClippedCounts
-from bayesdp.mechanisms.independent.discrete import DiscreteGaussian
-from bayesdp.noise import (
-    BoundaryInflatedDiscreteGaussian as InflatedGaussianLaw,
-)
+from bayesdp.mechanisms.independent.discrete_gaussian import DiscreteGaussian, set_loss
+from bayesdp.noise import BoundaryInflatedDiscreteGaussian as InflatedGaussianLaw
 from bayesdp.noise import TruncatedDiscreteGaussian as TruncatedGaussianLaw
 from bayesdp.privacy import (
     FLOATING_POINT_CAVEAT,
@@ -76,23 +74,15 @@ class BoundaryInflatedDiscreteGaussian(ClippedCounts):
         neighbours: str = "substitution",
         query: Any = None,
     ) -> None:
-        for name, value in (("rho", rho), ("epsilon", epsilon), ("delta", delta)):
-            object.__setattr__(self, name, None if value is None else float(value))
+        set_loss(self, rho, epsilon, delta)
         self._bounded(table, bounds, query, neighbours)
 
-    def _prepare(self, table: Any, query: Any, neighbours: str) -> None:
-        # The mechanism without bounds knows which statements of the loss there are.
-        free = DiscreteGaussian(table, self.rho, self.epsilon, self.delta, neighbours=neighbours, query=query)
-        object.__setattr__(self, "_free_mechanism", free)
-        super()._prepare(table, query, neighbours)
-
-    @property
+    @cached_property
     def _free(self) -> DiscreteGaussian:
-        free: DiscreteGaussian = self._free_mechanism  # type: ignore[attr-defined]
-        return free
+        return DiscreteGaussian(self.released_query, self.rho, self.epsilon, self.delta, neighbours=self.neighbours)
 
     @property
-    def law(self) -> InflatedGaussianLaw:  # type: ignore[override]
+    def law(self) -> InflatedGaussianLaw:
         """The law of the released values."""
         return InflatedGaussianLaw(self._free.sigma, self.bounds)
 
@@ -195,7 +185,7 @@ class TruncatedDiscreteGaussian(BoundedCounts):
         return sigma
 
     @property
-    def law(self) -> TruncatedGaussianLaw:  # type: ignore[override]
+    def law(self) -> TruncatedGaussianLaw:
         """The law of the released values."""
         return TruncatedGaussianLaw(self._sigma, self.bounds)
 

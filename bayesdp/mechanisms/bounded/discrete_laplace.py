@@ -11,10 +11,8 @@ import numpy as np
 from bayesdp._validate import choice, positive_real
 from bayesdp.mechanisms.bounded.counts import PUBLIC_BOUNDS, BoundedCounts, ClippedCounts
 from bayesdp.mechanisms.bounded.statistics import CONVENTIONS
-from bayesdp.mechanisms.independent.discrete import DiscreteLaplace
-from bayesdp.noise import (
-    BoundaryInflatedDiscreteLaplace as InflatedLaplaceLaw,
-)
+from bayesdp.mechanisms.independent.discrete_laplace import DiscreteLaplace
+from bayesdp.noise import BoundaryInflatedDiscreteLaplace as InflatedLaplaceLaw
 from bayesdp.noise import TruncatedDiscreteLaplace as TruncatedLaplaceLaw
 from bayesdp.privacy import (
     FLOATING_POINT_CAVEAT,
@@ -122,7 +120,7 @@ class TruncatedDiscreteLaplace(BoundedCounts):
         return truncated_epsilon(size, high - low, self.sensitivity, largest=largest, changed=changed, discrete=True)
 
     @property
-    def law(self) -> TruncatedLaplaceLaw:  # type: ignore[override]
+    def law(self) -> TruncatedLaplaceLaw:
         """The law of the released values."""
         return TruncatedLaplaceLaw(self._scale, self.bounds)
 
@@ -180,6 +178,6 @@ class BoundaryInflatedDiscreteLaplace(ClippedCounts):
         return DiscreteLaplace(self.released_query, self.epsilon, neighbours=self.neighbours)
 
     @property
-    def law(self) -> InflatedLaplaceLaw:  # type: ignore[override]
+    def law(self) -> InflatedLaplaceLaw:
         """The law of the released values."""
         return InflatedLaplaceLaw(self._free.law.b, self.bounds)

@@ -14,6 +14,7 @@ from bayesdp._validate import Seed, random_generator
 from bayesdp.mechanisms.bounded.intervals import combine_syntheses
 from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism, ProportionRelease
 from bayesdp.privacy import split_budget
+from bayesdp.release import Release
 
 __all__ = ["MultipleSynthesis"]
 
@@ -113,7 +114,7 @@ class MultipleSynthesis:
         generator = random_generator(rng)  # once: each release goes on where the last one stopped
         return tuple(own.release(counts, generator) for own in self.mechanisms)
 
-    def combine(self, releases: Sequence[ProportionRelease], level: float = 0.95) -> tuple[Floats, Floats, Floats]:
+    def combine(self, releases: Sequence[Release], level: float = 0.95) -> tuple[Floats, Floats, Floats]:
         """Estimate and t interval of every proportion, by `bayesdp.mechanisms.bounded.intervals.combine_syntheses`.
 
         Returns
@@ -121,17 +122,18 @@ class MultipleSynthesis:
         tuple of numpy.ndarray, shape (categories,)
             Estimate, lower and upper ends.
         """
-        shares = np.stack([release.shares for release in self._matched(releases)])
+        matched = self._matched(releases)
+        shares = np.stack([own._shares_of(release) for own, release in zip(self.mechanisms, matched, strict=True)])
         inner = np.clip(shares, 0.0, 1.0)
         return combine_syntheses(shares, inner * (1.0 - inner) / self.mechanisms[0].n, level)
 
-    def log_likelihood(self, releases: Sequence[ProportionRelease], counts: npt.ArrayLike) -> Floats:
+    def log_likelihood(self, releases: Sequence[Release], counts: npt.ArrayLike) -> Floats:
         """Log-density of all releases given counts, shape (..., categories): the noise of each is independent."""
         matched = self._matched(releases)
         each = [own.log_likelihood(release, counts) for own, release in zip(self.mechanisms, matched, strict=True)]
         return np.asarray(np.sum(each, axis=0))
 
-    def _matched(self, releases: Sequence[ProportionRelease]) -> Sequence[ProportionRelease]:
+    def _matched(self, releases: Sequence[Release]) -> Sequence[Release]:
         if len(releases) != len(self.mechanisms):
             raise ValueError(f"releases must be one for each of {len(self.mechanisms)} mechanisms, got {len(releases)}")
         for own, release in zip(self.mechanisms, releases, strict=True):

@@ -7,14 +7,16 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from bayesdp._validate import choice
-from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism, ProportionRelease
-from bayesdp.mechanisms.bounded.rules import OUTSIDE, all_but_one, consistent_tree, rescale, tree_levels, tree_sums
+from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism
+from bayesdp.mechanisms.bounded.rules import OUTSIDE, all_but_one, consistent_tree, rescale, tree_levels
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.noise.bounded.rescaled_laplace import RescaledLaplace
 from bayesdp.privacy import proportion_sensitivity
 from bayesdp.privacy.caveats import Fixed
+from bayesdp.queries import Identity, LinearQuery, Query
 
 __all__ = ["AllButOne", "RescaledProportions", "UniversalHistogram"]
 
@@ -61,7 +63,7 @@ class RescaledProportions(ProportionMechanism):
     """
 
     name = "rescaled-proportions"
-    _KEEPS_NOISY = False
+    _SHARES_ONLY = True
     _STATED = Fixed("shares rescaled")
 
     @cached_property
@@ -74,17 +76,18 @@ class RescaledProportions(ProportionMechanism):
         """The law of the shares."""
         return RescaledLaplace(self.noise.scale, self.rule)
 
-    def statistics(self, counts: npt.ArrayLike) -> Floats:
-        """The proportions."""
-        return self._counts(counts) / self.n
+    @property
+    def query(self) -> Query:
+        """Each proportion."""
+        return Identity(self._frame)
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
         """See `bayesdp.mechanisms.bounded.rules.rescale`."""
         return rescale(noisy)
 
-    def log_likelihood(self, release: ProportionRelease, counts: npt.ArrayLike) -> Floats:
-        """Log-density of the shares on their face of the simplex; see `bayesdp.noise.RescaledLaplace`."""
-        return self.law.log_density(self._checked(release).shares, self.statistics(counts))
+    def _log_density(self, values: Floats, location: Floats) -> Floats:
+        """On the face of the simplex that the shares are on; see `bayesdp.noise.RescaledLaplace`."""
+        return self.law.log_density(values, location)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,21 +140,19 @@ class AllButOne(ProportionMechanism):
     @cached_property
     def noise(self) -> StatisticMechanism:
         """The mechanism that publishes the noisy values, before they are made to add up."""
-        noisy = [name for name in self.names if name != self.last]
         # With two categories one proportion is published, and neighbours are 1/n apart.
-        return self._noise(sensitivity=proportion_sensitivity(self.n, len(noisy)), names=noisy)
+        return self._noise(sensitivity=proportion_sensitivity(self.n, self.query.rows), names=self.query.names)
 
-    def statistics(self, counts: npt.ArrayLike) -> Floats:
+    @cached_property
+    def query(self) -> Query:
         """The proportions of all categories but one."""
-        return np.delete(self._counts(counts), self._place, axis=-1) / self.n
+        others = [i for i in range(len(self.names)) if i != self._place]
+        picked = sp.coo_array((np.ones(len(others), int), (range(len(others)), others)), (len(others), len(self.names)))
+        return LinearQuery(self._frame, picked, [self.names[i] for i in others])
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
         """See `bayesdp.mechanisms.bounded.rules.all_but_one`."""
         return all_but_one(noisy, self._place, self.outside)
-
-    def log_likelihood(self, release: ProportionRelease, counts: npt.ArrayLike) -> Floats:
-        """Log-density of the noisy values: a product. The last share is a function of them, and adds nothing."""
-        return self._of_noisy(self._checked(release), counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,28 +199,29 @@ class UniversalHistogram(ProportionMechanism):
     def noise(self) -> StatisticMechanism:
         """The mechanism that publishes the noisy values, before they are made to add up."""
         levels = tree_levels(len(self.names), self.branches)
-        nodes: list[str] = []
-        for depth in range(1, levels + 1):
-            size = self.branches ** (levels - depth)
-            groups = [self.names[i : i + size] for i in range(0, len(self.names), size)]
-            nodes += [" + ".join(group) if size <= 4 else f"{group[0]} to {group[-1]}" for group in groups]
         one = proportion_sensitivity(self.n, len(self.names))
         return self._noise(
             sensitivity=levels * one.l1,
             largest=one.largest,
             changed=2 * levels,
             paper_sensitivity=levels * one.paper_l1,
-            names=nodes,
+            names=self.query.names,
         )
 
-    def statistics(self, counts: npt.ArrayLike) -> Floats:
+    @cached_property
+    def query(self) -> Query:
         """The sums in all nodes under the root; see `bayesdp.mechanisms.bounded.rules.tree_sums`."""
-        return tree_sums(self._counts(counts), self.branches) / self.n
+        k, levels = len(self.names), tree_levels(len(self.names), self.branches)
+        nodes: list[str] = []
+        rows: list[int] = []
+        for depth in range(1, levels + 1):
+            size = self.branches ** (levels - depth)
+            for group in (self.names[i : i + size] for i in range(0, k, size)):
+                rows += [len(nodes)] * size
+                nodes.append(" + ".join(group) if size <= 4 else f"{group[0]} to {group[-1]}")
+        leaves = np.tile(np.arange(k), levels)
+        return LinearQuery(self._frame, sp.coo_array((np.ones(len(rows), int), (rows, leaves)), (len(nodes), k)), nodes)
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
         """The leaves of the consistent tree; see `bayesdp.mechanisms.bounded.rules.consistent_tree`."""
         return consistent_tree(noisy, self.branches)[..., -len(self.names) :]
-
-    def log_likelihood(self, release: ProportionRelease, counts: npt.ArrayLike) -> Floats:
-        """Log-density of the noisy sums: a product."""
-        return self._of_noisy(self._checked(release), counts)

@@ -18,7 +18,7 @@ from bayesdp.queries import Identity
 from bayesdp.release import Measured, Release
 from bayesdp.storage.old_statistics import SINGLE
 
-__all__ = ["StatisticRelease", "checked_names"]
+__all__ = ["StatisticRelease", "checked_names", "frame_of", "names_of"]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -115,7 +115,7 @@ class StatisticRelease(Release):
             If it is damaged, of a newer version, or no release of statistics.
         """
         own = Release.from_netcdf(path, max_cells=max_cells)
-        if own.about != "statistics" or len(own.measurements) != 1:
+        if own.about != "statistics" or len(own.measurements) != 1 or not own.measurements[0].query.is_identity:
             raise ValueError(f"{str(path)!r} holds no release of statistics; for tables there is Release.from_netcdf")
         part = own.measurements[0]
         names = names_of(own)
@@ -134,8 +134,13 @@ def _one_vector(values: Any, law: Any, names: Any) -> tuple[Frame, Measured]:
     if array.ndim > 1:
         raise ValueError(f"values must be one number or a vector of them, got an array of shape {array.shape}")
     labels = checked_names(names, array.shape)
-    frame = Frame.of({"statistic": [SINGLE] if labels is None else list(labels)})
+    frame = frame_of(labels)
     return frame, Measured(Identity(frame), array.reshape(frame.shape), law)
+
+
+def frame_of(names: Sequence[str] | None) -> Frame:
+    """Labels of statistics; None for a single one without a name."""
+    return Frame.of({"statistic": [SINGLE] if names is None else list(names)})
 
 
 def names_of(release: Release) -> tuple[str, ...] | None:

@@ -3,45 +3,45 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
-from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names
+from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real
+from bayesdp.mechanisms.bounded.described import DescribedMechanism
+from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names, frame_of
 from bayesdp.noise import BoundedLaw
-from bayesdp.noise.bounded.bounds import checked_bounds, plain_bounds
+from bayesdp.noise.bounded.bounds import checked_bounds
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperScale, Rounded
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.relations import Neighbours
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
+from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.differences import NEIGHBOURS
-from bayesdp.sensitivities.stated import told
+from bayesdp.sensitivities.stated import stated_sensitivity
 
-__all__ = ["CONVENTIONS", "ROUNDING", "StatisticMechanism"]
+__all__ = ["CONVENTIONS", "PUBLIC_BOUNDS", "ROUNDING", "StatisticMechanism"]
 
 CONVENTIONS = ("exact", "paper")
 """``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""
-
-_REGISTRY: dict[str, type[StatisticMechanism]] = {}
 
 _GRID_BITS = 20
 
 ROUNDING = 1e-9
 """A statistic may be beyond a bound by so much of the larger bound; it then counts as at the bound."""
 
-_PUBLIC = Fixed("public bounds of statistics")
+PUBLIC_BOUNDS = Fixed("public bounds of statistics")
+"""Caveat on bounds that were taken from the data."""
 
 
 @dataclass(frozen=True, eq=False)
-class StatisticMechanism(ABC):
+class StatisticMechanism(DescribedMechanism):
     """Publish one statistic, or a vector of them, within public bounds; see the subclasses."""
 
     epsilon: float
@@ -54,13 +54,6 @@ class StatisticMechanism(ABC):
     neighbours: str = field(default="substitution", kw_only=True)
     convention: str = field(default="exact", kw_only=True)
 
-    name: ClassVar[str]
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" in cls.__dict__:
-            _REGISTRY[cls.name] = cls
-
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
@@ -68,7 +61,7 @@ class StatisticMechanism(ABC):
         choice(self.convention, CONVENTIONS, "convention")
         bounds = checked_bounds(self.bounds, integer=False)
         put(self, "bounds", bounds)
-        known = told(self.sensitivity)
+        known = stated_sensitivity(self.sensitivity)
         put(self, "sensitivity", known.l1)
         if known.neighbours is not None:
             put(self, "changed", known.changed)
@@ -111,6 +104,11 @@ class StatisticMechanism(ABC):
         return () if self.names is None else (len(self.names),)
 
     @property
+    def query(self) -> Query:
+        """What is measured of the statistics: each of them."""
+        return Identity(frame_of(self.names))
+
+    @property
     def _widths(self) -> npt.NDArray[np.float64]:
         return np.broadcast_to(np.asarray(self.bounds[1]) - np.asarray(self.bounds[0]), self.shape)
 
@@ -151,14 +149,6 @@ class StatisticMechanism(ABC):
 
     def _guarantee(self, more: tuple[Words, ...], simulated: bool = False) -> StatisticGuarantee:
         grid = Rounded(round(math.log2(self.grid)), within=True)
-        return self._stated((*self._convention_caveats, *self._reservations), (*more, grid, _PUBLIC), simulated)
-
-    def _element_guarantee(self, *, simulated: bool) -> StatisticGuarantee:
-        """As one element of several: the convention and the grid are those of all of them, and are stated there."""
-        return self._stated(self._reservations, (_PUBLIC,), simulated)
-
-    def _stated(self, before: tuple[Words, ...], after: tuple[Words, ...], simulated: bool) -> StatisticGuarantee:
-        """The guarantee with caveats before and after that on floating point."""
         true = self.true_epsilon
         return StatisticGuarantee(
             "pure",
@@ -166,7 +156,7 @@ class StatisticMechanism(ABC):
             "l1",
             (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, "l1", PureDP(true)),),
             simulated=simulated,
-            caveats=(*before, FLOATING_POINT_CAVEAT, *after),
+            caveats=(*self._convention_caveats, *self._reservations, FLOATING_POINT_CAVEAT, *more, grid, PUBLIC_BOUNDS),
         )
 
     @property
@@ -258,52 +248,3 @@ class StatisticMechanism(ABC):
 
     def _name(self, where: int) -> str:
         return "the statistic" if self.names is None else printable(self.names[where])
-
-    # Bounds may be arrays, which dataclasses cannot compare or hash; the description can do both.
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, StatisticMechanism) and self.describe() == other.describe()
-
-    def __hash__(self) -> int:
-        return hash(repr(self.describe()))
-
-    def describe(self) -> dict[str, Any]:
-        """The mechanism as plain data: ``{"mechanism": name, "epsilon": ..., ...}``."""
-        description: dict[str, Any] = {"mechanism": self.name}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name == "bounds":
-                value = plain_bounds(value)
-            if value is not None:
-                description[item.name] = list(value) if isinstance(value, tuple) else value
-        return description
-
-    @classmethod
-    def from_description(cls, description: Mapping[str, Any]) -> Self:
-        """Rebuild a mechanism from `describe`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the name is not registered or is that of another mechanism, a key is unknown or missing, or a value is not
-            valid.
-        """
-        given: Any = description
-        if not isinstance(given, Mapping) or given.get("mechanism") not in _REGISTRY:
-            raise ValueError(
-                f"a mechanism for statistics is described by a mapping with 'mechanism', one of {', '.join(sorted(_REGISTRY))}, "
-                f"got {description!r}"
-            )
-        found = _REGISTRY[given["mechanism"]]
-        if not issubclass(found, cls):
-            raise ValueError(f"the description is of the mechanism {found.name!r}, not of {cls.name!r}")
-        parameters = {key: value for key, value in given.items() if key != "mechanism"}
-        known = [item.name for item in fields(found)]
-        odd = [key for key in parameters if key not in known]
-        missing = [key for key in ("epsilon", "sensitivity", "bounds") if key not in parameters]
-        if odd or missing:
-            raise ValueError(
-                f"mechanism {found.name!r} has no parameter {shown(odd)}; it has {', '.join(known)}"
-                if odd
-                else f"mechanism {found.name!r} lacks {shown(missing)}"
-            )
-        return found(**parameters)

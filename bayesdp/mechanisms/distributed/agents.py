@@ -21,6 +21,7 @@ from bayesdp import _validate
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.mechanisms._limits import add_noise
+from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.distributed.pieces import (
     Piece,
@@ -93,8 +94,7 @@ class Agent:
 
     def __init__(self, description: Mapping[str, Any], frame: Any, seed: int, cells: Any) -> None:
         own = Frame.of(frame)
-        self.mechanism = Mechanism.from_description(description, own)
-        _check_cells_are_asked(self.mechanism)
+        self.mechanism = _adding_to_cells(Mechanism.from_description(description, own))
         given: Any = seed
         if isinstance(given, bool) or not isinstance(given, int):
             raise TypeError(f"seed must be an integer, got {type(given).__name__}")  # never the value: it is a secret
@@ -116,12 +116,12 @@ class Agent:
         return tuple(self.mechanism.frame.exact_cell_name(position) for position in self._positions)
 
     def privatize(self, counts: Any, round_number: int) -> Piece:
-        """Add the noise of the own cells to their counts.
+        """Add the noise of this agent's cells to their counts.
 
         Parameters
         ----------
         counts : int or array_like of int
-            The own count; for a block, one count a cell in the order of `cells`.
+            The count of the cell; for a block, one count a cell in the order of `cells`.
         round_number : int
             Number of the release, 0 or greater, the same for all agents, and never used again with this seed: from two
             releases with the same noise everybody sees by how much each count changed. An agent refuses a number that it
@@ -207,7 +207,7 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
         If cells are missing, unknown or there twice, pieces are of another mechanism, round, version or seed, or were
         changed so that an exact answer is no count. The message names the cells.
     """
-    _check_cells_are_asked(mechanism)
+    _adding_to_cells(mechanism)
     listed = list(pieces)
     for piece in listed:
         if not isinstance(piece, Piece):
@@ -240,14 +240,21 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
     )
 
 
-def _check_cells_are_asked(mechanism: Any) -> None:
+def _adding_to_cells(mechanism: Any) -> AdditiveMechanism:
+    """The mechanism, if it adds noise to the cells and to nothing else."""
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a mechanism of this package, got {type(mechanism).__name__}")
+    if not isinstance(mechanism, AdditiveMechanism):
+        raise ValueError(
+            f"agents add the noise of their own cells, but the mechanism {mechanism.name!r} adds none that is independent of the "
+            "counts; take one without bounds"
+        )
     if not mechanism.released_query.is_identity:
         raise ValueError(
             f"agents hold single cells, so the noise must be on the cells; the mechanism {mechanism.name!r} adds it to other "
             f"answers: {_validate.shown(mechanism.released_query.names, 3)}"
         )
+    return mechanism
 
 
 def _position(frame: Frame, cell: Any) -> int:

@@ -114,20 +114,20 @@ def noise_check(seed: int, round_number: int, digest: str, noise: npt.NDArray[An
     key = seed.to_bytes((seed.bit_length() + 7) // 8, "little")
     # Little-endian bytes and the kind of number, whatever the machine.
     numbers = noise.astype(noise.dtype.newbyteorder("<"), order="C")
-    told = f"bayesdp distributed noise\n{round_number}\n{digest}\n{numbers.dtype.str}\n".encode()
-    return hmac.new(key, told + numbers.tobytes(), hashlib.sha256).hexdigest()
+    signed = f"bayesdp distributed noise\n{round_number}\n{digest}\n{numbers.dtype.str}\n".encode()
+    return hmac.new(key, signed + numbers.tobytes(), hashlib.sha256).hexdigest()
 
 
 def check_alike(pieces: list[Piece], mechanism: Mechanism) -> None:
     """Check that the pieces are of this mechanism, and that all agents drew the same noise."""
     expected = {"mechanism": mechanism_digest(mechanism)}
-    for name, told in _ALIKE.items():
+    for name, difference in _ALIKE.items():
         own = expected.get(name) or Counter(getattr(piece, name) for piece in pieces).most_common(1)[0][0]
         odd = [piece for piece in pieces if getattr(piece, name) != own]
         if odd:
             cells = _validate.shown(cell for piece in odd for cell in piece.cells)
             shown = f" ({getattr(odd[0], name)!r}, not {own!r})" if name in ("round_number", "versions") else ""
-            raise ValueError(f"pieces do not fit together: those of {cells} were made with {told}{shown}")
+            raise ValueError(f"pieces do not fit together: those of {cells} were made with {difference}{shown}")
 
 
 def values_by_cell(pieces: Iterable[Piece], frame: Frame) -> npt.NDArray[Any]:

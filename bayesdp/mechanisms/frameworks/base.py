@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +122,7 @@ class FrameworkMechanism(ABC):
         if isinstance(law, NoiseLaw):
             if not self.additive:
                 raise ValueError(f"{law!r} is a noise law, not a function of answers: hand it in with additive=True")
-            if law.support == "bounded":
+            if law.support in ("bounded", "simplex"):
                 raise ValueError(f"{law!r} is a law of bounded values, not of noise that is added to any answer")
             if not law.independent:
                 raise ValueError(
@@ -161,25 +161,22 @@ class FrameworkMechanism(ABC):
         """What the invariants determine of the answers."""
         return self.invariants.through(self.query)
 
-    @property
-    def law(self) -> Never:
-        """Not known: a framework knows the numbers that a mechanism returns, and not their law.
+    if not TYPE_CHECKING:  # type checkers are to refuse `law` as they refuse any other attribute that is not there
 
-        Raises
-        ------
-        NotImplementedError
-            Always.
-        """
-        if self.additive:
-            raise NotImplementedError(
-                "the law of the noise within the null space is not known for noise that is handed in as it is: use "
-                "ProjectedGaussian, ExtendedGaussian, ProjectedLaplace, ExtendedLaplace, CorrelatedGaussian or KNorm, "
-                "which have an exact likelihood and make a Release"
-            )
-        raise NotImplementedError(
-            "the mechanism is not additive: its noise may depend on the confidential table, and no likelihood is known. "
-            "It gives release_values, and no Release that a posterior could be made from"
-        )
+        def __getattr__(self, name: str) -> Any:
+            """Say why there is no `law`: a framework knows the numbers that a mechanism returns, and not how they are distributed."""
+            if name == "law" and self.additive:
+                raise AttributeError(
+                    "the law of the noise within the null space is not known for noise that is handed in as it is: use "
+                    "ProjectedGaussian, ExtendedGaussian, ProjectedLaplace, ExtendedLaplace, CorrelatedGaussian or KNorm, "
+                    "which have an exact likelihood and make a Release"
+                )
+            if name == "law":
+                raise AttributeError(
+                    "the mechanism is not additive: its noise may depend on the confidential table, and no likelihood is "
+                    "known. It gives release_values, and no Release that a posterior could be made from"
+                )
+            return object.__getattribute__(self, name)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -15,20 +15,18 @@ from bayesdp.privacy.relations import Apart, Kept, Neighbours
 from bayesdp.privacy.stated_losses import LossAt, stated_loss
 from bayesdp.privacy.words import Words
 from bayesdp.sensitivities.kept import kept_differences
+from bayesdp.sensitivities.norms import RECORDS
 
 __all__ = ["GivenGuarantee", "checked_loss", "given_guarantee", "semi_given_guarantee"]
 
 _WAYS = (("epsilon",), ("epsilon", "delta"), ("rho",), ("mu",))
-
-_RECORDS = {"substitution": 2.0, "add-remove": 1.0}
-"""The l1 distance of neighbouring tables."""
 
 _OWN_SAMPLER = "drawn by the function that was handed in; that it has the stated loss is not checked here"
 
 
 @dataclass(frozen=True)
 class GivenGuarantee(Guarantee):
-    """A guarantee whose loss and sampler are the word of whoever wrote the mechanism."""
+    """A guarantee whose loss and sampler are as the author of the mechanism states them; nothing here has checked them."""
 
     def _noise(self) -> str:
         """Nothing is said about a law: none is known."""
@@ -60,21 +58,12 @@ def given_guarantee(
     trusted_sampler: bool,
     simulated: bool = False,
 ) -> Guarantee:
-    """The guarantee that follows from a stated loss for neighbouring tables.
+    """The guarantee that follows from a stated loss for neighbouring tables, with a row for each smallest kept difference.
 
-    Parameters
-    ----------
-    loss : Loss
-        As `checked_loss` accepts it.
-    neighbours : {"substitution", "add-remove"}
-    invariants : Invariants
-        Of the table: rows are given for the smallest differences that these do not show.
-    caveats, determined_cells, simulated
-        As in `Guarantee`.
-    trusted_sampler : bool
-        Whether the noise is drawn by this package from a law of its own.
+    A difference that takes k neighbouring steps has the loss of a group of k. `trusted_sampler`: whether the noise is drawn by this
+    package from a law of its own.
     """
-    size = _RECORDS[neighbours]
+    size = RECORDS[neighbours]
     rows = [PairLoss(Neighbours(neighbours, "all"), size, "l1", loss)]
     for difference in kept_differences(invariants):
         # Substitution leads from one table to the other only if as many records are added as are removed.
@@ -106,19 +95,7 @@ def semi_given_guarantee(
     trusted_sampler: bool,
     simulated: bool = False,
 ) -> Guarantee:
-    """The guarantee of Semi-DP that is a stated loss for the pairs of tables it protects.
-
-    Parameters
-    ----------
-    loss : Loss
-        As `checked_loss` accepts it.
-    adjacency : int
-        The largest number of substituted records of these pairs.
-    invariants : Invariants
-        Of the table.
-    caveats, determined_cells, trusted_sampler, simulated
-        As in `given_guarantee`.
-    """
+    """The guarantee of Semi-DP that is a stated loss for tables at most `adjacency` substituted records apart."""
     kind = GivenGuarantee if not trusted_sampler else Guarantee
     size = 2.0 * adjacency
     stated = kind(

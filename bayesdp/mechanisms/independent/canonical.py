@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice, positive_real
+from bayesdp._validate import positive_real
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._parameters import one_statement
-from bayesdp.mechanisms.independent.discrete import DiscreteMechanism
+from bayesdp.mechanisms._grid import grid_for
+from bayesdp.mechanisms._parameters import drawn_exactly, laplace_scale, one_statement
+from bayesdp.mechanisms.additive import AdditiveMechanism
+from bayesdp.mechanisms.independent.base import AnswersMechanism
 from bayesdp.noise import DiscreteLaplace, NoiseLaw, ProjectedGaussian, Tulap
-from bayesdp.noise.arrays import positive_number
 from bayesdp.noise.secure import draw_independent, statement
 from bayesdp.privacy import (
     FLOATING_POINT_CAVEAT,
@@ -40,7 +40,7 @@ _GRID_BITS = 20
 
 
 @dataclass(frozen=True, init=False)
-class CanonicalNoise(DiscreteMechanism):
+class CanonicalNoise(AnswersMechanism, AdditiveMechanism):
     """Publish counts of disjoint groups with canonical noise: Tulap for (epsilon, delta), Gaussian for mu-GDP.
 
     Noise is canonical for a trade-off function f if telling two counts apart that differ by one is exactly as hard as f says
@@ -94,6 +94,7 @@ class CanonicalNoise(DiscreteMechanism):
     mu: float | None = None
 
     name = "canonical-noise"
+    _for_invariants = "SemiGaussian or LatticeLaplace"
 
     def __init__(
         self,
@@ -118,11 +119,6 @@ class CanonicalNoise(DiscreteMechanism):
             approximate_dp(epsilon, 0.0 if delta is None else delta)
         for name, value in (("epsilon", epsilon), ("delta", delta or None), ("mu", mu)):
             object.__setattr__(self, name, None if value is None else float(value))
-        invariants = table if isinstance(table, Invariants) else None
-        if invariants is not None and invariants.query.parts:
-            raise ValueError(
-                "CanonicalNoise publishes nothing exactly; for invariants there is SemiGaussian or LatticeLaplace"
-            )
         self._prepare(table, query, neighbours)
         parts = self.released_query.parts
         if len(parts) != 1 or not isinstance(parts[0], SumPart):
@@ -157,28 +153,26 @@ class CanonicalNoise(DiscreteMechanism):
         return self.count_tradeoff.tensor(*[self.count_tradeoff] * (self._touched - 1))
 
     @property
-    def law(self) -> NoiseLaw:  # type: ignore[override]  # not one of the integer laws
+    def law(self) -> NoiseLaw:
         """The law of the noise."""
         f: Any = self.count_tradeoff
         return Tulap(f.epsilon, f.delta) if self.mu is None else ProjectedGaussian(1.0 / f.mu)
 
-    def _integers_only(self, method: str) -> IntegersOnly | None:  # type: ignore[override]  # not for all laws
+    def _integers_only(self, method: str) -> IntegersOnly | None:
         return tulap_statement(self.law)
 
     @property
     def _noise_step(self) -> float:
         return canonical_step(self.law)
 
-    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:  # type: ignore[override]  # real numbers
-        if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
-            raise ValueError("method must be 'auto' or 'exact': independent noise is always drawn exactly")
+    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
+        drawn_exactly(method, "independent noise")
         return draw_canonical(self.law, rng, size, self.released_query.rows, self.answer_invariants).reshape(
             size, *self.released_query.shape
         )
 
     def _guarantee(self, method: str) -> Guarantee:
-        if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
-            raise ValueError("method must be 'auto' or 'exact': independent noise is always drawn exactly")
+        drawn_exactly(method, "independent noise")
         given = {name: getattr(self, name) for name in ("epsilon", "delta", "mu")}
         loss, unit = (
             stated_loss({name: v for name, v in given.items() if v is not None}),
@@ -213,23 +207,17 @@ def canonical_step(law: NoiseLaw) -> float:
 
 @canonical_step.register
 def _gaussian_step(law: ProjectedGaussian) -> float:
-    return math.ldexp(1.0, min(math.frexp(law.sigma)[1] - 1 - _GRID_BITS, 0))
+    return grid_for(law.sigma)
 
 
 @singledispatch
 def draw_canonical(
     law: NoiseLaw, rng: np.random.Generator | None, size: int, answers: int, relations: Invariants
 ) -> npt.NDArray[np.float64]:
-    """Draw canonical noise on a public grid, shape ``(size, answers)``.
+    """Draw canonical noise on a public grid, shape ``(size, answers)``, of the laws Tulap, Canonical and ProjectedGaussian.
 
-    Parameters
-    ----------
-    law : Tulap, Canonical or ProjectedGaussian
-    rng : numpy.random.Generator or None
-        Without one, entropy of the operating system, and integers only for Tulap noise.
-    size, answers : int
-    relations : Invariants
-        Between the answers: none.
+    Without a generator from the operating system's entropy, and by integers only for Tulap noise. `relations` is the (empty)
+    invariants of the answers.
     """
     drawn = np.asarray(law.draw(rng, (answers,), size), dtype=np.float64)
     return np.asarray((np.floor(np.ldexp(drawn, _GRID_BITS)) + 0.5) * 2.0**-_GRID_BITS)
@@ -258,9 +246,7 @@ def _draw_gaussian(
 
 def _from_integers(law: Tulap, count: int) -> npt.NDArray[np.float64]:
     """Discrete Laplace noise from the operating system's entropy plus a uniform number, drawn again beyond the ends."""
-    b = positive_number(1.0 / law.epsilon, "1 / epsilon")
-    # Exact noise of a scale that was rounded down would cost a little more than epsilon.
-    wide = b if Fraction(b) * Fraction(law.epsilon) >= 1 else math.nextafter(b, math.inf)
+    wide = laplace_scale(1.0, law.epsilon, "1 / epsilon")
     end = law.standard.support()[1]
     out = np.empty(count)
     todo = np.arange(count)

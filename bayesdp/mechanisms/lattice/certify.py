@@ -15,7 +15,7 @@ from bayesdp.lattices.coupling.coupling import CouplingBound, couple
 from bayesdp.lattices.coupling.upper_limit import least_limit
 from bayesdp.mechanisms.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.mechanisms.lattice.lattice_laplace import LatticeLaplace
-from bayesdp.noise.sizes import count_of
+from bayesdp.noise.arrays import count_of
 from bayesdp.privacy import gaussian_rho, rho_to_epsilon
 
 __all__ = ["Certificate", "certify"]

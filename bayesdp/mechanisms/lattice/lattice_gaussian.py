@@ -12,7 +12,7 @@ from bayesdp.lattices import DEFAULT_SWEEPS, sample_noise, sampler_for
 from bayesdp.lattices.secure.secure import draw_secure
 from bayesdp.mechanisms._parameters import one_statement
 from bayesdp.mechanisms._secure import secure_statement
-from bayesdp.mechanisms.base import Mechanism
+from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.noise import LatticeGaussian as Law
 from bayesdp.privacy import (
     EXACT_SAMPLER,
@@ -30,7 +30,7 @@ __all__ = ["LatticeGaussian"]
 
 
 @dataclass(frozen=True)
-class LatticeGaussian(Mechanism):
+class LatticeGaussian(AdditiveMechanism):
     """Publish integer counts with Gaussian integer noise that changes no invariant.
 
     The noise has mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))``. Two tables with the same

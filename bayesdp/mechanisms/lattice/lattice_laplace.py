@@ -11,7 +11,7 @@ from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, sample_noise, sampler_for
 from bayesdp.lattices.secure.secure import draw_secure
 from bayesdp.mechanisms._secure import secure_statement
-from bayesdp.mechanisms.base import Mechanism
+from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Guarantee, gibbs_sampler, pure_pairs
 from bayesdp.privacy.caveats import IntegersOnly
@@ -22,7 +22,7 @@ __all__ = ["LatticeLaplace"]
 
 
 @dataclass(frozen=True)
-class LatticeLaplace(Mechanism):
+class LatticeLaplace(AdditiveMechanism):
     """Publish integer counts with noise that changes no invariant, of mass ``exp(-rate ||z||)``.
 
     The rate is ``epsilon / sensitivity``: two tables with the same invariants are told apart with a loss of

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from bayesdp._validate import choice, positive_integer
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._grid import grid_caveat, grid_for, on_grid
-from bayesdp.mechanisms.base import Mechanism
+from bayesdp.mechanisms._parameters import drawn_exactly
+from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.privacy import (
     EXACT_SAMPLER,
     FLOATING_POINT_CAVEAT,
@@ -23,6 +24,7 @@ from bayesdp.privacy import (
     SemiGuarantee,
     SensitivitySpace,
     TradeOff,
+    approximate_dp,
 )
 from bayesdp.privacy.caveats import AdjacencyEnough, AdjacencyOpen, PaperSpace
 from bayesdp.privacy.loss import Loss
@@ -42,19 +44,10 @@ _ASK = (
 
 
 def safe_adjacency(invariants: Invariants) -> int | None:
-    """The largest semi-adjacent parameter that any answers to these queries can have, where labels tell it.
+    """The largest semi-adjacent parameter that any answers to these queries can have, where labels tell it; else None.
 
     For margins of p features without a common dimension it is p + 1 (Cho and Awan, Theorem 16 and Remark 17); disjoint totals
     are one feature; a grand total, or nothing, is none. Features with one label do not count.
-
-    Parameters
-    ----------
-    invariants : Invariants
-
-    Returns
-    -------
-    int or None
-        None for other invariants.
 
     Examples
     --------
@@ -84,7 +77,7 @@ def safe_adjacency(invariants: Invariants) -> int | None:
 
 
 @dataclass(frozen=True)
-class SemiMechanism(Mechanism):
+class SemiMechanism(AdditiveMechanism):
     """Publish a table so that tables which conform to the same invariants, and are a few records apart, are hard to tell apart.
 
     Parameters
@@ -136,22 +129,22 @@ class SemiMechanism(Mechanism):
         return SensitivitySpace.semi(self.invariants, self.adjacency, convention=self.convention)
 
     @property
-    @abstractmethod
     def sensitivity(self) -> float:
-        """The largest distance in `space`, in the norm of the noise."""
+        """The largest distance in `space`, in the norm of the noise: what the scale is made for."""
+        return self.space.delta(self._unit)
 
     @property
-    @abstractmethod
     def true_sensitivity(self) -> float:
         """The same of the definition: greater than `sensitivity` under the paper's convention only."""
+        return self.space.corrected.delta(self._unit)
 
     @abstractmethod
     def _loss_at(self, size: float) -> Loss:
         """The loss for two tables so far apart, in the norm of the noise."""
 
-    @abstractmethod
     def _size_of(self, difference: Difference) -> float | None:
         """The size of a kind of difference in the norm of the noise; None where it is not known."""
+        return difference.size(self._unit)
 
     @property
     @abstractmethod
@@ -159,9 +152,9 @@ class SemiMechanism(Mechanism):
         """The norm of the noise, as a guarantee names it."""
 
     @property
-    @abstractmethod
     def tradeoff(self) -> TradeOff:
-        """The trade-off function f of `semi_guarantee`."""
+        """The trade-off function f of `semi_guarantee`: those of all tables that are protected are f or above it."""
+        return approximate_dp(self._loss_at(self.true_sensitivity).parameters["epsilon"])
 
     @property
     def semi_guarantee(self) -> SemiGuarantee:
@@ -220,12 +213,12 @@ class SemiRealMechanism(SemiMechanism):
     def _noise_step(self) -> float:
         return self.grid
 
-    @abstractmethod
     def _raw(self, rng: np.random.Generator, size: int, method: str) -> npt.NDArray[np.float64]:
         """Noise before it is put on the grid, shape (size, *table)."""
+        return np.asarray(self.law.draw(rng, self.frame.shape, size, self.invariants))
 
     def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
-        _exactly(method)
+        drawn_exactly(method)
         return EXACT_SAMPLER, (FLOATING_POINT_CAVEAT, grid_caveat(self.grid))
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
@@ -233,8 +226,3 @@ class SemiRealMechanism(SemiMechanism):
         return on_grid(
             self._raw(np.random.default_rng() if rng is None else rng, size, method), self.grid, self.invariants
         )
-
-
-def _exactly(method: Any) -> None:
-    if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
-        raise ValueError("method must be 'auto' or 'exact': the noise of this mechanism is always drawn exactly")

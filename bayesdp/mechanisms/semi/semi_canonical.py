@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp._validate import choice
 from bayesdp.lattices import kernel_basis
-from bayesdp.mechanisms.base import Mechanism
+from bayesdp.mechanisms._parameters import drawn_exactly
+from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.independent.canonical import canonical_step, draw_canonical, tulap_statement
 from bayesdp.noise import Canonical, NoiseLaw, ProjectedGaussian, Tulap
 from bayesdp.privacy import (
@@ -40,7 +40,7 @@ _DELTA = 1e-6
 
 
 @dataclass(frozen=True, init=False)
-class SemiCanonical(Mechanism):
+class SemiCanonical(AdditiveMechanism):
     """Publish one cell with canonical noise of a trade-off function f, and the invariants exactly.
 
     For invariants that leave one direction free: both margins of a 2 x 2 table, the total of two cells. Tables with the same
@@ -173,7 +173,7 @@ class SemiCanonical(Mechanism):
         return canonical_step(self.law)
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
-        _check_method(method)
+        drawn_exactly(method, "the noise of one cell")
         return draw_canonical(self.law, rng, size, 1, self.answer_invariants).reshape(size, 1)
 
     def _loss(self) -> Loss:
@@ -194,7 +194,7 @@ class SemiCanonical(Mechanism):
         raise ValueError(f"tradeoff {f!r} allows no (epsilon, delta) with delta < 1: it protects nothing")
 
     def _guarantee(self, method: str) -> Guarantee:
-        _check_method(method)
+        drawn_exactly(method, "the noise of one cell")
         loss = self._loss()
         unit = "l2" if loss.kind == "gdp" else "l1"
         size = float(np.linalg.norm(self._step.astype(np.float64), 2 if loss.kind == "gdp" else 1))
@@ -213,8 +213,3 @@ class SemiCanonical(Mechanism):
             "tradeoff": describe_tradeoff(self.tradeoff),
             "cell": dict(self.cell),
         }
-
-
-def _check_method(method: Any) -> None:
-    if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
-        raise ValueError("method must be 'auto' or 'exact': the noise of one cell is always drawn exactly")

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from bayesdp._validate import positive_real
 from bayesdp.mechanisms.semi.base import SemiRealMechanism
 from bayesdp.noise import ProjectedGaussian as Law
-from bayesdp.privacy import Difference, TradeOff, gaussian_dp, gaussian_sigma_for_mu
+from bayesdp.privacy import TradeOff, gaussian_dp, gaussian_sigma_for_mu
 from bayesdp.privacy.losses import GaussianDP
 
 __all__ = ["SemiGaussian"]
@@ -76,16 +73,6 @@ class SemiGaussian(SemiRealMechanism):
         super().__post_init__()
 
     @property
-    def sensitivity(self) -> float:
-        """The l2 sensitivity that the scale is made for, in counts."""
-        return self.space.delta("l2")
-
-    @property
-    def true_sensitivity(self) -> float:
-        """The l2 sensitivity of the definition; greater under the paper's convention only."""
-        return self.space.corrected.delta("l2")
-
-    @property
     def sigma(self) -> float:
         """The scale of the noise, in counts."""
         return gaussian_sigma_for_mu(self.mu, self.sensitivity)
@@ -109,12 +96,6 @@ class SemiGaussian(SemiRealMechanism):
     def _loss_at(self, size: float) -> GaussianDP:
         return GaussianDP(self.mu * size / self.sensitivity)
 
-    def _size_of(self, difference: Difference) -> float:
-        return difference.l2
-
     @property
     def _noise_scale(self) -> float:
         return self.sigma
-
-    def _raw(self, rng: np.random.Generator, size: int, method: str) -> npt.NDArray[np.float64]:
-        return np.asarray(self.law.draw(rng, self.frame.shape, size, self.invariants))

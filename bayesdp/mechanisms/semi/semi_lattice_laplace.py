@@ -13,7 +13,6 @@ from bayesdp.lattices import DEFAULT_SWEEPS, sampler_for
 from bayesdp.mechanisms.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.mechanisms.semi.base import SemiMechanism
 from bayesdp.noise import LatticeLaplace as Law
-from bayesdp.privacy import Difference, TradeOff, approximate_dp
 from bayesdp.privacy.caveats import Drawn, IntegersOnly
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.samplers import SamplerStatement
@@ -86,24 +85,9 @@ class SemiLatticeLaplace(SemiMechanism):
         return LatticeLaplace(self.invariants, self.epsilon, self.norm, self.sensitivity, self.sweeps)
 
     @property
-    def sensitivity(self) -> float:
-        """The sensitivity that the rate is made for, in the norm of the noise."""
-        return self.space.delta(self.norm)
-
-    @property
-    def true_sensitivity(self) -> float:
-        """The sensitivity of the definition; greater under the paper's convention only."""
-        return self.space.corrected.delta(self.norm)
-
-    @property
     def law(self) -> Law:
         """The law of the noise."""
         return self._plain.law
-
-    @property
-    def tradeoff(self) -> TradeOff:
-        """The trade-off function of tables that are protected."""
-        return approximate_dp(self._loss_at(self.true_sensitivity).epsilon)
 
     @property
     def _unit(self) -> str:
@@ -111,9 +95,6 @@ class SemiLatticeLaplace(SemiMechanism):
 
     def _loss_at(self, size: float) -> PureDP:
         return PureDP(self._plain.rate * size)
-
-    def _size_of(self, difference: Difference) -> float:
-        return difference.size(self.norm)
 
     def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         plain = self._plain._guarantee(method)

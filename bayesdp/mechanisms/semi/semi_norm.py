@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
 from bayesdp._validate import choice
 from bayesdp.mechanisms.semi.base import SemiRealMechanism
 from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.subspace.subspace_norm import NORMS
 from bayesdp.noise.subspace.subspace_norm import SubspaceNorm as Law
-from bayesdp.privacy import DIFFERENCES, Difference, TradeOff, approximate_dp
+from bayesdp.privacy import DIFFERENCES, Difference
 from bayesdp.privacy.caveats import Drawn
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.samplers import SamplerStatement
@@ -88,16 +85,6 @@ class SemiNorm(SemiRealMechanism):
         super().__post_init__()
 
     @property
-    def sensitivity(self) -> float:
-        """The sensitivity that the rate is made for, in the norm of the noise."""
-        return self.space.delta(self.norm)
-
-    @property
-    def true_sensitivity(self) -> float:
-        """The sensitivity of the definition; greater under the paper's convention only."""
-        return self.space.corrected.delta(self.norm)
-
-    @property
     def rate(self) -> float:
         """The rate of the noise per count, ``epsilon / sensitivity``."""
         return self.epsilon / self.sensitivity
@@ -112,11 +99,6 @@ class SemiNorm(SemiRealMechanism):
         """Expected total squared error of the cells, or None where it has no closed form."""
         variance = self.law.variance(self.frame.shape, self.invariants)
         return None if variance is None else float(variance.sum())
-
-    @property
-    def tradeoff(self) -> TradeOff:
-        """The trade-off function of tables that are protected."""
-        return approximate_dp(self._loss_at(self.true_sensitivity).epsilon)
 
     @property
     def _unit(self) -> str:
@@ -138,6 +120,3 @@ class SemiNorm(SemiRealMechanism):
     @property
     def _noise_scale(self) -> float:
         return 1.0 / self.rate
-
-    def _raw(self, rng: np.random.Generator, size: int, method: str) -> npt.NDArray[np.float64]:
-        return np.asarray(self.law.draw(rng, self.frame.shape, size, self.invariants))

@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from bayesdp._validate import positive_integer, positive_real
 from bayesdp.mechanisms._grid import grid_caveat
 from bayesdp.mechanisms.frameworks.base import GRID
@@ -17,7 +14,7 @@ from bayesdp.mechanisms.frameworks.project_extend import ProjectedMechanism
 from bayesdp.mechanisms.semi.base import SemiRealMechanism, safe_adjacency
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise import ProjectedLaplace as Law
-from bayesdp.privacy import FLOATING_POINT_CAVEAT, Difference, Guarantee, TradeOff, approximate_dp
+from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.samplers import SamplerStatement
@@ -80,16 +77,6 @@ class SemiProjectedLaplace(SemiRealMechanism):
         super().__post_init__()
 
     @property
-    def sensitivity(self) -> float:
-        """The l1 sensitivity that the scale is made for, in counts."""
-        return self.space.delta("l1")
-
-    @property
-    def true_sensitivity(self) -> float:
-        """The l1 sensitivity of the definition; greater under the paper's convention only."""
-        return self.space.corrected.delta("l1")
-
-    @property
     def b(self) -> float:
         """The scale of the noise before it is projected, in counts."""
         return self.sensitivity / self.epsilon
@@ -105,16 +92,8 @@ class SemiProjectedLaplace(SemiRealMechanism):
         """The law of the noise."""
         return Law(self.b)
 
-    @property
-    def tradeoff(self) -> TradeOff:
-        """A trade-off function that those of all protected tables are above."""
-        return approximate_dp(self._loss_at(self.true_sensitivity).epsilon)
-
     def _loss_at(self, size: float) -> PureDP:
         return PureDP(size / self.b)
-
-    def _size_of(self, difference: Difference) -> float:
-        return difference.l1
 
     def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         sampler, sentences = super()._how(method)
@@ -123,9 +102,6 @@ class SemiProjectedLaplace(SemiRealMechanism):
     @property
     def _noise_scale(self) -> float:
         return self.b
-
-    def _raw(self, rng: np.random.Generator, size: int, method: str) -> npt.NDArray[np.float64]:
-        return np.asarray(self.law.draw(rng, self.frame.shape, size, self.invariants))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +180,7 @@ def semi_project(
     --------
     Noise of the l-infinity mechanism (Algorithm 6), for a 2 x 3 table with both margins:
 
+    >>> import numpy as np
     >>> from bayesdp.privacy import SensitivitySpace
     >>> from bayesdp.queries import Identity, Margins
     >>> table = {"sex": ["F", "M"], "age": ["young", "middle", "old"]}

@@ -21,21 +21,9 @@ LOSS = ("epsilon", "delta", "rho", "mu")
 
 
 def check_loss(own: Guarantee, stated: Guarantee, who: str) -> None:
-    """Check kind, unit, parameters and rows of a guarantee against those that follow from a mechanism.
+    """Check kind, unit, parameters and rows of a guarantee against `own`, which follows from the mechanism `who`.
 
-    Parameters
-    ----------
-    own : Guarantee
-        What follows.
-    stated : Guarantee
-        It may leave rows out.
-    who : str
-        Whose loss it is, for the message: "the mechanism 'k-norm'".
-
-    Raises
-    ------
-    ValueError
-        If a number differs; the message names both sides.
+    The guarantee may leave rows out. ValueError if a number differs; the message names both sides.
     """
     for key in ("kind", "unit"):
         mine, theirs = getattr(own, key), getattr(stated, key)
@@ -50,15 +38,14 @@ def check_loss(own: Guarantee, stated: Guarantee, who: str) -> None:
 
 
 def _check_row(row: PairLoss, own: Guarantee, who: str) -> None:
-    """A row of the guarantee is one of the mechanism's; of one that says in words only what it is about, the length has to do."""
-    same = [mine for mine in own.pairs if mine.about == row.about]
-    long = [mine for mine in own.pairs if mine.norm == row.norm and alike(mine.size, row.size)]
-    near = same or (long if isinstance(row.about, Sentence) else [])
-    if any(_row_agrees(row, mine) for mine in near):
+    """A row of the guarantee is a row of the mechanism; a row of which only a sentence is known is compared by norm and length."""
+    same_pairs = [mine for mine in own.pairs if mine.about == row.about]
+    same_length = [mine for mine in own.pairs if mine.norm == row.norm and alike(mine.size, row.size)]
+    if any(_row_agrees(row, mine) for mine in same_pairs or (same_length if isinstance(row.about, Sentence) else [])):
         return
-    told = f"{words(row.loss)} at {row.norm} distance {row.size:.10g} ({row.relation})"
+    claim = f"{words(row.loss)} at {row.norm} distance {row.size:.10g} ({row.relation})"
     mine = "; ".join(f"{words(own.loss)} at {own.norm} distance {own.size:.10g} ({own.relation})" for own in own.pairs)
-    raise ValueError(f"the guarantee states {told}, but {who} has {mine or 'no such row'}")
+    raise ValueError(f"the guarantee states {claim}, but {who} has {mine or 'no such row'}")
 
 
 def _row_agrees(row: PairLoss, mine: PairLoss) -> bool:
@@ -82,21 +69,9 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def check_person(stated: str, own: Sequence[str], who: str) -> None:
-    """Check what is said of one person's record; of files of older versions the sentence has to do.
+    """Check that what is said of one person's record is one of those that are true, or nothing ("").
 
-    Parameters
-    ----------
-    stated : str or OnePerson
-        "" where nothing is said.
-    own : sequence of str
-        What may be said.
-    who : str
-        Whose loss it is, for the message.
-
-    Raises
-    ------
-    ValueError
-        If something else is said; the message has both sides.
+    Files of older versions have a sentence in place of numbers. ValueError if something else is said; the message has both sides.
     """
     if isinstance(stated, OnePerson):
         true = any(isinstance(way, OnePerson) and alike(stated.describe(), way.describe()) for way in own)
@@ -108,13 +83,13 @@ def check_person(stated: str, own: Sequence[str], who: str) -> None:
 
 def words(description: Mapping[str, Any]) -> str:
     """A law or a loss in a few words, with all digits."""
-    told = []
+    texts = []
     for key, value in description.items():
         if isinstance(value, list) and (len(value) > 2 or any(isinstance(own, list) and len(own) > 2 for own in value)):
             sizes = {np.shape(own) for own in value}
             shape = (len(value), *sizes.pop()) if len(sizes) == 1 else (sum(map(np.size, value)),)
             value = f"<{' × '.join(map(str, shape))} numbers>"
-        told.append(
+        texts.append(
             f"{value}" if key == "law" else f"{key} = {value!r}" if not isinstance(value, str) else f"{key} = {value}"
         )
-    return ", ".join(told)
+    return ", ".join(texts)

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from bayesdp._validate import shown
-from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism, ProportionRelease
-from bayesdp.mechanisms.bounded.proportions import AllButOne, RescaledProportions, UniversalHistogram
+from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
+from bayesdp.mechanisms.bounded.described import DescribedMechanism
+from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism
 from bayesdp.mechanisms.bounded.statistic_release import names_of
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.mechanisms.stated.agreement import alike, check_loss, check_person, words
-from bayesdp.noise import BoundaryInflatedLaplace, NoiseLaw, TruncatedLaplace
+from bayesdp.mechanisms.stated.covariance import PublishedElements, published_elements
+from bayesdp.noise import BoundaryInflatedLaplace, NoiseLaw, RescaledLaplace, TruncatedLaplace
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee
-from bayesdp.release import Release
+from bayesdp.release import Measured, Release
 
-__all__ = ["check_guarantee", "check_proportions", "check_statistics"]
+__all__ = ["check_guarantee", "check_statistics"]
 
-_PROPORTIONS: Mapping[str, type[ProportionMechanism]] = {
-    own.name: own for own in (RescaledProportions, AllButOne, UniversalHistogram)
-}
+type _Described = StatisticMechanism | ProportionMechanism | PublishedElements
 
 
 def check_statistics(release: Release, composed: int = 0) -> None:
@@ -54,25 +54,20 @@ def check_statistics(release: Release, composed: int = 0) -> None:
                 f"the mechanism {release.mechanism.get('mechanism')!r} publishes statistics once, but there are "
                 f"{len(release.measurements)} measurements"
             )
-        mechanism = _for_statistics(release.mechanism)
-        _same_names(mechanism, names_of(release))
-        _same_law(mechanism, release.measurements[0].law)
+        mechanism = _rebuilt(release.mechanism, release.measurements[0], release.guarantee)
+        _same_measurement(mechanism, release, release.measurements[0])
     if release.guarantee is not None:
         own = mechanism.guarantee if release.mechanism is not None else None
         check_guarantee(own, release.guarantee, release.simulated, "the statistics", release.mechanism)
         if own is None:
             for measured in release.measurements:
-                _check_by_law(measured.law, _shape(release), release.guarantee)
-
-
-def _shape(release: Release) -> tuple[int, ...]:
-    return () if names_of(release) is None else release.frame.shape
+                _check_by_law(measured.law, measured.query.shape if names_of(release) else (), release.guarantee)
 
 
 def _check_total(release: Release, count: int) -> None:
     """Of several releases of one statistic: each mechanism has a measurement of its own, and what they lose adds up."""
     parts = (release.mechanism or {}).get("releases")
-    unknown = sorted(set(release.mechanism or {}) - {"mechanism", "releases", "total_loss"})
+    unknown = sorted(set(release.mechanism or {}) - {"mechanism", "composition_of", "releases", "total_loss"})
     if unknown:
         raise ValueError(f"the mechanism of a composition of statistics has no key {shown(unknown)}")
     if not isinstance(parts, list) or len(parts) != count:
@@ -82,52 +77,21 @@ def _check_total(release: Release, count: int) -> None:
     least = []
     for part, measured in zip(parts, release.measurements, strict=True):
         if part is not None:
-            mechanism = _for_statistics(part)
-            _same_names(mechanism, names_of(release))
-            _same_law(mechanism, measured.law)
+            mechanism = _rebuilt(part, measured)
+            _same_measurement(mechanism, release, measured)
             least.append(mechanism.true_epsilon)
     if release.guarantee is None:
         return
     check_guarantee(None, release.guarantee, release.simulated, "the statistics")
     total = math.fsum(least)
+    known = all(part is not None and "epsilon" in part for part in parts)  # of others a part of the loss alone
     losses = [release.guarantee.parameters, *(row.loss for row in release.guarantee.pairs)]
     stated = [own.get("epsilon", math.inf) for own in losses]
     for epsilon in stated:
-        if not alike(epsilon, total) and (epsilon < total or len(least) == len(parts)):
+        if not alike(epsilon, total) and (epsilon < total or known):
             raise ValueError(
                 f"the guarantee states epsilon = {epsilon!r}, but the mechanisms together have epsilon = {total!r}"
             )
-
-
-def check_proportions(release: ProportionRelease) -> None:
-    """Check a release of proportions, and that its shares are those of its noisy values.
-
-    Raises
-    ------
-    ValueError
-        As for `check_statistics`.
-    """
-    noisy, own = release.noisy, None
-    if noisy is not None and noisy.simulated != release.simulated:
-        raise ValueError(
-            f"simulated of the release is {release.simulated}, but simulated of its noisy values is {noisy.simulated}"
-        )
-    if release.mechanism is not None:
-        mechanism = _for_proportions(release.mechanism)
-        _same_names(mechanism, release.names)
-        own = mechanism.guarantee
-        if noisy is not None:
-            _same_names(mechanism.noise, noisy.names)
-            _same_law(mechanism.noise, noisy.law)
-            if not np.allclose(mechanism.shares(noisy.values), release.shares, rtol=0.0, atol=1e-9):
-                raise ValueError(
-                    f"shares are {release.shares.tolist()!r}, but the mechanism {mechanism.name!r} makes "
-                    f"{mechanism.shares(noisy.values).tolist()!r} of the noisy values"
-                )
-    if release.guarantee is not None:
-        check_guarantee(own, release.guarantee, release.simulated, "the shares", release.mechanism)
-        if own is None and noisy is not None:
-            _check_by_law(noisy.law, noisy.values.shape, release.guarantee)
 
 
 def check_guarantee(
@@ -170,36 +134,36 @@ def check_guarantee(
     check_person(stated.person, [own.person], who)
 
 
-def _for_statistics(description: Any) -> StatisticMechanism:
+def _rebuilt(description: Any, measured: Measured, stated: Guarantee | None = None) -> _Described:
     try:
-        return StatisticMechanism.from_description(description)
+        if isinstance(description, Mapping) and description.get("mechanism") == CovarianceMatrix.name:
+            return published_elements(description, measured, stated)
+        made: Any = DescribedMechanism.from_description(description)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"mechanism: {error}") from None
+    return cast("_Described", made)
 
 
-def _for_proportions(description: Any) -> ProportionMechanism:
-    given = dict(description) if isinstance(description, Mapping) else {}
-    name = given.pop("mechanism", None)
-    if not isinstance(name, str) or name not in _PROPORTIONS:
-        raise ValueError(
-            f"mechanism: a mechanism for proportions is described by a mapping with 'mechanism', one of {', '.join(_PROPORTIONS)}, "
-            f"got {description!r}"
-        )
-    try:
-        return _PROPORTIONS[name](**given)
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise ValueError(f"mechanism: {error}") from None
-
-
-def _same_names(mechanism: StatisticMechanism | ProportionMechanism, names: tuple[str, ...] | None) -> None:
+def _same_measurement(mechanism: _Described, release: Release, measured: Measured) -> None:
+    """Names, law and query of a measurement are those of the mechanism."""
+    names = names_of(release)
     if mechanism.names != names:
-        mine, theirs = (shown(own) if own else "a single one without a name" for own in (mechanism.names, names))
+        mine, theirs = (shown(each) if each else "a single one without a name" for each in (mechanism.names, names))
         raise ValueError(
             f"the mechanism {mechanism.name!r} publishes statistics of names {mine}, but released are {theirs}"
         )
+    _same_law(mechanism, measured.law)
+    own, asked = mechanism.query, measured.query
+    # Which elements of a matrix are left out follows from the released variances.
+    left_out = measured.unmeasured.any() and not isinstance(mechanism, PublishedElements)
+    if own.matrix.shape != asked.matrix.shape or (own.matrix != asked.matrix).nnz or left_out:
+        raise ValueError(
+            f"the mechanism {mechanism.name!r} measures {shown(own.names)}, but measured are "
+            f"{shown(asked.names)} by another linear map, or not all of them"
+        )
 
 
-def _same_law(mechanism: StatisticMechanism, law: NoiseLaw) -> None:
+def _same_law(mechanism: _Described, law: NoiseLaw) -> None:
     mine, theirs = mechanism.law.describe(), law.describe()
     if not alike(mine, theirs):
         raise ValueError(
@@ -212,14 +176,19 @@ def _check_by_law(law: NoiseLaw, shape: tuple[int, ...], stated: Guarantee) -> N
 
     Statistics at one bound are told apart from others by values there. Clipped, the mass or density at the other bound differs by
     exactly exp(distance / b); truncated, that at the bound itself by this and the ratio of the normalisers, which is above 1.
-    Of several scales the largest is taken.
+    Of several scales the largest is taken. Shares with all of the mass in one category have a density that differs between
+    proportions (1, 0, ...) and (1 - d/2, d/2, 0, ...), which are d apart, by exp(d / (2 b)) for the share that is 0, and by factors
+    above 1 for the share that is 1.
     """
-    if stated.kind != "pure" or not isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace)):
+    if stated.kind != "pure" or not isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace, RescaledLaplace)):
         return
     if stated.unit != "l1" and shape:
         return
-    low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), shape) for side in law.bounds)
-    room, scale = float(np.sum(high - low)), float(np.max(law.b))
+    if isinstance(law, RescaledLaplace):
+        room, scale = 2.0, 2.0 * float(np.max(law.b))
+    else:
+        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), shape) for side in law.bounds)
+        room, scale = float(np.sum(high - low)), float(np.max(law.b))
     claims = [(stated.parameters.get("sensitivity", 1.0), stated.parameters["epsilon"])]
     claims += [(row.size, row.loss["epsilon"]) for row in stated.pairs if row.norm == "l1" and "epsilon" in row.loss]
     for size, epsilon in claims:

@@ -2,13 +2,12 @@
 
 A file can say anything. Where the mechanism is known, law and guarantee follow from its description, and are worked out again:
 nobody shall read an epsilon that the noise does not have. Relations, caveats and other sentences are words, and may differ
-between versions; the numbers may not. (Whoever changes a formula so that a mechanism states another loss than before has to
-raise the version of the schema, and to say in `bayesdp.storage.schema` what becomes of older files.)
+between versions; the numbers may not. (A change of a formula by which a mechanism states another loss than before needs a new
+version of the schema, and an upgrade of older files in `bayesdp.storage.schema`.)
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,39 +15,36 @@ from bayesdp._validate import shown
 from bayesdp._wiring import connected
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.polytope.k_norm import KNorm
-from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm, SemiLatticeKNorm
+from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm
+from bayesdp.mechanisms.semi.semi_lattice_k_norm import SemiLatticeKNorm
 from bayesdp.mechanisms.semi.semi_norm import SemiNorm
 from bayesdp.mechanisms.stated.agreement import LOSS, alike, check_loss, check_person, words
+from bayesdp.mechanisms.stated.compositions import check_parts, number_of_releases
 from bayesdp.mechanisms.stated.statistics import check_statistics
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.privacy import Guarantee
 from bayesdp.queries import Query
 from bayesdp.release import Measured, Release
 
-__all__ = ["check_stated", "number_of_releases", "possible_guarantees", "rebuilt"]
+__all__ = ["check_stated", "possible_guarantees", "rebuilt"]
 
 _COSTLY = (KNorm, CorrelatedGaussian, SemiKNorm, SemiLatticeKNorm, SemiNorm)
 """Their noise has the shape of a polytope or an ellipsoid that takes seconds, or minutes, to be found again."""
 
 _FEW_CELLS = 6
-"""Up to so many cells even these are made again."""
+"""The largest table for which even these are made again."""
 
 _MANY_CELLS = 100_000
-"""Beyond this only what the description says is compared: a file is to be read in a second or two."""
+"""In larger tables only what the description says is compared: a file is to be read in a second or two."""
 
 _DETERMINED_AT_ONCE = 64
-"""Up to so many cells, those that any invariants determine are worked out; of nested sums and two-way margins for every table."""
-
-_COMPOSITION = re.compile(r"composition of ([1-9][0-9]*) releases", re.ASCII)
+"""The largest table whose determined cells are worked out for invariants of any kind; for nested sums there is no limit."""
 
 
 def check_stated(release: Release) -> None:
     """Check the mechanism and the guarantee of a release against its law, its query and its exact parts.
 
-    Parameters
-    ----------
-    release : Release
-        Whose mechanism may be None: then nothing is known that its guarantee could contradict but the determined cells.
+    Without a mechanism nothing is known that the guarantee could contradict but the determined cells.
 
     Raises
     ------
@@ -58,20 +54,20 @@ def check_stated(release: Release) -> None:
         values determine. The message names both sides.
     """
     if release.about == "statistics":
-        check_statistics(release, number_of_releases((release.mechanism or {}).get("mechanism")))
+        composed = release.mechanism is not None and bool(number_of_releases(release.mechanism))
+        check_statistics(release, len(check_parts(release.mechanism or {})) if composed else 0)
         return
     if release.guarantee is not None:
         _check_determined(release, release.guarantee)
     if release.mechanism is None:
         return
-    name = release.mechanism.get("mechanism")
-    if number_of_releases(name):
+    if number_of_releases(release.mechanism):
         connected("check a total")(release)
         return
     if len(release.measurements) != 1:
         raise ValueError(
-            f"mechanism {name!r} publishes one measurement, but the release has {len(release.measurements)}; leave mechanism out "
-            "(null in a file)"
+            f"mechanism {release.mechanism.get('mechanism')!r} publishes one measurement, but the release has "
+            f"{len(release.measurements)}; leave mechanism out (null in a file)"
         )
     mechanism = rebuilt(release.mechanism, release)
     if isinstance(mechanism, Mechanism):
@@ -81,12 +77,6 @@ def check_stated(release: Release) -> None:
             _check_guarantee(mechanism, release.guarantee)
     else:
         _check_plain(release.mechanism, mechanism, release)
-
-
-def number_of_releases(name: Any) -> int:
-    """Of how many releases a mechanism of this name is the composition; 0 if it is none."""
-    composed = _COMPOSITION.fullmatch(name) if isinstance(name, str) else None
-    return 0 if composed is None else int(composed[1])
 
 
 def rebuilt(description: Mapping[str, Any], release: Release) -> Mechanism | type[Mechanism]:

@@ -13,21 +13,22 @@ import numpy.typing as npt
 from bayesdp._text import printable
 from bayesdp._validate import choice
 from bayesdp.mechanisms._grid import grid_caveat, grid_for, on_grid
-from bayesdp.mechanisms.base import Mechanism
+from bayesdp.mechanisms._parameters import drawn_exactly
+from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import Kept, Neighbours
 from bayesdp.queries import Identity, Query
-from bayesdp.sensitivities.difference_lengths import DifferenceLength, difference_lengths
-from bayesdp.sensitivities.differences import NEIGHBOURS
+from bayesdp.sensitivities.difference_lengths import difference_lengths
+from bayesdp.sensitivities.differences import NEIGHBOURS, DifferenceLength
 from bayesdp.sensitivities.norms import DifferenceNorm
 
 __all__ = ["SubspaceMechanism"]
 
 
 @dataclass(frozen=True)
-class SubspaceMechanism(Mechanism):
+class SubspaceMechanism(AdditiveMechanism):
     """Publish noisy answers of a query whose noise changes nothing that the invariants determine.
 
     Parameters
@@ -108,13 +109,13 @@ class SubspaceMechanism(Mechanism):
         return self.grid
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
-        _check_method(method)
+        drawn_exactly(method)
         relations = self.answer_invariants
         draws = np.asarray(self.law.draw(rng, relations.frame.shape, size, relations), dtype=np.float64)
         return on_grid(draws, self.grid, relations)
 
     def _guarantee(self, method: str) -> Guarantee:
-        _check_method(method)
+        drawn_exactly(method)
         stated = self._own_guarantee
         size, bound = self._neighbours_apart
         neighbours = PairLoss(
@@ -143,8 +144,3 @@ class SubspaceMechanism(Mechanism):
                 Fixed("subspace"),
             ),
         )
-
-
-def _check_method(method: Any) -> None:
-    if choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
-        raise ValueError("method must be 'auto' or 'exact': the noise of this mechanism is always drawn exactly")

@@ -19,15 +19,10 @@ from bayesdp.noise import CorrelatedGaussian as Law
 from bayesdp.noise.arrays import positive_number
 from bayesdp.privacy import Difference, Guarantee, gaussian_pairs, neighbour_differences
 from bayesdp.privacy.caveats import Fixed
-from bayesdp.privacy.ellipsoids import (
-    MAX_DIMENSION,
-    MAX_VECTORS,
-    BaseDecomposition,
-    Factorization,
-    base_decomposition,
-    optimal_factorization,
-)
+from bayesdp.privacy.ellipsoids import BaseDecomposition, base_decomposition
+from bayesdp.privacy.factorization import Factorization, optimal_factorization
 from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.shapes import MAX_DIMENSION, MAX_VECTORS
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.sensitivities.norms import DifferenceNorm
 

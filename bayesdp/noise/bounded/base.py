@@ -47,6 +47,7 @@ class BoundedLaw(NoiseLaw):
     """
 
     support = "bounded"
+    additive = False
     everywhere = True
     has_atoms: ClassVar[bool]
     free: ClassVar[Any]
@@ -237,17 +238,8 @@ class BoundedLaw(NoiseLaw):
         return {**super().describe(), "bounds": plain_bounds(self.bounds)}
 
     def __str__(self) -> str:
-        scale = self.scale
-        shown = (
-            f"{scale:.6g}"
-            if isinstance(scale, float)
-            else f"<one per cell, from {scale.min():.6g} to {scale.max():.6g}>"
-        )
-        sides = [
-            f"{side:.6g}" if isinstance(side, float) else f"<one per cell, from {side.min():.6g} to {side.max():.6g}>"
-            for side in self.bounds
-        ]
-        return f"{self.name} {self.scale_name}={shown} bounds={sides[0]}:{sides[1]}"
+        lower, upper = map(self._shown, self.bounds)
+        return f"{self.name} {self.scale_name}={self._shown(self.scale)} bounds={lower}:{upper}"
 
     @property
     def limits(self) -> tuple[Any, Any]:

@@ -25,8 +25,12 @@ __all__ = [
 class TruncatedDiscreteLaplace(TruncatedDiscrete, OfLaplace):
     """Independent integers with mass proportional to ``exp(-|k - mu| / b)`` within whole bounds.
 
-    Mean and variance are sums of at most 53 positive terms, by doubling (no differences of large numbers). The
-    normaliser depends on the location and belongs in every likelihood.
+    The normaliser depends on the location and belongs in every likelihood.
+
+    ========  ===============================================
+    Support   integers from the lower to the upper bound
+    Mean      mu plus a bias inwards, away from nearer bounds
+    ========  ===============================================
 
     Parameters
     ----------
@@ -43,6 +47,10 @@ class TruncatedDiscreteLaplace(TruncatedDiscrete, OfLaplace):
     See Also
     --------
     bayesdp.distributions.TruncatedDiscreteLaplace : the same law as a PyMC distribution.
+
+    Notes
+    -----
+    Mean and variance are sums of at most 53 positive terms, by doubling (no differences of large numbers).
 
     References
     ----------
@@ -87,6 +95,11 @@ class BoundaryInflatedDiscreteLaplace(BoundaryInflatedDiscrete, OfLaplace):
     For a location within the bounds and whole, the log-mass is ``-|k - mu| / b`` and a constant for each k: nothing in
     it depends on how far mu is from the bounds.
 
+    ========  ===============================================
+    Support   integers from the lower to the upper bound
+    Mean      mu plus a bias inwards, away from nearer bounds
+    ========  ===============================================
+
     Parameters
     ----------
     b : float or array_like
@@ -126,8 +139,12 @@ class BoundaryInflatedDiscreteLaplace(BoundaryInflatedDiscrete, OfLaplace):
 class TruncatedDiscreteGaussian(TruncatedDiscrete, OfGaussian):
     """Independent integers with mass proportional to ``exp(-(k - mu)**2 / (2 sigma**2))`` within whole bounds.
 
-    Sums have up to 20,000 terms that matter; longer ones are integrals with an Euler-Maclaurin correction, to 1e-12.
     The normaliser depends on the location and belongs in every likelihood.
+
+    ========  ===============================================
+    Support   integers from the lower to the upper bound
+    Mean      mu plus a bias inwards, away from nearer bounds
+    ========  ===============================================
 
     Parameters
     ----------
@@ -144,6 +161,10 @@ class TruncatedDiscreteGaussian(TruncatedDiscrete, OfGaussian):
     See Also
     --------
     bayesdp.distributions.TruncatedDiscreteGaussian : the same law as a PyMC distribution.
+
+    Notes
+    -----
+    Sums have up to 20,000 terms that matter; longer ones are integrals with an Euler-Maclaurin correction, to 1e-12.
 
     Examples
     --------
@@ -180,6 +201,11 @@ class TruncatedDiscreteGaussian(TruncatedDiscrete, OfGaussian):
 @dataclass(frozen=True, eq=False)
 class BoundaryInflatedDiscreteGaussian(BoundaryInflatedDiscrete, OfGaussian):
     """Discrete Gaussian integers around mu, clipped to whole bounds: an additional mass at each finite bound.
+
+    ========  ===============================================
+    Support   integers from the lower to the upper bound
+    Mean      mu plus a bias inwards, away from nearer bounds
+    ========  ===============================================
 
     Parameters
     ----------

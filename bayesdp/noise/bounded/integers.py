@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,11 @@ class BoundedDiscrete(BoundedLaw):
     @abstractmethod
     def _excess(k: Floats, m: Floats, mu: Floats, scale: Floats) -> Floats:
         """How much larger the log-mass of m is than that of k, without the bounds."""
+
+    @staticmethod
+    @abstractmethod
+    def exact_rate(distance: int, scale: Fraction) -> Fraction:
+        """How much larger the log-mass of a whole location is than that of the integer at this distance, without the bounds."""
 
     @abstractmethod
     def atoms(self, location: npt.ArrayLike = 0.0) -> tuple[Floats, Floats]:
@@ -60,7 +66,7 @@ class BoundedDiscrete(BoundedLaw):
 
 
 class OfLaplace(BoundedDiscrete):
-    """The law that was bounded is the discrete Laplace."""
+    """Laws made from the discrete Laplace by bounds."""
 
     free = DiscreteLaplace
     _add_up = staticmethod(kernels.laplace_sums)
@@ -71,9 +77,14 @@ class OfLaplace(BoundedDiscrete):
         # Beyond a bound, all integers within the bounds are on the same side of mu.
         return np.where(np.abs(d) > 1.0, np.abs(j), np.abs(j - d) - np.abs(d)) / scale
 
+    @staticmethod
+    def exact_rate(distance: int, scale: Fraction) -> Fraction:
+        """``|distance| / b``."""
+        return abs(distance) / scale
+
 
 class OfGaussian(BoundedDiscrete):
-    """The law that was bounded is the discrete Gaussian."""
+    """Laws made from the discrete Gaussian by bounds."""
 
     free = DiscreteGaussian
     scale_name = "sigma"
@@ -83,6 +94,11 @@ class OfGaussian(BoundedDiscrete):
     def _excess(k: Floats, m: Floats, mu: Floats, scale: Floats) -> Floats:
         j, d = k - m, mu - m
         return np.asarray(0.5 * (j / scale) * ((j - 2.0 * d) / scale))
+
+    @staticmethod
+    def exact_rate(distance: int, scale: Fraction) -> Fraction:
+        """``distance**2 / (2 sigma**2)``."""
+        return distance**2 / (2 * scale**2)
 
 
 class TruncatedDiscrete(BoundedDiscrete):

@@ -1,6 +1,6 @@
 """Compiled samplers of laws on an interval, and sums of a Gaussian over the integers of an interval.
 
-The scalar samplers are shared by `bayesdp.noise` and by the PyMC distributions, as those of `_kernels`. All take the
+The scalar samplers are shared by `bayesdp.noise` and by the PyMC distributions, as those of `bayesdp.noise.kernels`. All take the
 location, the scale and the two bounds, of which one may be infinite.
 """
 

@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp._validate import choice, finite_array
-from bayesdp.noise.arrays import positive_scale
-from bayesdp.noise.base import Floats
+from bayesdp.invariants import Invariants
+from bayesdp.noise.arrays import located, positive_scale
+from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.noise.bounded.boundary_inflated_laplace import BoundaryInflatedLaplace
 from bayesdp.noise.bounded.truncated_laplace import TruncatedLaplace
 from bayesdp.noise.independent.laplace import Laplace
 
-__all__ = ["RULES", "RescaledLaplace", "proportions"]
+__all__ = ["EVEN", "RULES", "RescaledLaplace", "proportions"]
 
 RULES = ("truncated", "boundary-inflated")
 """How noisy proportions are kept between 0 and 1 before they are divided by their sum."""
@@ -27,11 +28,12 @@ _FAR = 45.0
 """exp(-45) is 3e-20: what is left out on one side of a maximum."""
 _TIE = 1.0 - 1e-13
 """Shares of equal values are equal floats; those that came through a file may have lost a digit."""
-_EVEN = 1e-9
+EVEN = 1e-9
+"""The sum of shares may be so far from 1: they may come from text with nine digits."""
 
 
 @dataclass(frozen=True, eq=False)
-class RescaledLaplace:
+class RescaledLaplace(NoiseLaw):
     r"""Shares ``y / sum(y)`` of independent Laplace values y around the confidential proportions, kept within 0 and 1.
 
     Where y has no value at a bound, the shares r have the density, in all of them but one,
@@ -81,6 +83,13 @@ class RescaledLaplace:
     b: float | Floats
     rule: str
 
+    name = "rescaled-laplace"
+    support = "simplex"
+    family = "bounded"
+    integer = False
+    everywhere = True
+    kernel_parameters = ("b",)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", positive_scale(self.b, "b"))
         choice(self.rule, RULES, "rule")
@@ -91,12 +100,50 @@ class RescaledLaplace:
         kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
         return kind(self.b, (0.0, 1.0))
 
-    def draw(self, rng: _validate.Seed, location: npt.ArrayLike, size: int | None = None) -> Floats:
-        """Draw shares around confidential proportions of shape (..., categories); with `size`, so many of each first."""
-        centre = proportions(location, "location")
-        drawn = np.asarray(self.raw.draw(rng, centre.shape, size, location=centre), dtype=np.float64)
+    @property
+    def limits(self) -> tuple[float, float]:
+        """0 and 1."""
+        return 0.0, 1.0
+
+    def refusal(self, values: npt.ArrayLike) -> str:
+        """Whether they are no vector of shares that add up to 1, or have zeros under truncation; see `NoiseLaw.refusal`."""
+        shares = proportions(values, "values")
+        total = float(shares.sum())
+        if shares.ndim != 1:
+            return f"values of the law {self.name!r} must be one vector of shares, got shape {shares.shape}"
+        if abs(total - 1.0) >= EVEN:
+            return f"values must add up to 1 under the law {self.name!r}, as shares do, but add up to {total!r}"
+        if self.rule == "truncated" and not np.all(shares > 0.0):
+            return f"values must be greater than 0 under the law {self.name!r} with the rule 'truncated', which has no atom at 0"
+        return ""
+
+    def draw(
+        self,
+        rng: _validate.Seed,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Floats:
+        """Draw shares around confidential proportions, the categories along the last axis. See `NoiseLaw.draw`.
+
+        Parameters
+        ----------
+        rng, size, invariants
+            As for `NoiseLaw.draw`.
+        shape : tuple of int
+            Shape of the shares, (..., categories).
+        location : array_like, optional
+            Proportions, of that shape or one that spreads over it; equal ones by default.
+        """
+        centre = proportions(located(1.0 / shape[-1] if location is None else location, shape), "location")
+        drawn = np.asarray(self.raw.draw(rng, shape, size, location=centre), dtype=np.float64)
         total = drawn.sum(axis=-1, keepdims=True)
-        return np.where(total > 0.0, drawn / np.where(total > 0.0, total, 1.0), 1.0 / centre.shape[-1])
+        return np.where(total > 0.0, drawn / np.where(total > 0.0, total, 1.0), 1.0 / shape[-1])
+
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
+        """Log-density of shares on their face of the simplex, of several vectors the sum; see `log_density`."""
+        return float(np.sum(self.log_density(values, location)))
 
     def log_density(self, shares: npt.ArrayLike, location: npt.ArrayLike) -> Floats:
         """Log-density of shares on their face of the simplex, given confidential proportions.
@@ -113,90 +160,75 @@ class RescaledLaplace:
             up to 1 (to 1e-9), and for zeros under truncation.
         """
         r, mu = np.broadcast_arrays(proportions(shares, "shares"), proportions(location, "location"))
-        valid = np.all(r >= 0.0, axis=-1) & (np.abs(r.sum(axis=-1) - 1.0) < _EVEN)
+        valid = np.all(r >= 0.0, axis=-1) & (np.abs(r.sum(axis=-1) - 1.0) < EVEN)
         r = np.where(valid[..., None], r, 1.0 / r.shape[-1])
         with np.errstate(divide="ignore"):
-            return np.asarray(np.where(valid, self.log_kernel(np, r, mu), -np.inf))
+            return np.asarray(np.where(valid, self.log_kernel(np, r, mu, self.b, self.rule), -np.inf))
 
-    def log_kernel(self, xp: Any, shares: Floats, mu: Any) -> Any:
+    @staticmethod
+    def log_kernel(xp: Any, value: Any, mu: Any, b: Any, rule: str) -> Any:
         """Log-density of shares that add up to 1, given confidential proportions.
 
         Parameters
         ----------
         xp : module
             NumPy or PyTensor, see `bayesdp.noise.namespace`.
-        shares : float64 array, shape (..., categories)
-            Numbers in either case: they decide on which face of the simplex the density is.
+        value : float64 array or tensor variable, shape (..., categories)
+            The shares, which decide on which face of the simplex the density is: no derivative with respect to them is right.
         mu : float64 array or tensor variable, shape (..., categories)
+        b : float64 array or tensor variable, shape () or (categories,)
+        rule : {"truncated", "boundary-inflated"}
         """
-        b = np.broadcast_to(np.asarray(self.b), shares.shape)
-        positive = shares > 0.0
-        if self.rule == "truncated":
-            return xp.where(np.all(positive, axis=-1), self._smooth(xp, shares, mu, b), -np.inf)
-        top = shares >= shares.max(axis=-1, keepdims=True) * _TIE
-        ties = top.sum(axis=-1)
+        positive = value > 0.0
+        if rule == "truncated":
+            return xp.where(xp.all(positive, axis=-1), _smooth(xp, value, mu, b, rule), -np.inf)
+        largest = xp.max(value, axis=-1, keepdims=True)
+        top = value >= largest * _TIE
+        ties = xp.sum(top, axis=-1)
         # The largest values are all at the upper bound.
-        largest = shares.max(axis=-1, keepdims=True)
-        y = np.where(top, 1.0, shares / largest)
+        y = xp.where(top, 1.0, value / largest)
         found = xp.sum(BoundaryInflatedLaplace.log_kernel(xp, y, mu, b, 0.0, 1.0), axis=-1)
-        found = found - ((positive & ~top).sum(axis=-1) + 1) * np.log(largest[..., 0]) - np.log(ties)
-        if np.any(ties == 1):
-            found = xp.logaddexp(found, xp.where(ties == 1, self._smooth(xp, shares, mu, b), -np.inf))
-        everything = ties == shares.shape[-1]
-        if np.any(everything):  # or all values are at the lower bound
-            nothing = xp.sum(Laplace.log_cdf_kernel(xp, 0.0, mu, b), axis=-1)
-            found = xp.logaddexp(found, xp.where(everything, nothing, -np.inf))
-        return found
-
-    def _smooth(self, xp: Any, r: Floats, mu: Any, b: Floats) -> Any:
-        """Logarithm of the integral over the sum of the values."""
-        positive = r > 0.0
-        power = np.asarray(positive.sum(axis=-1)[..., None] - 1.0, dtype=np.float64)
-        most = 1.0 / r.max(axis=-1, keepdims=True)
-        slope = r / b  # 0 for shares of 0, which drop out
-        kinks = xp.where(positive, xp.clip(mu / np.where(positive, r, 1.0), 0.0, most), most)
-        edges = xp.concatenate([np.zeros_like(most), xp.sort(kinks, axis=-1), most], axis=-1)
-        low, high = edges[..., :-1], edges[..., 1:]
-        # Right of its kink a factor falls, left of it it rises.
-        middle = 0.5 * (low + high)[..., None, :]
-        c = xp.sum(xp.where(middle * r[..., None] < mu[..., None], 1.0, -1.0) * slope[..., None], axis=-2)
-        start, end = _that_matters(xp, low, high, c, power)
-        half = xp.maximum(0.5 * (end - start), 1e-300)
-        s = start[..., None] + half[..., None] * (1.0 + _NODES)
-        terms = xp.log(half)[..., None] + np.log(_WEIGHTS) + power[..., None] * xp.log(xp.maximum(s, 1e-300))
-        centre = xp.where(positive, mu / b, 0.0)
-        if xp is np:  # one category at a time, to keep the arrays small
-            for j in range(r.shape[-1]):
-                terms = terms - np.abs(slope[..., j, None, None] * s - centre[..., j, None, None])
-        else:
-            terms = terms - xp.sum(xp.abs(slope * s[..., None] - centre), axis=-1)
-        peak = xp.max(terms, axis=(-2, -1))
-        total = peak + xp.log(xp.sum(xp.exp(terms - peak[..., None, None]), axis=(-2, -1)))
-        if self.rule == "truncated":
-            return total + xp.sum(TruncatedLaplace.log_kernel(xp, mu, mu, b, 0.0, 1.0), axis=-1)
-        return total + xp.sum(xp.where(positive, -np.log(2.0 * b), Laplace.log_cdf_kernel(xp, 0.0, mu, b)), axis=-1)
-
-    def describe(self) -> dict[str, Any]:
-        """The law as plain data."""
-        b = self.b
-        return {
-            "name": "rescaled-laplace",
-            "b": b if isinstance(b, float) else np.asarray(b).tolist(),
-            "rule": self.rule,
-        }
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RescaledLaplace) and self.describe() == other.describe()
-
-    def __hash__(self) -> int:
-        return hash(repr(self.describe()))
+        found = found - (xp.sum(positive & ~top, axis=-1) + 1.0) * xp.log(largest[..., 0]) - xp.log(1.0 * ties)
+        found = xp.logaddexp(found, xp.where(ties < 2, _smooth(xp, value, mu, b, rule), -np.inf))
+        # Where all are equal, all values may be at the lower bound as well.
+        nothing = xp.sum(Laplace.log_cdf_kernel(xp, 0.0, mu, b), axis=-1)
+        return xp.logaddexp(found, xp.where(xp.all(top, axis=-1), nothing, -np.inf))
 
 
-def _that_matters(xp: Any, low: Any, high: Any, c: Any, power: Floats) -> tuple[Any, Any]:
+def _smooth(xp: Any, r: Any, mu: Any, b: Any, rule: str) -> Any:
+    """Logarithm of the integral over the sum of the values."""
+    positive = r > 0.0
+    power = (xp.sum(positive, axis=-1) - 1.0)[..., None]
+    most = 1.0 / xp.max(r, axis=-1, keepdims=True)
+    slope = r / b  # 0 for shares of 0, which drop out
+    kinks = xp.where(positive, xp.clip(mu / xp.where(positive, r, 1.0), 0.0, most), most)
+    edges = xp.concatenate([0.0 * most, xp.sort(kinks, axis=-1), most], axis=-1)
+    low, high = edges[..., :-1], edges[..., 1:]
+    # Right of its kink a factor falls, left of it it rises.
+    middle = 0.5 * (low + high)[..., None, :]
+    c = xp.sum(xp.where(middle * r[..., None] < mu[..., None], 1.0, -1.0) * slope[..., None], axis=-2)
+    start, end = _that_matters(xp, low, high, c, power)
+    half = xp.maximum(0.5 * (end - start), 1e-300)
+    s = start[..., None] + half[..., None] * (1.0 + _NODES)
+    terms = xp.log(half)[..., None] + np.log(_WEIGHTS) + power[..., None] * xp.log(xp.maximum(s, 1e-300))
+    centre = xp.where(positive, mu / b, 0.0)
+    if xp is np:  # one category at a time, to keep the arrays small
+        for j in range(r.shape[-1]):
+            terms = terms - np.abs(slope[..., j, None, None] * s - centre[..., j, None, None])
+    else:
+        terms = terms - xp.sum(xp.abs(slope[..., None, None, :] * s[..., None] - centre[..., None, None, :]), axis=-1)
+    peak = xp.max(terms, axis=(-2, -1))
+    total = peak + xp.log(xp.sum(xp.exp(terms - peak[..., None, None]), axis=(-2, -1)))
+    if rule == "truncated":
+        return total + xp.sum(TruncatedLaplace.log_kernel(xp, mu, mu, b, 0.0, 1.0), axis=-1)
+    return total + xp.sum(xp.where(positive, -xp.log(2.0 * b), Laplace.log_cdf_kernel(xp, 0.0, mu, b)), axis=-1)
+
+
+def _that_matters(xp: Any, low: Any, high: Any, c: Any, power: Any) -> tuple[Any, Any]:
     """The part of a piece where ``s**power exp(c s)`` is not negligible against its maximum there; it is log-concave."""
     # Derivatives of the logarithm at the two ends; divisors are kept off 0.
     falls, rises = (power / xp.maximum(end, 1e-200) + c for end in (low, high))
-    steep, spread = xp.maximum(xp.abs(c), 1e-200), np.sqrt(2.0 * _FAR * power)
+    steep, spread = xp.maximum(xp.abs(c), 1e-200), xp.sqrt(2.0 * _FAR * power)
     peak = xp.where(rises >= 0.0, high, xp.where(falls <= 0.0, low, power / steep))
     left = xp.where(rises >= 0.0, _FAR / xp.maximum(rises, 1e-200), spread / steep)
     right = xp.where(falls <= 0.0, _FAR / xp.maximum(-falls, 1e-200), (spread + _FAR) / steep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from bayesdp.lattices.secure.coins import bernoulli_exp, exact_fraction, system_bits, uniform_integer
 from bayesdp.noise.base import Ints
 from bayesdp.noise.bounded.integers import BoundedDiscrete
-from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.secure import draw_independent
 
 __all__ = ["draw_bounded"]
@@ -57,7 +57,7 @@ def draw_bounded(law: BoundedDiscrete, answers: Ints) -> Ints:
     out = np.empty_like(centre)
     narrow = high - low <= 2.0 * scale
     for i in np.flatnonzero(narrow):
-        out[i] = _by_acceptance(int(centre[i]), int(low[i]), int(high[i]), scale, law.free is DiscreteLaplace)
+        out[i] = _by_acceptance(int(centre[i]), int(low[i]), int(high[i]), scale, law.exact_rate)
     open_cells = np.flatnonzero(~narrow)
     while open_cells.size:
         noisy = centre[open_cells] + draw_independent(free, open_cells.size)
@@ -67,12 +67,10 @@ def draw_bounded(law: BoundedDiscrete, answers: Ints) -> Ints:
     return out.reshape(np.shape(answers))
 
 
-def _by_acceptance(mu: int, low: int, high: int, scale: float, laplace: bool) -> int:
+def _by_acceptance(mu: int, low: int, high: int, scale: float, rate: Callable[[int, Fraction], Fraction]) -> int:
     """Uniform proposals, accepted with the ratio of the masses of the proposal and of mu."""
     exact = exact_fraction(scale)
     while True:
         k = low + uniform_integer(system_bits, high - low + 1)
-        distance = Fraction(abs(k - mu))
-        rate = distance / exact if laplace else distance**2 / (2 * exact**2)
-        if bernoulli_exp(system_bits, rate):
+        if bernoulli_exp(system_bits, rate(k - mu, exact)):
             return k

@@ -21,14 +21,12 @@ class Ways:
 
     Parameters
     ----------
-    scale : str
-        Name of the scale.
-    loss : str
-        The privacy parameter that gives the scale together with ``sensitivity``.
+    scale, loss : str
+        Names of the scale, and of the privacy parameter that gives it together with ``sensitivity``.
     from_loss, from_variance : callable
-        The scale, of the privacy parameter and the sensitivity, and of the variance of the noise; for arrays.
+        Give the scale from privacy parameter and sensitivity, and from the variance of the noise; for arrays.
     relation : str
-        All that in words, for messages.
+        These formulas, for messages.
     """
 
     scale: str
@@ -43,21 +41,12 @@ class Ways:
         return (self.loss, "sensitivity", "variance", "standard_deviation")
 
     def value(self, law: str, stated: Mapping[str, Any], wrong: Mapping[str, Any]) -> float | Floats:
-        """The scale.
-
-        Parameters
-        ----------
-        law : str
-            Name of the law, for messages.
-        stated : mapping
-            The scale and `others`, None where nothing was said.
-        wrong : mapping
-            Parameters that no law of this kind has.
+        """The scale of a law of that name, from what was stated: the scale or `others`, None where nothing was given.
 
         Raises
         ------
         TypeError
-            If there is a wrong parameter, or nothing was stated.
+            If there is a `wrong` parameter, one that no law of this kind has, or nothing was stated.
         ValueError
             If more than one scale follows from what was stated, a sensitivity is missing, or a number is not valid.
         """
@@ -173,8 +162,8 @@ class StatedByEpsilon(_Stated):
         standard_deviation: Any = None,
         **wrong: Any,
     ) -> None:
-        others = {"variance": variance, "standard_deviation": standard_deviation}
-        self._set_scale(wrong, b=b, epsilon=epsilon, sensitivity=sensitivity, **others)
+        stated = {"b": b, "epsilon": epsilon, "sensitivity": sensitivity}
+        self._set_scale(wrong, **stated, variance=variance, standard_deviation=standard_deviation)
 
 
 class StatedByRho(_Stated):
@@ -190,5 +179,5 @@ class StatedByRho(_Stated):
         standard_deviation: Any = None,
         **wrong: Any,
     ) -> None:
-        others = {"variance": variance, "standard_deviation": standard_deviation}
-        self._set_scale(wrong, sigma=sigma, rho=rho, sensitivity=sensitivity, **others)
+        stated = {"sigma": sigma, "rho": rho, "sensitivity": sensitivity}
+        self._set_scale(wrong, **stated, variance=variance, standard_deviation=standard_deviation)

@@ -64,10 +64,10 @@ class Canonical(StandardLaw):
 
     def __post_init__(self) -> None:
         given: Any = self.tradeoff
-        own = tradeoff_from_description(given) if isinstance(given, Mapping) else given
-        describe_tradeoff(own)  # refused here if files cannot name it
-        own.canonical_noise()  # or if there is none
-        object.__setattr__(self, "tradeoff", own)
+        tradeoff = tradeoff_from_description(given) if isinstance(given, Mapping) else given
+        describe_tradeoff(tradeoff)  # raises if files cannot name it
+        tradeoff.canonical_noise()  # raises if there is none
+        object.__setattr__(self, "tradeoff", tradeoff)
 
     @property
     def standard(self) -> CanonicalNoise:

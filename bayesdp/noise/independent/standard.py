@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.noise.arrays import located, values_and_location
+from bayesdp.noise.arrays import count_of, located, values_and_location
 from bayesdp.noise.base import Floats, NoiseLaw
-from bayesdp.noise.sizes import count_of, generator_of
 from bayesdp.privacy.canonical import CanonicalNoise
 
 __all__ = ["StandardLaw"]
@@ -66,7 +65,7 @@ class StandardLaw(NoiseLaw):
     ) -> Floats:
         """Draw independent noise, or values around a location. See `NoiseLaw.draw`."""
         lead = () if size is None else (count_of(size),)
-        noise = np.asarray(self.standard.rvs((*lead, *shape), generator_of(rng)), dtype=np.float64)
+        noise = np.asarray(self.standard.rvs((*lead, *shape), _validate.generator_of(rng)), dtype=np.float64)
         return np.asarray(located(location, shape) + self.unit * noise, dtype=np.float64)
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats:

@@ -109,8 +109,8 @@ class Tulap(StandardLaw):
     def fill(rng: np.random.Generator, mu: Floats, epsilon: Floats, delta: Floats, out: Floats) -> None:
         """Write draws for sensitivity 1 into ``out``, shape (draws, cells)."""
         for law in set(zip(epsilon.tolist(), delta.tolist(), strict=True)):
-            own = (epsilon == law[0]) & (delta == law[1])
-            out[:, own] = mu[own] + np.asarray(canonical.Tulap(*law).rvs((len(out), int(own.sum())), rng))
+            cells = (epsilon == law[0]) & (delta == law[1])
+            out[:, cells] = mu[cells] + np.asarray(canonical.Tulap(*law).rvs((len(out), int(cells.sum())), rng))
 
 
 class _Parts(NamedTuple):

@@ -17,11 +17,6 @@ __all__ = ["l2_log_sum"]
 def l2_log_sum(invariants: Invariants, sigma: float) -> float | None:
     """Logarithm of the sum of ``exp(-||z||_2**2 / (2 sigma**2))`` over the lattice; None where it is not computed.
 
-    Parameters
-    ----------
-    invariants : Invariants
-    sigma : float
-
     Examples
     --------
     >>> from bayesdp.queries import Totals

@@ -37,14 +37,7 @@ class ZeroSum:
 def parts(invariants: Invariants) -> tuple[Line | ZeroSum, ...] | None:
     """Split the lattice of the invariants into parts; None where one of them has no closed form.
 
-    Parameters
-    ----------
-    invariants : Invariants
-
-    Returns
-    -------
-    tuple of Line or ZeroSum, or None
-        Together they have the dimension of the lattice; cells in none of them carry no noise.
+    Together the parts have the dimension of the lattice; cells in none of them carry no noise.
 
     Examples
     --------

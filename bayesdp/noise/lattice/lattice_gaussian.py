@@ -51,7 +51,7 @@ class LatticeGaussian(LatticeLaw):
     See Also
     --------
     bayesdp.distributions.LatticeGaussian : the same law as a PyMC distribution.
-    bayesdp.LatticeGaussian : the mechanism that adds this noise.
+    bayesdp.LatticeGaussian : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------
@@ -70,6 +70,8 @@ class LatticeGaussian(LatticeLaw):
     sigma: float
 
     name = "lattice-gaussian"
+    everywhere = True
+    kernel_form = KernelForm("gaussian")
     scale_name = "sigma"
     relation = (
         "sigma, as in mass ~ exp(-norm**2 / (2 sigma**2)): length / sqrt(2 rho) for tables that "
@@ -99,11 +101,11 @@ class LatticeGaussian(LatticeLaw):
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known (see `log_normaliser`)."""
-        own = self.needed(invariants, shape)
-        found = parts(own)
+        invariants = self.needed(invariants, shape)
+        found = parts(invariants)
         if found is None:
             return None
-        variance = np.zeros(own.frame.size)
+        variance = np.zeros(invariants.frame.size)
         for part in found:
             if isinstance(part, Line):
                 steps = theta.moments(np.zeros(1), np.array([self._line_scale(part)]))[1]
@@ -114,9 +116,6 @@ class LatticeGaussian(LatticeLaw):
 
     def _line_scale(self, part: Line) -> float:
         return self.sigma / float(np.linalg.norm(part.entries.astype(np.float64)))
-
-    everywhere = True
-    kernel_form = KernelForm("gaussian")
 
     def sampler(self, invariants: Invariants) -> Sampler:
         """How noise is drawn under these invariants, before any is."""

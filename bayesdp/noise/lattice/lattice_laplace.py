@@ -53,7 +53,7 @@ class LatticeLaplace(LatticeLaw):
     See Also
     --------
     bayesdp.distributions.LatticeLaplace : the same law as a PyMC distribution.
-    bayesdp.LatticeLaplace : the mechanism that adds this noise.
+    bayesdp.LatticeLaplace : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------
@@ -74,6 +74,8 @@ class LatticeLaplace(LatticeLaw):
     norm: str = "l1"
 
     name = "lattice-laplace"
+    everywhere = True
+    kernel_form = KernelForm("l1")
     scale_name = "epsilon"
     relation = "epsilon, the rate per count in mass ~ exp(-epsilon norm): 1 / b for a scale b; and norm, l1 or l2"
 
@@ -104,11 +106,11 @@ class LatticeLaplace(LatticeLaw):
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known (see `log_normaliser`)."""
-        own = self.needed(invariants, shape)
-        found = parts(own)
-        if found is None or (self.norm == "l2" and own.dimension > 1):
+        invariants = self.needed(invariants, shape)
+        found = parts(invariants)
+        if found is None or (self.norm == "l2" and invariants.dimension > 1):
             return None
-        variance = np.zeros(own.frame.size)
+        variance = np.zeros(invariants.frame.size)
         for part in found:
             if isinstance(part, Line):
                 rate = self.epsilon * self._length(part)
@@ -120,9 +122,6 @@ class LatticeLaplace(LatticeLaw):
 
     def _length(self, part: Line) -> float:
         return float(np.linalg.norm(part.entries.astype(np.float64), ord=1 if self.norm == "l1" else 2))
-
-    everywhere = True
-    kernel_form = KernelForm("l1")
 
     def sampler(self, invariants: Invariants) -> Sampler:
         """How noise is drawn under these invariants, before any is."""

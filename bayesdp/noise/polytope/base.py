@@ -68,9 +68,9 @@ class HullDensity(HullLaw, SubspaceLaw):
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where second moments of K are not known."""
-        own = self.needed(invariants, shape)
-        moments = self.ball(own).second_moment
-        return None if moments is None else cell_variances(moments / self.epsilon**2, own)
+        invariants = self.needed(invariants, shape)
+        moments = self.ball(invariants).second_moment
+        return None if moments is None else cell_variances(moments / self.epsilon**2, invariants)
 
     def _log_integral(self, hull: Hull) -> float | None:
         """Logarithm of the integral of ``exp(-epsilon ||v||_K)``, or None where the volume of K is not computed."""

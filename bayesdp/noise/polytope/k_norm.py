@@ -47,7 +47,7 @@ class KNorm(HullDensity, CoordinateLaw):
     See Also
     --------
     bayesdp.distributions.KNorm : the same law as a PyMC distribution.
-    bayesdp.KNorm : the mechanism that adds this noise.
+    bayesdp.KNorm : the mechanism that adds this noise; it takes privacy parameters.
     bayesdp.hulls : norms, volumes and samplers.
 
     References
@@ -73,6 +73,7 @@ class KNorm(HullDensity, CoordinateLaw):
     coordinates: str = "helmert-1"
 
     name = "k-norm"
+    everywhere = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
@@ -112,5 +113,3 @@ class KNorm(HullDensity, CoordinateLaw):
             f"{self.name} epsilon={self.epsilon:.6g} vertices=<{count} pairs in {dimension} dimensions> "
             f"coordinates={self.coordinates}"
         )
-
-    everywhere = True

@@ -84,6 +84,7 @@ class LatticeKNorm(HullLaw, LatticeLaw):
     vertices: Ints | None = None
 
     name = "lattice-k-norm"
+    everywhere = True
     isotropic = False
     unknown_sum = "it is computed only where the norm is a multiple of the l1 norm and that sum is known"
 
@@ -133,8 +134,6 @@ class LatticeKNorm(HullLaw, LatticeLaw):
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
         """Draw noise, always exactly or not at all: `sampler` says how, or why not."""
         return sample_lattice(self.hull(invariants), invariants, self.epsilon, rng, count)
-
-    everywhere = True
 
 
 @lru_cache(maxsize=16)

@@ -65,6 +65,7 @@ class SemiKNorm(HullDensity):
     adjacency: int
 
     name = "semi-k-norm"
+    everywhere = True
     family = "semi"
 
     def __post_init__(self) -> None:
@@ -80,5 +81,3 @@ class SemiKNorm(HullDensity):
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the integral of ``exp(-epsilon ||v||_K)``, or None where the volume of K is not computed."""
         return self._log_integral(self.hull(invariants))
-
-    everywhere = True

@@ -69,7 +69,7 @@ def log_integral(u: Floats, rows: Floats, b: float) -> float:
 
 
 def _kinks(u: Floats, rows: Floats) -> Floats:
-    """Last coordinates of the corners of the arrangement."""
+    """Last coordinates of the corners of the arrangement: points w where as many terms ``u_i + (R^T w)_i`` as its rank are 0."""
     rank, cells = rows.shape
     chosen = np.array(list(combinations(range(cells), rank)))
     systems = rows.T[chosen]

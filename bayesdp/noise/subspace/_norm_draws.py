@@ -18,41 +18,37 @@ __all__ = ["NormSampler", "norm_sampler"]
 type Floats = npt.NDArray[np.float64]
 
 LEAST = 1e-5
-"""Share of tries that must be kept, for a sampler to count as practical."""
+"""Smallest acceptance rate with which a rejection sampler counts as practical."""
 
 _PILOT = 200_000
-"""Tries of the pilot, or as many as it takes to keep 20."""
+"""Proposals by which the acceptance rate is estimated, or fewer if 20 are accepted before."""
 
 _ENTRIES = 2_000_000
-"""Numbers in one batch of tries, and in the matrix of a pivot sampler."""
+"""Numbers in one batch of proposals, and in the matrix of a pivot sampler."""
 
 
 @dataclass(frozen=True, eq=False)
 class NormSampler(ABC):
-    """A sampler for one norm and some invariants.
-
-    Parameters
-    ----------
-    invariants : Invariants
-    """
+    """A rejection sampler for one norm and some invariants."""
 
     invariants: Invariants
 
     name = ""
-    words = ""
+    method = ""
+    """How it draws, in a sentence."""
 
     @abstractmethod
-    def tried(self, rng: np.random.Generator, tries: int) -> Floats:
-        """What is kept of so many tries: flat tables at rate 1 (``size`` of them where nothing is rejected)."""
+    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
+        """Make that many proposals and return those accepted: tables of rate 1, shape (accepted, cells)."""
 
     @cached_property
     def acceptance(self) -> float:
-        """Estimated share of tries that is kept; from a fixed seed, so that the answer is always the same."""
-        rng, kept, tried = np.random.default_rng(0), 0, 0
-        while kept < 20 and tried < _PILOT:
-            kept += len(self.tried(rng, self._batch))
-            tried += self._batch
-        return kept / tried
+        """Estimated acceptance rate; from a fixed seed, so that it is the same in every process."""
+        rng, accepted, proposed = np.random.default_rng(0), 0, 0
+        while accepted < 20 and proposed < _PILOT:
+            accepted += len(self.accepted(rng, self._batch))
+            proposed += self._batch
+        return accepted / proposed
 
     @property
     def _batch(self) -> int:
@@ -60,80 +56,80 @@ class NormSampler(ABC):
 
     def draw(self, rate: float, rng: np.random.Generator, size: int) -> Floats:
         """Draw tables, shape (size, *table)."""
-        kept = np.empty((size, self.invariants.frame.size))
+        tables = np.empty((size, self.invariants.frame.size))
         found = 0
         while found < size:
-            wanted = int((size - found) / max(self.acceptance, LEAST)) + 1
-            own = self.tried(rng, min(self._batch, wanted))[: size - found]
-            kept[found : found + len(own)] = own
-            found += len(own)
-        # On the space exactly, whatever roundings the rejection steps have left.
-        return self.invariants.project(kept.reshape(size, *self.invariants.frame.shape) / rate)
+            needed = int((size - found) / max(self.acceptance, LEAST)) + 1
+            new = self.accepted(rng, min(self._batch, needed))[: size - found]
+            tables[found : found + len(new)] = new
+            found += len(new)
+        # Projected, because rounding has left the tables slightly off the subspace.
+        return self.invariants.project(tables.reshape(size, *self.invariants.frame.shape) / rate)
 
 
 class _Radial(NormSampler):
     name = "radial"
-    words = "a gamma radius times a uniform direction (Algorithm 5 of Cho and Awan, within the space)"
+    method = "a gamma radius times a uniform direction (Algorithm 5 of Cho and Awan, within the space)"
     acceptance = 1.0
 
-    def tried(self, rng: np.random.Generator, tries: int) -> Floats:
+    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
         n = self.invariants.dimension
-        points = rng.normal(size=(tries, n))
-        points *= (rng.gamma(float(n), 1.0, tries) / np.linalg.norm(points, axis=1))[:, None]
-        return self.invariants.from_coordinates(points).reshape(tries, -1)
+        points = rng.normal(size=(proposals, n))
+        points *= (rng.gamma(float(n), 1.0, proposals) / np.linalg.norm(points, axis=1))[:, None]
+        return self.invariants.from_coordinates(points).reshape(proposals, -1)
 
 
 @dataclass(frozen=True, eq=False)
 class _Proposed(NormSampler):
-    """The l1 noise that other noise is made from by rejection."""
+    """The l1 noise from which the lattice samplers propose, for totals and tables with both margins."""
 
     proposal: Proposal
 
     name = "l1"
 
     @property
-    def words(self) -> str:  # type: ignore[override]  # computed here
-        """What is drawn."""
+    def method(self) -> str:  # type: ignore[override]  # computed here
+        """See `NormSampler.method`."""
         return self.proposal.words
 
-    def tried(self, rng: np.random.Generator, tries: int) -> Floats:
-        return self.proposal.draw(1.0, rng, tries, tries)
+    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
+        return self.proposal.draw(1.0, rng, proposals, proposals)
 
 
 class _CubeOfTotals(NormSampler):
-    """Disjoint totals: the section of the cube is a product."""
+    """Disjoint totals: the cube, cut with the subspace, is a product over the totals."""
 
     name = "cube"
-    words = (
+    method = (
         "gamma times a uniform point of the cube (Algorithm 6 of Cho and Awan, within the space): all cells of a total but "
         "one, until the last one is in the cube"
     )
     acceptance = 1.0  # each total is drawn until it is kept
 
-    def tried(self, rng: np.random.Generator, tries: int) -> Floats:
+    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
         blocks = np.asarray(self.invariants.blocks)
-        out = rng.uniform(-1.0, 1.0, (tries, len(blocks)))
+        out = rng.uniform(-1.0, 1.0, (proposals, len(blocks)))
         for block in range(int(blocks.max(initial=-1)) + 1):
             cells = np.flatnonzero(blocks == block)
-            out[:, cells] = _zero_sums(rng, tries, len(cells))
-        return out * rng.gamma(self.invariants.dimension + 1.0, 1.0, tries)[:, None]
+            out[:, cells] = _zero_sums(rng, proposals, len(cells))
+        return out * rng.gamma(self.invariants.dimension + 1.0, 1.0, proposals)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class _CubeOfTable(NormSampler):
-    """Both margins of a table: rows with sum zero, until the column sums leave a last row that is in the cube."""
+    """Both margins of a table: all rows but one sum to zero, and the last one, minus their sum, must be in the cube."""
 
     table: tuple[int, int]
 
     name = "cube"
-    words = (
+    method = (
         "gamma times a uniform point of the cube (Algorithm 6 of Cho and Awan, within the space): rows but one, until the "
         "last one is in the cube"
     )
 
-    def tried(self, rng: np.random.Generator, tries: int) -> Floats:
+    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
         short, long = sorted(self.table)
-        rows = _zero_sums(rng, tries * (long - 1), short).reshape(tries, long - 1, short)
+        rows = _zero_sums(rng, proposals * (long - 1), short).reshape(proposals, long - 1, short)
         last = -rows.sum(axis=1, keepdims=True)
         kept = np.all(np.abs(last) <= 1.0, axis=(1, 2))
         tables = np.concatenate([rows[kept], last[kept]], axis=1)
@@ -145,15 +141,15 @@ class _CubeOfTable(NormSampler):
 
 @dataclass(frozen=True, eq=False)
 class _Pivots(NormSampler):
-    """Any invariants: as many cells as there are dimensions are free, and determine the others."""
+    """Any invariants of n free dimensions: n cells are drawn freely and determine the others, by which they are rejected."""
 
     norm: str
 
     name = "pivots"
 
     @property
-    def words(self) -> str:  # type: ignore[override]  # depends on the norm
-        """What is drawn."""
+    def method(self) -> str:  # type: ignore[override]  # depends on the norm
+        """See `NormSampler.method`."""
         if self.norm == "l1":
             return "independent Laplace noise in as many cells as are free, and rejection on those that they determine"
         return (
@@ -163,7 +159,7 @@ class _Pivots(NormSampler):
 
     @cached_property
     def _map(self) -> tuple[Floats, Floats]:
-        """From free cells to all cells, and whether each cell is free."""
+        """A matrix that gives all cells from the free ones, shape (n, cells), and 1.0 for each free cell, else 0.0."""
         n = self.invariants.dimension
         basis = self.invariants.from_coordinates(np.eye(n)).reshape(n, -1)
         order = scipy.linalg.qr(basis, mode="r", pivoting=True)[1]
@@ -172,14 +168,14 @@ class _Pivots(NormSampler):
         free[chosen] = 1.0
         return np.linalg.solve(basis[:, chosen], basis), free
 
-    def tried(self, rng: np.random.Generator, tries: int) -> Floats:
+    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
         spread, free = self._map
         n = self.invariants.dimension
         if self.norm == "l1":
-            tables = rng.laplace(size=(tries, n)) @ spread
+            tables = rng.laplace(size=(proposals, n)) @ spread
             dependent = np.sum(np.abs(tables) * (1.0 - free), axis=1)
-            return tables[rng.standard_exponential(tries) >= dependent]
-        tables = rng.uniform(-1.0, 1.0, (tries, n)) @ spread
+            return tables[rng.standard_exponential(proposals) >= dependent]
+        tables = rng.uniform(-1.0, 1.0, (proposals, n)) @ spread
         tables = tables[np.all(np.abs(tables) <= 1.0 + free * 1e-9, axis=1)]  # free cells are in, up to rounding
         return tables * rng.gamma(n + 1.0, 1.0, len(tables))[:, None]
 
@@ -199,17 +195,7 @@ def _zero_sums(rng: np.random.Generator, count: int, m: int) -> Floats:
 
 @lru_cache(maxsize=32)
 def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
-    """The exact sampler for a norm.
-
-    Parameters
-    ----------
-    invariants : Invariants
-    norm : {"l1", "l2", "linf"}
-
-    Raises
-    ------
-    NotImplementedError
-        If none is practical.
+    """The exact sampler for a norm, ``"l1"``, ``"l2"`` or ``"linf"``; NotImplementedError if none is practical.
 
     Examples
     --------
@@ -241,7 +227,7 @@ def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
         )
     if sampler.acceptance < LEAST:
         raise NotImplementedError(
-            f"no exact sampler of {norm} noise is practical for {invariants!r}: {sampler.words}; fewer than one in "
+            f"no exact sampler of {norm} noise is practical for {invariants!r}: {sampler.method}; fewer than one in "
             f"{round(1 / LEAST):,} tries is kept. The l2 norm has one for any invariants"
         )
     return sampler

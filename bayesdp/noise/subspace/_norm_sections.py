@@ -32,11 +32,6 @@ def log_integral_of(invariants: Invariants, norm: str) -> float | None:
 
     In closed form for l2, and for disjoint totals and tables with two rows or columns (l-infinity: totals of up to 500
     cells); by triangulation for l1 and 3 x c tables up to c = 4, and for l-infinity up to five dimensions.
-
-    Parameters
-    ----------
-    invariants : Invariants
-    norm : {"l1", "l2", "linf"}
     """
     n = invariants.dimension
     if not n:

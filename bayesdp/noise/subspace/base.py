@@ -41,7 +41,7 @@ class SubspaceLaw(TableLaw):
 
 
 def share_of_projection(invariants: Invariants) -> Floats | None:
-    """The diagonal of the projection onto the subspace, as a table: the share of its variance that noise of a cell keeps.
+    """The diagonal of the projection onto the subspace, as a table: by it projection multiplies the variance of each cell.
 
     None for more than 2048 cells, unless the invariants are disjoint totals.
     """

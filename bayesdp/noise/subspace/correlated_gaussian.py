@@ -92,7 +92,7 @@ class CorrelatedGaussian(CoordinateLaw):
     See Also
     --------
     bayesdp.distributions.CorrelatedGaussian : the same law as a PyMC distribution.
-    bayesdp.CorrelatedGaussian : the mechanism that adds this noise.
+    bayesdp.CorrelatedGaussian : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------
@@ -112,6 +112,9 @@ class CorrelatedGaussian(CoordinateLaw):
     coordinates: str = "helmert-1"
 
     name = "correlated-gaussian"
+    everywhere = True
+    normal = True
+    kernel_form = KernelForm("gaussian")
     scale_name = "sigma"  # no field: PyMC's distribution has it as a factor
     scale = 1.0
 
@@ -166,10 +169,6 @@ class CorrelatedGaussian(CoordinateLaw):
             f"{spread.max():.6g}> coordinates={self.coordinates}"
         )
 
-    everywhere = True
-    normal = True
-    kernel_form = KernelForm("gaussian")
-
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """The loss at a length in coordinates in which the noise is spherical. See `NoiseLaw.pair_loss`."""
         free = invariants.through(query)
@@ -183,10 +182,10 @@ class CorrelatedGaussian(CoordinateLaw):
 
     def kernel_of(self, invariants: Invariants | None) -> KernelForm | None:
         """A product in whitened coordinates. See `NoiseLaw.kernel_of`."""
-        own = self.needed(invariants)
+        known = self.needed(invariants)
 
         def whitened() -> Floats:
-            axes = own.from_coordinates(np.eye(own.dimension)).reshape(own.dimension, -1)
+            axes = known.from_coordinates(np.eye(known.dimension)).reshape(known.dimension, -1)
             return np.asarray(scipy.linalg.solve_triangular(self.factor, axes, lower=True))
 
         return KernelForm("gaussian", coordinates=whitened)

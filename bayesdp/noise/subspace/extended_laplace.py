@@ -47,7 +47,7 @@ class ExtendedLaplace(CoordinateLaw):
     See Also
     --------
     bayesdp.distributions.ExtendedLaplace : the same law as a PyMC distribution.
-    bayesdp.ExtendedLaplace : the mechanism that adds this noise.
+    bayesdp.ExtendedLaplace : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------
@@ -69,6 +69,8 @@ class ExtendedLaplace(CoordinateLaw):
     coordinates: str = "helmert-1"
 
     name = "extended-laplace"
+    everywhere = True
+    kernel_form = KernelForm("l1", of_scale=True)
     scale_name = "b"
 
     def __post_init__(self) -> None:
@@ -88,9 +90,6 @@ class ExtendedLaplace(CoordinateLaw):
         kept = share_of_projection(self.needed(invariants, shape))
         return None if kept is None else 2.0 * self.b**2 * kept
 
-    everywhere = True
-    kernel_form = KernelForm("l1", of_scale=True)
-
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """The loss at a length in coordinates. See `NoiseLaw.pair_loss`."""
         free = invariants.through(query)
@@ -101,5 +100,7 @@ class ExtendedLaplace(CoordinateLaw):
 
     def kernel_of(self, invariants: Invariants | None) -> KernelForm | None:
         """A product in coordinates. See `NoiseLaw.kernel_of`."""
-        own = self.needed(invariants)
-        return KernelForm("l1", True, lambda: own.from_coordinates(np.eye(own.dimension)).reshape(own.dimension, -1))
+        known = self.needed(invariants)
+        return KernelForm(
+            "l1", True, lambda: known.from_coordinates(np.eye(known.dimension)).reshape(known.dimension, -1)
+        )

@@ -46,7 +46,7 @@ class ProjectedGaussian(SubspaceLaw):
     See Also
     --------
     bayesdp.distributions.ProjectedGaussian : the same law as a PyMC distribution.
-    bayesdp.ProjectedGaussian : the mechanism that adds this noise.
+    bayesdp.ProjectedGaussian : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------
@@ -64,6 +64,9 @@ class ProjectedGaussian(SubspaceLaw):
     sigma: float
 
     name = "projected-gaussian"
+    everywhere = True
+    normal = True
+    kernel_form = KernelForm("gaussian")
     scale_name = "sigma"
     relation = (
         "sigma, the standard deviation before projection: length / sqrt(2 rho) for tables that far "
@@ -86,10 +89,6 @@ class ProjectedGaussian(SubspaceLaw):
         """Variance of each cell; None for more than 2048 cells, unless the invariants are disjoint totals."""
         kept = share_of_projection(self.needed(invariants, shape))
         return None if kept is None else self.sigma**2 * kept
-
-    everywhere = True
-    normal = True
-    kernel_form = KernelForm("gaussian")
 
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """The loss at a length. See `NoiseLaw.pair_loss`."""

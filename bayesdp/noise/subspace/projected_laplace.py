@@ -56,7 +56,7 @@ class ProjectedLaplace(SubspaceLaw):
     --------
     bayesdp.distributions.ProjectedLaplace : the same law as a PyMC distribution.
     bayesdp.distributions.RowSpaceNoise : its latent form, for any invariants.
-    bayesdp.ProjectedLaplace : the mechanism that adds this noise.
+    bayesdp.ProjectedLaplace : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------
@@ -81,6 +81,8 @@ class ProjectedLaplace(SubspaceLaw):
     b: float
 
     name = "projected-laplace"
+    everywhere = True
+    kernel_form = KernelForm("l1", of_scale=True)
     scale_name = "b"
     relation = (
         "b, the scale before projection: length / epsilon for tables that far apart (l1), if epsilon is their loss"
@@ -122,9 +124,6 @@ class ProjectedLaplace(SubspaceLaw):
         """Variance of each cell; None for more than 2048 cells, unless the invariants are disjoint totals."""
         kept = share_of_projection(self.needed(invariants, shape))
         return None if kept is None else 2.0 * self.b**2 * kept
-
-    everywhere = True
-    kernel_form = KernelForm("l1", of_scale=True)
 
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """An upper bound at a length: what is projected away hides something too. See `NoiseLaw.pair_loss`."""

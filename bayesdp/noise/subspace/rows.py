@@ -24,14 +24,7 @@ type Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """Cells that several invariants hold together.
-
-    Parameters
-    ----------
-    cells : int array, shape (m,)
-    rows : sparse float array, shape (rank, m)
-        Linearly independent.
-    """
+    """A connected set of m cells (`cells`) with the invariants that meet it (`rows`, independent, shape (rank, m))."""
 
     cells: Ints
     rows: sp.csr_array
@@ -62,10 +55,10 @@ class Components:
 
 @lru_cache(maxsize=16)
 def components_of(invariants: Invariants) -> Components:
-    """Split the row space of invariants.
+    """Split the row space of invariants into components: sets of cells that no basis row joins.
 
-    For disjoint totals and for general matrices no finer splitting exists: the rows of the reduced echelon form hang
-    together only as far as the row space itself does.
+    For disjoint totals and for general matrices no finer splitting exists: two rows of the reduced echelon form share cells
+    only within one indecomposable summand of the row space.
     """
     size = invariants.frame.size
     if invariants.blocks is not None:
@@ -79,15 +72,15 @@ def components_of(invariants: Invariants) -> Components:
     count = rows.shape[0]
     _, label = connected_components(sp.bmat([[None, rows], [rows.T, None]]), directed=False)
     rank = np.bincount(label[:count], minlength=label.max() + 1)
-    own = label[count:]
+    label_of_cell = label[count:]
     narrow = np.flatnonzero(rank == 1)
-    lists = [np.flatnonzero(own == k).astype(np.int64) for k in narrow]
+    lists = [np.flatnonzero(label_of_cell == k).astype(np.int64) for k in narrow]
     row_of = {int(label[i]): i for i in range(count)}
     found = [rows[[row_of[int(k)]]].toarray()[0, cells] for k, cells in zip(narrow, lists, strict=True)]
-    free = np.flatnonzero(rank[own] == 0).astype(np.int64)
+    free = np.flatnonzero(rank[label_of_cell] == 0).astype(np.int64)
     wide = []
     for k in np.flatnonzero(rank > 1):
-        cells = np.flatnonzero(own == k).astype(np.int64)
+        cells = np.flatnonzero(label_of_cell == k).astype(np.int64)
         wide.append(Component(cells, sp.csr_array(rows[np.flatnonzero(label[:count] == k)][:, cells])))
     return Components(
         np.cumsum([0, *map(len, lists)], dtype=np.int64),
@@ -100,7 +93,7 @@ def components_of(invariants: Invariants) -> Components:
 
 def _echelon_rows(invariants: Invariants) -> sp.csr_array:
     """The reduced echelon form of a general matrix, its rows scaled to coprime integers."""
-    # Cells with equal columns behave alike: one of each is enough for the algebra.
+    # Cells with equal columns have equal columns in the echelon form too: one of each is enough.
     columns, back = np.unique(invariants.matrix.toarray(), axis=1, return_inverse=True)
     reduced, _, rank = fmpz_mat(columns.astype(int).tolist()).rref()
     rows = [[int(v) for v in row] for row in reduced.tolist()[:rank]]
@@ -112,30 +105,32 @@ def _echelon_rows(invariants: Invariants) -> sp.csr_array:
 def row_basis(invariants: Invariants) -> sp.csr_array:
     """Linearly independent, sparse rows that span the row space; float64, shape (rank, cells).
 
-    For margins and totals they are chosen by structure. Call the class of a label at some level born at the coarsest
-    level from which on it is the first class within its parent. A sum over classes that are born at levels which an
-    earlier query has anyway is determined by that query and the sums that are kept: over all classes with the same
-    parents it is a sum of the earlier query, and the others are born later. So exactly as many are kept as the rank.
+    For margins and totals they are chosen by structure. Along each dimension every class has a *birth level*: its own
+    level, or if it is the first class within its parent, the birth level of the parent. For a total (level 0) and three
+    labels (level 1) the labels have birth levels 0, 1, 1: given the total, the sums of the second and the third label
+    determine that of the first. With several dimensions the sum over a product of classes is left out if an earlier query
+    has, in every dimension, at least the birth level of its class: it follows from that query and the sums that are in
+    the basis. As many sums are left as the rank.
     """
-    if invariants.nested is None:
+    nested = invariants.nested
+    if nested is None:
         return sp.csr_array(invariants.matrix[invariants.independent_rows]).astype(np.float64)
-    own = invariants.nested
-    births = [_births(axis) for axis in own.axes]
+    births = [_births(axis) for axis in nested.axes]
     rows: list[sp.csr_array] = []
     earlier: list[tuple[int, ...]] = []
-    for top in own.generators:
-        shape = tuple(axis.classes[level] for axis, level in zip(own.axes, top, strict=True))
-        born = np.meshgrid(*(b[level] for b, level in zip(births, top, strict=True)), indexing="ij")
-        kept = np.ones(shape, dtype=np.bool_)
+    for top in nested.generators:
+        shape = tuple(axis.classes[level] for axis, level in zip(nested.axes, top, strict=True))
+        birth = np.meshgrid(*(b[level] for b, level in zip(births, top, strict=True)), indexing="ij")
+        chosen = np.ones(shape, dtype=np.bool_)
         for other in earlier:
-            kept &= ~np.all([b <= level for b, level in zip(born, other, strict=True)], axis=0)
-        codes = np.meshgrid(*(axis.codes[level] for axis, level in zip(own.axes, top, strict=True)), indexing="ij")
+            chosen &= ~np.all([b <= level for b, level in zip(birth, other, strict=True)], axis=0)
+        codes = np.meshgrid(*(axis.codes[level] for axis, level in zip(nested.axes, top, strict=True)), indexing="ij")
         row_of_cell = np.ravel_multi_index(tuple(code.reshape(-1) for code in codes), shape)
-        number = np.full(kept.size, -1, dtype=np.int64)
-        number[kept.reshape(-1)] = np.arange(int(kept.sum()))
+        number = np.full(chosen.size, -1, dtype=np.int64)
+        number[chosen.reshape(-1)] = np.arange(int(chosen.sum()))
         cells = np.flatnonzero(number[row_of_cell] >= 0)
         entries = (np.ones(len(cells)), (number[row_of_cell[cells]], cells))
-        rows.append(sp.csr_array(entries, shape=(int(kept.sum()), len(row_of_cell))))
+        rows.append(sp.csr_array(entries, shape=(int(chosen.sum()), len(row_of_cell))))
         earlier.append(top)
     return sp.csr_array(sp.vstack(rows))
 
@@ -157,7 +152,7 @@ def rows_of_cells(invariants: Invariants) -> tuple[Ints, Floats]:
 
 
 def _births(axis: NestedAxis) -> list[Ints]:
-    """For each level, the level at which each of its classes is born (see `row_basis`)."""
+    """For each level of a dimension, the birth level of each of its classes (see `row_basis`)."""
     births = [np.zeros(1, dtype=np.int64)]
     for level in range(1, len(axis.codes)):
         parent = np.empty(axis.classes[level], dtype=np.int64)
@@ -179,22 +174,23 @@ def log_gram(invariants: Invariants) -> float:
     return float(np.sum(np.log(np.abs(spl.splu(sp.csc_matrix(rows @ rows.T)).U.diagonal()))))
 
 
-def _nested_log_gram(own: NestedSums) -> float:
-    """The determinant in closed form.
+def _nested_log_gram(nested: NestedSums) -> float:
+    """Logarithm of ``det(R R^T)`` in closed form, for margins and totals.
 
-    The rows are an integer basis of what the sums span over the integers, and so are, for each component, the
-    indicators of the classes born at its levels; the two have the same determinant. The indicators, against
-    orthonormal contrasts, are triangular in the components, with Kronecker products on the diagonal. For one dimension
-    and level, sizes n_k of the classes and N_p of their parents give ``prod n_k / prod N_p``.
+    The rows R are an integer basis of the lattice that the sums span. Another one is, for each component of the row space (a
+    level in each dimension), the indicators of the products of classes with these birth levels; two integer bases of one
+    lattice have the same determinant. Against orthonormal contrasts the second basis is triangular in the components, with
+    Kronecker products on the diagonal. One dimension and level, with classes of sizes n_k and their parents of sizes N_p,
+    contribute the factor ``prod n_k / prod N_p``.
     """
     ratios = []
-    for axis in own.axes:
+    for axis in nested.axes:
         logs = [float(np.sum(np.log(np.bincount(code)))) for code in axis.codes]
         ratios.append(np.diff(logs, prepend=0.0))
     total = 0.0
-    for component in own.components:
-        size = own.component_size(component)
-        for axis, ratio, level in zip(own.axes, ratios, component, strict=True):
+    for component in nested.components:
+        size = nested.component_size(component)
+        for axis, ratio, level in zip(nested.axes, ratios, component, strict=True):
             if size:
                 total += size / (axis.classes[level] - (axis.classes[level - 1] if level else 0)) * float(ratio[level])
     return total

@@ -52,7 +52,7 @@ class SubspaceNorm(SubspaceLaw):
     See Also
     --------
     bayesdp.distributions.SubspaceNorm : the same law as a PyMC distribution.
-    bayesdp.SemiNorm : the mechanism that adds this noise.
+    bayesdp.SemiNorm : the mechanism that adds this noise; it takes privacy parameters.
     LatticeLaplace : the same on integers, l1 and l2.
 
     References
@@ -73,6 +73,8 @@ class SubspaceNorm(SubspaceLaw):
     norm: str = "l1"
 
     name = "subspace-norm"
+    everywhere = True
+    kernel_form = KernelForm("l1")
     scale_name = "epsilon"
 
     def __post_init__(self) -> None:
@@ -103,7 +105,7 @@ class SubspaceNorm(SubspaceLaw):
             If no exact sampler is practical: the message says why.
         """
         found = norm_sampler(invariants, self.norm)
-        return Sampler(True, found.name, None, found.words, found.acceptance)
+        return Sampler(True, found.name, None, found.method, found.acceptance)
 
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats:
         """Draw noise, always exactly or not at all: `sampler` says how, or why not."""
@@ -111,23 +113,20 @@ class SubspaceNorm(SubspaceLaw):
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known."""
-        own = self.needed(invariants, shape)
+        invariants = self.needed(invariants, shape)
         if self.norm == "l2":
             # The squared radius has mean n (n + 1) / epsilon**2, shared by n coordinates alike.
-            kept = share_of_projection(own)
-            return None if kept is None else (own.dimension + 1.0) / self.epsilon**2 * kept
-        if self.norm == "linf" or own.blocks is None:
-            section = section_of(own, self.norm)
+            kept = share_of_projection(invariants)
+            return None if kept is None else (invariants.dimension + 1.0) / self.epsilon**2 * kept
+        if self.norm == "linf" or invariants.blocks is None:
+            section = section_of(invariants, self.norm)
             moments = None if section is None else section.second_moment
-            return None if moments is None else cell_variances(moments / self.epsilon**2, own)
+            return None if moments is None else cell_variances(moments / self.epsilon**2, invariants)
         # Differences of two uniform points: each coordinate has the variance (2 m - 1) / (m + 1), times 1 - 1/m for a cell.
-        blocks = np.asarray(own.blocks)
+        blocks = np.asarray(invariants.blocks)
         m = np.bincount(blocks + 1).astype(np.float64)[blocks + 1]
         kept = np.where(blocks < 0, 2.0, (2.0 * m - 1.0) / (m + 1.0) * (1.0 - 1.0 / m))
         return np.asarray(kept.reshape(shape) / self.epsilon**2)
-
-    everywhere = True
-    kernel_form = KernelForm("l1")
 
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """The loss at a length; lengths in l-infinity are not measured. See `NoiseLaw.pair_loss`."""

@@ -19,7 +19,7 @@ from bayesdp.privacy.tradeoffs.levels import Floats, levels, plain
 from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
 from bayesdp.privacy.tradeoffs.noise_recursion import RecursiveNoise
 
-__all__ = ["TradeOff"]
+__all__ = ["SymmetricTradeOff", "TradeOff"]
 
 _LOG_SMALL = -667.0
 """Logarithm of 1e-290: below it a curve is continued as a straight line through its end."""
@@ -207,3 +207,16 @@ class TradeOff(ABC):
             If f is not symmetric, or is (nearly) ``1 - alpha``, which no noise attains.
         """
         return RecursiveNoise(self)
+
+
+class SymmetricTradeOff(TradeOff):
+    """A trade-off function that is its own inverse, by what it is."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether f is its own inverse: yes."""
+        return True
+
+    def inverse(self) -> TradeOff:
+        """Give the function itself, which is symmetric."""
+        return self

@@ -29,9 +29,11 @@ __all__ = ["bounds", "composition_first", "semi_first", "tensor_product"]
 _EXACT_OUTCOMES = 20_000
 """Products of discrete laws are exact up to this many outcomes of different likelihood ratio."""
 _EXACT_PAIRS = 2_000_000
-"""And with at most so many pairs of outcomes in a step."""
+"""Largest number of pairs of outcomes in one multiplication of an exact product."""
 _GRID = 2**16
+"""Points of the grid of privacy losses by default,"""
 _FINEST = 1e-6
+"""and the smallest width of its steps."""
 
 
 def tensor_product(*factors: TradeOff, interval: float | None = None) -> TradeOff:
@@ -132,7 +134,7 @@ def composition_first(factors: Sequence[TradeOff], a: int, interval: float | Non
 
 
 def _gathered(factors: Sequence[TradeOff]) -> list[tuple[TradeOff, int]]:
-    """Gaussians as one, equal factors counted, discrete laws before others."""
+    """Distinct factors and how often each occurs; all Gaussian ones as a single ``G_mu``, ``mu**2 = sum mu_i**2``, at the end."""
     mus = [f.mu for f in factors if isinstance(f, GaussianTradeOff)]
     others = Counter(f for f in factors if not isinstance(f, GaussianTradeOff))
     counts = list(others.items())
@@ -140,31 +142,34 @@ def _gathered(factors: Sequence[TradeOff]) -> list[tuple[TradeOff, int]]:
 
 
 def _exactly(counts: Sequence[tuple[TradeOff, int]]) -> TradeOff | None:
-    """Multiply out what can be; None if that is too much, or not discrete."""
+    """The exact product of one Gaussian, or of piecewise linear functions with few outcomes; None for all others."""
     if len(counts) == 1 and isinstance(counts[0][0], GaussianTradeOff):
         return counts[0][0]
     if not all(f._piecewise_linear for f, _ in counts):
         return None
     whole: DiscretePair | None = None
     for f, count in counts:
-        own = as_pair(f)
+        pair = as_pair(f)
         for _ in range(count):
             if whole is None:
-                whole = own
+                whole = pair
                 continue
-            if len(whole.p) * len(own.p) > _EXACT_PAIRS:
+            if len(whole.p) * len(pair.p) > _EXACT_PAIRS:
                 return None
-            whole = product(whole, own)
+            whole = product(whole, pair)
             if len(whole.p) > _EXACT_OUTCOMES:
                 return None
     return whole
 
 
 _LARGEST = 700.0
+"""Privacy losses are cut at +-700: exp of more overflows."""
 _TAIL = 9.0
 """Normal quantile: losses of probability below 1e-19 are cut off a curved function, to the safe side."""
 _NEGLIGIBLE = 1e-19
+"""Mass of the alternative that the largest loss of a curved function may leave out."""
 _FAR = 37.5
+"""Normal quantile below which levels underflow."""
 _ALLOWANCE = 1e-12
 """Added to and taken from every delta: convolution by FFT is exact to about 1e-15 (and cuts tails of 1e-15)."""
 _LINES = 4096
@@ -239,9 +244,9 @@ def _profile(factors: Sequence[tuple[TradeOff, int]], h: float, pessimistic: boo
     largest = 0
     for f, count in factors:
         masses, infinite = _rounded(f, h, pessimistic)
-        own = module.PrivacyLossDistribution.create_from_rounded_probability(masses, infinite, h, pessimistic)
-        own = own.self_compose(count) if count > 1 else own
-        total = own if total is None else total.compose(own)
+        distribution = module.PrivacyLossDistribution.create_from_rounded_probability(masses, infinite, h, pessimistic)
+        distribution = distribution.self_compose(count) if count > 1 else distribution
+        total = distribution if total is None else total.compose(distribution)
         largest += count * max(masses, default=0)
     largest = min(max(largest, 1), math.floor(_LARGEST / h))
     step = max(largest // _LINES, 1) if pessimistic else 1

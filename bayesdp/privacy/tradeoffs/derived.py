@@ -8,14 +8,14 @@ import numpy as np
 from scipy.optimize import brentq
 
 from bayesdp import _validate
-from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.base import SymmetricTradeOff, TradeOff
 from bayesdp.privacy.tradeoffs.levels import Floats
 
 __all__ = ["Bracketed", "Grouped", "Symmetrised", "largest_gap"]
 
 
 @dataclass(frozen=True)
-class Symmetrised(TradeOff):
+class Symmetrised(SymmetricTradeOff):
     """The larger of a trade-off function and its inverse.
 
     Parameters
@@ -26,15 +26,6 @@ class Symmetrised(TradeOff):
 
     one: TradeOff
     other: TradeOff
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether f is its own inverse: yes."""
-        return True
-
-    def inverse(self) -> TradeOff:
-        """Give the function itself, which is symmetric."""
-        return self
 
     def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
         t1, w1 = self.one._errors(a, s)
@@ -59,20 +50,20 @@ class Symmetrised(TradeOff):
         return min(ends[0][0], ends[1][0]), max(ends[0][1], ends[1][1])  # the higher of two lines through the end
 
     def _kinks(self) -> Floats:
-        own = np.unique(np.concatenate([[0.0, 1.0], self.one._kinks(), self.other._kinks()]))
-        gap = self.one._errors(own, 1.0 - own)[0] - self.other._errors(own, 1.0 - own)[0]
+        kinks = np.unique(np.concatenate([[0.0, 1.0], self.one._kinks(), self.other._kinks()]))
+        gap = self.one._errors(kinks, 1.0 - kinks)[0] - self.other._errors(kinks, 1.0 - kinks)[0]
 
         # The curves cross between two kinks at most once where both are straight: there the gap is straight as well.
         at = np.flatnonzero(gap[:-1] * gap[1:] < 0.0)
         if self._piecewise_linear:
-            crossed = own[at] + (own[at + 1] - own[at]) * gap[at] / (gap[at] - gap[at + 1])
-            return np.unique(np.concatenate([own[1:-1], crossed]))
+            crossed = kinks[at] + (kinks[at + 1] - kinks[at]) * gap[at] / (gap[at] - gap[at + 1])
+            return np.unique(np.concatenate([kinks[1:-1], crossed]))
 
         def difference(a: float) -> float:
             return float(self.one(a)) - float(self.other(a))
 
-        crossings = [brentq(difference, own[i], own[i + 1], xtol=1e-300, rtol=4 * np.finfo(float).eps) for i in at]
-        return np.unique(np.concatenate([own[1:-1], crossings]))
+        crossings = [brentq(difference, kinks[i], kinks[i + 1], xtol=1e-300, rtol=4 * np.finfo(float).eps) for i in at]
+        return np.unique(np.concatenate([kinks[1:-1], crossings]))
 
     @property
     def _piecewise_linear(self) -> bool:
@@ -134,9 +125,9 @@ class Grouped(TradeOff):
         return None if end is None else (end[0], self.k * end[1])  # the slope is at most 1: no step leaves the end
 
     def _kinks(self) -> Floats:
-        own = self.base._kinks()
+        kinks = self.base._kinks()
         back = self.base.inverse()
-        found = [own]
+        found = [kinks]
         for _ in range(self.k - 1):
             # The type I errors whose power is a kink: f(a) = 1 - w, so a = f^-1(1 - w).
             inside = found[-1][(found[-1] > self.base.power(0.0)) & (found[-1] < 1.0)]

@@ -22,8 +22,9 @@ from bayesdp.privacy.tradeoffs.levels import levels
 __all__ = ["describe_tradeoff", "tradeoff_from_description"]
 
 _DEPTH = 8
-"""Functions made from functions made from ...: more than that is no file of ours."""
+"""Largest depth of nested functions (a group of a symmetrised ...) in a description that is read."""
 _MOST_STEPS = 10_000
+"""Largest group that is read."""
 _KEYS = {
     "approximate-dp": ("epsilon", "delta"),
     "gaussian-dp": ("mu",),
@@ -33,6 +34,7 @@ _KEYS = {
     "between": ("low", "high"),
 }
 _SLACK = 1e-9
+"""Rounding of masses that is accepted."""
 
 
 def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:

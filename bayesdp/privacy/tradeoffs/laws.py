@@ -10,8 +10,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from bayesdp import _validate
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.derived import Symmetrised
+from bayesdp.privacy.tradeoffs.base import SymmetricTradeOff, TradeOff
 from bayesdp.privacy.tradeoffs.levels import Floats
 from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
 from bayesdp.privacy.tradeoffs.noise_laws import GaussianNoise, Tulap
@@ -22,21 +21,8 @@ _EXP_MAX = 700.0  # exp of more than this is taken in log space
 _SAME = 1e-12  # largest difference at a knot between a function and its inverse if it passes as symmetric
 
 
-class _Symmetric(TradeOff):
-    """A function that is its own inverse."""
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether f is its own inverse: yes."""
-        return True
-
-    def inverse(self) -> TradeOff:
-        """Give the function itself, which is symmetric."""
-        return self
-
-
 @dataclass(frozen=True)
-class ApproximateTradeOff(_Symmetric):
+class ApproximateTradeOff(SymmetricTradeOff):
     """Trade-off function of (epsilon, delta)-DP; see `bayesdp.privacy.tradeoffs.approximate_dp`.
 
     Parameters
@@ -93,7 +79,7 @@ class ApproximateTradeOff(_Symmetric):
 
 
 @dataclass(frozen=True)
-class GaussianTradeOff(_Symmetric):
+class GaussianTradeOff(SymmetricTradeOff):
     """Trade-off function of mu-GDP; see `bayesdp.privacy.tradeoffs.gaussian_dp`.
 
     Parameters
@@ -174,10 +160,6 @@ class DiscretePair(TradeOff):
             both.append((self.start, 0.0))
         first = math.fsum(p for q, p in turned if q == 0.0)
         return DiscretePair(first, tuple(new for new, _ in both), tuple(new for _, new in both))
-
-    def symmetrised(self) -> TradeOff:
-        """Give ``max(f, f^-1)``; see `TradeOff.symmetrised` for when that is a guarantee."""
-        return self if self.symmetric else Symmetrised(self, self.inverse())
 
     def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
         log_t, log_slope = super()._log_step(log_s)

@@ -53,12 +53,13 @@ class RecursiveNoise(CanonicalNoise):
         object.__setattr__(self, "_c", c)
 
     def _start(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """Steps k from z to the centre, ``z + k`` in (-1/2, 1/2], and both tails there, where F is linear."""
         steps = np.ceil(-z - 0.5)
         at, slope = z + steps, 1.0 - 2.0 * self._c
         return steps, self._c + slope * (at + 0.5), self._c + slope * (0.5 - at)
 
     def _walk(self, z: Floats) -> tuple[Floats, Floats, Floats]:
-        """Both tails and the density."""
+        """Both tails and the density at z: k times ``F(x) = f(1 - F(x + 1))`` from the centre, densities by the chain rule."""
         left, low, high = (np.atleast_1d(part).reshape(-1).copy() for part in self._start(z))
         density = np.full(low.shape, 1.0 - 2.0 * self._c)
         going = np.flatnonzero((left > 0.0) & (low > 0.0))
@@ -142,6 +143,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _PANELS = 16
 """Panels of each piece between two kinks, for trade-off functions that are curved there."""
 _NEGLIGIBLE = 1e-18
+"""The sum over cells ends where a cell adds less than this share."""
 
 
 def recursive_variance(noise: RecursiveNoise) -> float:
@@ -150,10 +152,6 @@ def recursive_variance(noise: RecursiveNoise) -> float:
     ``F(x) = f(1 - F(x + 1))`` takes the nodes of one cell to those of the next, so that the work is linear in the
     number of cells. If F has a kink at x it has one at ``x - 1``; hence all kinks lie at the same places within
     their cells: where the quantiles of the kinks of f lie. Between them Gauss's rule is exact for straight pieces.
-
-    Parameters
-    ----------
-    noise : RecursiveNoise
 
     Returns
     -------
@@ -174,15 +172,16 @@ def recursive_variance(noise: RecursiveNoise) -> float:
     z = (centre[:, None] + half[:, None] * _NODES).reshape(-1)
     weight = (half[:, None] * _WEIGHTS).reshape(-1)
     low, high = noise._c + (1.0 - 2.0 * noise._c) * (z + 0.5), noise._c + (1.0 - 2.0 * noise._c) * (0.5 - z)
-    total = _part(z, weight * (z < 0.0), low)
+    total = _contribution(z, weight * (z < 0.0), low)
     while True:
         low, high = f._errors(high, low)
         z = z - 1.0
-        more = _part(z, weight, low)
+        more = _contribution(z, weight, low)
         total += more
         if more <= _NEGLIGIBLE * total or not np.any(low > 0.0):
             return 4.0 * total
 
 
-def _part(z: Floats, weight: Floats, low: Floats) -> float:
+def _contribution(z: Floats, weight: Floats, low: Floats) -> float:
+    """The integral of ``|x| F(x)`` over one cell, by its nodes z and weights."""
     return float(np.sum(weight * -z * low))

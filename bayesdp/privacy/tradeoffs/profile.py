@@ -21,15 +21,9 @@ from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, DiscretePair, Ga
 from bayesdp.privacy.tradeoffs.levels import Floats, levels, points
 
 __all__ = [
-    "as_pair",
-    "from_lines",
-    "from_points",
-    "ordered_pair",
-    "product",
-    "profile_tradeoff",
-    "tradeoff_delta",
+    "as_pair", "from_lines", "from_points", "ordered_pair", "product", "profile_tradeoff", "tradeoff_delta",
     "tradeoff_epsilon",
-]
+]  # fmt: skip
 
 _FAR = 38.0
 """Normal quantile below which probabilities underflow."""

@@ -52,20 +52,20 @@ class Section:
 def sections_of(whole: Whole) -> list[Section]:
     """The sections of one page, those of the tables one after another; the odds ratio follows the results where there is one."""
     written: list[Section] = []
-    for own in SECTIONS:
-        if own is parameters and not parameters.applies(whole):
+    for section in SECTIONS:
+        if section is parameters and not parameters.applies(whole):
             continue
-        if own not in OF_A_TABLE:
-            written.append(Section(own.ANCHOR, own.TITLE, own.write(whole)))
+        if section not in OF_A_TABLE:
+            written.append(Section(section.ANCHOR, section.TITLE, section.write(whole)))
             continue
         for i, context in enumerate(whole.tables):
             if context.of_statistics:
-                if own in _STATISTICS:
-                    title, write = _STATISTICS[own]
-                    anchor = f"{own.ANCHOR}-{i + 1}" if i else own.ANCHOR
+                if section in _STATISTICS:
+                    title, write = _STATISTICS[section]
+                    anchor = f"{section.ANCHOR}-{i + 1}" if i else section.ANCHOR
                     written.append(Section(anchor, f"{title}{context.of_table}", write(context)))
                 continue
-            for part in (own, odds_ratio) if own is results and odds_ratio.applies(context) else (own,):
+            for part in (section, odds_ratio) if section is results and odds_ratio.applies(context) else (section,):
                 anchor = f"{part.ANCHOR}-{i + 1}" if i else part.ANCHOR
                 written.append(Section(anchor, f"{part.TITLE}{context.of_table}", part.write(context)))
     return written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayesdp.plots.rank import ranks
 from bayesdp.report.context import Whole
 from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, element, items, joined, paragraph
+from bayesdp.report.html import Html, boxed, items, joined, paragraph
 from bayesdp.report.numbers import plural
 
 __all__ = ["ANCHOR", "TITLE", "banner", "write"]
@@ -15,7 +15,7 @@ TITLE = "Convergence"
 
 
 def banner(whole: Whole) -> Html | None:
-    """A red banner if the chains have not converged or nobody has looked, a calm one if they are too short to tell; or None."""
+    """A red banner if the chains have not converged or there are no diagnostics, a calm one if they are too short; else None."""
     if whole.converged:
         return None
     if whole.converged is None:
@@ -25,11 +25,11 @@ def banner(whole: Whole) -> Html | None:
         )
     elif whole.verdict == "not judged":
         heading, text = "Too little to judge convergence.", f"{whole.message} Draw more, in two chains or more."
-        return element("p", element("strong", heading), text, class_="banner warn")
+        return boxed("warn", heading, text)
     else:
         heading = "Convergence is NOT established. Do not report these numbers."
         text = f"{whole.message} Draw more, or look at the model."
-    return element("p", element("strong", heading), text, class_="banner bad")
+    return boxed("bad", heading, text)
 
 
 def write(whole: Whole) -> Html:
@@ -38,7 +38,7 @@ def write(whole: Whole) -> Html:
     parts = []
     alarm = banner(whole)
     if alarm is None:
-        parts.append(element("p", element("strong", "The chains agree."), whole.message, class_="banner good"))
+        parts.append(boxed("good", "The chains agree.", whole.message))
     else:
         parts.append(alarm)
     told = [f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')} after tuning."]
@@ -64,12 +64,12 @@ def write(whole: Whole) -> Html:
 
 def _fiber(whole: Whole) -> list[str]:
     claims = []
-    for own in whole.tables:
-        limits = own.fit.limits
+    for context in whole.tables:
+        limits = context.fit.limits
         claim = "" if limits is None else str(limits.attrs.get("connectivity", "")).strip()
         if claim:
             claims.append(
-                f"Whether the moves reach every table that agrees with the exact values{own.of_table}: {claim}"
+                f"Whether the moves reach every table that agrees with the exact values{context.of_table}: {claim}"
             )
     return claims
 

@@ -1,4 +1,4 @@
-"""What can be wrong with the numbers, apart from the noise that they account for."""
+"""Sources of error other than the noise, which the posterior accounts for."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ _STATISTICS_MODEL = "The prior and the model of the data: the intervals are righ
 
 def write(whole: Whole) -> Html:
     """The section."""
-    counted = [f"{own.fit.name}: {_whole(own)}" if own.several else _whole(own) for own in whole.tables]
-    model = _STATISTICS_MODEL if all(own.of_statistics for own in whole.tables) else _MODEL
+    counted = [
+        f"{context.fit.name}: {_whole(context)}" if context.several else _whole(context) for context in whole.tables
+    ]
+    model = _STATISTICS_MODEL if all(context.of_statistics for context in whole.tables) else _MODEL
     parts = [items([_monte_carlo(whole.tables[0]), *counted, _LAW, model])]
-    for own in whole.tables:
-        relaxed = own.fit.relaxation
+    for context in whole.tables:
+        relaxed = context.fit.relaxation
         if relaxed is not None:
             parts += [
-                element("h3", f"Error of the continuous relaxation{own.of_table}"),
-                paragraph(stated(own, relaxed)),
-                relaxation_table(own, relaxed).to_html(),
+                element("h3", f"Error of the continuous relaxation{context.of_table}"),
+                paragraph(stated(context, relaxed)),
+                relaxation_table(context, relaxed).to_html(),
             ]
     return joined(parts)
 
@@ -51,6 +53,7 @@ def _monte_carlo(context: Context) -> str:
 
 
 def _whole(context: Context) -> str:
+    """Whether counts are whole numbers, or a continuous relaxation of them."""
     if context.of_statistics:
         return "Statistics: real numbers, as functions of the parameters of the model."
     if context.fit.relaxation is None:
@@ -83,12 +86,12 @@ def stated(context: Context, relaxed: xr.Dataset) -> str:
     smallest = float(free.min())
     # The next level below, not the nearest: the error shrinks as counts grow, so that it is not understated.
     row = max(int(np.searchsorted(levels, smallest, side="right")) - 1, 0)
-    own = relaxed.isel(mean_count=row)
+    errors = relaxed.isel(mean_count=row)
     more = ", and by more below it" if smallest < levels[0] else ""
     return (
         f"The smallest posterior mean of a free cell is {spread(smallest)}. In the reference case (Sources of error), at a mean "
-        f"count of {count(float(levels[row]))}, posterior means are off by up to {_worst(own['mean_error'])}, and posterior "
-        f"standard deviations by up to {_worst(own['sd_error'])}, of a posterior standard deviation of whole numbers{more}."
+        f"count of {count(float(levels[row]))}, posterior means are off by up to {_worst(errors['mean_error'])}, and posterior "
+        f"standard deviations by up to {_worst(errors['sd_error'])}, of a posterior standard deviation of whole numbers{more}."
     )
 
 
@@ -99,8 +102,8 @@ def _worst(errors: xr.DataArray) -> str:
 def relaxation_table(context: Context, relaxed: xr.Dataset) -> Table:
     """The stated error, and how many free cells of this table each row speaks of."""
     levels = np.asarray(relaxed["mean_count"].values, dtype=np.float64)
-    own = nearest(context.summary.mean[~context.fit.determined], levels)
-    columns = [Column("Mean count", levels.tolist(), count), Column("Free cells here", own.tolist())]
+    cells = nearest(context.summary.mean[~context.fit.determined], levels)
+    columns = [Column("Mean count", levels.tolist(), count), Column("Free cells here", cells.tolist())]
     for b in relaxed["b"].values:
         for name, what in (("mean_error", "mean"), ("sd_error", "sd")):
             values = relaxed[name].sel(b=b).values

@@ -20,7 +20,7 @@ ANCHOR = "headline"
 TITLE = "Result"
 
 _FEW = 8
-"""So many answers are written out; of more, the largest."""
+"""Largest number of answers that are all written out; of more, the `_LARGEST` largest."""
 _LARGEST = 3
 
 type Draws = npt.NDArray[Any]
@@ -32,7 +32,7 @@ def write(whole: Whole) -> Html:
     if whole.headline is not None:
         parts.append(_asked(whole, whole.headline))
     else:
-        parts += [_of_table(whole, own) for own in whole.tables]
+        parts += [_of_table(whole, context) for context in whole.tables]
     if whole.converged is not True:
         told = (
             "These numbers are not established: see the box above."
@@ -77,31 +77,31 @@ def _odds(context: Context) -> list[Html]:
     return [
         joined([
             f"Odds ratio of {name}: ",
-            element("strong", odds_ratio.shown(own.median)),
-            f" (posterior median), {context.kind} {odds_ratio.shown(own.low)} to {odds_ratio.shown(own.high)}",
+            element("strong", odds_ratio.shown(posterior.median)),
+            f" (posterior median), {context.kind} {odds_ratio.shown(posterior.low)} to {odds_ratio.shown(posterior.high)}",
         ])
-        for name, own in rows
+        for name, posterior in rows
     ]  # fmt: skip
 
 
 def _cells(context: Context) -> Html:
-    fit, own = context.fit, context.summary
+    fit, summary = context.fit, context.summary
     free = np.flatnonzero(~fit.determined)
     if not free.size:
         return paragraph("They are known: the exact values determine every cell.")
     known = int(fit.determined.sum())
     parts = []
     if free.size <= _FEW:
-        parts.append(_listed(_labels(fit.cells, free), own, free))
+        parts.append(_listed(_labels(fit.cells, free), summary, free))
     else:
-        width = float(np.median((own.upper - own.lower)[free]))
+        width = float(np.median((summary.upper - summary.lower)[free]))
         told = (
             f" is the median width of the {context.kind} of a cell"
             f"{_noise_words(context)}. The largest of {plural(free.size, 'free cell')}:"
         )
         parts.append(paragraph(element("strong", plural_count(width)), told))
-        largest = free[np.argsort(-own.mean[free], kind="stable")[:_LARGEST]]
-        parts.append(_listed(_labels(fit.cells, largest), own, largest))
+        largest = free[np.argsort(-summary.mean[free], kind="stable")[:_LARGEST]]
+        parts.append(_listed(_labels(fit.cells, largest), summary, largest))
     if known:
         verb = "is" if known == 1 else "are"
         parts.append(
@@ -112,7 +112,7 @@ def _cells(context: Context) -> Html:
 
 def _labels(query: Query, rows: npt.NDArray[np.int64]) -> list[Html]:
     """The answers of a query by their labels."""
-    return [label(*own) for own in answer_labels(query, rows.tolist())]
+    return [label(*names) for names in answer_labels(query, rows.tolist())]
 
 
 def plural_count(value: float) -> str:
@@ -123,7 +123,9 @@ def plural_count(value: float) -> str:
 def _noise_words(context: Context) -> str:
     """The size of the noise of the cells, beside the width of their intervals."""
     sds = [
-        scale.sd for own, scale in zip(context.fit.measurements, context.noise, strict=True) if own.query.is_identity
+        scale.sd
+        for measured, scale in zip(context.fit.measurements, context.noise, strict=True)
+        if measured.query.is_identity
     ]
     finite = sds[0][np.isfinite(sds[0])] if sds else np.empty(0)
     return (
@@ -133,38 +135,38 @@ def _noise_words(context: Context) -> str:
     )
 
 
-def _listed(names: list[Html], own: Summary, places: npt.NDArray[np.int64]) -> Html:
+def _listed(names: list[Html], summary: Summary, places: npt.NDArray[np.int64]) -> Html:
     return items(
         joined([
             name,
                 ": ",
-            element("strong", decimal(float(own.mean[i]))),
-            f" (posterior mean), interval {interval(float(own.lower[i]), float(own.upper[i]))}",
+            element("strong", decimal(float(summary.mean[i]))),
+            f" (posterior mean), interval {interval(float(summary.lower[i]), float(summary.upper[i]))}",
         ])
         for name, i in zip(names, places.tolist(), strict=True)
     )  # fmt: skip
 
 
 def _asked(whole: Whole, headline: Query | str) -> Html:
-    """What whoever asked for the page wants to have first."""
+    """Question and answer of the `headline` that the user has chosen."""
     prob = whole.tables[0].prob
     if isinstance(headline, str):
         fit = whole.tables[0].fit
         draws, texts = _variable(fit, whole, headline)
-        own, question = summarise(draws, prob), f"What is {headline}?"
+        summary, question = summarise(draws, prob), f"What is {headline}?"
         names = [label(name) for name in texts]
         rows = [
             f" (posterior mean), interval {significant(low)} to {significant(high)}"
-            for low, high in zip(own.lower.tolist(), own.upper.tolist(), strict=True)
+            for low, high in zip(summary.lower.tolist(), summary.upper.tolist(), strict=True)
         ]
-        means = [significant(value) for value in own.mean.tolist()]
+        means = [significant(value) for value in summary.mean.tolist()]
     else:
         context = _table_of(whole, headline)
-        own, names = context.fit.summary(headline, prob), _labels(headline, np.arange(headline.rows))
+        summary, names = context.fit.summary(headline, prob), _labels(headline, np.arange(headline.rows))
         question = "What are the confidential counts?" if headline.rows > 1 else "What is the confidential count?"
-        ends = zip(own.lower.tolist(), own.upper.tolist(), strict=True)
+        ends = zip(summary.lower.tolist(), summary.upper.tolist(), strict=True)
         rows = [f" (posterior mean), interval {interval(*pair)}" for pair in ends]
-        means = [decimal(value) for value in own.mean.tolist()]
+        means = [decimal(value) for value in summary.mean.tolist()]
     listed = items(
         (
             joined([name, ": ", element("strong", mean), row])
@@ -180,23 +182,23 @@ def _variable(fit: Fit, whole: Whole, name: str) -> tuple[Draws, list[str]]:
     if name not in whole.parameters:
         known = ", ".join(whole.parameters) or "none"
         raise ValueError(f"headline must be a parameter of the model ({known}) or a query of a table, got {name!r}")
-    own = variables[name].transpose("chain", "draw", ...)
-    return own.values.reshape(fit.chains * fit.draws, -1), element_names(name, own)
+    values = variables[name].transpose("chain", "draw", ...)
+    return values.values.reshape(fit.chains * fit.draws, -1), element_names(name, values)
 
 
-def element_names(name: str, own: Any) -> list[str]:
+def element_names(name: str, values: Any) -> list[str]:
     """The name of each number of a variable, with its labels."""
-    dims = [dim for dim in own.dims if dim not in ("chain", "draw")]
-    places = np.ndindex(*(own.sizes[dim] for dim in dims))
+    dims = [dim for dim in values.dims if dim not in ("chain", "draw")]
+    places = np.ndindex(*(values.sizes[dim] for dim in dims))
     labels = [
-        ", ".join(f"{own[d].values[i]}" if d in own.coords else str(i) for d, i in zip(dims, place, strict=True))
+        ", ".join(f"{values[d].values[i]}" if d in values.coords else str(i) for d, i in zip(dims, place, strict=True))
         for place in places
     ]
     return [f"{name}[{label}]" if label else name for label in labels] if dims else [name]
 
 
 def _table_of(whole: Whole, query: Query) -> Context:
-    for own in whole.tables:
-        if own.frame.same_cells(query.frame):
-            return own
+    for context in whole.tables:
+        if context.frame.same_cells(query.frame):
+            return context
     raise ValueError("headline must be a query of a table of the posterior; its dimensions or labels are those of none")

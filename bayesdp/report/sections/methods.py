@@ -52,13 +52,17 @@ def _sentences(whole: Whole) -> list[str]:
     fit = whole.tables[0].fit
     chains = f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')}"
     sentences = [
-        *(sentence for own in whole.tables for sentence in _published(own)),
+        *(sentence for context in whole.tables for sentence in _published(context)),
         *_further(whole),
         _joint(whole),
         f"It was sampled with {by}{pymc}: {chains} after tuning.",
         _sampler(whole),
         _resumed(attrs),
-        *(_relaxation(own, own.fit.relaxation) for own in whole.tables if own.fit.relaxation is not None),
+        *(
+            _relaxation(context, context.fit.relaxation)
+            for context in whole.tables
+            if context.fit.relaxation is not None
+        ),
         whole.message,
         _prior(whole),
         f"We report posterior means and {whole.kind}s.",
@@ -67,15 +71,15 @@ def _sentences(whole: Whole) -> list[str]:
 
 
 def _published(context: Context) -> list[str]:
-    """What the counts were inferred from: every release of the table."""
+    """Sentences on the releases that a table was inferred from."""
     releases = context.fit.releases
     name = f" {context.fit.name}" if context.several else ""
     if context.of_statistics:
         verb = "was" if context.frame.size == 1 else "were"
         return [
             sentence
-            for own in releases
-            for sentence in (f"{context.table}{name}, confidential, {verb} inferred from {_made(own)}.", _contents(own))
+            for one in releases
+            for sentence in (f"{context.table}{name}, confidential, {verb} inferred from {_made(one)}.", _contents(one))
         ]
     if len(releases) == 1:
         made = _made(releases[0])
@@ -93,12 +97,12 @@ def _published(context: Context) -> list[str]:
 
 def _contents(release: Release) -> str:
     noisy = "; ".join(
-        f"{own.name}: {described(own.query)}, noise law {own.law}"
-        if own.name
-        else f"{described(own.query)}, noise law {own.law}"
-        for own in release.measurements
+        f"{measured.name}: {described(measured.query)}, noise law {measured.law}"
+        if measured.name
+        else f"{described(measured.query)}, noise law {measured.law}"
+        for measured in release.measurements
     )
-    exact = "; ".join(f"{described(own.query)}{_SIGN[own.sign]}" for own in release.exact)
+    exact = "; ".join(f"{described(part.query)}{_SIGN[part.sign]}" for part in release.exact)
     return f"Published with noise: {noisy or 'nothing'}. Published exactly: {exact or 'nothing'}."
 
 
@@ -110,46 +114,48 @@ def _made(release: Release) -> str:
 
 
 def _further(whole: Whole) -> list[str]:
-    """What else the posterior is conditioned on, by name: the file does not say more."""
-    own = whole.further
+    """Sentences on further likelihoods and potentials, by name, which is all that the file has of them."""
+    further = whole.further
     told = []
-    if own.likelihoods:
-        told.append(f"The model has further data, with the likelihoods of its author: {', '.join(own.likelihoods)}.")
-    if own.potentials:
-        told.append(f"It has further terms of the log-density (Potentials): {', '.join(own.potentials)}.")
-    if own.replaced:
+    if further.likelihoods:
         told.append(
-            f"The numbers of {', '.join(own.replaced)} are not those of any release in the file: they were replaced in the model "
+            f"The model has further data, with the likelihoods of its author: {', '.join(further.likelihoods)}."
+        )
+    if further.potentials:
+        told.append(f"It has further terms of the log-density (Potentials): {', '.join(further.potentials)}.")
+    if further.replaced:
+        told.append(
+            f"The numbers of {', '.join(further.replaced)} are not those of any release in the file: they were replaced in the model "
             "[state them]."
         )
     return told
 
 
 def _joint(whole: Whole) -> str:
-    """The posterior as a formula: its factors are those that the model has."""
+    """The joint posterior as a formula with the factors of this model."""
     if all(table.of_statistics for table in whole.tables):
         more = " and with the further data and terms" if whole.further.likelihoods or whole.further.potentials else ""
         return (
             "The joint posterior of the parameters θ is p(θ | y) ∝ p(θ) p(y | s(θ)), with the statistics s as functions of them and "
             f"the stated noise laws as p(y | s){more}."
         )
-    theta, own = bool(whole.free_parameters), whole.further
+    theta, further = bool(whole.free_parameters), whole.further
     noisy = any(table.fit.measurements for table in whole.tables)
     exact = [part for table in whole.tables for part in table.fit.exact]
     equal = all(part.sign == "=" for part in exact)
-    data = [name for name, there in (("y", noisy), ("t", exact), ("z", own.likelihoods)) if there]
+    data = [name for name, there in (("y", noisy), ("t", exact), ("z", further.likelihoods)) if there]
     unknown = "θ, x" if theta else "x"
     left = f"p({unknown} | {', '.join(data)})" if data else f"p({unknown})"
     factors = ["p(θ) p(x | θ)" if theta else "p(x)"]
     factors.append("1{A x = t, x ≥ 0}" if exact and equal else "1{x agrees with t, x ≥ 0}" if exact else "1{x ≥ 0}")
     if noisy:
         factors.append("p(y | x)")
-    if own.likelihoods:
+    if further.likelihoods:
         factors.append(f"p(z | {unknown})")
-    if own.potentials:
+    if further.potentials:
         factors.append(f"exp(v({unknown}))")
     words = ["the stated noise laws as p(y | x)" if noisy else "", "the exact values t as data" if exact else ""]
-    words += ["the further data z" if own.likelihoods else "", "the Potentials v" if own.potentials else ""]
+    words += ["the further data z" if further.likelihoods else "", "the Potentials v" if further.potentials else ""]
     stated = [word for word in words if word]
     listed = " and ".join([", ".join(stated[:-1]), stated[-1]] if len(stated) > 1 else stated)
     what = "the counts x and the parameters θ" if theta else "the counts x"
@@ -160,7 +166,7 @@ def _joint(whole: Whole) -> str:
 
 
 def _resumed(attrs: Mapping[Any, Any]) -> str:
-    """How often the run was stopped, where it was: its chains are the same as those of a run that was not."""
+    """A sentence on how often the run was stopped and resumed; its chains are those of an uninterrupted run."""
     times = int(attrs.get("resumed", 0))
     if not times:
         return ""
@@ -169,18 +175,20 @@ def _resumed(attrs: Mapping[Any, Any]) -> str:
 
 
 def _sampler(whole: Whole) -> str:
-    """Which steps moved what, as far as the statistics of the sampler say."""
+    """A sentence on the step methods, as far as the statistics of the sampler show them."""
     stats = set(whole.tree["sample_stats"].data_vars) if "sample_stats" in whole.tree.children else set()
-    relaxed = [own for own in whole.tables if own.fit.relaxation is not None]
-    if all(own.of_statistics for own in whole.tables):
+    relaxed = [context for context in whole.tables if context.fit.relaxation is not None]
+    if all(context.of_statistics for context in whole.tables):
         return f"The parameters were sampled by {_by(whole, stats)}." if stats else ""
     if len(relaxed) == len(whole.tables):
         together = "Counts and parameters were sampled together" if whole.free_parameters else "The counts were sampled"
         return f"{together} by NUTS, as real numbers, and not rounded."
-    names = f" of {' and '.join(own.fit.name for own in whole.tables if own not in relaxed)}" if relaxed else ""
+    names = (
+        f" of {' and '.join(context.fit.name for context in whole.tables if context not in relaxed)}" if relaxed else ""
+    )
     steps = f"The counts{names} were moved by exact-conditional steps among the tables that agree with the exact values"
     rest = (
-        [f"those of {' and '.join(own.fit.name for own in relaxed)} as real numbers, and not rounded,"]
+        [f"those of {' and '.join(context.fit.name for context in relaxed)} as real numbers, and not rounded,"]
         if relaxed
         else []
     )
@@ -194,7 +202,7 @@ def _sampler(whole: Whole) -> str:
 
 
 def _by(whole: Whole, stats: set[Any]) -> str:
-    """Which steps of PyMC moved the parameters."""
+    """The step methods of PyMC that moved the parameters."""
     variables = whole.tree["posterior"].to_dataset().data_vars
     discrete = any(variables[name].dtype.kind in "iu" for name in whole.free_parameters)
     nuts = "diverging" in stats
@@ -220,7 +228,7 @@ def _prior(whole: Whole) -> str:
     if lines:
         last = f", {lines[-1]}" if len(lines) > 1 and lines[-1].startswith("with ") else ""
         return f"Prior: {lines[0].rstrip(':')}{last} (formulas in the report)."
-    tables = {own.fit.name for own in whole.tables}
+    tables = {context.fit.name for context in whole.tables}
     known = {*tables, *whole.free_parameters}
     laws = [f"{name} ~ {law}" for name, law in whole.described.lines("~") if name in known]
     laws += whole.described.others  # what ContinuousCounts says of their base
@@ -235,7 +243,7 @@ _ALL = 1.0 - 1e-9
 
 
 def _references(whole: Whole) -> list[str]:
-    supports = {own.law.support for table in whole.tables for own in table.fit.measurements}
+    supports = {measured.law.support for table in whole.tables for measured in table.fit.measurements}
     found = []
     if "subspace" in supports:
         found.append(_SUBSPACE)

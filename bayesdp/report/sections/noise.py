@@ -32,16 +32,16 @@ def write(context: Context) -> Html:
             "(Poisson). Where noise / sampling is far below 1, the noise hardly matters for conclusions about a population."
         )
     ]
-    for i, (own, scale) in enumerate(zip(context.fit.measurements, context.noise, strict=True)):
+    for i, (measured, scale) in enumerate(zip(context.fit.measurements, context.noise, strict=True)):
         if len(context.fit.measurements) > 1:
             parts.append(element("h3", context.measurement_title(i)))
-        parts += [_words(context, own, scale), noise_table(context, own, scale, i).to_html()]
+        parts += [_words(context, measured, scale), noise_table(context, measured, scale, i).to_html()]
     return joined(parts)
 
 
-def _compared(context: Context, own: Measured) -> tuple[Floats, Floats]:
+def _compared(context: Context, measured: Measured) -> tuple[Floats, Floats]:
     """Posterior and sampling standard deviation of each answer."""
-    draws = context.fit.answers(own.query)
+    draws = context.fit.answers(measured.query)
     return draws.std(axis=0), np.sqrt(np.maximum(draws.mean(axis=0), 0.0))
 
 
@@ -49,10 +49,10 @@ def _ratio(above: Floats, below: Floats) -> Floats:
     return np.asarray(np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0))
 
 
-def _words(context: Context, own: Measured, scale: NoiseScale) -> Html:
-    """The typical answer."""
-    posterior, sampling = _compared(context, own)
-    free = ~context.fit.fixed(own.query) & ~own.unmeasured.reshape(-1) & np.isfinite(scale.sd)
+def _words(context: Context, measured: Measured, scale: NoiseScale) -> Html:
+    """Medians of the noise, the posterior and their ratio over the free published numbers."""
+    posterior, sampling = _compared(context, measured)
+    free = ~context.fit.fixed(measured.query) & ~measured.unmeasured.reshape(-1) & np.isfinite(scale.sd)
     if not free.any():
         return paragraph("No free published number has noise of a known size.")
     shrunk = float(np.nanmedian(_ratio(posterior, scale.sd)[free]))
@@ -64,13 +64,13 @@ def _words(context: Context, own: Measured, scale: NoiseScale) -> Html:
     )
 
 
-def noise_table(context: Context, own: Measured, scale: NoiseScale, number: int = 0) -> Table:
+def noise_table(context: Context, measured: Measured, scale: NoiseScale, number: int = 0) -> Table:
     """The table of one measurement's answers."""
-    posterior, sampling = _compared(context, own)
-    fixed = context.fit.fixed(own.query)
-    noise = np.where(own.unmeasured.reshape(-1), np.nan, scale.sd)
+    posterior, sampling = _compared(context, measured)
+    fixed = context.fit.fixed(measured.query)
+    noise = np.where(measured.unmeasured.reshape(-1), np.nan, scale.sd)
     columns = [
-        *labels(own.query),
+        *labels(measured.query),
         numeric("Noise sd", noise, spread, "noise_sd"),
         numeric("Posterior sd", posterior, spread, "posterior_sd"),
         numeric("Posterior / noise", _ratio(posterior, noise), spread, "posterior_over_noise"),

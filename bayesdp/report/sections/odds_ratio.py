@@ -6,7 +6,7 @@ import math
 
 from bayesdp.report.context import Context
 from bayesdp.report.html import Html, joined, paragraph
-from bayesdp.report.tables import Column, Table
+from bayesdp.report.tables import Column, Table, numeric
 from bayesdp.significance import posterior_odds_ratio
 from bayesdp.significance.from_release import is_two_by_two, noisy_corner, pvalue_limits
 from bayesdp.significance.posterior import Interval, PosteriorOddsRatio
@@ -54,36 +54,29 @@ def two_sided(context: Context) -> PosteriorOddsRatio:
     return posterior_odds_ratio(posterior, context.fit.name, level=context.prob, alternative="two-sided")
 
 
-def _intervals(context: Context, own: PosteriorOddsRatio) -> Table:
-    rows: list[tuple[str, Interval]] = [("the confidential table", own.table)]
-    if own.population is not None:
-        rows.append(("the population", own.population))
+def _intervals(context: Context, posterior: PosteriorOddsRatio) -> Table:
+    rows: list[tuple[str, Interval]] = [("the confidential table", posterior.table)]
+    if posterior.population is not None:
+        rows.append(("the population", posterior.population))
     columns = [Column("Odds ratio of", [name for name, _ in rows], kind="label")]
     for heading, raw in (("Median", "median"), ("Lower", "low"), ("Upper", "high")):
-        columns.append(
-            Column(
-                heading,
-                [getattr(found, raw) for _, found in rows],
-                shown,
-                raw={raw: [getattr(found, raw) for _, found in rows]},
-            )
-        )
+        columns.append(numeric(heading, [getattr(found, raw) for _, found in rows], shown, raw))
     return Table(f"Posterior of the odds ratio: median and {context.kind}.", columns, context.file("odds-ratio.csv"))
 
 
 def _pvalues(context: Context, posteriors: list[PosteriorOddsRatio]) -> list[Html]:
     """p-values of an odds ratio of 1 for each alternative."""
-    names = [own.alternative for own in posteriors]
+    names = [posterior.alternative for posterior in posteriors]
     columns = [
         Column("Alternative to 1", names, kind="label"),
-        Column("Posterior predictive p", [own.predictive_pvalue for own in posteriors], _pvalue),
+        Column("Posterior predictive p", [posterior.predictive_pvalue for posterior in posteriors], _pvalue),
     ]
     try:
         corner = noisy_corner(context.fit.release)
     except (ValueError, NotImplementedError) as reason:
         told = paragraph(f"There is no p-value from the release itself: {reason}.")
         return [Table("p-values of independence.", columns, context.file("odds-ratio-p.csv")).to_html(), told]
-    limits = [pvalue_limits(corner, own, 1.0) for own in names]
+    limits = [pvalue_limits(corner, name, 1.0) for name in names]
     if corner.noise.integer:
         columns += [
             Column("p from the release, least", [low for low, _ in limits], _pvalue),
@@ -109,7 +102,7 @@ def _pvalues(context: Context, posteriors: list[PosteriorOddsRatio]) -> list[Htm
 
 
 def shown(value: float) -> str:
-    """An odds ratio."""
+    """An odds ratio to three digits."""
     return "∞" if math.isinf(value) else f"{value:,.3g}"
 
 

@@ -27,19 +27,23 @@ def write(whole: Whole) -> Html:
     variables = whole.tree["posterior"].to_dataset().data_vars
     fit, prob = whole.tables[0].fit, whole.tables[0].prob
     drawn = [variables[name].transpose("chain", "draw", ...) for name in whole.parameters]
-    names = [own for name, draws in zip(whole.parameters, drawn, strict=True) for own in element_names(name, draws)]
-    flat = np.concatenate([own.values.reshape(fit.chains * fit.draws, -1).astype(np.float64) for own in drawn], axis=1)
-    own, kind = summarise(flat, prob), f"eti{100 * prob:.10g}"
-    ends = list(zip(own.lower.tolist(), own.upper.tolist(), strict=True))
+    names = [
+        element for name, draws in zip(whole.parameters, drawn, strict=True) for element in element_names(name, draws)
+    ]
+    flat = np.concatenate(
+        [array.values.reshape(fit.chains * fit.draws, -1).astype(np.float64) for array in drawn], axis=1
+    )
+    summary, kind = summarise(flat, prob), f"eti{100 * prob:.10g}"
+    ends = list(zip(summary.lower.tolist(), summary.upper.tolist(), strict=True))
     columns = [
         Column("Parameter", names, kind="label"),
-        numeric("Posterior mean", own.mean, significant, "mean"),
-        numeric("Posterior sd", own.sd, significant, "sd"),
+        numeric("Posterior mean", summary.mean, significant, "mean"),
+        numeric("Posterior sd", summary.sd, significant, "sd"),
         Column(
             whole.kind,
             ends,
             lambda pair: f"{significant(pair[0])} to {significant(pair[1])}",
-            raw={f"{kind}_lower": own.lower.tolist(), f"{kind}_upper": own.upper.tolist()},
+            raw={f"{kind}_lower": summary.lower.tolist(), f"{kind}_upper": summary.upper.tolist()},
         ),
     ]
     if "diagnostics" in whole.tree.children:

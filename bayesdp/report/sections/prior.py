@@ -1,4 +1,4 @@
-"""The prior, and what it expected of the published numbers."""
+"""The prior, and its predictive intervals of the published numbers."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def write(whole: Whole) -> Html:
             )
         )
     parts.append(element("h3", "Prior predictive check"))
-    found = [part for own in whole.tables for part in _predictive(own)]
+    found = [part for context in whole.tables for part in _predictive(context)]
     return joined([*parts, *(found or [_nothing(whole)])])
 
 
 def _predictive(context: Context) -> list[Html]:
     written: list[Html] = []
-    for i, own in enumerate(context.fit.measurements):
+    for i, measured in enumerate(context.fit.measurements):
         found = prior_predictive_draws(context.fit, i)
         picture = prior_predictive(context.tree, prob=context.prob, measurement=i, var=context.fit.name)
         if found is None or picture is None:
             continue
         draws, what = found
-        published = np.asarray(own.published, dtype=np.float64).reshape(-1)
+        published = np.asarray(measured.published, dtype=np.float64).reshape(-1)
         shown = np.isfinite(published)
         expected = summarise(draws[:, shown], context.prob)
         inside = int(((published[shown] >= expected.lower) & (published[shown] <= expected.upper)).sum())
@@ -60,7 +60,7 @@ def _predictive(context: Context) -> list[Html]:
 
 
 def _nothing(whole: Whole) -> Html:
-    if not any(own.fit.measurements for own in whole.tables):
+    if not any(context.fit.measurements for context in whole.tables):
         return paragraph("Nothing noisy is published that the prior could be compared with.")
     return paragraph(
         "There are no prior draws in the posterior file, so the prior is not compared with the published numbers here. "

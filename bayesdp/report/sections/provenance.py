@@ -47,10 +47,10 @@ def write(whole: Whole) -> Html:
 
 def _mechanism(whole: Whole) -> Any:
     stated = []
-    for own in whole.tables:
-        for i, release in enumerate(own.fit.releases):
-            number = [f"release {i + 1}"] if len(own.fit.releases) > 1 else []
-            named = [own.fit.name] if own.several else []
+    for context in whole.tables:
+        for i, release in enumerate(context.fit.releases):
+            number = [f"release {i + 1}"] if len(context.fit.releases) > 1 else []
+            named = [context.fit.name] if context.several else []
             which = ", ".join([*named, *number])
             stated.append(f"{which}: {_of_release(release)}" if which else _of_release(release))
     return stated[0] if len(stated) == 1 else items(stated)

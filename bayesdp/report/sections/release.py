@@ -1,4 +1,4 @@
-"""What is exact, the noise law, whom it protects, and which cells nothing protects."""
+"""Exact answers, noise laws, guarantees, and the cells that have no protection."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from bayesdp.queries import answer_labels
 from bayesdp.release import Release
 from bayesdp.report.context import Context
 from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, element, items, joined, label, paragraph
+from bayesdp.report.html import Html, boxed, element, items, joined, label, paragraph
 from bayesdp.report.numbers import count, plural, spread
 from bayesdp.report.tables import is_grand_total
 
-__all__ = ["ANCHOR", "TITLE", "guarantees", "write"]
+__all__ = ["ANCHOR", "SIGN_WORDS", "TITLE", "guarantees", "write"]
 
 ANCHOR = "release"
 TITLE = "What is published, and what is protected"
 
 _LISTED = 12
-"""Exact values that are written out; of more, the table of totals has them."""
-_SIGN = dict(zip(SIGNS, ("", "at least ", "at most "), strict=True))
+"""Largest number of exact values that are written out; more are in the table of totals only."""
+SIGN_WORDS = dict(zip(SIGNS, ("", "at least ", "at most "), strict=True))
+"""How the page says that an exact value is a bound."""
 
 
 def write(context: Context) -> Html:
@@ -52,28 +53,28 @@ def _exact(context: Context) -> Html:
         return paragraph("Nothing is published exactly.")
     several = len(context.fit.releases) > 1
     listed = [
-        joined([f"release {i + 1}: ", _stated(own)]) if several else _stated(own)
+        joined([f"release {i + 1}: ", _stated(exact)]) if several else _stated(exact)
         for i, release in enumerate(context.fit.releases)
-        for own in release.exact
+        for exact in release.exact
     ]
     return items(listed, what="exact statistics")
 
 
-def _stated(own: Exact) -> Html:
-    sign = _SIGN[own.sign]
-    values = own.values.reshape(-1)
-    if own.query.rows == 1:
-        name = "Grand total" if is_grand_total(own.query) else label(*answer_labels(own.query, [0])[0])
+def _stated(exact: Exact) -> Html:
+    sign = SIGN_WORDS[exact.sign]
+    values = exact.values.reshape(-1)
+    if exact.query.rows == 1:
+        name = "Grand total" if is_grand_total(exact.query) else label(*answer_labels(exact.query, [0])[0])
         return joined([name, f": {sign}{count(float(values[0]))}"])
-    if own.query.rows <= _LISTED:
-        names = answer_labels(own.query, range(own.query.rows))
+    if exact.query.rows <= _LISTED:
+        names = answer_labels(exact.query, range(exact.query.rows))
         listed = items(
             joined([label(*name), f": {sign}{count(value)}"])
             for name, value in zip(names, values.tolist(), strict=True)
         )
-        return joined([f"{described(own.query)}:", listed])
+        return joined([f"{described(exact.query)}:", listed])
     bounds = f" ({sign.strip()} the published values)" if sign else ""
-    told = f"{described(own.query)}{bounds}, values {count(float(values.min()))} to {count(float(values.max()))}"
+    told = f"{described(exact.query)}{bounds}, values {count(float(values.min()))} to {count(float(values.max()))}"
     return joined([told])
 
 
@@ -81,25 +82,29 @@ def _noisy(context: Context) -> list[Html]:
     if not context.fit.measurements:
         return [paragraph("Nothing noisy is published: the posterior is the prior, held to the exact values.")]
     written = []
-    for i, (own, scale) in enumerate(zip(context.fit.measurements, context.noise, strict=True)):
+    for i, (measured, scale) in enumerate(zip(context.fit.measurements, context.noise, strict=True)):
         sd = scale.sd[scale.sd == scale.sd]
         low, high = (float(sd.min()), float(sd.max())) if sd.size else (float("nan"), float("nan"))
         size = spread(low) if spread(low) == spread(high) else f"{spread(low)} to {spread(high)}"
-        hidden = int(own.unmeasured.sum())
-        keeps = ", noise that changes none of the exact values" if own.invariants is not None else ", independent noise"
+        hidden = int(measured.unmeasured.sum())
+        keeps = (
+            ", noise that changes none of the exact values"
+            if measured.invariants is not None
+            else ", independent noise"
+        )
         law = paragraph(
             f"{context.measurement_title(i)}: law ",
-            element("code", str(own.law)),
+            element("code", str(measured.law)),
             f"{keeps}. Standard deviation of the noise: {size} counts ({scale.words}).",
             f" {plural(hidden, 'answer was', 'answers were')} not published." if hidden else "",
         )
-        alt = f"Law of the noise {own.law}; dashed lines at one standard deviation, in counts."
-        written += [law, embedded(draw_noise_law(own, scale), alt)]
+        alt = f"Law of the noise {measured.law}; dashed lines at one standard deviation, in counts."
+        written += [law, embedded(draw_noise_law(measured, scale), alt)]
     return written
 
 
 def guarantees(context: Context) -> list[Html]:
-    """Of each release, and what that says of them together."""
+    """The guarantee of each release, and a note on what they say of all together."""
     releases = context.fit.releases
     if len(releases) == 1:
         return [_guarantee(releases[0])]
@@ -139,8 +144,8 @@ def _guarantee(release: Release) -> Html:
 
 def _determined(context: Context) -> Html:
     cells = [context.frame.cell_name(int(i)) for i in context.fit.determined.nonzero()[0]]
-    guarantees = [own.guarantee for own in context.fit.releases if own.guarantee is not None]
-    stated = [cell for own in guarantees for cell in own.determined_cells]
+    guarantees = [release.guarantee for release in context.fit.releases if release.guarantee is not None]
+    stated = [cell for guarantee in guarantees for cell in guarantee.determined_cells]
     cells += [cell for cell in stated if cell not in cells]
     complete = Fiber.of(context.fit.exact, context.frame).determined_is_complete
     if not cells and complete:
@@ -148,12 +153,11 @@ def _determined(context: Context) -> Html:
     if not cells:
         return paragraph("None is known of. Whether there are any could not be worked out for this table.")
     verb = "has" if len(cells) == 1 else "have"
-    warning = element(
-        "p",
-        element("strong", f"{plural(len(cells), 'cell')} {verb} no protection."),
+    warning = boxed(
+        "warn",
+        f"{plural(len(cells), 'cell')} {verb} no protection.",
         "The exact values, and that counts are not negative, leave one possible value. No noise hides it, whatever the loss "
         "stated above.",
-        class_="banner warn",
     )
     listed = [warning, items(cells, what="determined cells")]
     return joined(

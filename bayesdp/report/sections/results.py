@@ -15,6 +15,7 @@ from bayesdp.report.context import Context, same_part
 from bayesdp.report.figures import embedded
 from bayesdp.report.html import Html, element, joined, paragraph
 from bayesdp.report.numbers import count, decimal, interval, plural, spread
+from bayesdp.report.sections.release import SIGN_WORDS
 from bayesdp.report.tables import Column, Table, labels, numeric
 
 __all__ = ["ANCHOR", "TITLE", "cell_table", "total_table", "write"]
@@ -53,12 +54,12 @@ def write(context: Context) -> Html:
 
 
 def _coverage(context: Context) -> Html:
-    """How many intervals hold the truth, where it is known."""
+    """A sentence on how many intervals contain the truth; nothing where it is not known."""
     if context.truth is None:
         return joined([])
     free = ~context.fit.determined
-    own = context.summary
-    inside = int(((context.truth >= own.lower) & (context.truth <= own.upper))[free].sum())
+    summary = context.summary
+    inside = int(((context.truth >= summary.lower) & (context.truth <= summary.upper))[free].sum())
     return paragraph(
         f"The truth is known here: {inside:,} of the {plural(int(free.sum()), 'interval')} of free cells hold it. (One table proves "
         "nothing about calibration; repeated releases do.)"
@@ -100,7 +101,7 @@ def _posterior_columns(context: Context, mean: Floats, sd: Floats, lower: Floats
         Column(
             context.kind,
             ends,
-            lambda own: interval(*own),
+            lambda pair: interval(*pair),
             raw={f"{name}_lower": lower.tolist(), f"{name}_upper": upper.tolist()},
         ),
     ]
@@ -108,13 +109,13 @@ def _posterior_columns(context: Context, mean: Floats, sd: Floats, lower: Floats
 
 def cell_table(context: Context) -> Table:
     """The table of all cells."""
-    own, fit = context.summary, context.fit
+    summary, fit = context.summary, context.fit
     columns = labels(fit.cells)
     for i, (title, values) in enumerate(fit.published_cells or [("", fit.published)]):
         columns.append(numeric(_noisy_heading(title), values, count, "published" if i == 0 else f"published_{i + 1}"))
     if context.truth is not None:
         columns.append(numeric("Truth", context.truth, count, "truth"))
-    columns += _posterior_columns(context, own.mean, own.sd, own.lower, own.upper)
+    columns += _posterior_columns(context, summary.mean, summary.sd, summary.lower, summary.upper)
     remarks = np.where(fit.determined, "determined: not protected", "")
     if fit.determined.any():
         columns.append(Column("Remark", remarks.tolist(), kind="text"))
@@ -124,7 +125,7 @@ def cell_table(context: Context) -> Table:
 
 def total_table(context: Context, query: Query, number: int = 0) -> Table:
     """The table of a query's answers."""
-    own, fit = context.fit.summary(query, context.prob), context.fit
+    summary, fit = context.fit.summary(query, context.prob), context.fit
     exact, noisy = _published(context, query)
     columns = labels(query)
     if any(text for text in exact):
@@ -139,7 +140,7 @@ def total_table(context: Context, query: Query, number: int = 0) -> Table:
     if context.truth is not None:
         true = np.asarray(query.apply(context.truth.reshape(context.frame.shape))).reshape(-1)
         columns.append(numeric("Truth", true, count, "truth"))
-    columns += _posterior_columns(context, own.mean, own.sd, own.lower, own.upper)
+    columns += _posterior_columns(context, summary.mean, summary.sd, summary.lower, summary.upper)
     caption = (
         f"{_title(query)}: posterior mean, standard deviation and {context.kind} (counts). Grey rows are known exactly."
     )
@@ -160,11 +161,10 @@ def _noisy_heading(title: str) -> str:
 def _published(context: Context, query: Query) -> tuple[list[str], list[tuple[str, Floats]]]:
     """What was published about a query's answers: exact values (as text, with bounds), and noisy ones with their titles."""
     exact: list[list[str]] = [[] for _ in range(query.rows)]
-    words = {"=": "", ">=": "at least ", "<=": "at most "}
-    for own in context.fit.exact:
-        for values in _parts(own.query, own.values, query):
+    for part in context.fit.exact:
+        for values in _parts(part.query, part.values, query):
             for i, value in enumerate(values):
-                exact[i].append(words[own.sign] + count(float(value)))
+                exact[i].append(SIGN_WORDS[part.sign] + count(float(value)))
     noisy = [
         (context.fit.titled(m), np.asarray(values, dtype=np.float64))
         for m, measured in enumerate(context.fit.measurements)
@@ -175,8 +175,9 @@ def _published(context: Context, query: Query) -> tuple[list[str], list[tuple[st
     return [", ".join(dict.fromkeys(texts)) for texts in exact], noisy
 
 
-def _parts(asked: Query, values: Any, query: Query) -> list[npt.NDArray[Any]]:
-    """The pieces of an answer that answer `query`."""
+def _parts(released: Query, values: Any, query: Query) -> list[npt.NDArray[Any]]:
+    """The answers of those parts of a released query that ask the same as `query`."""
     flat = np.asarray(values).reshape(-1)
-    ends = np.cumsum([part.rows for part in asked.parts])[:-1]
-    return [own for part, own in zip(asked.parts, np.split(flat, ends), strict=True) if same_part(part, query.parts[0])]
+    ends = np.cumsum([part.rows for part in released.parts])[:-1]
+    pieces = zip(released.parts, np.split(flat, ends), strict=True)
+    return [answers for part, answers in pieces if same_part(part, query.parts[0])]

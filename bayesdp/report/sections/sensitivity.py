@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.report.context import Context
-from bayesdp.report.html import Html, element, items, joined, paragraph
+from bayesdp.report.html import Html, boxed, items, joined, paragraph
 from bayesdp.report.numbers import decimal, plural, spread
 from bayesdp.report.tables import Column, Table, labels, numeric
 
@@ -34,9 +34,9 @@ def write(context: Context) -> Html:
 def unseen(context: Context) -> Mask:
     """Free cells that no published noisy number involves, shape ``(cells,)``."""
     seen = np.zeros(context.frame.size, dtype=np.int64)
-    for own in context.fit.measurements:
-        published = (~own.unmeasured.reshape(-1)).astype(np.int64)
-        seen += abs(own.query.matrix).T @ published
+    for measured in context.fit.measurements:
+        published = (~measured.unmeasured.reshape(-1)).astype(np.int64)
+        seen += abs(measured.query.matrix).T @ published
     return np.asarray((seen == 0) & ~context.fit.determined)
 
 
@@ -46,7 +46,7 @@ def _unseen_words(context: Context) -> Html:
         return paragraph("Every free cell is part of at least one published noisy number.")
     heading = f"No noisy number was published that involves {plural(len(cells), 'free cell')}."
     text = "What the posterior says about them comes from the prior, the exact values and the model's other cells."
-    return joined([element("p", element("strong", heading), text, class_="banner warn"), items(cells, what="cells")])
+    return joined([boxed("warn", heading, text), items(cells, what="cells")])
 
 
 def prior_distance(prior: npt.NDArray[np.generic], posterior: npt.NDArray[np.generic]) -> Floats:
@@ -79,17 +79,17 @@ def prior_table(context: Context) -> tuple[Table, Mask] | None:
     if prior is None:
         return None
     posterior = context.fit.answers(context.fit.cells)
-    own = context.summary
+    summary = context.summary
     prior_sd = prior.std(axis=0)
-    ratio = np.divide(own.sd, prior_sd, out=np.full(own.sd.shape, np.nan), where=prior_sd > 0)
+    ratio = np.divide(summary.sd, prior_sd, out=np.full(summary.sd.shape, np.nan), where=prior_sd > 0)
     distance = prior_distance(prior, posterior)
     same = same_as_prior(distance, ratio, context.fit.determined)
     columns = [
         *labels(context.fit.cells),
         numeric("Prior mean", prior.mean(axis=0), decimal, "prior_mean"),
         numeric("Prior sd", prior_sd, decimal, "prior_sd"),
-        numeric("Posterior mean", own.mean, decimal, "posterior_mean"),
-        numeric("Posterior sd", own.sd, spread, "posterior_sd"),
+        numeric("Posterior mean", summary.mean, decimal, "posterior_mean"),
+        numeric("Posterior sd", summary.sd, spread, "posterior_sd"),
         numeric("Posterior sd / prior sd", ratio, spread, "sd_ratio"),
         numeric("Distance", distance, spread, "distance"),
     ]
@@ -120,12 +120,11 @@ def _prior(context: Context) -> list[Html]:
         cells = [context.frame.cell_name(int(i)) for i in np.flatnonzero(same)]
         told = joined(
             [
-                element(
-                    "p",
-                    element("strong", f"In {plural(len(cells), 'cell')} the posterior is the prior."),
+                boxed(
+                    "warn",
+                    f"In {plural(len(cells), 'cell')} the posterior is the prior.",
                     "The published numbers taught next to nothing about them "
                     f"(distance at most {_CLOSE}, ratio of standard deviations {_SD_RATIO[0]} to {_SD_RATIO[1]}).",
-                    class_="banner warn",
                 ),
                 items(cells, what="cells"),
             ]

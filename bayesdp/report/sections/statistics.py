@@ -30,6 +30,14 @@ def write_release(context: Context) -> Html:
     ]
     for i, own in enumerate(context.fit.measurements):
         written.append(paragraph(f"{context.measurement_title(i)}: law ", element("code", str(own.law)), "."))
+        if (
+            not own.query.is_identity
+        ):  # published are some statistics, or sums of them: they have no place in the table of all
+            names = answer_labels(own.query, range(min(own.query.rows, _DRAWN)))
+            shown = zip(names, own.published.reshape(-1).tolist(), strict=False)
+            written.append(items([joined([label(*name), ": ", significant(value)]) for name, value in shown]))
+            if own.query.rows > _DRAWN:
+                written.append(paragraph(f"and {own.query.rows - _DRAWN} more."))
     return joined([*written, element("h3", "Whom the noise protects"), *release.guarantees(context)])
 
 

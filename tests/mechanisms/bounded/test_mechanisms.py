@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp import mechanisms as m
+from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.noise.bounded.secure import draw_bounded
 from bayesdp.privacy import mean_sensitivity, proportion_sensitivity, split_budget, truncated_epsilon
@@ -126,18 +129,50 @@ def test_bad_input(build: Any, error: type[Exception], message: str) -> None:
         build()
 
 
-def test_statistics_have_no_additive_noise() -> None:
-    assert not hasattr(bdp.TruncatedLaplace(1.0, 0.1, (0, 1)), "noise")
-    with pytest.raises(NotImplementedError, match="depends on how far an answer is from its bounds"):
-        m.TruncatedDiscreteLaplace(CELLS, 1.0, (0, 9)).noise()
-
-
 COUNTS = [
     m.TruncatedDiscreteLaplace(CELLS, 0.5, (0, 50)),
     m.BoundaryInflatedDiscreteLaplace(CELLS, 0.5, (0, 50)),
     m.BoundaryInflatedDiscreteGaussian(CELLS, (0, 50), rho=0.1),
     m.TruncatedDiscreteGaussian(CELLS, (0, 50), 1.0, 1e-5, neighbours="add-remove"),
 ]
+
+
+def test_statistics_have_no_additive_noise() -> None:
+    assert not hasattr(bdp.TruncatedLaplace(1.0, 0.1, (0, 1)), "noise")
+
+
+@pytest.mark.parametrize("mechanism", COUNTS, ids=lambda own: own.name)
+def test_counts_within_bounds_promise_no_additive_noise(mechanism: Any) -> None:
+    """They are no `AdditiveMechanism`, and say why to those who ask; agents refuse them when they are made."""
+    assert not isinstance(mechanism, AdditiveMechanism)
+    assert not hasattr(mechanism, "noise")
+    with pytest.raises(
+        AttributeError, match="depends on how far an answer is from its bounds; draw around answers with"
+    ):
+        mechanism.noise()
+    with pytest.raises(AttributeError, match="no attribute 'nose'"):
+        _ = mechanism.nose
+    with pytest.raises(ValueError, match=f"mechanism '{mechanism.name}' adds none that is independent of the counts"):
+        m.Agent(mechanism.describe(), mechanism.frame, 2**100, ("a",))
+    copied = pickle.loads(pickle.dumps(mechanism))
+    assert copied == copy.deepcopy(mechanism) == mechanism
+
+
+def test_noise_is_what_additive_mechanisms_have() -> None:
+    """No other class of the registry has `noise`, and none of them takes it away again."""
+    known = [own for own in vars(m).values() if isinstance(own, type) and issubclass(own, Mechanism)]
+    assert len(known) > 20
+    for own in known:
+        assert hasattr(own, "noise") == issubclass(own, AdditiveMechanism)
+        assert own is AdditiveMechanism or "noise" not in vars(own)
+
+
+def test_wrong_statements_of_the_loss_are_refused_as_without_bounds() -> None:
+    for wrong in ({}, {"rho": 0.1, "epsilon": 1.0}, {"rho": "x"}, {"rho": -1.0}):
+        with pytest.raises((TypeError, ValueError)) as free:
+            m.DiscreteGaussian(CELLS, **wrong)
+        with pytest.raises(free.type, match=re.escape(str(free.value))):
+            m.BoundaryInflatedDiscreteGaussian(CELLS, (0, 50), **wrong)
 
 
 @pytest.mark.parametrize("mechanism", COUNTS, ids=lambda own: own.name)

@@ -99,6 +99,7 @@ for description in given["descriptions"]:
 """
 
 
+@pytest.mark.slow
 def test_four_processes_that_know_one_count_each_make_the_central_release():
     labels = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
     counts = {("Alpha", "Low"): 15, ("Alpha", "High"): 1, ("Beta", "Low"): 20, ("Beta", "High"): 10}

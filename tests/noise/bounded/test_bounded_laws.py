@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -390,3 +391,21 @@ def test_other_refusals() -> None:
         TruncatedLaplace(1.0, (0, 1)).ppf(1.1)
     with pytest.raises(ValueError, match="does not fit values of shape"):
         TruncatedLaplace(1.0, ([0, 0, 0], 1)).logp([0.1, 0.2], 0.5)
+
+
+@pytest.mark.parametrize(
+    "law", [TruncatedDiscreteLaplace(2.5, (0, 9)), TruncatedDiscreteGaussian(2.5, (0, 9))], ids=str
+)
+def test_the_exact_rate_of_a_law_is_how_far_its_log_mass_falls(law: Any) -> None:
+    """By it a draw by integers only accepts a uniform proposal k with probability ``mass(k) / mass(mu)``."""
+    for mu in (0, 4, 9):
+        fallen = law.log_mass([mu], mu)[0] - law.log_mass(np.arange(10), mu)
+        rates = [law.exact_rate(k - mu, Fraction(5, 2)) for k in range(10)]
+        assert all(isinstance(rate, Fraction) for rate in rates)
+        np.testing.assert_allclose([float(rate) for rate in rates], fallen, rtol=1e-12, atol=1e-12)
+
+
+def test_within_bounds_nothing_is_added_and_no_picture_of_noise_is_drawn() -> None:
+    law = TruncatedDiscreteLaplace(2.5, (0, 9))
+    assert not law.additive
+    assert law.picture(np.arange(3.0), 1.0) is None

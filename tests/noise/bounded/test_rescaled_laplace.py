@@ -100,7 +100,7 @@ def test_probabilities_of_faces_and_a_region_by_simulation() -> None:
     """100,000 draws: seven probabilities within 4.5 standard errors (false alarm below 1e-4 for all)."""
     b, mu = 0.4, np.array([0.2, 0.3, 0.5])
     law = RescaledLaplace(b, BIT)
-    draws = law.draw(np.random.default_rng(12), mu, size=100_000)
+    draws = law.draw(np.random.default_rng(12), (3,), 100_000, location=mu)
     assert np.allclose(draws.sum(axis=-1), 1.0)
     density = lambda shares: np.exp(law.log_density(shares, mu))  # noqa: E731
     nodes, weights = np.polynomial.legendre.leggauss(60)

@@ -63,12 +63,21 @@ class Example:
     @property
     def kept(self) -> bdp.Invariants | None:
         """What the noise of the three cells leaves as it is."""
-        return None if self.law.independent else bdp.Invariants(bdp.Totals(LINE))
+        return bdp.Invariants(bdp.Totals(LINE)) if self.law.keeps_invariants else None
+
+    def around(self, table: Any) -> npt.NDArray[Any]:
+        """What the noise of a table with the sum of `TABLE` is put around: its counts, or their shares."""
+        return np.asarray(table) / TABLE.sum() if self.law.support == "simplex" else np.asarray(table)
+
+    @property
+    def location(self) -> npt.NDArray[Any]:
+        """What the noise of `TABLE` is put around."""
+        return self.around(TABLE)
 
     @property
     def values(self) -> npt.NDArray[Any]:
         """Noisy answers around `TABLE`."""
-        return self.law.draw(2, (3,), invariants=self.kept, location=TABLE)
+        return self.law.draw(2, (3,), invariants=self.kept, location=self.location)
 
 
 def _by_mechanism(mechanism: Any) -> Secure:
@@ -130,6 +139,8 @@ for _example in (
     Example(noise.Canonical(approximate_dp(0.8, 0.01)), 20, tolerance=2e-4),
     Example(noise.TruncatedLaplace(2.0, _BOUNDS), 9, sampled=True),
     Example(noise.BoundaryInflatedLaplace(2.0, _BOUNDS), 9),
+    Example(noise.RescaledLaplace(0.3, "boundary-inflated"), 1, tolerance=1e-3),
+    Example(noise.RescaledLaplace(0.3, "truncated"), 1, tolerance=1e-3, variant="truncated"),
     Example(
         noise.TruncatedDiscreteLaplace(2.0, _BOUNDS),
         9,

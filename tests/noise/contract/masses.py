@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +79,9 @@ def _binner(edges: tuple[Floats, ...], atoms: Floats, of: Floats) -> tuple[int, 
 
 
 def mass_of(example: Example) -> Mass:
-    """By summation over integers or a lattice, or by quadrature over the line or a plane."""
+    """By summation over integers or a lattice, or by quadrature over the line, a plane or the simplex."""
+    if example.law.support == "simplex":
+        return _simplex(example)
     if example.law.independent:
         return _whole(example) if example.law.integer else _line(example)
     return _lattice(example) if example.law.integer else _plane(example)
@@ -90,7 +93,7 @@ def _ends(example: Example) -> tuple[float, float]:
 
 
 def _mass(example: Example, values: Floats) -> Floats:
-    at = TABLE if example.kept is not None else np.array([AT])
+    at = np.array([AT]) if example.law.independent else example.location
     kept = example.kept
     return np.exp([example.law.logp(own, at, kept) for own in values])
 
@@ -114,6 +117,44 @@ def _line(example: Example) -> Mass:
     values, mass = np.concatenate([values, atoms[:, None]]), np.append(mass, _mass(example, atoms[:, None]))
     size, bin_of = _binner((edge[::4] if len(edge) % 4 == 1 else edge,), atoms, np.eye(1))
     return Mass(values, mass, bin_of(values), size, bin_of, example.tolerance)
+
+
+def _simplex(example: Example) -> Mass:
+    """Gauss's rule in the six triangles of one order of the shares; in one dimension on edges and ties; vertices, middles, centre."""
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    u, w = 0.5 * (1.0 + nodes), 0.5 * weights
+    points, sizes = [], []
+    for order in permutations(range(3)):
+        corners = np.zeros((3, 3))  # a vertex, the middle of an edge, the centre
+        corners[0, order[0]], corners[1, list(order[:2])], corners[2] = 1.0, 0.5, 1.0 / 3.0
+        first, second = (a.reshape(-1, 1) for a in np.meshgrid(u, u))
+        points.append(corners[0] + first * ((corners[1] - corners[0]) + second * (corners[2] - corners[1])))
+        area = abs(np.linalg.det((corners[1:] - corners[0])[:, :2]))
+        sizes.append(area * np.outer(w, w).reshape(-1) * first[:, 0])
+    for third in range(3):
+        tie = np.repeat(((1.0 - u / 3.0) / 2.0)[:, None], 3, axis=1)
+        tie[:, third] = u / 3.0
+        edges = [np.insert(np.stack([x, 1.0 - x], axis=-1), third, 0.0, axis=-1) for x in (0.5 * u, 0.5 + 0.5 * u)]
+        points += [tie, *edges, np.insert([[0.5, 0.5]], third, 0.0, axis=-1), np.eye(3)[[third]]]
+        sizes += [w / 3.0, 0.5 * w, 0.5 * w, np.ones(1), np.ones(1)]
+    atoms = example.law.rule == "boundary-inflated"
+    if not atoms:
+        points, sizes = points[:6], sizes[:6]  # nothing on lines: they have no area
+    else:
+        points.append(np.full((1, 3), 1.0 / 3.0))
+        sizes.append(np.ones(1))
+
+    def bin_of(values: Floats) -> Ints:
+        most = values.max(axis=1, keepdims=True)
+        top, zero = values >= most * (1.0 - 1e-12), values == 0.0
+        place = np.argsort(-values, axis=1, kind="stable")
+        inside = 12 * (most[:, 0] > 0.6) + 4 * place[:, 0] + place[:, 1]
+        face = 24 + 8 * (zero @ [1, 2, 4]) + top @ [1, 2, 4]
+        return np.asarray(np.where((top.sum(axis=1) == 1) & ~zero.any(axis=1), inside, face), dtype=np.int64)
+
+    values = np.concatenate(points)
+    mass = _mass(example, values) * np.concatenate(sizes)
+    return Mass(values, mass, bin_of(values), 24 + 64, bin_of, example.tolerance)
 
 
 def _lattice(example: Example) -> Mass:

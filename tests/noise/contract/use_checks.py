@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
+import pytest
 from matplotlib import pyplot
 from scipy import stats
 
@@ -20,13 +21,14 @@ from bayesdp.inference import FiberGibbs
 from bayesdp.noise import NoiseLaw
 from bayesdp.plots.noise import draw_noise_law
 from bayesdp.plots.noise_scale import noise_scale
-from bayesdp.privacy import Guarantee
+from bayesdp.privacy import Guarantee, PairLoss, StatisticGuarantee
+from bayesdp.privacy.relations import Neighbours
 from bayesdp.significance import odds_ratio_test_from_release
 from tests.comparison.enumeration import box
 from tests.comparison.variation import assert_close_in_variation
 from tests.fibers.harness import log_noise, log_prior
 from tests.inference.oracle import assert_posterior, posterior_of, sample
-from tests.noise.contract.examples import LINE, SQUARE, TABLE, Example
+from tests.noise.contract.examples import LINE, SQUARE, Example
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.contract.words import assert_reason
 
@@ -56,7 +58,12 @@ class Fitted:
 
 
 def released(law: NoiseLaw, values: Any, *, total: int = 7, stated: bool = False) -> bdp.Release:
-    """Noisy counts of three cells with their exact sum."""
+    """Noisy counts of three cells with their exact sum, or their noisy shares."""
+    if law.support == "simplex":
+        row = PairLoss(Neighbours("substitution", "data"), 1.0, "l1", {"epsilon": 10.0})
+        known = StatisticGuarantee("pure", {"epsilon": 10.0}, "l1", (row,)) if stated else None
+        measured = bdp.Measured(bdp.Identity(LINE), values, law)
+        return bdp.Release.from_published(LINE, [measured], guarantee=known, about="statistics")
     guarantee = Guarantee("pure", {"epsilon": 1.0}, "l1") if stated else None
     return bdp.Release.from_published(
         LINE,
@@ -70,7 +77,11 @@ def model_of(release: bdp.Release) -> pm.Model:
     """Poisson counts."""
     with pm.Model(coords=release.coords) as model:
         x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims=release.dims)
-        bdp.observe(release, x)
+        if release.about == "statistics":
+            bdp.observe(bdp.Release.from_published(LINE, [], [bdp.Exact(bdp.Totals(LINE), 7)]), x)
+            bdp.observe(release, x / 7.0)
+        else:
+            bdp.observe(release, x)
     return model
 
 
@@ -91,7 +102,7 @@ def fitted(example: Example) -> Fitted:
 def log_law(example: Example) -> Floats:
     """Log of prior times law for each of `TABLES`, by SciPy and by `NoiseLaw.logp`."""
     values = example.values
-    laws = [example.law.logp(values, table, example.kept) for table in TABLES]
+    laws = [example.law.logp(values, example.around(table), example.kept) for table in TABLES]
     return np.asarray(stats.poisson.logpmf(TABLES, RATE).sum(axis=1) + laws)
 
 
@@ -154,7 +165,7 @@ def check_file(example: Example, own: Fitted) -> None:
 
 def check_composition(example: Example, own: Fitted) -> None:
     """Two releases are composed with a total loss, or it says why there is none."""
-    other = example.law.draw(9, (3,), invariants=example.kept, location=TABLE)
+    other = example.law.draw(9, (3,), invariants=example.kept, location=example.location)
     for stated in (True, False):
         both = bdp.compose(
             released(example.law, example.values, stated=stated), released(example.law, other, stated=stated)
@@ -211,8 +222,12 @@ def check_drawn_picture(example: Example, own: Fitted) -> None:
 def check_significance(example: Example, own: Fitted) -> None:
     """The test of an odds ratio works on a release of a 2 x 2 table with exact margins, or says why not."""
     law, table = example.square or example.law, np.array([[5, 4], [3, 6]])
+    if law.support == "simplex":
+        with pytest.raises(ValueError, match=f"law '{law.name}' is that of shares .* which are no counts"):
+            bdp.Release.from_published(LINE, [bdp.Measured(bdp.Identity(LINE), example.values, law)])
+        return
     margins = bdp.Margins(SQUARE, ["row"], ["column"])
-    kept = None if law.independent else bdp.Invariants(margins)
+    kept = bdp.Invariants(margins) if law.keeps_invariants else None
     values = law.draw(3, (2, 2), invariants=kept, location=table)
     release = bdp.Release.from_published(
         SQUARE, [bdp.Measured(bdp.Identity(SQUARE), values, law)], [bdp.Exact(margins, margins.apply(table))]

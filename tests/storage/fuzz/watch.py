@@ -55,6 +55,7 @@ class Watch:
         self.may_write = (*map(str, may_write), *allowed_folders())
         self.seen: list[str] = []
         self.modules = set(sys.modules)
+        sys.dont_write_bytecode = True  # Python's own files beside a module that is imported late
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:

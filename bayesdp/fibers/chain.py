@@ -1,0 +1,126 @@
+"""A chain of tables: a target, and its state in the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._random import seed_state
+from bayesdp.fibers.kernel.state import FAMILIES
+from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
+from bayesdp.fibers.target import Target
+
+__all__ = ["Chain"]
+
+_IMPROPER = (
+    "the posterior of the counts is improper: a flat prior, and a direction that neither noise nor exact answers bound"
+)
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+
+class Chain:
+    """A table that moves: a target, and its state in the kernel.
+
+    Parameters
+    ----------
+    target : Target
+    rng : numpy.random.Generator
+        Seeds the kernel's own generator.
+    """
+
+    def __init__(self, target: Target, rng: np.random.Generator) -> None:
+        self.target = target
+        self.state = target.new_state()
+        self.concave = True
+        self._scales: Sequence[Floats] = [term.scale for term in target.terms]
+        self._values: Sequence[Floats] = [term.values for term in target.terms]
+        self._real_rows = target.has_real_rows
+        self._family = FAMILIES[target.family]
+        self._none = np.empty((0, target.fiber.frame.size), dtype=np.int64)
+        self.reseed(rng)
+
+    def reseed(self, rng: np.random.Generator) -> None:
+        """Start a fresh stream of random numbers."""
+        self.state.generator[:] = seed_state(rng)
+
+    def set_prior(self, theta: Floats, shape: Floats) -> None:
+        """Set prior weights and shapes, one a cell."""
+        self.concave = self.target.set_prior(self.state, theta, shape)
+
+    def set_scales(self, scales: Sequence[Floats], values: Sequence[Floats] | None = None) -> None:
+        """Set the scale of every noisy term, and its noisy answers, in place of those of the target.
+
+        Load the table again afterwards.
+        """
+        self._scales = list(scales)
+        self._values = self._values if values is None else list(values)
+        self.target.set_noise(self.state, self._scales, self._values)
+
+    def load(self, counts: Ints) -> None:
+        """Put a table into the chain."""
+        self.target.load(self.state, counts)
+
+    @property
+    def counts(self) -> Ints:
+        """The table as it stands, flat; a view."""
+        return self.state.counts
+
+    def sweep(self, moves: int) -> int:
+        """Take `moves` exact-conditional steps; returns how many changed the table.
+
+        Raises
+        ------
+        ValueError
+            If the posterior is improper along a direction.
+        """
+        if self._real_rows:
+            self.load(self.counts.copy())
+        changed = int(sweep(self._none, moves, self._family, self.concave, self.state))
+        if changed < 0:
+            raise ValueError(_IMPROPER)
+        return changed
+
+    def draw(self, draws: int, moves: int) -> Ints:
+        """Draw many tables, `moves` exact-conditional steps apart, in one kernel call.
+
+        Parameters
+        ----------
+        draws : int
+            Number of tables.
+        moves : int
+            Steps between one table and the next.
+
+        Returns
+        -------
+        int64 array, shape (draws, cells)
+
+        Raises
+        ------
+        ValueError
+            If the posterior is improper along a direction.
+        """
+        tables = np.empty((draws, len(self.counts)), dtype=np.int64)
+        if draws and sweep(tables, moves, self._family, self.concave, self.state) < 0:
+            raise ValueError(_IMPROPER)
+        return tables
+
+    def propose(self) -> tuple[int, int]:
+        """Take one step and return its number of cells and its length, for `take_back`."""
+        count, step = move_once(self._family, self.concave, self.state)
+        return int(count), int(step)
+
+    def take_back(self, count: int, step: int) -> None:
+        """Undo the last `propose`."""
+        take_back(count, step, self.state)
+
+    def disperse(self, sweeps: int = 5) -> None:
+        """Scatter a start: a few sweeps with the noise flattened, so that chains begin apart."""
+        self.target.set_noise(self.state, self._scales, self._values, temper=0.25)
+        self.load(self.counts.copy())
+        self.sweep(sweeps * max(self.target.fiber.invariants.dimension, 1))
+        self.target.set_noise(self.state, self._scales, self._values)
+        self.load(self.counts.copy())

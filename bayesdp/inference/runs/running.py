@@ -1,0 +1,135 @@
+"""``pm.sample``, with progress in lines where there is no terminal, and Ctrl-C that keeps what was drawn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import pymc as pm
+import xarray as xr
+
+from bayesdp._terminals import dispensable_progress
+from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
+from bayesdp.inference.interrupt import StopOnCtrlC
+from bayesdp.inference.runs.journal import DrawJournal
+from bayesdp.inference.runs.plan import planned
+from bayesdp.inference.runs.processes import chain_processes
+from bayesdp.inference.runs.progress import ProgressLines, lines_wanted
+from bayesdp.inference.runs.recorded import hook
+
+__all__ = ["sampled", "tells_of_draws"]
+
+
+def sampled(
+    model: pm.Model,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    stop: StopOnCtrlC,
+    journal: DrawJournal | None = None,
+) -> xr.DataTree:
+    """Call ``pm.sample``; `stop` says afterwards whether Ctrl-C ended it early.
+
+    Parameters
+    ----------
+    args, kwargs
+        As for ``pm.sample``.
+    stop : StopOnCtrlC
+        The context that this is called in.
+    journal : DrawJournal, optional
+        Where draws are written as they come; the sampler must be PyMC's own.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C was pressed before a chain had draws to keep.
+    """
+    given = dict(kwargs)
+    with warnings.catch_warnings():
+        # NUTS overflows on its first trial steps from a distant start, and rejects them.
+        warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
+        if not _has_callback(model, given):
+            return _without_callback(args, given, stop)
+        given["callback"] = _Callback(stop, model, args, given, journal)
+        if journal is not None:
+            hook()
+            given["random_seed"] = journal.seed
+        if lines_wanted(given):
+            given["progressbar"] = False
+        try:
+            with chain_processes(given), dispensable_progress():
+                tree: xr.DataTree = pm.sample(*args, **given)
+        except ValueError:
+            # What PyMC says when no chain got past its tuning.
+            if stop.pressed or stop.given_up:
+                raise KeyboardInterrupt from None
+            raise
+        if stop.given_up:
+            raise KeyboardInterrupt
+        stop.no_more_draws()
+        return tree
+
+
+def _without_callback(args: Sequence[Any], given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.DataTree:
+    """Sample with nutpie, which has no callback, and returns the draws made so far at a KeyboardInterrupt by itself."""
+    stop.raise_at_once()
+    with dispensable_progress():
+        tree: xr.DataTree = pm.sample(*args, **given)
+    stop.no_more_draws()
+    return tree
+
+
+class _Callback:
+    """Called after each draw: writes the journal, calls the user's callback, shows progress, and stops after Ctrl-C."""
+
+    def __init__(
+        self,
+        stop: StopOnCtrlC,
+        model: pm.Model,
+        args: Sequence[Any],
+        given: Mapping[str, Any],
+        journal: DrawJournal | None = None,
+    ) -> None:
+        chains, draws, tune = planned(args, given)
+        self._total = chains * (draws + tune)
+        self._done = 0
+        self._own = given.get("callback")
+        self._lines = ProgressLines("sampling", "draws") if lines_wanted(given) else None
+        self._stop = stop
+        self.journal = journal
+
+    def __call__(self, trace: Any = None, draw: Any = None) -> None:
+        self._done += 1
+        if self.journal is not None:
+            self.journal.keep(draw)
+        if self._own is not None:
+            self._own(trace=trace, draw=draw)
+        if self._lines is not None:
+            self._lines(self._done, self._total)
+        if self._done == self._total:
+            self._stop.no_more_draws()
+        else:
+            self._stop(trace, draw)
+
+
+def _has_callback(model: pm.Model, given: Mapping[str, Any]) -> bool:
+    """Whether the sampler calls back after each draw: PyMC's own does; nutpie, which PyMC may choose by itself, does not."""
+    chosen = given.get("nuts_sampler")
+    if chosen is not None:
+        return bool(chosen == "pymc")
+    stepped = any(isinstance(rv.owner.op, RowSpaceNoiseRV) for rv in model.free_RVs)  # with a step method of its own
+    asked = given.get("callback") is not None or given.get("step") is not None
+    return stepped or asked or bool(model.discrete_value_vars) or find_spec("nutpie") is None
+
+
+def tells_of_draws(model: pm.Model) -> bool:
+    """Whether the sampler that a model gets tells of each draw, so that draws can be written as they come.
+
+    Returns
+    -------
+    bool
+        False where nutpie is installed and every variable is continuous. `bayesdp.sample` with ``journal=`` takes PyMC's own
+        sampler there.
+    """
+    return _has_callback(model, {})

@@ -1,0 +1,109 @@
+"""The elements of a covariance matrix as they are published: their labels, and their law given the released variances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._validate import shown
+from bayesdp.frames import Frame
+from bayesdp.noise import BoundaryInflatedLaplace, BoundedLaw, TruncatedLaplace
+
+__all__ = ["LAWS", "as_matrix", "covariance_edge", "element_frame", "element_law", "upper_triangle", "variables_of"]
+
+type Floats = npt.NDArray[np.float64]
+
+LAWS: Mapping[str, type[BoundaryInflatedLaplace | TruncatedLaplace]] = {
+    "boundary-inflated": BoundaryInflatedLaplace,
+    "truncated": TruncatedLaplace,
+}
+"""The law of each rule for bounds."""
+
+_DIM = "element"
+
+
+def covariance_edge(first: float, second: float) -> float:
+    """The largest covariance of two variables with these variances."""
+    return math.sqrt(first) * math.sqrt(second)
+
+
+def element_frame(names: Sequence[str]) -> Frame:
+    """The upper triangle, row by row, as one dimension: ``a:a``, ``a:b``, ``b:b`` for variables a and b.
+
+    Raises
+    ------
+    ValueError
+        If two elements would have the same label, as of the variables ``x``, ``y:z``, ``x:y`` and ``z``.
+    """
+    labels = _labels(names)
+    twice = sorted({own for own in labels if labels.count(own) > 1}) if len(set(labels)) < len(labels) else []
+    if twice:
+        raise ValueError(f"names must give each pair of variables a label of its own, but two pairs are {shown(twice)}")
+    return Frame.of({_DIM: labels})
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    return [f"{first}:{other}" for i, first in enumerate(names) for other in names[i:]]
+
+
+def variables_of(frame: Frame) -> tuple[str, ...] | None:
+    """The variables whose covariances a frame of `element_frame` labels; None for another frame."""
+    size = (math.isqrt(8 * frame.size + 1) - 1) // 2
+    labels = tuple(map(str, frame.labels[0]))
+    if frame.dims != (_DIM,) or size * (size + 1) // 2 != frame.size:
+        return None
+    # The label of a variance is the name twice, with a colon in the middle; that of row i is at position i (2 size - i + 1) / 2.
+    variances = [labels[i * (2 * size - i + 1) // 2] for i in range(size)]
+    names = tuple(own[: len(own) // 2] for own in variances)
+    return names if tuple(_labels(names)) == frame.labels[0] else None
+
+
+def upper_triangle(matrix: npt.ArrayLike) -> Floats:
+    """Elements of matrices, shape (..., variables, variables), in the order of `element_frame`, shape (..., elements)."""
+    array = np.asarray(matrix, dtype=np.float64)
+    return np.asarray(array[(..., *np.triu_indices(array.shape[-1]))])
+
+
+def as_matrix(elements: npt.ArrayLike) -> Floats:
+    """The symmetric matrix of elements in the order of `element_frame`, shape (variables, variables)."""
+    values = np.asarray(elements, dtype=np.float64)
+    size = (math.isqrt(8 * len(values) + 1) - 1) // 2
+    matrix = np.empty((size, size))
+    rows, columns = np.triu_indices(size)
+    matrix[rows, columns] = matrix[columns, rows] = values
+    return matrix
+
+
+def element_law(
+    rule: str, scales: Floats, variances: Floats, largest: Floats
+) -> tuple[BoundedLaw, npt.NDArray[np.bool_]]:
+    """The law of the elements given the released variances, and which covariances are 0 without noise.
+
+    Parameters
+    ----------
+    rule : str
+        Of `LAWS`.
+    scales : array, shape (elements,)
+        Of the noise.
+    variances, largest : array, shape (variables,)
+        Released variances and their upper bounds. A variance is within 0 and its upper bound, a covariance within plus and
+        minus the root of the product of both released variances.
+
+    Returns
+    -------
+    tuple
+        Where a released variance is 0, so is the covariance, and nothing was measured. The law has no meaning there, but needs
+        numbers: bounds and scale are the root of the product of both upper bounds.
+    """
+    rows, columns = np.triu_indices(len(variances))
+    deviations, roots = np.sqrt(variances), np.sqrt(largest)
+    diagonal = rows == columns
+    edges = np.where(diagonal, largest[rows], deviations[rows] * deviations[columns])
+    hidden = edges == 0.0
+    widest = roots[rows] * roots[columns]
+    upper = np.where(hidden, widest, edges)
+    law = LAWS[rule](np.where(hidden, widest, scales), (np.where(diagonal, 0.0, -upper), upper))
+    return law, hidden

@@ -1,0 +1,512 @@
+"""Draws on disk as they come: a run that was stopped goes on, and ends with the draws of one that was not.
+
+The oracle is the run without a journal and without a stop: same seed, same draws and same statistics, to the last bit.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from pymc.model.transform.optimization import freeze_model
+
+import bayesdp as bdp
+from bayesdp.inference import holds_draws, remove_journal
+from bayesdp.inference.runs import journal as journal_module
+from bayesdp.inference.runs import journal_file, recorded
+from bayesdp.inference.runs.chunks import chunk_bytes, read_chunk
+from bayesdp.inference.runs.fingerprint import described_run, difference
+from bayesdp.inference.runs.journal import DrawJournal
+from bayesdp.inference.runs.journal_file import MAGIC
+from bayesdp.inference.runs.step_state import checked_state, restore_state, state_bytes
+from bayesdp.storage.records import pack, scan, unpack
+
+TABLE = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
+DRAWS, TUNE = 60, 40
+RUN = {
+    "draws": DRAWS,
+    "tune": TUNE,
+    "chains": 2,
+    "cores": 1,
+    "random_seed": 3,
+    "progressbar": False,
+    "quiet": True,
+    "nuts_sampler": "pymc",
+}
+
+
+def release(first: int = 14) -> bdp.Release:
+    noisy = np.array([[first, -2], [23, 9], [2, 6]])
+    return bdp.Release.from_published(
+        TABLE,
+        measured=[bdp.Measured(bdp.Identity(TABLE), noisy, bdp.noise.DiscreteGaussian(sigma=5.0))],
+        exact=[bdp.Exact(bdp.Margins(TABLE, "county", "education"), [16, 30, 10, 38, 18])],
+    )
+
+
+def continuous() -> pm.Model:
+    own = release()
+    with pm.Model(coords=own.coords) as model:
+        bdp.observe(own, bdp.ContinuousCounts("x", pm.Gamma.dist(2.0, 0.2), own))
+    return model
+
+
+def with_a_rate() -> pm.Model:
+    own = release()
+    with pm.Model(coords=own.coords) as model:
+        rate = pm.Deterministic("rate", pm.math.exp(pm.Normal("log_rate", 2.0, 1.0)))
+        bdp.observe(own, bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=own.dims))
+    return freeze_model(model)
+
+
+MODELS = {
+    "independent": lambda: bdp.priors.build_model(release(), "independent"),
+    "counts and a rate": with_a_rate,
+    "continuous": continuous,
+}
+"""Moves of counts only; those and NUTS; NUTS only, which PyMC starts in a way of its own."""
+
+
+class Killed(Exception):
+    """What ends a run here; it is not an interrupt, which PyMC takes for an end that was wanted."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow) if name == "continuous" else name for name in MODELS],
+)
+def case(request) -> tuple[pm.Model, xr.DataTree]:
+    """A model, and its draws without a journal."""
+    model = MODELS[request.param]()
+    with model:
+        return model, bdp.sample(**RUN)
+
+
+@pytest.fixture(scope="module")
+def small() -> pm.Model:
+    return MODELS["independent"]()
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "posterior.nc.partial"
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """A record for every draw."""
+    monkeypatch.setattr(recorded, "SECONDS", 0.0)
+
+
+def sample(model: pm.Model, path: Path, resume: bool = False, stop: int = 0, **given) -> xr.DataTree:
+    """Sample with a journal; with `stop`, die after so many draws."""
+    done = []
+
+    def count(trace, draw):
+        done.append(draw)
+        if len(done) == stop:
+            raise Killed
+
+    with model:
+        return bdp.sample(**RUN | given, journal=path, resume=resume, callback=count)
+
+
+def assert_same(one: xr.DataTree, other: xr.DataTree) -> None:
+    """The same draws, and the same statistics but for times."""
+    xr.testing.assert_equal(one["posterior"].to_dataset(), other["posterior"].to_dataset())
+    timed = {"perf_counter_diff", "perf_counter_start", "process_time_diff"}
+    ours, theirs = (own["sample_stats"].to_dataset().drop_vars(timed, errors="ignore") for own in (one, other))
+    xr.testing.assert_equal(ours, theirs)
+    assert dict(one["diagnostics"].attrs) == dict(other["diagnostics"].attrs)
+
+
+def records(path: Path) -> list:
+    with path.open("rb") as file:
+        return [own for own in scan(file, len(MAGIC), 2**28).records if own.tag == b"DRAW"]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_run_that_was_stopped_ends_with_the_draws_of_one_that_was_not(case, path):
+    """Stopped in the tuning, at its end, in the first chain, at its end, in the second one and at the end of all."""
+    model, without = case
+    both = DRAWS + TUNE
+    resumed = 0
+    for stop in (7, TUNE, TUNE + 9, both, both + TUNE + 3, 2 * both):
+        with pytest.raises(Killed):
+            sample(model, path, resume=resumed > 0, stop=stop)
+        resumed += 1
+    tree = sample(model, path, resume=True)
+    assert_same(tree, without)
+    assert tree.attrs["resumed"] == resumed
+    assert "resumed" not in without.attrs
+
+
+def test_a_run_that_was_not_stopped_has_the_same_draws_and_few_records(case, path):
+    model, without = case
+    tree = sample(model, path, cores=2)
+    assert_same(tree, without)
+    assert "resumed" not in tree.attrs
+    # One at the end of the tuning and one at the end of each chain, unless it takes longer than some seconds.
+    assert len(records(path)) >= 4
+    # The draws are all there: giving them again needs no sampling, and other processes than then.
+    assert_same(sample(model, path, resume=True), without)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_chains_in_processes_go_on_as_well(case, path):
+    model, without = case
+    for resume, stop in ((False, 50), (True, 150)):
+        with pytest.raises(Killed):
+            sample(model, path, resume=resume, stop=stop, cores=2)
+    assert_same(sample(model, path, resume=True, cores=2), without)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_torn_end_is_dropped_wherever_it_was_torn(small, path, monkeypatch, caplog):
+    """All bytes of the last record, and some of the beginning; at some of them the run goes on to the end."""
+    with small:
+        without = bdp.sample(**RUN)
+    with pytest.raises(Killed):
+        sample(small, path, stop=TUNE + 5)
+    whole, ends = path.read_bytes(), [own.offset + own.length for own in records(path)]
+    lasts = [own.last for own in records(path)]
+    about = described_run(small, (2, DRAWS, TUNE), RUN)
+    monkeypatch.setattr(journal_module, "described_run", lambda *_: about)
+    point = small.initial_point()
+    monkeypatch.setattr(type(small), "initial_point", lambda *_: point)
+    for cut in [*range(ends[-3], len(whole) + 1), *range(0, records(path)[0].offset, 9)]:
+        path.write_bytes(whole[:cut])
+        before = max([0, *(last for end, last in zip(ends, lasts, strict=True) if end <= cut)])
+        caplog.clear()
+        with DrawJournal(path, small, RUN, resume=True) as journal:
+            assert journal.kept == before
+            assert journal.resumed == (before > 0)
+        told = [own.getMessage() for own in caplog.records]
+        assert len(told) == (before > 0 and cut not in ends)
+        assert all("half-written; what is before it is used" in own for own in told)
+    monkeypatch.undo()
+    for cut in (0, 5, records_end(whole) - 1, ends[-2] + 1, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        assert_same(sample(small, path, resume=True), without)
+
+
+def records_end(whole: bytes) -> int:
+    """Where the first record ends, which says what the run is."""
+    return len(MAGIC) + 44 + int.from_bytes(whole[len(MAGIC) + 24 : len(MAGIC) + 32], "little")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_damaged_record_ends_its_chain_there_and_no_other(small, path, caplog):
+    with small:
+        without = bdp.sample(**RUN)
+    sample(small, path)
+    found = records(path)
+    hit = next(own for own in found if own.chain == 0 and own.last == TUNE + 20)
+    content = bytearray(path.read_bytes())
+    content[hit.offset + hit.length // 2] ^= 1
+    path.write_bytes(content)
+    caplog.set_level(logging.WARNING)
+    with DrawJournal(path, small, RUN, resume=True) as journal:
+        assert journal.kept == (TUNE + 19) + (TUNE + DRAWS)
+    assert [own.getMessage() for own in caplog.records] == [
+        f"{path}: draws of chain 0 are damaged; it goes on from its draw {TUNE + 19}"
+    ]
+    tree = sample(small, path, resume=True)
+    assert_same(tree, without)
+    caplog.clear()
+    assert_same(sample(small, path, resume=True), without)  # what was damaged is passed over from now on
+
+
+def test_a_damaged_beginning_is_refused_and_kept(small, path):
+    sample(small, path)
+    content = bytearray(path.read_bytes())
+    content[len(MAGIC) + 60] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="damaged at its beginning"):
+        sample(small, path, resume=True)
+    with pytest.raises(ValueError, match="damaged at its beginning"):
+        sample(small, path)
+    assert path.read_bytes() == bytes(content)
+    assert holds_draws(path)
+
+
+@pytest.fixture
+def stopped(small, path, at_once) -> Path:
+    with pytest.raises(Killed):
+        sample(small, path, stop=TUNE + 5)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"random_seed": 4}, "its seed is 3, here it is 4"),
+        ({"draws": 61}, "its draws is 60, here it is 61"),
+        ({"tune": 1}, "its tune is 40, here it is 1"),
+        ({"chains": 3}, "its chains is 2, here it is 3"),
+        ({"fiber_gibbs": {"sweeps": 4}}, r'its options is \{\}, here it is \{"fiber_gibbs": \{"sweeps": 4\}\}'),
+    ],
+)
+def test_other_arguments_are_refused_with_both_sides(small, stopped, given, words):
+    before = stopped.read_bytes()
+    with pytest.raises(ValueError, match=words):
+        sample(small, stopped, resume=True, **given)
+    assert stopped.read_bytes() == before
+
+
+def test_another_release_or_model_is_refused(stopped):
+    with pytest.raises(ValueError, match=r"its release is \[\[.*here it is \[\["):
+        sample(bdp.priors.build_model(release(15), "independent"), stopped, resume=True)
+    with pytest.raises(ValueError, match=r"its model is '.*', here it is '"):
+        sample(bdp.priors.build_model(release(), "log-linear"), stopped, resume=True)
+    other = bdp.priors.build_model(release(), "independent", shape=1.25)
+    with pytest.raises(ValueError, match=r"its (model|numbers in the model) is"):
+        sample(other, stopped, resume=True)
+
+
+def test_what_is_the_same_run():
+    """A generator by its state, other processes and progress; data to the last bit."""
+
+    def about(data=(1.0, -2.0), **given):
+        with pm.Model() as model:
+            pm.Normal("y", pm.Normal("mu"), observed=list(data))
+        return described_run(model, (2, 10, 10), given)
+
+    plain = about()
+    assert difference(plain, about(cores=3, progressbar=True, quiet=True, callback=print)) == ""
+    assert difference(about(random_seed=np.random.default_rng(1)), about(random_seed=np.random.default_rng(1))) == ""
+    assert "seed" in difference(
+        about(random_seed=np.random.default_rng(1)), about(random_seed=np.random.default_rng(2))
+    )
+    assert "numbers in the model" in difference(plain, about((1.0, 2.0)))
+    assert "numbers in the model" in difference(plain, about((1.0, -2.0 - 1e-15)))
+
+
+def test_draws_are_not_lost_without_saying_what_becomes_of_them(small, stopped):
+    before = stopped.read_bytes()
+    with pytest.raises(FileExistsError, match=r"resume=True .--resume. goes on with them"):
+        sample(small, stopped)
+    assert stopped.read_bytes() == before
+    assert holds_draws(stopped)
+    assert remove_journal(stopped)
+    assert not holds_draws(stopped)
+    assert not remove_journal(stopped)
+
+
+def test_a_file_of_another_kind_is_neither_used_nor_removed(small, path):
+    path.write_text("my notes")
+    for own in (lambda: sample(small, path), lambda: sample(small, path, resume=True), lambda: remove_journal(path)):
+        with pytest.raises(ValueError, match="is not a file of draws"):
+            own()
+    assert path.read_text() == "my notes"
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"nuts_sampler": "nutpie"}, ValueError, "keeps no draws while it samples"),
+        ({"discard_tuned_samples": False}, ValueError, "discard_tuned_samples=False cannot be had"),
+        ({"trace": object()}, ValueError, "leave one of them out"),
+    ],
+)
+def test_what_keeps_no_draws_is_refused(small, path, given, error, words):
+    with pytest.raises(error, match=words):
+        sample(small, path, **given)
+    assert not path.exists()
+
+
+def test_resume_needs_a_journal(small):
+    with small, pytest.raises(ValueError, match="needs the journal="):
+        bdp.sample(**RUN, resume=True)
+
+
+def test_a_folder_that_is_not_there(small, tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
+        sample(small, tmp_path / "nowhere" / "p.partial")
+
+
+def _hold(path: str, ready, done) -> None:
+    with journal_file.locked(Path(path)):
+        ready.set()
+        done.wait(60)
+
+
+def test_two_processes_do_not_write_to_one_file(small, stopped):
+    context = multiprocessing.get_context("fork")
+    ready, done = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(str(stopped), ready, done))
+    other.start()
+    try:
+        assert ready.wait(60)
+        for own in (lambda: sample(small, stopped, resume=True), lambda: remove_journal(stopped)):
+            with pytest.raises(BlockingIOError, match="is being written to by another process"):
+                own()
+    finally:
+        done.set()
+        other.join()
+
+
+class FullDisk:
+    """A file that takes some bytes, and then has no room; the rest of it is the real one."""
+
+    def __init__(self, file, room: int) -> None:
+        self._file, self._room = file, room
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def write(self, view) -> int:
+        if self._room <= 0:
+            raise OSError(28, "No space left on device")
+        written = self._file.write(view[: self._room])
+        self._room -= written
+        return int(written)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_full_disk_ends_the_file_and_not_the_run(small, path, monkeypatch, caplog):
+    with small:
+        without = bdp.sample(**RUN)
+    whole = DrawJournal.attach
+
+    def attach(self, step):
+        self._file._file = FullDisk(self._file._file, 20_000)
+        return whole(self, step)
+
+    monkeypatch.setattr(DrawJournal, "attach", attach)
+    assert_same(sample(small, path), without)
+    told = [own.getMessage() for own in caplog.records if "not kept" in own.getMessage()]
+    assert told == [
+        f"{path}: No space left on device. Sampling goes on; draws from here on are not kept while sampling"
+    ]
+    monkeypatch.undo()
+    assert path.stat().st_size < 25_000
+    assert len(records(path)) > 10  # whole ones, and nothing after them
+    with path.open("rb") as file:
+        assert scan(file, len(MAGIC), 2**28).trouble == ""
+    assert_same(sample(small, path, resume=True), without)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_without_a_seed_chains_go_on_and_none_is_drawn_twice(small, path):
+    """The chain that had not begun begins as it would have: its seed is in the file."""
+    with pytest.raises(Killed):
+        sample(small, path, stop=TUNE + 30, random_seed=None)
+    one = sample(small, path, resume=True, random_seed=None)
+    again = sample(small, path, resume=True, random_seed=None)
+    assert_same(one, again)
+    assert one.attrs["seed"] == "not recorded"
+    x = one["posterior"]["x"].values
+    assert x.shape == (2, DRAWS, 3, 2)
+    assert not np.array_equal(x[0], x[1])
+
+
+def test_counts_that_are_added_up_by_differences_go_on_to_the_last_digit():
+    """Noise in real coordinates, and a further term of the model: sums over the table are kept up to date by differences."""
+    noisy = np.array([[14.3, 1.7], [21.7, 8.3], [2.1, 7.9]])
+    own = bdp.Release.from_published(
+        TABLE,
+        measured=[bdp.Measured(bdp.Identity(TABLE), noisy, bdp.noise.ExtendedLaplace(b=4.0, coordinates="helmert-1"))],
+        exact=[bdp.Exact(bdp.Margins(TABLE, "county"), [16, 30, 10])],
+    )
+    with pm.Model(coords=own.coords) as model:
+        x = bdp.ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=9.0, alpha=1.0), dims=own.dims)
+        bdp.observe(own, x)
+        pm.Potential("further", -0.01 * (x[0, 0] - x[1, 1]) ** 2)
+        steps = [bdp.inference.FiberGibbs() for _ in range(2)]
+    point = model.initial_point()
+    steps[0].setup_chain(np.random.default_rng(1), 0, 100)
+    for _ in range(50):
+        point, _ = steps[0].step(point)
+    kept = state_bytes(steps[0])
+    steps[1].setup_chain(np.random.default_rng(2), 0, 100)
+    restore_state(steps[1], kept)
+    ours = theirs = point
+    for _ in range(50):
+        ours, _ = steps[0].step(ours)
+        theirs, _ = steps[1].step(theirs)
+        np.testing.assert_array_equal(ours["x"], theirs["x"])
+        assert steps[0].sums[0].tobytes() == steps[1].sums[0].tobytes()
+
+
+def test_a_state_is_taken_only_in_the_place_of_one_of_its_form(small):
+    with small:
+        step = bdp.inference.FiberGibbs()
+    plain, arrays = unpack(state_bytes(step), "it")
+    own = plain["state"]["state"]
+    generator = own["rng"]["generator"][0]["dict"]
+    hostile = [
+        (
+            own
+            | {"rng": {"generator": [{"dict": generator | {"bit_generator": "MT19937"}}, own["rng"]["generator"][1]]}},
+            "kind",
+        ),
+        (own | {"rng": {"generator": [{"dict": {"bit_generator": "PCG64"}}, own["rng"]["generator"][1]]}}, "generator"),
+        (own | {"rng": 1}, "lacks a random generator"),
+        (own | {"fresh": "yes"}, "another kind"),
+        (own | {"generators": {"list": [{"array": 99, "float": False}]}}, "lacks an array"),
+        ({"fresh": True}, "of other step methods"),
+    ]
+    for state, words in hostile:
+        with pytest.raises(ValueError, match=words):
+            checked_state(step, pack({"state": {"state": state}, "counters": [{}]}, arrays))
+    nested: dict = {"list": []}
+    for _ in range(60):
+        nested = {"list": [nested]}
+    with pytest.raises(ValueError, match="nested too deeply"):
+        checked_state(step, pack({"state": {"state": own | {"generators": nested}}, "counters": [{}]}, arrays))
+    with pytest.raises(ValueError, match=r"too short|too long|UTF-8|not valid JSON"):
+        checked_state(step, pickle.dumps(step.sampling_state))
+
+
+def test_draws_of_other_variables_are_refused():
+    layout = {"x": (np.dtype(np.int64), (2,)), "mu": (np.dtype(np.float64), ())}
+    points = [{"x": np.array([1, 2**40]), "mu": np.array(0.5)}, {"x": np.array([-1, 3]), "mu": np.array(1.5)}]
+    stats = [[{"accept": 0.5, "warning": None}], [{"accept": 1.0, "warning": "divergence"}]]
+    content = chunk_bytes(points, stats, b"state")
+    chunk = read_chunk(content, layout)
+    assert chunk.state == b"state"
+    assert chunk.values["x"].tolist() == [[1, 2**40], [-1, 3]]
+    assert chunk.objects == [["warning"]]
+    for other in (
+        {"x": layout["x"]},
+        {"mu": layout["mu"], "x": layout["x"]},
+        {"x": (np.dtype(np.int64), (3,)), "mu": layout["mu"]},
+        {"x": (np.dtype(np.float64), (2,)), "mu": layout["mu"]},
+        {"x": layout["x"], "mu": (np.dtype(np.float32), ())},
+    ):
+        with pytest.raises(ValueError, match=r"other variables|another shape or type|belong to nothing"):
+            read_chunk(content, other)
+
+
+def test_whole_numbers_take_no_more_room_than_they_need():
+    points = [{"x": np.full(1000, 7)} for _ in range(50)]
+    assert len(chunk_bytes(points, [[{}]] * 50, b"")) < 51_000
+    for extreme in (-(2**63), 2**63 - 1, -129, 128, 2**40):
+        layout = {"x": (np.dtype(np.int64), (2,))}
+        chunk = read_chunk(chunk_bytes([{"x": np.array([extreme, -1])}], [[{}]], b""), layout)
+        assert chunk.values["x"].tolist() == [[extreme, -1]]
+
+
+def test_step_methods_that_sample_all_chains_together_are_refused(path):
+    with pm.Model() as model:
+        pm.Normal("mu", shape=2)
+        step = pm.DEMetropolis()
+    with model, pytest.raises(ValueError, match="that sample all chains together cannot be kept"):
+        bdp.sample(**RUN | {"chains": 6}, step=step, journal=path)
+
+
+def test_the_file_is_closed_and_unlocked_after_the_run(small, path):
+    sample(small, path)
+    assert os.path.exists(path)
+    with DrawJournal(path, small, RUN, resume=True) as journal:
+        assert journal.kept == journal.total == 2 * (DRAWS + TUNE)
+    with journal_file.locked(path):
+        pass

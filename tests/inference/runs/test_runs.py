@@ -1,0 +1,243 @@
+"""Runs that are stopped or fail: what was drawn is never lost; and what is said meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp import noise
+from bayesdp.inference import annotating, keeping
+from bayesdp.inference.runs import progress
+from bayesdp.inference.runs.progress import ProgressLines, diagnostics_lines
+from bayesdp.storage import compress_draws, write_draws
+
+FRAME = {"county": ["Alpha", "Beta", "Gamma"]}
+QUICK = {"draws": 600, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
+
+
+@pytest.fixture(scope="module")
+def model() -> pm.Model:
+    published = bdp.Release.from_published(
+        FRAME,
+        measured=[bdp.Measured(bdp.Identity(FRAME), [30, 80, 12], noise.DiscreteLaplace(b=3.0))],
+        exact=[bdp.Exact(bdp.Totals(FRAME), 120)],
+    )
+    with pm.Model(coords=FRAME) as model:
+        bdp.observe(published, bdp.FlatCounts("x", dims="county"))
+    return model
+
+
+class TestNotInstalled:
+    def test_versions_need_no_installed_package(self, model, monkeypatch):
+        """As from a source tree: the package's metadata is not there."""
+        import importlib.metadata as metadata
+
+        real = metadata.version
+
+        def version(name: str) -> str:
+            if name == "bayesdp":
+                raise metadata.PackageNotFoundError(name)
+            return real(name)
+
+        monkeypatch.setattr(metadata, "version", version)
+        for module in [
+            own
+            for name, own in list(sys.modules.items())
+            if name.startswith(("bayesdp", "benchmarks")) and own is not None
+        ]:
+            if getattr(module, "version", None) is real:
+                monkeypatch.setattr(module, "version", version)
+        from benchmarks.calibration.table import versions
+
+        with model:
+            tree = bdp.sample(**QUICK)
+        assert tree.attrs["bayesdp_version"] == bdp.__version__
+        assert versions().startswith(f"bayesdp {bdp.__version__} pymc ")
+
+    def test_nothing_asks_for_the_version_of_the_installed_package(self):
+        package = Path(bdp.__file__).parent
+        asking = [
+            path.name for path in package.rglob("*.py") if 'version("bayesdp")' in path.read_text().replace("'", '"')
+        ]
+        assert asking == []
+
+
+class TestDrawsAreKept:
+    def test_an_interrupt_in_the_diagnostics_leaves_them_out(self, model, monkeypatch):
+        def interrupted(*args, **kwargs):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(keeping, "diagnose", interrupted)
+        with model:
+            tree = bdp.sample(**QUICK)
+        assert tree.posterior.sizes == {"chain": 2, "draw": 600, "county": 3}
+        assert {"release", "fiber", "diagnostics"} <= set(tree.children)
+        assert tree["diagnostics"].attrs == {
+            "verdict": "not judged",
+            "converged": 0,
+            "message": "Convergence was not judged: the diagnostics were interrupted.",
+        }
+
+    def test_an_interrupt_while_limits_are_computed_keeps_the_release(self, model, monkeypatch):
+        def interrupted(*args, **kwargs):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(annotating, "_limits", interrupted)
+        with model:
+            tree = bdp.sample(**QUICK)
+        assert tree.posterior.sizes["draw"] == 600
+        assert {"release", "diagnostics"} <= set(tree.children)
+        assert tree.attrs["bayesdp_version"] == bdp.__version__
+
+    def test_an_error_in_the_diagnostics_carries_the_draws(self, model, monkeypatch):
+        def fails(*args, **kwargs):
+            raise MemoryError("no room")
+
+        monkeypatch.setattr(keeping, "diagnose", fails)
+        with model, pytest.raises(MemoryError, match="no room") as caught:
+            bdp.sample(**QUICK)
+        assert caught.value.draws.posterior["x"].shape == (2, 600, 3)
+        assert caught.value.__notes__ == ["What was drawn is not lost: it is in the attribute `draws` of this error."]
+
+
+SCRIPT = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+import pymc as pm, bayesdp as bdp
+frame = {"county": ["Alpha", "Beta", "Gamma"]}
+release = bdp.Release.from_published(
+    frame,
+    measured=[bdp.Measured(bdp.Identity(frame), [30, 80, 12], bdp.noise.DiscreteLaplace(b=3.0))],
+    exact=[bdp.Exact(bdp.Totals(frame), 120)],
+)
+calls = []
+with pm.Model(coords=frame):
+    bdp.observe(release, bdp.FlatCounts("x", dims="county"))
+    tree = bdp.sample(
+        draws=1_000_000, tune=50, chains=4, cores=1, random_seed=1, progressbar=False,
+        callback=lambda trace, draw: calls.append(draw.chain),
+    )
+x = tree.posterior["x"]
+print(x.sizes["chain"], x.sizes["draw"], tree.attrs["interrupted"], len(calls), set(calls), bool((x.sum("county") == 120).all()))
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+
+
+def test_ctrl_c_with_one_core_returns_what_was_drawn():
+    """Once Ctrl-C ended the first of four chains only, and the next one began."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
+    )
+    assert process.stderr is not None
+    while "FiberGibbs: [x]" not in (line := process.stderr.readline()):
+        assert line, "it ended before it began"
+    time.sleep(2.0)  # the first draws follow in milliseconds
+    start = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert time.monotonic() - start < 30.0  # a second or two on a machine that does nothing else
+    assert process.returncode == 0, err
+    assert "interrupted: stopping after this draw; Ctrl-C again to stop in the middle of it" in err
+    chains, draws, interrupted, calls, *_ = out.split()
+    assert (chains, interrupted) == ("1", "1")
+    assert int(draws) + 50 == int(calls) < 1_000_050
+    assert out.strip().endswith("{0} True")
+
+
+class TestProgressLines:
+    def clocked(self, monkeypatch, seconds):
+        times = iter(seconds)
+        monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+
+    def test_one_line_now_and_then(self, monkeypatch, capsys):
+        self.clocked(monkeypatch, [0.0, *np.arange(1.0, 1001.0)])
+        told = ProgressLines("sampling", "draws")
+        for done in range(1, 1001):
+            told(done, 1000)
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[0] == "sampling: 5 of 1,000 draws (0%), 0:00:05 passed, about 0:16:35 left"
+        assert 15 < len(lines) < 30  # at 5, 10, 15, 23, ... seconds, and once a minute in the end
+
+    def test_the_time_before_the_first_draw_says_nothing_of_what_is_left(self, monkeypatch, capsys):
+        self.clocked(monkeypatch, [0.0, 100.0, 151.0])
+        told = ProgressLines("sampling", "draws")
+        told(1, 1000)
+        told(2, 1000)
+        first, second = capsys.readouterr().err.splitlines()
+        assert first == "sampling: 1 of 1,000 draws (0%), 0:01:40 passed"
+        assert second == "sampling: 2 of 1,000 draws (0%), 0:02:31 passed, about 14:08:18 left"
+
+    def test_a_quick_run_says_nothing(self, monkeypatch, capsys):
+        self.clocked(monkeypatch, [0.0, 1.0, 2.0, 4.9])
+        told = diagnostics_lines()
+        for done in (1, 2, 3):
+            told("x", done, 3)
+        assert capsys.readouterr().err == ""
+
+    def test_when_they_are_wanted(self, monkeypatch):
+        for terminal, given, expected in (
+            (False, {}, True),
+            (False, {"progressbar": False}, False),
+            (False, {"quiet": True}, False),
+            (True, {}, False),
+        ):
+            monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
+            assert progress.lines_wanted(given) is expected
+
+    def test_sampling_writes_them(self, model, monkeypatch, capsys):
+        monkeypatch.setattr(progress, "_FIRST", 0.0)
+        monkeypatch.setattr(progress, "_LONGEST", 0.0)
+        with model:
+            bdp.sample(**QUICK | {"draws": 30, "progressbar": True, "quiet": False})
+        err = capsys.readouterr().err
+        assert "sampling: 99 of 100 draws (99%)" in err
+
+
+class TestFiles:
+    def test_draws_are_compressed_by_plain_xarray_too(self, model, tmp_path):
+        with model:
+            tree = bdp.sample(**QUICK)
+        tree.to_netcdf(tmp_path / "plain.nc", engine="h5netcdf")
+        write_draws(tree, tmp_path / "ours.nc")
+        again = xr.open_datatree(tmp_path / "plain.nc", engine="h5netcdf").load()
+        assert again.posterior["x"].encoding["zlib"]
+        assert again.posterior["x"].dtype == np.int64
+        xr.testing.assert_identical(again.posterior.to_dataset(), tree.posterior.to_dataset())
+        # What is computed from such draws is written as ever.
+        (again.posterior["x"].isel(draw=slice(0, 3), county=0) * 2.5).to_netcdf(tmp_path / "part.nc", engine="h5netcdf")
+
+    @pytest.mark.parametrize("largest", [100, 30_000, 2**40])
+    def test_a_file_is_about_as_small_as_one_of_the_smallest_type(self, tmp_path, largest):
+        """Counts of 15,000 cells that vary by a few, 100 draws: at most 15% more than what the smallest type needs, compressed."""
+        rng = np.random.default_rng(1)
+        draws = rng.integers(0, largest - 20, size=3000) + rng.poisson(4.0, size=(2, 100, 3000))
+        tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw", "cell"), draws)})})
+        tree.to_netcdf(tmp_path / "large.nc", engine="h5netcdf")
+        write_draws(compress_draws(tree), tmp_path / "small.nc")
+        smallest = np.min_scalar_type(-int(draws.max()))
+        narrow = tree.map_over_datasets(lambda own: own.astype(smallest))
+        narrow["posterior"]["x"].encoding.update(tree["posterior"]["x"].encoding)
+        narrow.to_netcdf(tmp_path / "narrow.nc", engine="h5netcdf")
+        size = {path.stem: path.stat().st_size for path in tmp_path.iterdir()}
+        assert size["small"] < 1.15 * size["narrow"]
+        assert size["small"] < size["large"] / 2
+        with pytest.raises(FileExistsError):
+            write_draws(tree, tmp_path / "small.nc")
+        again = xr.open_datatree(tmp_path / "small.nc", engine="h5netcdf").load()
+        np.testing.assert_array_equal(again["posterior"]["x"], draws)
+        assert again["posterior"]["x"].dtype == np.int64
