@@ -124,7 +124,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     ... )
     >>> estimate = gls(release)
     >>> estimate.mean(bdp.Identity(table)).round(2).tolist()
-    [[4.33, 7.67], [1.33, 4.67]]
+    [[4.67, 8.33], [1.67, 5.33]]
     """
     if release.about != "counts":
         raise ValueError("gls is for releases of counts; statistics have no tree")

@@ -85,7 +85,8 @@ def test_two_cells_and_an_exact_total():
 
 
 def test_limits_and_zeros_are_not_used_and_it_says_so():
-    measured = [bdp.Measured(bdp.Identity(FRAME), np.zeros(FRAME.shape, int), bdp.noise.DiscreteLaplace(b=2.0))]
+    noisy = 8 + np.random.default_rng(1).integers(-3, 4, FRAME.shape)
+    measured = [bdp.Measured(bdp.Identity(FRAME), noisy, bdp.noise.DiscreteLaplace(b=2.0))]
     release = bdp.Release.from_published(FRAME, measured, [bdp.Exact(_query("county"), [50, 50], "<=")])
     found = gls(release)
     assert len(found.ignored) == 1
@@ -103,10 +104,14 @@ def test_limits_and_zeros_are_not_used_and_it_says_so():
 )
 def test_what_has_no_linear_estimate(measured, exact, error, message):
     noisy = [
-        bdp.Measured(_query(*keep), np.zeros(_query(*keep).shape, int), bdp.noise.DiscreteGaussian(sigma=sigma))
+        bdp.Measured(
+            _query(*keep),
+            np.random.default_rng(1).integers(3, 9, _query(*keep).shape),
+            bdp.noise.DiscreteGaussian(sigma=sigma),
+        )
         for keep, sigma in measured
     ]
-    known = [bdp.Exact(_query(*keep), np.zeros(_query(*keep).shape, int)) for keep in exact]
+    known = [bdp.Exact(_query(*keep), np.full(_query(*keep).shape, 40)) for keep in exact]
     with pytest.raises(error, match=message):
         gls(bdp.Release.from_published(FRAME, noisy, known))
 
