@@ -1,0 +1,181 @@
+"""A table of a hierarchy that moves: what `bayesdp.fibers.Chain` is for tables in general."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._random import seed_state
+from bayesdp.fibers import Target
+from bayesdp.hierarchies.groups import donors_of, tied_groups, tying_query
+from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, ROOM, State
+from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, MIX, SINGLE, SQUARES, SUMS, sweep
+from bayesdp.hierarchies.structure import Structure
+from bayesdp.queries import SumPart
+
+__all__ = ["TreeChain", "moves_of"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+_FAMILIES = {"flat": 1.0, "poisson": 0.0, "negbin": 1.0}
+"""Prior family to beta of `kernel.state`."""
+
+
+def moves_of(structure: Structure) -> Ints:
+    """The moves of a sweep for a hierarchy: those that its exact sums allow, and sums of lines."""
+    mix = np.array(MIX, dtype=np.int64)
+    exact = structure.exact_class
+    if (exact < 0).all():
+        mix[SINGLE] = 100
+    # Between leaves: one cell where nothing exact below the root counts it, else squares.
+    if (exact[:-1] >= 0).any():
+        mix[SQUARES] = 100
+    else:
+        mix[CROSS_CELLS] = 10
+    return mix
+
+
+class TreeChain:
+    """A table that moves by whole sweeps.
+
+    Parameters
+    ----------
+    target : Target
+    structure : Structure
+        Of the same target.
+    rng : numpy.random.Generator
+        Seeds the generator of the moves.
+    """
+
+    def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
+        self.target, self.structure = target, structure
+        self.mix = moves_of(structure)
+        self._scales: Sequence[Floats] = [term.scale for term in target.terms]
+        self._values: Sequence[Floats] = [term.values for term in target.terms]
+        leaves, cells = structure.free.shape
+        answers = np.zeros((structure.nodes, int(structure.query_start[-1]), 2))
+        self._noisy = np.zeros(answers.shape[:2])
+        first, last = structure.node_range
+        free_start, free_cell = _free_cells(structure)
+        self.state = State(
+            generator=seed_state(rng),
+            counts=np.zeros((leaves, cells), dtype=np.int64),
+            answers=answers,
+            answer_of=structure.answer_of,
+            path=structure.path,
+            first=first,
+            last=last,
+            theta=np.zeros((leaves, cells)),
+            theta_row=np.arange(leaves),
+            alpha=np.ones(cells),
+            beta=_FAMILIES[target.family],
+            free=structure.free,
+            exact_class=structure.exact_class,
+            limited=bool((structure.sum_upper < 2**53).any() or (structure.sum_lower > -(2**53)).any()),
+            sum_class=structure.sum_class,
+            sums=np.zeros(structure.sum_lower.shape, dtype=np.int64),
+            sum_lower=structure.sum_lower,
+            sum_upper=structure.sum_upper,
+            group_start=np.zeros((leaves, 1), dtype=np.int64),
+            group_cell=np.zeros(0, dtype=np.int64),
+            free_start=free_start,
+            free_cell=free_cell,
+            donor_start=np.zeros((leaves, int(structure.pair_class.max()) + 2), dtype=np.int64),
+            donor_cell=np.zeros(0, dtype=np.int64),
+            pair_class=structure.pair_class,
+            weights=np.zeros(ROOM),
+            scratch=np.zeros((4, 64), dtype=np.int64),
+            alphas=np.zeros(64),
+        )
+        if self.state.limited or not structure.free.all():
+            self.mix[SUMS] = 2
+        self.set_scales(self._scales)
+
+    def set_prior(self, theta: Floats, shape: Floats) -> None:
+        """Set log weights and shapes of the prior, one a cell of the frame."""
+        structure = self.structure
+        size = structure.frame.size
+        self.state.theta[:] = structure.leaves_by_cells(np.broadcast_to(np.asarray(theta, dtype=np.float64), size))
+        if self.target.family == "negbin":
+            shapes = structure.leaves_by_cells(np.broadcast_to(np.asarray(shape, dtype=np.float64), size))
+            if np.any(shapes != shapes[0]):
+                raise ValueError("shapes of negative binomial cells must be the same in every leaf")
+            self.state.alpha[:] = shapes[0]
+
+    def set_scales(self, scales: Sequence[Floats], values: Sequence[Floats] | None = None, temper: float = 1.0) -> None:
+        """Set the scale of every noisy term, and its noisy answers; load the table again afterwards."""
+        structure, answers = self.structure, self.state.answers
+        self._scales = list(scales)
+        self._values = self._values if values is None else list(values)
+        answers[:] = 0.0
+        weighted = np.zeros(answers.shape[:2])
+        for term, scale, noisy in zip(self.target.terms, self._scales, self._values, strict=True):
+            own = np.where(term.measured, 1.0 / np.square(np.broadcast_to(scale, term.measured.shape)), 0.0) * temper
+            centre = np.where(term.measured, noisy, 0.0)
+            start = 0
+            for part in term.query.parts:
+                assert isinstance(part, SumPart)
+                level, q, rows = structure.where(part)
+                nodes = np.unique(structure.path[:, level])
+                columns = np.arange(structure.query_start[q], structure.query_start[q + 1])
+                where = np.ix_(nodes, columns)
+                precision = own[start : start + part.rows][rows]
+                answers[:, :, PRECISION][where] += precision
+                weighted[where] += precision * centre[start : start + part.rows][rows]
+                start += part.rows
+        precision = answers[:, :, PRECISION]
+        self._noisy = np.divide(weighted, precision, out=np.zeros_like(weighted), where=precision > 0.0)
+        leaves = structure.path[:, 0]
+        mean = [
+            float(precision[leaves, a:b].mean())
+            for a, b in zip(structure.query_start[:-1], structure.query_start[1:], strict=True)
+        ]
+        start_of, cell_of = tied_groups(structure, tying_query(structure, np.array(mean)))
+        self.state = self.state._replace(group_start=start_of, group_cell=cell_of)
+
+    def choose_donors(self, counts: npt.NDArray[np.generic]) -> None:
+        """Choose donors by typical counts, leaves by cells; while draws are kept they must not change."""
+        start, cell = donors_of(self.structure, counts)
+        self.state = self.state._replace(donor_start=start, donor_cell=cell)
+
+    def load(self, counts: Ints) -> None:
+        """Put a flat table of the frame into the chain."""
+        self.state.counts[:] = self.structure.leaves_by_cells(counts)
+        self.renew()
+        if not len(self.state.donor_cell):
+            self.choose_donors(self.state.counts)
+
+    def renew(self) -> None:
+        """Work out residuals and sums from the counts: moves update residuals by differences, which gathers rounding errors."""
+        structure = self.structure
+        tables = structure.node_tables(self.state.counts)
+        self.state.answers[:, :, RESIDUAL] = self._noisy - tables @ structure.sums_of_cells
+        for own in range(self.state.sums.shape[1]):
+            self.state.sums[:, own] = tables[:, structure.sum_class == own].sum(axis=1)
+
+    @property
+    def counts(self) -> Ints:
+        """The table as it stands, flat, in the order of the frame; a copy."""
+        return np.asarray(self.structure.in_frame(self.state.counts), dtype=np.int64)
+
+    def sweep(self, sweeps: int = 1) -> int:
+        """Sweep; how many moves changed the table."""
+        self.renew()
+        return int(sweep(self.state, self.mix, sweeps, np.empty((0, *self.state.counts.shape), dtype=np.int64)))
+
+    def draw(self, draws: int, sweeps: int = 1) -> Ints:
+        """Draw tables, leaves by cells in the order of the tree, `sweeps` sweeps apart: shape (draws, T, C)."""
+        kept = np.empty((draws, *self.state.counts.shape), dtype=np.int64)
+        if draws:
+            self.renew()
+            sweep(self.state, self.mix, sweeps, kept)
+        return kept
+
+
+def _free_cells(structure: Structure) -> tuple[Ints, Ints]:
+    leaf, cell = np.nonzero(structure.free)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(leaf, minlength=len(structure.free)))])
+    return starts.astype(np.int64), cell.astype(np.int64)

@@ -1,0 +1,202 @@
+"""Which tables are hierarchies: leaves by cells, with noise and exact sums at the levels of a tree above the leaves.
+
+One dimension of the table holds the leaves, and what is published keeps its labels, group labels that nest, or nothing of
+it: these are the levels of a tree. The other dimensions are the cells of a leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bayesdp.fibers import Target
+from bayesdp.fibers.kernel.state import UNBOUNDED
+from bayesdp.frames import Frame
+from bayesdp.hierarchies.tree import Levels, NoStructure, Tree, cell_codes, levels_of, tree_of
+from bayesdp.queries import Query, SumPart
+
+__all__ = ["Structure", "best_axis", "structure_of", "sum_parts"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Structure(Tree):
+    """A hierarchy: a tree, and what is published of the cells at its nodes.
+
+    Parameters
+    ----------
+    frame, axis, order, levels, path
+        See `Tree`.
+    answer_of : int64 array, shape (C, queries)
+        The sums in which each cell counts.
+    query_start : int64 array, shape (queries + 1,)
+        Sums of query q are numbered ``query_start[q] .. query_start[q + 1] - 1``.
+    free : bool array, shape (T, C)
+        Cells that may move.
+    exact_class : int64 array, shape (L, C)
+        Cells of one class count in the same exact sums of a node; -1 for those that count in none.
+    sum_class : int64 array, shape (C,)
+        Classes of cells whose sums have limits.
+    sum_lower, sum_upper : int64 arrays, shape (nodes, classes)
+    """
+
+    answer_of: Ints
+    query_start: Ints
+    free: Mask
+    exact_class: Ints
+    sum_class: Ints
+    sum_lower: Ints
+    sum_upper: Ints
+
+    @cached_property
+    def pair_class(self) -> Ints:
+        """Cells that may exchange counts within a leaf have the same number: they are in one class at every level."""
+        return np.unique(self.exact_class, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+    @cached_property
+    def sums_of_cells(self) -> sp.csr_array:
+        """The sums as a matrix, cells by sums."""
+        cells, queries = self.answer_of.shape
+        rows = np.repeat(np.arange(cells), queries)
+        size = int(self.query_start[-1])
+        return sp.csr_array((np.ones(cells * queries), (rows, self.answer_of.reshape(-1))), shape=(cells, size))
+
+    def where(self, part: SumPart) -> tuple[int, int, Ints]:
+        """Where the answers of a part are: its level, its query, and its row for each node and sum, shape (nodes of it, sums)."""
+        rows = self.rows(part)
+        mine = cell_codes(rows[0])
+        for q, (start, end) in enumerate(zip(self.query_start[:-1], self.query_start[1:], strict=True)):
+            own = self.answer_of[:, q] - start
+            if end - start == mine.max() + 1 and np.array_equal(own, mine):
+                return self.level_of(part), q, rows[:, np.unique(own, return_index=True)[1]]
+        raise NoStructure(f"the sums of {part.keep} are none of the hierarchy")
+
+
+def sum_parts(queries: Sequence[Query]) -> list[SumPart]:
+    """The parts of queries, all of which must be sums of cells that share labels."""
+    parts = [part for query in queries for part in query.parts]
+    if any(not isinstance(part, SumPart) for part in parts):
+        raise NoStructure("a query with weights is no sum of cells")
+    return [part for part in parts if isinstance(part, SumPart)]
+
+
+def structure_of(target: Target, leaves: str | None = None) -> Structure:
+    """Find the hierarchy in a target.
+
+    Parameters
+    ----------
+    target : Target
+        Fiber, noisy terms and prior family.
+    leaves : str, optional
+        The dimension of the leaves. If left out, the one with the most levels; of several, one with group labels, and then the
+        one with the most labels.
+
+    Raises
+    ------
+    NoStructure
+        If there is none; it says why.
+    """
+    if target.family == "binomial" or target.bounded or target.open:
+        raise NoStructure("cells have limits that the prior, or the rest of the model, gives them")
+    for term in target.terms:
+        if term.kind != "gaussian" or term.coordinates is not None:
+            raise NoStructure("noise that is not normal, or not independent")
+    frame = target.fiber.frame
+    noisy = sum_parts([term.query for term in target.terms])
+    exact = sum_parts([target.fiber.moving_invariants.query] if target.fiber.moving_invariants.rank else [])
+    limits = _limit_parts(target)
+    parts = [*noisy, *exact, *(part for part, _, _ in limits)]
+    axis, levels = best_axis(frame, parts, leaves)
+    return _build(target, tree_of(frame, axis, levels), noisy, exact, limits)
+
+
+def best_axis(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> tuple[int, Levels]:
+    """The dimension of the leaves, and its levels: see `structure_of`."""
+    axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
+    grouped = {dim for _, dim, _ in frame.groups}
+    found: list[tuple[tuple[int, bool, int, int], Levels]] = []
+    why = ""
+    for axis in axes:
+        try:
+            levels = levels_of(frame, axis, parts)
+        except NoStructure as reason:
+            why = why or str(reason)
+            continue
+        found.append(((len(levels), frame.dims[axis] in grouped, frame.shape[axis], -axis), levels))
+    if not found:
+        raise NoStructure(why)
+    rank, levels = max(found, key=lambda own: own[0])
+    return -rank[-1], levels
+
+
+def _limit_parts(target: Target) -> list[tuple[SumPart, Ints, bool]]:
+    """Limits of sums over several cells: the part, the values, and whether they are upper limits."""
+    fiber = target.fiber
+    found = []
+    for queries, above in ((fiber.bounds_below, False), (fiber.bounds_above, True)):
+        for query, values in queries:
+            if _only_single_cells(query):
+                continue
+            parts = sum_parts([query])
+            ends = np.cumsum([part.rows for part in parts])[:-1]
+            for part, own in zip(parts, np.split(np.asarray(values).reshape(-1), ends), strict=True):
+                found.append((part, own.astype(np.int64), above))
+    return found
+
+
+def _only_single_cells(query: Query) -> bool:
+    return bool(np.all(np.diff(query.matrix.indptr) <= 1))
+
+
+def _build(
+    target: Target, tree: Tree, noisy: list[SumPart], exact: list[SumPart], limits: list[tuple[SumPart, Ints, bool]]
+) -> Structure:
+    frame, system = target.fiber.frame, target.fiber.system
+    movable = np.asarray(system.upper > system.lower)
+    odd = movable & ((system.lower > 0) | (system.upper < UNBOUNDED))
+    if odd.any():
+        raise NoStructure(f"the cell {frame.cell_name(int(np.flatnonzero(odd)[0]))} has limits of its own")
+
+    columns: list[Ints] = []
+    for part in noisy:
+        codes = cell_codes(tree.rows(part)[0])
+        if not any(np.array_equal(codes, own) for own in columns):
+            columns.append(codes)
+    cells = frame.size // len(tree.order)
+    columns.sort(key=lambda own: int(own.max()))
+    query_start = np.concatenate([[0], np.cumsum([int(own.max()) + 1 for own in columns])]).astype(np.int64)
+    answer_of = np.zeros((cells, len(columns)), dtype=np.int64)
+    for q, own in enumerate(columns):
+        answer_of[:, q] = own + query_start[q]
+    exact_class = np.full((len(tree.levels), cells), -1, dtype=np.int64)
+    for part in exact:
+        level = tree.level_of(part)
+        both = np.stack([exact_class[level], cell_codes(tree.rows(part)[0])])
+        exact_class[level] = np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
+    sum_class = np.zeros(cells, dtype=np.int64)
+    classes = [cell_codes(tree.rows(part)[0]) for part, _, _ in limits]
+    if classes:
+        sum_class = classes[0]
+        if any(not np.array_equal(own, sum_class) for own in classes):
+            raise NoStructure("limits are stated of sums that are cut in different ways")
+    lower = np.full((tree.nodes, int(sum_class.max()) + 1), -UNBOUNDED, dtype=np.int64)
+    upper = np.full(lower.shape, UNBOUNDED, dtype=np.int64)
+    one_cell = np.unique(sum_class, return_index=True)[1]
+    for part, values, above in limits:
+        nodes = tree.nodes_of(tree.level_of(part))
+        stated = values[tree.rows(part)[:, one_cell]]
+        side = upper if above else lower
+        side[nodes] = np.minimum(side[nodes], stated) if above else np.maximum(side[nodes], stated)
+    free = np.ascontiguousarray(np.asarray(tree.leaves_by_cells(movable), dtype=np.bool_))
+    return Structure(
+        tree.frame, tree.axis, tree.order, tree.levels, tree.path,
+        answer_of, query_start, free, exact_class, sum_class, lower, upper,
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""Trees of geography: the labels of one dimension of a table, and groups of them that nest."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.frames import Frame
+from bayesdp.queries import SumPart
+
+__all__ = ["NoStructure", "Tree", "cell_codes", "levels_of", "tree_of"]
+
+type Ints = npt.NDArray[np.int64]
+type Levels = list[tuple[str, Ints]]
+
+
+class NoStructure(ValueError):
+    """A table is no hierarchy of the kind that the moves know; the message says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A tree whose leaves are the labels of one dimension, in an order in which the leaves of a node follow one another.
+
+    Parameters
+    ----------
+    frame : Frame
+    axis : int
+        The dimension of the leaves.
+    order : int64 array, shape (T,)
+        The leaves in the frame, in the order of the tree.
+    levels : tuple of str
+        What the levels are called, from the leaves up; the last one has one node, ``"all"`` where nothing names it.
+    path : int64 array, shape (T, L)
+        The nodes of each leaf, numbered from the leaves up.
+    """
+
+    frame: Frame
+    axis: int
+    order: Ints
+    levels: tuple[str, ...]
+    path: Ints
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes, leaves among them."""
+        return int(self.path[:, -1].max()) + 1
+
+    @cached_property
+    def node_range(self) -> tuple[Ints, Ints]:
+        """The first leaf of each node, and the one after its last."""
+        first, last = np.zeros(self.nodes, dtype=np.int64), np.zeros(self.nodes, dtype=np.int64)
+        leaves = np.arange(len(self.path))
+        for nodes in self.path.T:
+            first[nodes[::-1]] = leaves[::-1]
+            last[nodes] = leaves + 1
+        return first, last
+
+    def leaves_by_cells(self, table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """A flat table of the frame as leaves by cells, shape (T, C)."""
+        return np.moveaxis(table.reshape(self.frame.shape), self.axis, 0)[self.order].reshape(len(self.order), -1)
+
+    def in_frame(self, table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Leaves by cells as a flat table of the frame."""
+        shape = [n for axis, n in enumerate(self.frame.shape) if axis != self.axis]
+        back = np.empty((len(self.order), *shape), dtype=table.dtype)
+        back[self.order] = table.reshape(len(self.order), *shape)
+        return np.moveaxis(back, 0, self.axis).reshape(-1)
+
+    def node_tables(self, counts: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Sums of the leaves of each node, cell by cell: shape (T, C) to (nodes, C)."""
+        first, last = self.node_range
+        running = np.concatenate([np.zeros((1, counts.shape[1]), dtype=counts.dtype), np.cumsum(counts, axis=0)])
+        return np.asarray(running[last] - running[first])
+
+    def nodes_of(self, level: int) -> Ints:
+        """The nodes of a level."""
+        return np.unique(self.path[:, level])
+
+    def parents(self, level: int) -> Ints:
+        """For each node of a level, the place of the node above it among those of the next level."""
+        first = self.node_range[0][self.nodes_of(level)]
+        above = self.path[first, level + 1]
+        return np.asarray(above - above[0])
+
+    def level_of(self, part: SumPart) -> int:
+        """The level whose nodes a part keeps."""
+        codes = _leaf_codes(part, self.axis)[self.order]
+        for level, nodes in enumerate(self.path.T):
+            if same_partition(codes, nodes):
+                return level
+        raise NoStructure(f"the groups of {part.keep} are no level of the tree")
+
+    def rows(self, part: SumPart) -> Ints:
+        """The answer of a part in which each cell of each node of its level counts, shape (nodes of the level, C)."""
+        nodes = self.nodes_of(self.level_of(part))
+        return np.asarray(self.leaves_by_cells(part.row_of_cell)[self.node_range[0][nodes]], dtype=np.int64)
+
+
+def cell_codes(rows: Ints) -> Ints:
+    """Numbers 0, 1, ... for the answers that the cells of a leaf count in, in the order of their first cells."""
+    _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return np.asarray(rank[inverse.reshape(-1)])
+
+
+def _leaf_codes(part: SumPart, axis: int) -> Ints:
+    codes = part.codes[axis]
+    return np.unique(codes, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def same_partition(one: Ints, other: Ints) -> bool:
+    pairs = len(np.unique(np.stack([one, other]), axis=1).T)
+    return bool(pairs == len(np.unique(one)) == len(np.unique(other)))
+
+
+def levels_of(frame: Frame, axis: int, parts: Sequence[SumPart]) -> Levels:
+    """The partitions of the leaves that are used, from the leaves up; each must refine the next."""
+    size = frame.shape[axis]
+    named: Levels = [(frame.dims[axis], np.arange(size, dtype=np.int64))]
+    for part in parts:
+        codes = _leaf_codes(part, axis)
+        if not any(same_partition(codes, own) for _, own in named):
+            named.append((part.levels[axis] or "all", codes))
+    if len(np.unique(named[-1][1])) > 1 and not any(own.max() == 0 for _, own in named):
+        named.append(("all", np.zeros(size, dtype=np.int64)))
+    named.sort(key=lambda own: -len(np.unique(own[1])))
+    for (fine, below), (coarse, above) in itertools.pairwise(named):
+        if len(np.unique(np.stack([below, above]), axis=1).T) != len(np.unique(below)):
+            raise NoStructure(f"the groups {fine!r} and {coarse!r} of {frame.dims[axis]!r} do not nest")
+    return named
+
+
+def tree_of(frame: Frame, axis: int, levels: Levels) -> Tree:
+    """The tree of partitions of the leaves, from the leaves up, each of which refines the next (`levels_of`)."""
+    order = np.lexsort([codes for _, codes in levels]).astype(np.int64)
+    path = np.empty((len(order), len(levels)), dtype=np.int64)
+    start = 0
+    for level, (_, codes) in enumerate(levels):
+        own = codes[order]
+        path[:, level] = start + np.concatenate([[0], np.cumsum(own[1:] != own[:-1])])
+        start = int(path[-1, level]) + 1
+    return Tree(frame, axis, order, tuple(name for name, _ in levels), path)

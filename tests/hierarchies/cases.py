@@ -1,0 +1,114 @@
+"""Small hierarchies whose tables can be listed, with their posteriors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+from bayesdp.fibers import Fiber, NoiseTerm, Target, enumerate_fiber
+from bayesdp.frames import Frame
+from bayesdp.hierarchies.chain import TreeChain
+from bayesdp.hierarchies.structure import structure_of
+from bayesdp.measurements import Exact
+from bayesdp.queries import Query, SumPart
+from tests.comparison.enumeration import probabilities
+
+NOISE = (
+    (("tract", "age", "race"), 2.0),
+    (("tract", "race"), 0.4),
+    (("county", "age"), 1.5),
+    (("county",), 0.7),
+)
+"""Sums that are published with noise, and its scale: one of them is precise."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A hierarchy of tracts by age and race, some of its sums exact."""
+
+    shape: tuple[int, int, int]
+    counties: str
+    total: int
+    exact: tuple[tuple[str, ...], ...] = ((),)
+    family: str = "negbin"
+    limits: bool = False
+    zeros: tuple[tuple[int, int, int], ...] = ()
+    noise: tuple[tuple[tuple[str, ...], float], ...] = NOISE
+    seed: int = 1
+    target: Target = field(init=False)
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(self.seed)
+        sizes = zip(("tract", "age", "race"), self.shape, strict=True)
+        labels: dict[str, Any] = {name: [f"{name}{i}" for i in range(n)] for name, n in sizes}
+        frame = Frame.of(labels | {"county": ("tract", list(self.counties))})
+        cells = frame.size
+        truth = rng.multinomial(self.total, np.full(cells, 1.0 / cells)).reshape(self.shape)
+        for zero in self.zeros:
+            truth[zero] = 0
+        terms = []
+        for keep, scale in self.noise:
+            query = Query(frame, (SumPart(frame, keep),))
+            answers = np.asarray(query.apply(truth), dtype=np.float64).reshape(-1)
+            noisy = np.rint(answers + rng.normal(0.0, scale, answers.shape))
+            ones = np.ones(len(answers))
+            terms.append(NoiseTerm(query, noisy, "gaussian", scale * ones, ones.astype(np.bool_)))
+        exact = []
+        for keep in self.exact:
+            query = Query(frame, (SumPart(frame, keep),))
+            exact.append(Exact(query, query.apply(truth)))
+        if self.limits:
+            query = Query(frame, (SumPart(frame, ("tract", "age")),))
+            values = query.apply(truth)
+            exact += [Exact(query, np.minimum(values, 1), ">="), Exact(query, values + 1, "<=")]
+        fiber = Fiber.of(exact, frame)
+        if self.zeros:
+            upper = np.full(self.shape, 2**53)
+            for zero in self.zeros:
+                upper[zero] = 0
+            fiber = fiber.with_cells_at_most(upper.reshape(-1))
+        object.__setattr__(self, "target", Target(fiber, tuple(terms), self.family))
+
+    @property
+    def parameters(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Log weights of the prior, and shapes, which are those of the cell in every tract."""
+        cells = self.shape[1] * self.shape[2]
+        theta = np.linspace(-0.6, -0.3, self.target.fiber.frame.size)
+        return theta, np.tile(np.linspace(0.2, 0.9, cells), self.shape[0])
+
+    def enumerate(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """All tables, flat, and their posterior probabilities."""
+        cells = self.target.fiber.frame.size
+        tables = enumerate_fiber(self.target.fiber, 10**6).reshape(-1, cells)
+        theta, shape = self.parameters
+        logs = tables @ theta
+        if self.family == "negbin":
+            logs = logs + (gammaln(tables + shape) - gammaln(tables + 1)).sum(axis=1)
+        elif self.family == "poisson":
+            logs = logs - gammaln(tables + 1).sum(axis=1)
+        for term in self.target.terms:
+            residuals = term.values - tables @ term.matrix.T.toarray()
+            logs = logs - (residuals**2 / (2.0 * term.scale**2)).sum(axis=1)
+        return tables, probabilities(logs)
+
+    def chain(self, seed: int) -> TreeChain:
+        """A chain at a table of no importance."""
+        chain = TreeChain(self.target, structure_of(self.target, "tract"), np.random.default_rng(seed))
+        chain.set_prior(*self.parameters)
+        return chain
+
+
+CASES = {
+    "exact total": Case((2, 2, 2), "AA", 4),
+    "three levels, Poisson": Case((3, 2, 2), "AAB", 3, family="poisson"),
+    "exact totals of tracts": Case((2, 2, 2), "AA", 6, exact=(("tract",),)),
+    "exact totals of counties, flat": Case((3, 2, 2), "ABA", 4, exact=(("county",),), family="flat"),
+    "both margins": Case((2, 2, 2), "AA", 9, exact=(("tract",), ("county", "age", "race"))),
+    "limits of sums": Case((2, 2, 3), "AA", 3, limits=True),
+    "structural zeros": Case((2, 2, 3), "AA", 4, zeros=((0, 1, 1), (1, 0, 0))),
+    "groups of four": Case((2, 4, 1), "AA", 5, noise=((("tract", "age"), 3.0), (("tract",), 0.3), (("county",), 1.0))),
+}

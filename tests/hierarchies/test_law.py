@@ -1,0 +1,78 @@
+"""The moves of a hierarchy leave its posterior as it is: sweeps from exact draws against all tables that there are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayesdp.hierarchies.kernel import sweeps
+from tests.comparison.chi_square import chi_square_pvalue
+from tests.comparison.variation import assert_close_in_variation
+from tests.hierarchies.cases import CASES
+
+RATE = 1e-5
+"""False alarms of each comparison."""
+
+STARTS = 6_000
+
+
+def _after_one_sweep(case, mix, seed=3):
+    """P-value of the tables after one sweep from exact draws."""
+    tables, probability = case.enumerate()
+    number = {table.tobytes(): i for i, table in enumerate(tables)}
+    chain = case.chain(seed)
+    chain.load(tables[0])
+    chain.mix[:] = mix
+    after = np.zeros(len(tables))
+    for start in np.random.default_rng(seed).choice(len(tables), size=STARTS, p=probability):
+        chain.load(tables[start])
+        chain.sweep()
+        after[number[chain.counts.tobytes()]] += 1
+    return chi_square_pvalue(after, STARTS * probability)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_sweep_from_exact_draws(name):
+    case = CASES[name]
+    assert _after_one_sweep(case, case.chain(1).mix) > RATE
+
+
+def _only(**moves):
+    mix = np.zeros(len(sweeps.MIX), dtype=np.int64)
+    for name, value in moves.items():
+        mix[getattr(sweeps, name)] = value
+    return mix
+
+
+@pytest.mark.parametrize(
+    ("name", "mix"),
+    [
+        ("groups of four", _only(IN_GROUP=1, FEW=1)),
+        ("exact total", _only(IN_GROUP=1, FEW=2)),
+        ("exact total", _only(DONORS=1)),
+        ("three levels, Poisson", _only(CROSS_DONORS=4)),
+        ("structural zeros", _only(CROSS_CELLS=100)),
+        ("exact totals of tracts", _only(IN_GROUP=0, GROUP_SQUARES=3)),
+        ("limits of sums", _only(SQUARES=100)),
+        ("limits of sums", _only(SUMS=100)),
+        ("structural zeros", _only(SUMS=100)),
+    ],
+    ids=lambda own: own if isinstance(own, str) else "",
+)
+def test_each_kind_of_move_by_itself(name, mix):
+    assert _after_one_sweep(CASES[name], mix) > RATE
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_chain_from_an_unlikely_table_finds_all(name):
+    case = CASES[name]
+    tables, probability = case.enumerate()
+    number = {table.tobytes(): i for i, table in enumerate(tables)}
+    index = []
+    for seed in (1, 2):
+        chain = case.chain(seed)
+        chain.load(tables[probability.argmin()])
+        chain.sweep(200)
+        drawn = chain.draw(8_000)
+        index.append([number[np.asarray(chain.structure.in_frame(own)).tobytes()] for own in drawn])
+    assert_close_in_variation(np.array(index), probability, rate=RATE)

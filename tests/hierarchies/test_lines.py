@@ -1,0 +1,87 @@
+"""Draws along lines against their weights, short and long, with and without noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+from bayesdp._random import seed_state
+from bayesdp.hierarchies.kernel.lines import draw_many, draw_pair
+from tests.comparison.chi_square import chi_square_pvalue
+from tests.comparison.enumeration import probabilities
+
+DRAWS = 20_000
+
+
+def _law(up, down, up_alpha, down_alpha, a, b, end):
+    """The law of the count of the first cell, by logarithms."""
+    x = np.arange(up + down + 1)
+    y = up + down - x
+    logs = gammaln(x + up_alpha) - gammaln(x + 1) + gammaln(y + down_alpha) - gammaln(y + 1)
+    logs = logs + b * (x - up) - 0.5 * a * (x - up) ** 2
+    logs[[0, -1]] += np.log(end)
+    return probabilities(logs)
+
+
+@pytest.mark.parametrize(
+    ("total", "shapes", "a", "centre"),
+    [
+        (7, (0.4, 2.0), 0.3, 2.0),
+        (900, (0.3, 0.3), 0.01, 30.0),
+        (900, (0.05, 3.0), 0.002, 880.0),
+        (300, (1.0, 1.0), 0.0, 0.0),
+    ],
+    ids=["short", "long", "long, at an end", "without noise"],
+)
+@pytest.mark.parametrize("end", [1.0, 0.2])
+def test_repeated_draws_along_one_line(total, shapes, a, centre, end):
+    """From exact draws of the line, one draw each: windows that depended on the table would show."""
+    rng = np.random.default_rng(5)
+    law = _law(0, total, *shapes, a, a * centre, end)
+    state, weights = seed_state(rng), np.zeros(4096)
+    after = np.zeros(total + 1)
+    for x in rng.choice(total + 1, size=DRAWS, p=law):
+        k = draw_pair(
+            state,
+            weights,
+            int(x),
+            shapes[0],
+            int(total - x),
+            shapes[1],
+            1.0,
+            -int(x),
+            int(total - x),
+            a,
+            a * (centre - x),
+            end,
+        )
+        after[x + k] += 1
+    assert chi_square_pvalue(after, DRAWS * law) > 1e-5
+
+
+def test_weights_that_overflow_are_worked_out_by_logarithms():
+    """A slope of 40 a count: weights of e^4000 and more."""
+    state, weights = seed_state(np.random.default_rng(1)), np.zeros(4096)
+    drawn = [draw_pair(state, weights, 0, 1.0, 100, 1.0, 1.0, 0, 100, 0.0, 40.0, 1.0) for _ in range(50)]
+    assert set(drawn) == {100}
+
+
+def test_entries_of_two():
+    """A direction that takes two counts a step from one cell and adds one to another."""
+    rng = np.random.default_rng(2)
+    steps = np.arange(5)
+    logs = (
+        gammaln(1 + steps + 0.5)
+        - gammaln(2 + steps)
+        + gammaln(8 - 2 * steps + 1.5)
+        - gammaln(9 - 2 * steps)
+        - 0.2 * steps**2
+    )
+    law = probabilities(logs)
+    state, weights = seed_state(rng), np.zeros(64)
+    counts, entries, alphas = np.array([1, 8]), np.array([1, -2]), np.array([0.5, 1.5])
+    after = np.bincount(
+        [draw_many(state, weights, counts, entries, alphas, 2, 1.0, 0, 4, 0.4, 0.0) for _ in range(DRAWS)], minlength=5
+    )
+    assert chi_square_pvalue(after, DRAWS * law) > 1e-5
