@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         calibration,
         datasets,
         distributions,
+        hierarchies,
         inference,
         mechanisms,
         noise,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from bayesdp.composition import Composition, compose, is_nested
     from bayesdp.consistency import PostProcessedWarning
     from bayesdp.frames import Frame
+    from bayesdp.hierarchies import gls
     from bayesdp.inference import (
         ConfidentialCounts,
         ContinuousCounts,
@@ -75,15 +77,16 @@ __all__ = [
     "ExtendedGaussian", "ExtendedLaplace", "FlatCounts", "Frame", "Identity", "Invariants", "KNorm", "LatticeGaussian",
     "LatticeLaplace", "LinearQuery", "Margins", "Measured", "PostProcessedWarning", "ProjectedGaussian",
     "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals", "TruncatedLaplace", "__version__",
-    "calibration", "compose", "datasets", "distributions", "feasible_point", "inference", "is_nested", "mechanisms",
-    "noise", "observe", "plots", "priors", "privacy", "report", "sample", "set_release", "significance", "summary",
-    "tables",
+    "calibration", "compose", "datasets", "distributions", "feasible_point", "gls", "hierarchies", "inference",
+    "is_nested", "mechanisms", "noise", "observe", "plots", "priors", "privacy", "report", "sample", "set_release",
+    "significance", "summary", "tables",
 ]  # fmt: skip
 
 _HOMES: Final[Mapping[str, str]] = {
     "composition": "Composition compose is_nested",
     "consistency": "PostProcessedWarning",
     "frames": "Frame",
+    "hierarchies": "gls",
     "inference": "ConfidentialCounts ContinuousCounts FlatCounts feasible_point observe sample set_release",
     "invariants": "Invariants",
     "mechanisms": "BoundaryInflatedLaplace CorrelatedGaussian ExtendedGaussian ExtendedLaplace KNorm LatticeGaussian LatticeLaplace "

@@ -1,1 +1,7 @@
 """Hierarchies: tables of leaves by cells whose sums are published at every level of a tree of geography."""
+
+from __future__ import annotations
+
+from bayesdp.hierarchies.linear import LinearEstimate, gls
+
+__all__ = ["LinearEstimate", "gls"]

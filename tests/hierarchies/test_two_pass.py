@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesdp.hierarchies.axes import Axis
-from bayesdp.hierarchies.gls import LevelData, tree_estimate
+from bayesdp.hierarchies.two_pass import LevelData, tree_estimate
 
 
 def _sums(codes, size):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +88,7 @@ class LevelEstimate:
                     weight = weight * spread
                 else:
                     vector = (vector[..., :, None] * spread[..., None, :]).reshape(
-                        np.broadcast_shapes(vector.shape[:-1], spread.shape[:-1]) + (-1,)
+                        (*np.broadcast_shapes(vector.shape[:-1], spread.shape[:-1]), -1)
                     )
             flat = np.broadcast_to(vector, (*shape, vector.shape[-1])).reshape(-1, vector.shape[-1])
             found = np.einsum("ck,nkl,cl->nc", flat, covariance, flat, optimize=True)
@@ -163,7 +164,7 @@ class _Coordinates:
 
     def matrix(self, codes: Codes, block: Block) -> Floats | None:
         """``M^T M`` of a query on a block, shape (K, K); None where it is 0."""
-        found: Floats = np.ones((1, 1))
+        found: npt.NDArray[Any] = np.ones((1, 1))
         for axis, own, contrast in zip(self.axes, codes, block, strict=True):
             groups, rest = axis.factor(own)
             if contrast:
@@ -176,7 +177,7 @@ class _Coordinates:
     @property
     def ones(self) -> Floats:
         """The coordinates of the table of ones on the block of groups: those of the total."""
-        found: Floats = np.ones(1)
+        found: npt.NDArray[Any] = np.ones(1)
         for axis in self.axes:
             found = np.kron(found, np.sqrt(axis.sizes.astype(np.float64)))
         return found
