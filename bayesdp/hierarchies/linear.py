@@ -10,9 +10,9 @@ from scipy.special import ndtri
 
 from bayesdp._validate import probability
 from bayesdp.hierarchies.axes import Axis
-from bayesdp.hierarchies.two_pass import LevelData, LevelEstimate, tree_estimate
 from bayesdp.hierarchies.structure import best_axis, sum_parts
 from bayesdp.hierarchies.tree import NoStructure, Tree, tree_of
+from bayesdp.hierarchies.two_pass import LevelData, LevelEstimate, tree_estimate
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import MatrixPart, Query, SumPart
 from bayesdp.release import Release
