@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._random import below, uniform
-from bayesdp.hierarchies.kernel.jit import compiled, inlined, inside
+from bayesdp.hierarchies.kernel.jit import inlined, inside
 from bayesdp.hierarchies.kernel.lines import draw_many
 from bayesdp.hierarchies.kernel.moves import meeting_level
 from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, UNBOUNDED, State
