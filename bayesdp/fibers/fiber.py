@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.moves.moves import Moves, moves_for
+from bayesdp.moves.moves import Kept, Moves, moves_for
 from bayesdp.queries import LinearQuery, MatrixPart, Query
 
 __all__ = ["ExactAnswers", "Fiber"]
@@ -136,19 +136,17 @@ class Fiber:
     @cached_property
     def moves(self) -> Moves:
         """Random directions inside the fiber, and what is known of their connectivity."""
-        system = self.system
-        return self._moves(bounded=bool(np.any(system.upper[~system.fixed] < UNBOUNDED)))
+        return self.moves_beside((), bounded=False, unknown=False)
 
     @cached_property
     def bounded_moves(self) -> Moves:
         """The same for tables whose cells have upper bounds besides, as under a binomial prior."""
-        return self._moves(bounded=True)
+        return self.moves_beside((), bounded=True, unknown=False)
 
     @cached_property
     def open_moves(self) -> Moves:
         """The same where tables of the fiber are forbidden in ways that are not known: random sums are mixed in."""
-        limits = bool(np.any(self.system.upper[~self.system.fixed] < UNBOUNDED))
-        return self._moves(bounded=limits or self.connected_within_limits, unknown=True)
+        return self.moves_beside((), bounded=False, unknown=True)
 
     @property
     def connected_within_limits(self) -> bool:
@@ -157,12 +155,29 @@ class Fiber:
         simple = not moving.rank or moving.blocks is not None or is_two_way(moving)
         return simple and not len(self.system.limit_names)
 
-    def _moves(self, *, bounded: bool, unknown: bool = False) -> Moves:
+    def moves_beside(self, kept: Sequence[Kept], *, bounded: bool, unknown: bool) -> Moves:
+        """Random directions, of which a share keeps noisy answers besides.
+
+        Parameters
+        ----------
+        kept : sequence of Kept
+            What these directions keep, the exact answers included.
+        bounded : bool
+            Whether cells have upper bounds beside those of the fiber.
+        unknown : bool
+            Whether tables of the fiber are forbidden in ways that are not known.
+        """
         system = self.system
-        limited = unknown or bool(len(system.limit_names))
+        limits = bool(np.any(system.upper[~system.fixed] < UNBOUNDED))
         fixed = system.fixed if system.fixed.any() else None
         # Lower bounds above zero are as good as zero: subtract them. Upper bounds and bounded sums are not.
-        return moves_for(self.moving_invariants, fixed, bounded=bounded, limited_rows=limited)
+        return moves_for(
+            self.moving_invariants,
+            fixed,
+            bounded=limits or (self.connected_within_limits if unknown else bounded),
+            limited_rows=unknown or bool(len(system.limit_names)),
+            kept=kept,
+        )
 
     def with_cells_at_most(self, upper: Ints) -> Fiber:
         """The part of the fiber whose cells are at most `upper`, shape ``(cells,)``; zeros become structural zeros."""

@@ -27,59 +27,14 @@ from bayesdp.fibers.kernel.state import (
     set_laplace,
     set_prior,
 )
+from bayesdp.fibers.noise_term import NoiseTerm
+from bayesdp.fibers.precise import precise_sets
 from bayesdp.moves.moves import Moves
-from bayesdp.queries import Query
 
-__all__ = ["NoiseTerm", "Target"]
+__all__ = ["Target"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class NoiseTerm:
-    """Noisy answers of a query and the shape of their law.
-
-    Parameters
-    ----------
-    query : Query
-    values : float64 array, shape (rows,)
-        Noisy answers.
-    kind : {"l1", "l2", "gaussian"}
-        ``-rate |r|`` a row, ``-rate ||r||_2`` over all rows, or ``-r^2 / (2 scale^2)`` a row.
-    scale : float64 array, shape () or (rows,)
-        Rate for ``l1`` and ``l2`` (one number), standard deviation parameter for ``gaussian``.
-    measured : bool array, shape (rows,)
-        Which answers were published.
-    coordinates : float64 array, shape (rows, cells), optional
-        Real combinations of the cells that take the place of the query: laws that are products in coordinates of their
-        own. A move then costs as much as all their rows.
-    """
-
-    query: Query
-    values: Floats
-    kind: str
-    scale: Floats
-    measured: npt.NDArray[np.bool_]
-    coordinates: Floats | None = None
-
-    def __post_init__(self) -> None:
-        choice(self.kind, ("l1", "l2", "gaussian"), "kind")
-
-    @property
-    def on_cells(self) -> bool:
-        """Whether the noise is on the cells themselves."""
-        return self.coordinates is None and self.query.is_identity
-
-    @property
-    def matrix(self) -> sp.csr_array:
-        """What is measured, as a matrix of rows by cells."""
-        return self.query.matrix if self.coordinates is None else sp.csr_array(self.coordinates)
-
-    @property
-    def rows(self) -> int:
-        """Number of noisy answers."""
-        return self.query.rows if self.coordinates is None else len(self.coordinates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +54,9 @@ class Target:
     open : bool
         Whether other parts of the posterior may forbid tables in ways that are not known: random sums of moves are mixed
         in, so that every table can be reached from every other.
+    spread : float
+        Variance of a cell under the prior, as far as it is known; decides with the scales of the terms which noisy answers
+        are precise (see `bayesdp.fibers.precise`).
     """
 
     fiber: Fiber
@@ -106,17 +64,34 @@ class Target:
     family: str
     bounded: bool = False
     open: bool = False
+    spread: float = np.inf
 
     def __post_init__(self) -> None:
         choice(self.family, tuple(FAMILIES), "family")
 
     @property
-    def moves(self) -> Moves:
-        """Directions for this target: upper bounds of cells need more moves to connect."""
-        bounded = self.bounded or self.family == "binomial"
+    def fiber_moves(self) -> Moves:
+        """Directions that the exact answers ask for: upper bounds of cells need more moves to connect.
+
+        What is proved of `moves` is what is proved of these, since none is taken away.
+        """
         if self.open:
             return self.fiber.open_moves
-        return self.fiber.bounded_moves if bounded else self.fiber.moves
+        return self.fiber.bounded_moves if self._bounded else self.fiber.moves
+
+    @property
+    def _bounded(self) -> bool:
+        return self.bounded or self.family == "binomial"
+
+    @cached_property
+    def moves(self) -> Moves:
+        """Directions for this target: those of the exact answers, and a share that keeps precise noisy answers besides.
+
+        Chosen once, by the scales that the terms have here: scales that change later change no direction, so that every step
+        of a chain leaves its posterior invariant. Without precise answers these are `fiber_moves`.
+        """
+        kept = precise_sets(self.fiber, self.terms, self.spread)
+        return self.fiber.moves_beside(kept, bounded=self._bounded, unknown=self.open) if kept else self.fiber_moves
 
     @cached_property
     def _cell_terms(self) -> tuple[bool, ...]:

@@ -15,12 +15,17 @@ sums
     signed sums of 1 + Geometric(1/2) moves of the other families. As the others generate the whole lattice,
     every integer direction that the kernel has room for (64 moves without common cells, and more) has
     positive probability.
+
+Noisy answers that are precise beside the others are kept by a share of the directions (`Kept`): a direction that
+changes one has next to no room, and two tables that agree in it may be joined by no others. These families come
+beside those of the exact answers, so that they take nothing from what is proved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +36,18 @@ from bayesdp.invariants import Invariants
 from bayesdp.moves.families import Classes, classes_of, is_decomposable, is_two_way, product_families
 from bayesdp.moves.listed import directions_on, single_cells
 
-__all__ = ["CYCLE", "LISTED", "PRODUCT", "SUMS", "Moves", "moves_for"]
+__all__ = [
+    "CYCLE",
+    "KEPT_CELLS",
+    "KEPT_SHARE",
+    "LISTED",
+    "PRODUCT",
+    "SUMS",
+    "Kept",
+    "Moves",
+    "has_families",
+    "moves_for",
+]
 
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
@@ -45,6 +61,13 @@ _SUMS_SHARE = 0.08
 _LISTED_CELLS = 64
 """Up to this many cells, a list with every short primitive move is added where nothing is proved: it mixes
 better."""
+
+KEPT_CELLS = 100
+"""Up to this many cells, directions that keep precise noisy answers are listed where they have no closed form: a reduced basis
+of 128 cells takes a third of a second."""
+
+KEPT_SHARE = 0.5
+"""Share of the directions that keep precise noisy answers besides, where there are any."""
 
 _SINGLE = "proved: every cell moves on its own"
 _PAIRS = "proved: pair moves connect every table with the same disjoint totals"
@@ -89,6 +112,22 @@ class Moves:
     claim: str
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What some directions keep beside the exact answers.
+
+    Parameters
+    ----------
+    invariants : Invariants
+        The exact answers and some noisy ones.
+    fixed : bool array, shape (cells,)
+        Cells that these directions do not move.
+    """
+
+    invariants: Invariants
+    fixed: Mask
+
+
 class _Builder:
     """Collects families: a row of `meta` and a weight each, and the lists that the rows point to."""
 
@@ -99,6 +138,7 @@ class _Builder:
         self._pool: list[Ints] = [np.zeros(0, dtype=np.int64)]
         self._used = 0
         self._longest = 1
+        self._sets: list[int] = []
 
     def product(self, factors: Sequence[Classes]) -> None:
         """Add products of differences; for each factor the classes of offsets that may be exchanged.
@@ -146,6 +186,7 @@ class _Builder:
         """Pack everything; random sums are added where connectivity is not proved."""
         if self._limited_rows:
             proved, claim = False, _UNPROVED
+        self._share_out()
         if self._rows and not proved:
             self._rows.append([SUMS, 0])
             self._weights.append(_SUMS_SHARE * sum(self._weights))
@@ -157,6 +198,20 @@ class _Builder:
         if len(cumulative):
             cumulative /= cumulative[-1]
         return Moves(meta, cumulative, np.concatenate(self._pool), self._longest, proved, claim)
+
+    def begin_set(self) -> None:
+        """The families that follow keep more than those before; they get a share of the directions to themselves."""
+        self._sets.append(len(self._rows))
+
+    def _share_out(self) -> None:
+        """Weights of the sets of families: those of the exact answers first, the others share `KEPT_SHARE` evenly."""
+        bounds = [0, *self._sets, len(self._rows)]
+        sets = [(low, high) for low, high in pairwise(bounds) if high > low]
+        if len(sets) < 2:
+            return
+        for i, (low, high) in enumerate(sets):
+            share = KEPT_SHARE / (len(sets) - 1) if i else 1.0 - KEPT_SHARE
+            self._weights[low:high] = [share / (high - low)] * (high - low)
 
     def _lay_down(self, values: npt.NDArray[np.integer]) -> int:
         """Append a list to the pool; returns where it starts."""
@@ -172,7 +227,12 @@ class _Builder:
 
 
 def moves_for(
-    invariants: Invariants, fixed: Mask | None = None, *, bounded: bool = False, limited_rows: bool = False
+    invariants: Invariants,
+    fixed: Mask | None = None,
+    *,
+    bounded: bool = False,
+    limited_rows: bool = False,
+    kept: Sequence[Kept] = (),
 ) -> Moves:
     """The families of directions for some invariants.
 
@@ -188,6 +248,9 @@ def moves_for(
         with upper bounds; two-way tables get the simple cycles, which do.
     limited_rows : bool, default False
         Whether sums of several cells have bounds. No Markov basis is claimed then, and random sums are mixed in.
+    kept : sequence of Kept
+        What a share of the directions, `KEPT_SHARE` in all, keeps beside the invariants: one set of families for each
+        that leaves any direction. General rows need a table that is small enough for a list (`has_families`).
 
     Returns
     -------
@@ -213,20 +276,39 @@ def moves_for(
     True
     """
     allowed = _allowed(fixed, invariants.frame.size)
-    limited = bounded or not allowed.all()
     builder = _Builder(limited_rows)
+    proved, claim = _add_families(builder, invariants, allowed, bounded)
+    for own in kept:
+        builder.begin_set()
+        _add_families(builder, own.invariants, allowed & ~own.fixed, bounded, beside=True)
+    return builder.moves(proved, claim)
+
+
+def has_families(invariants: Invariants) -> bool:
+    """Whether directions that keep noisy answers are found by their structure, or in a table small enough for a list."""
+    return invariants.nested is not None or invariants.blocks is not None or invariants.frame.size <= KEPT_CELLS
+
+
+def _add_families(
+    builder: _Builder, invariants: Invariants, allowed: Mask, bounded: bool, *, beside: bool = False
+) -> tuple[bool, str]:
+    """Add the families for some invariants; returns whether they are proved to connect, and the claim.
+
+    Those that stand `beside` others connect nothing by themselves and need no list in a large table.
+    """
+    limited = bounded or not allowed.all()
     if invariants.rank == 0:
         builder.listed(single_cells(np.flatnonzero(allowed), len(allowed)))
-        return builder.moves(True, _SINGLE)
+        return True, _SINGLE
     if invariants.nested is not None:
-        return _nested_moves(builder, invariants, invariants.nested, allowed, limited)
+        return _nested_families(builder, invariants, invariants.nested, allowed, limited, beside)
     if invariants.blocks is not None:
         inside, loose = allowed & (invariants.blocks >= 0), allowed & (invariants.blocks < 0)
         builder.pairs(invariants.blocks[inside], np.flatnonzero(inside))
         builder.listed(single_cells(np.flatnonzero(loose), len(allowed)))
-        return builder.moves(True, _PAIRS)
+        return True, _PAIRS
     builder.listed(directions_on(invariants, allowed))
-    return builder.moves(False, _UNPROVED)
+    return False, _UNPROVED
 
 
 def _allowed(fixed: Mask | None, cells: int) -> Mask:
@@ -240,17 +322,19 @@ def _allowed(fixed: Mask | None, cells: int) -> Mask:
     return ~array
 
 
-def _nested_moves(builder: _Builder, invariants: Invariants, nested: NestedSums, allowed: Mask, limited: bool) -> Moves:
+def _nested_families(
+    builder: _Builder, invariants: Invariants, nested: NestedSums, allowed: Mask, limited: bool, beside: bool
+) -> tuple[bool, str]:
     for factors in product_families(nested, allowed):
         builder.product(factors)
     if len(nested.generators) == 1:
-        return builder.moves(True, _PAIRS)
+        return True, _PAIRS
     if limited and is_two_way(nested):
         builder.cycles(allowed.reshape(invariants.frame.shape))
-        return builder.moves(True, _CYCLES)
+        return True, _CYCLES
     if not limited and is_decomposable(nested):
-        return builder.moves(True, _SQUARES)
+        return True, _SQUARES
     # Products that touch a cell that must not move are blocked, so what is left needs a list of its own.
-    if not allowed.all() or len(allowed) <= _LISTED_CELLS:
+    if len(allowed) <= _LISTED_CELLS or not (allowed.all() or (beside and len(allowed) > KEPT_CELLS)):
         builder.listed(directions_on(invariants, allowed))
-    return builder.moves(False, _UNPROVED)
+    return False, _UNPROVED

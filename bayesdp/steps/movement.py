@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
 
 from bayesdp.fibers import Target
+from bayesdp.fibers.precise import spread_of
 from bayesdp.steps.terms import Reading, read_model
 
 __all__ = ["Movement", "kernel_target", "movement", "said_of"]
+
+type Floats = npt.NDArray[np.float64]
 
 _SUMS = (
     "basic moves are mixed with random sums of them, which reach every table that the model allows with positive "
@@ -38,23 +42,39 @@ class Movement:
     determined: npt.NDArray[np.bool_]
 
 
-def kernel_target(reading: Reading, zeros: bool = False) -> Target:
+def kernel_target(reading: Reading, parameters: Sequence[Floats] | None = None) -> Target:
     """The target of the kernel.
 
     Parameters
     ----------
-    zeros : bool
-        Whether weights of the prior are 0 where a chain starts.
+    parameters : sequence of float64 arrays, optional
+        The numbers of `Reading.symbolic` where a chain starts. They decide once and for all which noisy answers are precise
+        beside the others and get directions that keep them, also where scales and prior are variables of the model. If left
+        out, there are no such directions.
     """
-    bounded = zeros or reading.cells_limited
-    return Target(reading.fiber, reading.terms, reading.family or "flat", bounded=bounded, open=bool(reading.doubts))
+    family = reading.family or "flat"
+    if parameters is None:
+        return Target(
+            reading.fiber, reading.terms, family, bounded=reading.cells_limited, open=bool(reading.doubts), spread=0.0
+        )
+    theta, shape, *others = parameters
+    terms = tuple(replace(term, scale=scale) for term, scale in zip(reading.terms, others, strict=False))
+    return Target(
+        reading.fiber,
+        terms,
+        family,
+        bounded=bool(np.isneginf(theta).any()) or reading.cells_limited,
+        open=bool(reading.doubts),
+        spread=spread_of(family, theta, shape, terms),
+    )
 
 
 def said_of(target: Target, reading: Reading) -> tuple[bool, str]:
     """Whether the moves of a target are proved to connect what the model allows, and what is known in words."""
     if reading.doubts:
         return False, f"nothing is proved, because {'; '.join(reading.doubts)}: {_SUMS}"
-    return target.moves.proved, target.moves.claim
+    # The directions that keep noisy answers besides take nothing away, and need not be built to say this.
+    return target.fiber_moves.proved, target.fiber_moves.claim
 
 
 def movement(model: pm.Model, value: object) -> Movement:

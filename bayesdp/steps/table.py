@@ -62,9 +62,8 @@ class CountTable:
         constant = not self._inputs
         point = {} if constant else model.initial_point() if initial_point is None else initial_point
         parameters = self._parameters(*[point[name] for name in self._inputs])
-        zeros = np.isneginf(parameters[0])
         self._moving = reading.moving
-        self.target = kernel_target(reading, zeros=bool(zeros.any()))
+        self.target = kernel_target(reading, parameters)
         self.proved, self.claim = said_of(self.target, reading)
         if reading.family == "flat":
             self._check_supported()

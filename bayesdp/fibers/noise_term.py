@@ -1,0 +1,62 @@
+"""Noisy answers of a query, in the forms that the kernel knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bayesdp._validate import choice
+from bayesdp.queries import Query
+
+__all__ = ["NoiseTerm"]
+
+type Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseTerm:
+    """Noisy answers of a query and the shape of their law.
+
+    Parameters
+    ----------
+    query : Query
+    values : float64 array, shape (rows,)
+        Noisy answers.
+    kind : {"l1", "l2", "gaussian"}
+        ``-rate |r|`` a row, ``-rate ||r||_2`` over all rows, or ``-r^2 / (2 scale^2)`` a row.
+    scale : float64 array, shape () or (rows,)
+        Rate for ``l1`` and ``l2`` (one number), standard deviation parameter for ``gaussian``.
+    measured : bool array, shape (rows,)
+        Which answers were published.
+    coordinates : float64 array, shape (rows, cells), optional
+        Real combinations of the cells that take the place of the query: laws that are products in coordinates of their
+        own. A move then costs as much as all their rows.
+    """
+
+    query: Query
+    values: Floats
+    kind: str
+    scale: Floats
+    measured: npt.NDArray[np.bool_]
+    coordinates: Floats | None = None
+
+    def __post_init__(self) -> None:
+        choice(self.kind, ("l1", "l2", "gaussian"), "kind")
+
+    @property
+    def on_cells(self) -> bool:
+        """Whether the noise is on the cells themselves."""
+        return self.coordinates is None and self.query.is_identity
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """What is measured, as a matrix of rows by cells."""
+        return self.query.matrix if self.coordinates is None else sp.csr_array(self.coordinates)
+
+    @property
+    def rows(self) -> int:
+        """Number of noisy answers."""
+        return self.query.rows if self.coordinates is None else len(self.coordinates)
