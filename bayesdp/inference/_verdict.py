@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,9 @@ from scipy.stats import f as f_distribution
 
 from bayesdp._chains import FEWEST_DRAWS, ChainStatistics
 from bayesdp._text import printable
+from bayesdp.hierarchies.modes import MissedModes
 
-__all__ = ["ESS_PER_CHAIN", "FALSE_ALARMS", "RHAT_LIMIT", "Worst", "rhat_limit", "verdict_of"]
+__all__ = ["ESS_PER_CHAIN", "FALSE_ALARMS", "RHAT_LIMIT", "Worst", "rhat_limit", "verdict_of", "with_modes"]
 
 RHAT_LIMIT = 1.01
 ESS_PER_CHAIN = 100
@@ -92,6 +93,9 @@ class Worst:
         return (self.rhat - 1.0) / (self.limit - 1.0) if np.isfinite(self.rhat) else 0.0
 
 
+_NOT_CONVERGED = "NOT converged, as far as can be told"
+
+
 def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]:
     """Verdict, message and the numbers behind them, as attributes of the diagnostics."""
     ess = min((worst.ess for worst in seen), default=float("inf"))
@@ -117,7 +121,7 @@ def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]
     beginning = {
         "converged": "Converged by the usual limits",
         "not judged": "Too little to judge convergence, and nothing that speaks against it",
-        "not converged": "NOT converged, as far as can be told",
+        "not converged": _NOT_CONVERGED,
     }[verdict]
     message = f"{beginning}: {'; '.join(told)}."
     if nothing and verdict != "not converged":
@@ -131,6 +135,27 @@ def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]
         "worst_rhat": rhat,
         "worst_ess": ess if np.isfinite(ess) else float("nan"),
     }
+
+
+def with_modes(attributes: Mapping[str, Any], found: Mapping[str, MissedModes]) -> dict[str, Any]:
+    """Attributes of the diagnostics with the checks for missed modes of tables, by name: chains that disagree are not converged.
+
+    Nothing is called converged where chains have too few effective draws for the check. The attributes of a check have the name of the
+    table at their ends if there are several tables.
+    """
+    told = dict(attributes)
+    for name, check in found.items():
+        ending = f"_{name}" if len(found) > 1 else ""
+        told.update({f"{key}{ending}": value for key, value in check.attributes.items()})
+        told["message"] += f" {check.message}"
+    if any(check.verdict == "disagree" for check in found.values()):
+        if told["verdict"] != "not converged":
+            told["message"] = f"{_NOT_CONVERGED}, because chains from different starts disagree. {told['message']}"
+        told |= {"verdict": "not converged", "converged": 0}
+    elif told["verdict"] == "converged" and any(check.short for check in found.values()):
+        told["message"] = f"Too little to judge whether a mode was missed. {told['message']}"
+        told |= {"verdict": "not judged", "converged": 0}
+    return told
 
 
 def _rhat_words(rhat: float, limit: float, chains: int) -> list[str]:
