@@ -1,0 +1,315 @@
+"""Synthetic noisy measurement files, from a table that is known: for tests, lessons and calibration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._validate import Seed, generator_of, integer_array, positive_integer, positive_real, shown
+from bayesdp.datasets.nmf.allocation import sigma_squared
+from bayesdp.datasets.nmf.arrow import parquet
+from bayesdp.datasets.nmf.binnings import Binning
+from bayesdp.datasets.nmf.products import Product, product_of, same_query
+from bayesdp.noise import DiscreteGaussian
+
+__all__ = ["histogram_sums", "synthetic_spine", "write_synthetic_nmf"]
+
+type Ints = npt.NDArray[np.int64]
+type Variance = float | Callable[[str, str], float] | None
+
+_CAPACITY = 99_999
+"""An upper limit of a facility of group quarters, or of the households of a block, as the constraints state it."""
+_GROUP_ROWS = 4096
+_UP_TO = {"State": 3, "County": 8}
+"""Digits of the geocodes of upper levels; below them, those of a block without its last 18 are the tract, without 16 the group."""
+
+
+def synthetic_spine(
+    state: str, *, counties: int, tracts: int = 1, groups: int = 1, blocks: int = 1, aian: bool = False
+) -> tuple[str, ...]:
+    """Geocodes of made-up blocks in the form of the redistricting file's spine.
+
+    Parameters
+    ----------
+    state : str
+        Two digits.
+    counties, tracts, groups, blocks : int
+        Counties in the state, tracts in a county, block groups in a tract, blocks in a block group; at most 9 groups and 999 blocks.
+    aian : bool
+        Whether the blocks are in the branch of American Indian and Alaska Native areas.
+
+    Returns
+    -------
+    tuple of str
+        Sorted.
+
+    Examples
+    --------
+    >>> synthetic_spine("50", counties=1, blocks=2)
+    ('0501000100010150001000100100' '1001', ...
+    """
+    if len(state) != 2 or not state.isdigit():
+        raise ValueError(f"state must have two digits, got {state!r}")
+    for count, name, most in (
+        (counties, "counties", 999),
+        (tracts, "tracts", 9999),
+        (groups, "groups", 9),
+        (blocks, "blocks", 999),
+    ):
+        if positive_integer(count, name) > most:
+            raise ValueError(f"{name} must be at most {most}, got {count}")
+    branch = "1" if aian else "0"
+    return tuple(
+        f"{branch}{state}1{c:04d}{t:04d}{g:02d}{state}{c:03d}{t:04d}00{g}{g}{b:03d}"
+        for c in range(1, counties + 1)
+        for t in range(1, tracts + 1)
+        for g in range(1, groups + 1)
+        for b in range(1, blocks + 1)
+    )
+
+
+def write_synthetic_nmf(
+    path: str | os.PathLike[str],
+    truth: Mapping[str, npt.ArrayLike],
+    product: str = "pl94-person",
+    *,
+    level: str = "Block",
+    variance: Variance = None,
+    queries: Iterable[str] | None = None,
+    constraints: bool = True,
+    rng: Seed = None,
+) -> Path:
+    """Write noisy measurement files of a table that is known, in the layout of the published ones.
+
+    The noise is drawn by `bayesdp.noise.DiscreteGaussian`, independently for each level and query. Integers are as narrow as the numbers of
+    a partition allow, so that their widths differ between partitions as in the published files.
+
+    Parameters
+    ----------
+    path : path
+        The folder in which ``US_Person_PL_PROD`` and so on is made; it must not be there.
+    truth : mapping
+        Geocode of a leaf -> its histogram, of the shape of the product: (8, 2, 2, 63), (2,) or (42, 2, 116, 2, 63). `synthetic_spine`
+        makes geocodes of blocks.
+    product : {"pl94-person", "pl94-unit", "dhc-person"}
+    level : str
+        The level of the leaves.
+    variance : float or callable, optional
+        ``sigma**2`` of the noise, or a function of level and query that gives it. By default that of the published production
+        settings, which are known here for ``pl94-person``.
+    queries : iterable of str, optional
+        Those that are measured; by default all of the product, and the total of the nation is not, as in the published files.
+    constraints : bool
+        Whether to write constraints: totals of the nation (persons) or of all geounits (units), limits of group quarters (at least one
+        person in each block that has some), and that no minors live in nursing homes; for ``dhc-person`` the exact redistricting table.
+    rng : int, Generator or None
+        Source of the noise: see `numpy.random.default_rng`.
+
+    Returns
+    -------
+    Path
+        The folder that was made.
+
+    Raises
+    ------
+    ImportError
+        Without pyarrow.
+    FileExistsError
+        If the folder is there already.
+    ValueError
+        If a histogram has another shape, negative numbers, or minors in nursing homes while constraints are asked for, a geocode is not of
+        the level, or a variance is not known.
+    """
+    own = product_of(product)
+    generator = generator_of(rng)
+    leaves = _checked(truth, own, level, constraints)
+    folder = Path(path) / f"US{own.suffix}"
+    if folder.exists():
+        raise FileExistsError(f"{folder} is there already")
+    asked = None if queries is None else {same_query(name) for name in queries}
+    known = {same_query(name) for name in own.queries}
+    if asked is not None and not asked <= known:
+        raise ValueError(
+            f"queries must be some of {shown(own.queries, 20)}, got {shown([*queries] if queries else [])}"
+        )
+    for upper in own.levels[: own.levels.index(level) + 1]:
+        if upper in ("Prim", "Tract_Subset_Group", "Tract_Subset"):
+            continue  # levels that published files do not have
+        nodes: dict[str, list[str]] = {}
+        for geocode in leaves:
+            nodes.setdefault(_node(geocode, upper, level), []).append(geocode)
+        _write_level(folder, own, upper, nodes, leaves, variance, asked, constraints, generator)
+    return folder
+
+
+def _checked(truth: Mapping[str, npt.ArrayLike], product: Product, level: str, constraints: bool) -> dict[str, Ints]:
+    if level not in product.levels:
+        raise ValueError(f"level must be one of {shown(product.levels, 10)}, got {level!r}")
+    least = {"US": 1, "State": 3, "County": 8}.get(level, 9) if level != "Block" else 26
+    leaves = {}
+    for geocode, values in sorted(truth.items()):
+        if not (isinstance(geocode, str) and geocode.isdigit() and len(geocode) >= least):
+            raise ValueError(f"{geocode!r} is no geocode of the level {level}")
+        array = integer_array(np.asarray(values), f"truth[{geocode!r}]")
+        if array.shape != product.histogram.shape or array.min() < 0:
+            raise ValueError(
+                f"truth[{geocode!r}] must hold counts of shape {product.histogram.shape}, got shape {array.shape}, "
+                f"the smallest number {array.min()}"
+            )
+        if constraints and product.name == "pl94-person" and array[3, 0].any():
+            raise ValueError(f"truth[{geocode!r}] has minors in nursing homes, which the constraints rule out")
+        leaves[geocode] = array
+    if not leaves:
+        raise ValueError("truth must have at least one leaf")
+    return leaves
+
+
+def _node(geocode: str, level: str, leaf: str) -> str:
+    if level == leaf:
+        return geocode
+    if level == "US":
+        return "0"
+    if level in _UP_TO:
+        return geocode[: _UP_TO[level]]
+    if leaf != "Block":
+        return geocode[:-2]  # a block group's tract
+    return geocode[:-18] if level == "Tract" else geocode[:-16]
+
+
+def histogram_sums(table: Ints, bins: Iterable[Binning]) -> Ints:
+    """A histogram summed by one binning an axis; values that are in no group are left out."""
+    for axis, own in enumerate(bins):
+        groups = [table.take(members, axis=axis).sum(axis=axis) for members in own.members]
+        table = np.stack(groups, axis=axis)
+    return table
+
+
+def _write_level(
+    folder: Path,
+    product: Product,
+    level: str,
+    nodes: Mapping[str, list[str]],
+    leaves: Mapping[str, Ints],
+    variance: Variance,
+    asked: set[frozenset[str]] | None,
+    constraints: bool,
+    rng: np.random.Generator,
+) -> None:
+    branches = sorted({node[:3] for node in nodes}) if level != "US" else [""]
+    for branch in branches:
+        noisy: list[dict[str, Any]] = []
+        exact: list[dict[str, Any]] = []
+        for node, below in nodes.items():
+            if not node.startswith(branch) and level != "US":
+                continue
+            table = np.sum([leaves[own] for own in below], axis=0)
+            noisy += _measured(product, level, node, table, variance, asked, rng)
+            if constraints:
+                exact += _constraints(product, level, node, table, [leaves[own] for own in below])
+        part = "" if level == "US" else f"State={int(branch):02d}"
+        if noisy:
+            _write(folder / f"{level}.parquet" / "DPQuery" / part, noisy, product, sign=False)
+        if exact:
+            _write(folder / f"{level}.parquet" / "Constraint" / part, exact, product, sign=True)
+
+
+def _measured(
+    product: Product,
+    level: str,
+    node: str,
+    table: Ints,
+    variance: Variance,
+    asked: set[frozenset[str]] | None,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    rows = []
+    for query in product.queries:
+        if asked is not None and same_query(query) not in asked:
+            continue
+        if level == "US" and query == "total":
+            continue  # it is exact
+        spread = _variance(variance, product, level, query)
+        names = product.histogram.named(query)
+        bins = [axis.binning(name) for axis, name in zip(product.histogram.axes, names, strict=True)]
+        answers = histogram_sums(table, bins)
+        noise = DiscreteGaussian(sigma=float(np.sqrt(spread))).draw(rng, answers.shape)
+        rows.append(_record(product, node, f"{query}_dpq", names, answers + np.asarray(noise, dtype=np.int64), spread))
+    return rows
+
+
+def _variance(variance: Variance, product: Product, level: str, query: str) -> float:
+    if callable(variance):
+        return positive_real(variance(level, query), f"variance({level!r}, {query!r})")
+    if variance is not None:
+        return positive_real(variance, "variance")
+    if product.name != "pl94-person":
+        raise ValueError(
+            f"variance must be given for {product.name}: the published settings are known here for pl94-person"
+        )
+    known = sigma_squared(level, query)
+    if known is None:
+        raise ValueError(f"the production settings measure no {query!r} at the level {level}")
+    return float(known)
+
+
+def _record(
+    product: Product,
+    node: str,
+    name: str,
+    bins: tuple[str, ...],
+    values: Ints,
+    variance: float,
+    sign: str | None = None,
+) -> dict[str, Any]:
+    axes = dict(zip(product.histogram.names, bins, strict=True))
+    return {
+        "geocode": node, "query_name": name, **axes, "query_shape": list(values.shape), "value": values.reshape(-1),
+        "variance": variance, "sign": sign,
+    }  # fmt: skip
+
+
+def _constraints(product: Product, level: str, node: str, table: Ints, below: list[Ints]) -> list[dict[str, Any]]:
+    def record(name: str, values: Ints, sign: str) -> dict[str, Any]:
+        bins = product.constraints[name]
+        shape = [len(axis.binning(own).members) for axis, own in zip(product.histogram.axes, bins, strict=True)]
+        return _record(product, node, f"{name}_con", bins, values.reshape(shape), 0.0, sign)
+
+    total = np.asarray([table.sum()])
+    if product.name == "pl94-unit":
+        return [record("total", total, "=")]
+    if product.name == "dhc-person":
+        names = product.constraints["pl94"]
+        bins = [axis.binning(own) for axis, own in zip(product.histogram.axes, names, strict=True)]
+        return [record("pl94", histogram_sums(table, bins), "=")]
+    facilities = np.sum([own.sum(axis=(1, 2, 3)) > 0 for own in below], axis=0).astype(np.int64)
+    least, most = facilities.copy(), facilities * _CAPACITY
+    least[0], most[0] = 0, len(below) * _CAPACITY
+    found = [record("total", total, "=")] if level == "US" else []
+    return [
+        *found,
+        record("hhgq_total_lb", least, ">="),
+        record("hhgq_total_ub", most, "<="),
+        record("nurse_nva_0", np.zeros(1, dtype=np.int64), "="),
+    ]
+
+
+def _write(folder: Path, rows: list[dict[str, Any]], product: Product, *, sign: bool) -> None:
+    arrow, pq = parquet()
+    folder.mkdir(parents=True)
+    largest = max(int(np.abs(row["value"]).max()) for row in rows)
+    integer = next(kind for kind in (np.int8, np.int16, np.int32, np.int64) if largest <= np.iinfo(kind).max)
+    columns = ["geocode", "query_name", *product.histogram.names]
+    data = {name: arrow.array([row[name] for row in rows], arrow.string()) for name in columns}
+    data["query_shape"] = arrow.array([row["query_shape"] for row in rows], arrow.list_(arrow.int32()))
+    values = [row["value"].astype(integer) for row in rows]
+    ends = np.concatenate([[0], np.cumsum([len(own) for own in values])]).astype(np.int32)
+    data["value"] = arrow.ListArray.from_arrays(arrow.array(ends), arrow.array(np.concatenate(values)))
+    data["variance"] = arrow.array([row["variance"] for row in rows], arrow.float32())
+    if sign:
+        data["sign"] = arrow.array([row["sign"] for row in rows], arrow.string())
+    pq.write_table(arrow.table(data), folder / "part-0.parquet", row_group_size=_GROUP_ROWS)
