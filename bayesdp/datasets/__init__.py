@@ -13,8 +13,9 @@ from bayesdp.datasets.census2010 import read_county_populations
 from bayesdp.datasets.delinquent import delinquent_children
 from bayesdp.datasets.flights import flights
 from bayesdp.datasets.midwest import illinois_counties, midwest_counties
+from bayesdp.datasets.morocco import morocco_communes, morocco_totals
 
 __all__ = [
     "berkeley_admissions", "delinquent_children", "flights", "illinois_counties", "midwest_counties",
-    "read_county_populations",
+    "morocco_communes", "morocco_totals", "read_county_populations",
 ]  # fmt: skip
