@@ -105,7 +105,13 @@ def test_every_step_is_that_of_its_definition(seed, exact):
 def test_the_closed_form_is_the_general_one(monkeypatch):
     from bayesdp.hierarchies import baseline
 
-    release, _ = _release(5, ((),), ((("tract", "age"), 2.0), (("county", "age"), 3.0), (("age",), 1.0)), mean=3.0)
+    release, truth = _release(5, ((),), ((("tract", "age"), 2.0), (("county", "age"), 3.0), (("age",), 1.0)), mean=9.0)
+    # Of some cells there are second, precise answers, so that the children of a node differ in their weights.
+    again = np.where(np.arange(15).reshape(5, 3) % 2, truth + 3.0, np.nan)
+    second = bdp.Measured(
+        _query("tract", "age"), again, bdp.noise.DiscreteGaussian(sigma=0.5), unmeasured=np.isnan(again)
+    )
+    release = bdp.Release.from_published(FRAME, [*release.measurements, second], release.exact)
     quick = topdown_like(release, "tract")
     monkeypatch.setattr(baseline, "_one_total_each", lambda *_: None)
     general = topdown_like(release, "tract")
