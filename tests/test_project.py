@@ -32,6 +32,9 @@ def test_the_licence_of_the_shipped_data_is_shipped():
     assert "MIT License" in licence
     assert holder in licence
     assert holder in notice
+    for text in ((ROOT / "bayesdp/datasets/morocco_2024.LICENSE").read_text(encoding="utf-8"), notice):
+        assert "Haut-Commissariat au Plan" in text
+        assert "CC BY 4.0" in text
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayesdp.hierarchies.baseline import topdown_like
 from bayesdp.hierarchies.linear import LinearEstimate, gls
 
-__all__ = ["LinearEstimate", "gls"]
+__all__ = ["LinearEstimate", "gls", "topdown_like"]
