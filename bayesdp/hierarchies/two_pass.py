@@ -92,8 +92,7 @@ class LevelEstimate:
 
 @dataclass(eq=False)
 class _Level:
-    """What the pass up leaves for the pass down: z and V of the nodes, s and W of their children, and how large V was before exact
-    sums."""
+    """z and V of the nodes, s and W of their children, and how large V was before exact sums."""
 
     z: Floats
     v: dict[Block, Floats]

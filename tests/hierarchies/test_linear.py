@@ -97,5 +97,5 @@ def test_limits_and_zeros_are_not_used_and_it_says_so():
 
 def test_noise_of_lattices_is_refused():
     release = bdp.LatticeLaplace(bdp.Totals(FRAME), epsilon=1.0).release(np.ones(FRAME.shape, int), rng=1)
-    with pytest.raises(ValueError, match="independent noise that is added, and 'lattice-laplace' of .* is none"):
+    with pytest.raises(ValueError, match=r"independent noise that is added, and 'lattice-laplace' of .* is none"):
         gls(release)

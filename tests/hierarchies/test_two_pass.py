@@ -162,7 +162,7 @@ def test_a_precision_an_answer():
 def test_a_leaf_that_leaves_cells_open():
     precision = np.array([1.0, 0.0])
     every = ((np.arange(3),), precision, np.ones((2, 3)))
-    with pytest.raises(Unidentified, match="needs answers at every leaf that fix every cell.*leaf 1") as caught:
+    with pytest.raises(Unidentified, match=r"needs answers at every leaf that fix every cell.*leaf 1") as caught:
         tree_estimate([Axis.of(3, [])], [LevelData(2, np.zeros(2, int), [every]), LevelData(1, None, [])])
     assert caught.value.leaf == 1
 
