@@ -95,28 +95,7 @@ def test_limits_and_zeros_are_not_used_and_it_says_so():
     )
 
 
-@pytest.mark.parametrize(
-    ("measured", "exact", "error", "message"),
-    [
-        ([(("tract",), 1.0)], [], ValueError, "needs answers at every leaf that fix every cell"),
-        ([(("tract", "kind", "age"), 1.0)], [("county", "age")], NotImplementedError, "sums by county, age are exact"),
-    ],
-)
-def test_what_has_no_linear_estimate(measured, exact, error, message):
-    noisy = [
-        bdp.Measured(
-            _query(*keep),
-            np.random.default_rng(1).integers(3, 9, _query(*keep).shape),
-            bdp.noise.DiscreteGaussian(sigma=sigma),
-        )
-        for keep, sigma in measured
-    ]
-    known = [bdp.Exact(_query(*keep), np.full(_query(*keep).shape, 40)) for keep in exact]
-    with pytest.raises(error, match=message):
-        gls(bdp.Release.from_published(FRAME, noisy, known))
-
-
 def test_noise_of_lattices_is_refused():
     release = bdp.LatticeLaplace(bdp.Totals(FRAME), epsilon=1.0).release(np.ones(FRAME.shape, int), rng=1)
-    with pytest.raises(ValueError, match="independent noise that is added, and 'lattice-laplace' is none"):
+    with pytest.raises(ValueError, match=r"independent noise that is added, and 'lattice-laplace' of .* is none"):
         gls(release)
