@@ -44,7 +44,7 @@ def read_gls_estimates(path: str | os.PathLike[str]) -> xr.Dataset:
         If there is no such file, or no ``.csv`` file in the folder.
     ValueError
         If a column is missing, a number is none, a standard deviation is negative, a geocode is no digits, or a query of a
-        unit is there twice. The message names file and line.
+        unit is there twice, the message names file and line; or if units hardly have a query in common.
 
     References
     ----------
@@ -76,6 +76,11 @@ def read_gls_estimates(path: str | os.PathLike[str]) -> xr.Dataset:
     if not found:
         raise ValueError(f"{target}: there is no row below the header")
     geocodes, queries = list(dict.fromkeys(code for code, _ in found)), list(description)
+    if len(geocodes) * len(queries) > 10 * len(found) + 1000:  # units of the product all have the same queries
+        raise ValueError(
+            f"{target}: {len(geocodes)} geocodes and {len(queries)} queries, but {len(found)} estimates only: these do not belong "
+            "into one table; read files of the same queries together"
+        )
     row, column = ({name: i for i, name in enumerate(names)} for names in (geocodes, queries))
     values = np.full((2, len(geocodes), len(queries)), np.nan)
     for (geocode, query), pair in found.items():

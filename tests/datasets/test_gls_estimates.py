@@ -79,6 +79,13 @@ def test_descriptions_that_differ_between_units_are_refused(folder):
         read_gls_estimates(folder)
 
 
+def test_a_file_that_would_make_a_huge_table_is_refused(tmp_path):
+    path = tmp_path / "part.csv"
+    path.write_text(HEADER + "".join(f"{i}|Q{i}|1.0|1.0|made up\n" for i in range(2000)), encoding="utf-8")
+    with pytest.raises(ValueError, match="2000 geocodes and 2000 queries, but 2000 estimates only"):
+        read_gls_estimates(path)
+
+
 def _own(values):
     coords = {"geocode": ["01001020200", "01001020100", "99"], "query": ["P0010003", "P0010001"]}
     return xr.DataArray(values, coords)
