@@ -133,24 +133,28 @@ def test_what_cannot_be_compared(folder):
             compare_estimates(wrong, published, sd=sd)
 
 
-def test_the_variance_of_a_difference_to_an_estimate_from_less_is_that_of_the_sds(folder):
-    """As the notes say: of linear estimates, one from more answers, the variance of the difference is published less own."""
+def test_the_variance_of_a_difference_to_an_estimate_from_less_is_that_of_the_sds():
+    """As the notes say of linear estimates. Both are linear in the noise: its part in the difference is found cell by cell."""
     table = {"tract": ["1", "2"], "race": ["a", "b"]}
     truth, law, total = np.array([[30, 9], [14, 50]]), bdp.noise.DiscreteGaussian(sigma=4.0), bdp.Totals(table)
-    rng, dims = np.random.default_rng(2), ("geocode", "query")
-    coords = {"geocode": ["1", "2"], "query": ["a", "b"]}
+    dims, coords = ("geocode", "query"), {"geocode": ["1", "2"], "query": ["a", "b"]}
     cells = bdp.Identity(table)
-    differences = []
-    for noise in law.draw(rng, truth.shape, 400):
+
+    def compared(noise):
         measured = [bdp.Measured(cells, truth + noise, law)]
         less = bdp.gls(bdp.Release.from_published(table, measured), "tract")
         more = bdp.gls(bdp.Release.from_published(table, measured, [bdp.Exact(total, truth.sum())]), "tract")
         published = xr.Dataset({"estimate": (dims, less.mean(cells)), "sd": (dims, less.sd(cells))}, coords)
-        own, sd = xr.DataArray(more.mean(cells), coords), xr.DataArray(more.sd(cells), coords)
-        found = compare_estimates(own, published, sd)
-        differences.append(found["difference"].values)
-    expected = (found["published_sd"] ** 2 - found["own_sd"] ** 2).values
-    np.testing.assert_allclose(expected, 4.0)  # 16 less 12
-    # All four cells move by the same quarter of the total's noise: one chi-squared with 400, five standard errors, below 1e-5.
-    spread = np.mean(np.square(differences))
-    assert abs(spread / 4.0 - 1.0) < 5 * np.sqrt(2 / 400)
+        return compare_estimates(
+            xr.DataArray(more.mean(cells), coords), published, xr.DataArray(more.sd(cells), coords)
+        )
+
+    start = np.array([[3, -2], [5, 1]])
+    first = compared(start)
+    unit = np.eye(4, dtype=int).reshape(4, 2, 2)
+    moved = np.array([(compared(start + own)["difference"] - first["difference"]).values for own in unit])
+    variance = 16.0 * np.square(moved).sum(axis=0)
+    np.testing.assert_allclose(variance, 4.0)
+    np.testing.assert_allclose((first["published_sd"] ** 2 - first["own_sd"] ** 2).values, variance)
+    # The difference is a quarter of the total's noise, in all four cells.
+    np.testing.assert_allclose(first["in_sd"].values, -(start.sum() / 4.0) / 4.0)
