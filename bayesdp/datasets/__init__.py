@@ -3,20 +3,27 @@
 These tables are public. In the examples they play the part of a confidential table, so that a
 posterior can be compared with the truth; nobody's secret is in them. Each is an
 :class:`xarray.DataArray` of int64 counts whose attributes ``title``, ``source`` and ``licence`` say
-where it is from. :func:`read_county_populations` reads a file that the user has.
+where it is from. Functions whose names begin with ``read_`` read files that the user has: counts of the census and of demonstration
+releases of its disclosure avoidance system, which are post-processed and for comparison only, and published estimates.
 """
 
 from __future__ import annotations
 
 from bayesdp.datasets.berkeley import berkeley_admissions
 from bayesdp.datasets.census2010 import read_county_populations
+from bayesdp.datasets.county_demonstration import read_county_demonstration
 from bayesdp.datasets.delinquent import delinquent_children
+from bayesdp.datasets.demonstration_errors import demonstration_errors
 from bayesdp.datasets.flights import flights
+from bayesdp.datasets.gls_estimates import compare_estimates, read_gls_estimates
 from bayesdp.datasets.midwest import illinois_counties, midwest_counties
 from bayesdp.datasets.morocco import morocco_communes, morocco_totals
+from bayesdp.datasets.nhgis import read_nhgis_demonstration
 from bayesdp.datasets.nmf import read_nmf, synthetic_spine, write_synthetic_nmf
 
 __all__ = [
-    "berkeley_admissions", "delinquent_children", "flights", "illinois_counties", "midwest_counties", "morocco_communes",
-    "morocco_totals", "read_county_populations", "read_nmf", "synthetic_spine", "write_synthetic_nmf",
+    "berkeley_admissions", "compare_estimates", "delinquent_children", "demonstration_errors", "flights",
+    "illinois_counties", "midwest_counties", "morocco_communes", "morocco_totals", "read_county_demonstration",
+    "read_county_populations", "read_gls_estimates", "read_nhgis_demonstration", "read_nmf", "synthetic_spine",
+    "write_synthetic_nmf",
 ]  # fmt: skip

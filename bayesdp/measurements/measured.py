@@ -49,7 +49,8 @@ class Measured:
         names (``"county=Alpha, education=Low"``) or label tuples (``("Alpha", "Low")``). There the values
         must be NaN or masked. For independent noise only.
     postprocessing : {None, "none"}
-        What was done to the numbers after the noise was added. Anything but nothing is refused.
+        What was done to the numbers after the noise was added. Anything but nothing is refused. If it is None, an attribute
+        ``postprocessing`` of a DataArray of `values` counts as said, which readers of post-processed files set.
 
     Attributes
     ----------
@@ -105,6 +106,8 @@ class Measured:
             )
         if name is not None:
             _check_name(name)
+        if postprocessing is None and isinstance(values, xr.DataArray):
+            postprocessing = values.attrs.get("postprocessing")
         if postprocessing not in (None, "none"):
             raise ValueError(
                 f"postprocessing is {postprocessing!r}: after clipping, rounding, making consistent or the "

@@ -81,7 +81,9 @@ class _Bare(str):
         return str(self)
 
 
-def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = (), *, confidential: bool = False) -> CsvFile:
+def read_csv(
+    path: str | os.PathLike[str], ignore: Sequence[str] = (), *, confidential: bool = False, delimiter: str = ","
+) -> CsvFile:
     """Read a CSV file: comma-separated, UTF-8, a header in the first line, as many fields in each line.
 
     Blank lines are skipped. Nothing else is: blanks around a label or a name are an error, because they make
@@ -94,6 +96,8 @@ def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = (), *, confid
         Columns that are left out, whatever they hold.
     confidential : bool
         Whether messages, about this file and about its numbers, must not show what it holds; see `CsvFile.told`.
+    delimiter : str
+        What stands between fields, where a publisher does not use commas.
 
     Raises
     ------
@@ -109,7 +113,7 @@ def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = (), *, confid
     wrong = ""
     try:
         with target.open(encoding="utf-8-sig", newline="") as text:
-            rows = list(_rows(text))
+            rows = list(_rows(text, delimiter))
     except UnicodeDecodeError as error:
         wrong = f"it is not text in UTF-8 ({error.reason} at byte {error.start})"
     except csv.Error as error:
@@ -119,7 +123,7 @@ def read_csv(path: str | os.PathLike[str], ignore: Sequence[str] = (), *, confid
     if not rows:
         raise ValueError(f"{target}: the file is empty")
     file = CsvFile(target, rows[0][1], tuple(rows[1:]), confidential)
-    if len(file.header) == 1 and re.search(r"[;\t|]", file.header[0]):
+    if delimiter == "," and len(file.header) == 1 and re.search(r"[;\t|]", file.header[0]):
         raise ValueError(f"{target}: columns must be separated by commas, the first line is {file.listed(file.header)}")
     repeated = [name for name, times in Counter(file.header).items() if times > 1]
     if repeated:
@@ -175,8 +179,8 @@ def _blanks(
     return f"{file.at(line, file.header[column])}: {held} has blanks around it; remove them{more}"
 
 
-def _rows(text: Iterator[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    reader = csv.reader(text, strict=True)
+def _rows(text: Iterator[str], delimiter: str = ",") -> Iterator[tuple[int, tuple[str, ...]]]:
+    reader = csv.reader(text, strict=True, delimiter=delimiter)
     for fields in reader:
         if fields:
             yield reader.line_num, tuple(fields)

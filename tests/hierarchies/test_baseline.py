@@ -192,3 +192,18 @@ def test_noise_of_lattices_is_refused():
     release = bdp.LatticeLaplace(bdp.Totals(FRAME), epsilon=1.0).release(np.ones(FRAME.shape, int), rng=1)
     with pytest.raises(ValueError, match="independent noise"):
         topdown_like(release)
+
+
+def test_children_that_cannot_keep_what_is_exact_are_named():
+    """The country is settled first: seven young. Tract b may have young ones only, five of them, and tract a old ones only."""
+    table = {"tract": ["a", "b"], "age": ["young", "old"]}
+    zeros = bdp.LinearQuery(table, np.array([[1, 0, 0, 0], [0, 0, 0, 1]]), names=["a young", "b old"])
+    law = bdp.noise.DiscreteGaussian(sigma=1.0)
+    measured = [
+        bdp.Measured(bdp.Identity(table), [[1, 4], [3, -1]], law),
+        bdp.Measured(bdp.Margins(table, ["age"]), [9, 1], law),
+    ]
+    exact = [bdp.Exact(bdp.Margins(table, ["tract"]), [3, 5]), bdp.Exact(zeros, [0, 0])]
+    release = bdp.Release.from_published(table, measured, exact)
+    with pytest.raises(ValueError, match="the tables of tract a, b cannot keep what is exact: no nonnegative table"):
+        topdown_like(release, "tract")

@@ -14,7 +14,12 @@ import xarray as xr
 from bayesdp.cli import main
 from bayesdp.cli.files import read_posterior
 from bayesdp.composition import tables_of_posterior
-from bayesdp.datasets import read_county_populations
+from bayesdp.datasets import (
+    read_county_demonstration,
+    read_county_populations,
+    read_gls_estimates,
+    read_nhgis_demonstration,
+)
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
@@ -50,7 +55,7 @@ def require(holds: bool, sort: str, message: str) -> None:
 
 def same(one: Any, other: Any) -> bool:
     """Whether two things that were read are equal, labels and all."""
-    if isinstance(one, (xr.DataArray, xr.DataTree)):
+    if isinstance(one, (xr.DataArray, xr.Dataset, xr.DataTree)):
         return bool(one.identical(other))
     if isinstance(one, np.ndarray):
         return bool(np.array_equal(one, other, equal_nan=True)) and one.dtype == other.dtype
@@ -149,6 +154,21 @@ def read_sums(path: Path) -> Any:
 def read_populations(path: Path) -> xr.DataArray:
     """Populations of counties."""
     return read_county_populations(path)
+
+
+def read_demonstration(path: Path) -> xr.Dataset:
+    """Counties of a demonstration release."""
+    return read_county_demonstration(path)
+
+
+def read_nhgis(path: Path) -> xr.Dataset:
+    """A demonstration file of NHGIS."""
+    return read_nhgis_demonstration(path)
+
+
+def read_estimates(path: Path) -> xr.Dataset:
+    """Published least-squares estimates."""
+    return read_gls_estimates(path)
 
 
 def command(*arguments: str) -> Callable[[Path], str]:

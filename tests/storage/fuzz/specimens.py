@@ -29,6 +29,24 @@ _POPULATIONS = (
     "state_fips,county_fips,state,county,pop2010\n17,001,Illinois,Adams County,67103\n17,003,Illinois,Alexander County,8238\n"
     '18,001,Indiana,"Adams County",34387\n'
 )
+_NHGIS = "gisjoin,name,state,H72001_dp,H72002_dp,H72001_sf,H72002_sf\nG0100010,Autauga County,01,54563,27,54571,30\n"
+_ESTIMATES = (
+    "geocode|query|estimate|std_dev|query_description\n01001020100|P0010001|1773.9018031885519|1.6418324422474149|Total\n"
+    "01001020100|P0010003|1385.2280337755335|2.34418748822052|White alone\n01001020200|P0010001|2000.25|0.0|Total\n"
+)
+
+
+def _demonstration() -> str:
+    """A county of a demonstration file, whose numbers add up."""
+    names = ["state_fips", "county_fips", "county", "pop2010_census", "pop2010_das"]
+    names += [
+        f"{own}_das"
+        for own in ("nh_white", "nh_black", "nh_aian", "nh_asian", "nh_nhpi", "nh_other", "nh_two", "hispanic")
+    ]
+    for sex, short in (("male", "m"), ("female", "f")):
+        names += [f"{sex}_das", *(f"{short}_age{i:02d}_das" for i in range(1, 24))]
+    values = ["06", "003", "Alpine County", "45", "46", "40", *["0"] * 6, "6", *["23", *["1"] * 23] * 2]
+    return ",".join(names) + "\n" + ",".join(values) + "\n"
 
 
 def posterior() -> xr.DataTree:
@@ -93,5 +111,9 @@ def write_specimens(folder: Path) -> None:
         folder / "table.nc", engine="h5netcdf"
     )
     write_draw_journal(folder / "draws.partial")
-    for name, text in {"long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS}.items():
+    texts = {
+        "long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS, "nhgis": _NHGIS,
+        "estimates": _ESTIMATES, "demonstration": _demonstration(),
+    }  # fmt: skip
+    for name, text in texts.items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
