@@ -189,7 +189,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     equal = [own for own in release.exact if own.sign == "="]
     try:
         sums, known, zeros = _sums(noisy, equal)
-        tree = _tree(frame, [own.part for own in (*sums, *known)], leaves)
+        tree = _tree(frame, [*(own.part for own in sums), *(own.part for own in known)], leaves)
         found = tree_form(tree, sums, known)
     except (NoStructure, Unidentified) as reason:
         if frame.size <= MOST_CELLS:
@@ -249,8 +249,8 @@ def _sums(noisy: Answers, equal: Sequence[Exact]) -> tuple[list[Noisy], list[Kno
             zeros.append(f"cells that must be 0 {exact!r}")
             continue
         ends = np.cumsum([part.rows for part in exact.query.parts])[:-1]
-        for part, values in zip(sum_parts([exact.query]), np.split(exact.values.reshape(-1), ends), strict=True):
-            known.append(Known(part, values.astype(np.float64)))
+        for part, stated in zip(sum_parts([exact.query]), np.split(exact.values.reshape(-1), ends), strict=True):
+            known.append(Known(part, stated.astype(np.float64)))
     return sums, known, zeros
 
 
