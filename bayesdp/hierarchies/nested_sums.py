@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Stage", "nearest", "share_out"]
+__all__ = ["Stage", "nearest", "rounded", "share_out"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -81,6 +81,14 @@ def share_out(aim: Floats, lower: Floats, upper: Floats, parent: Ints, totals: F
         Whole numbers with these totals, within their limits.
     """
     real = np.clip(aim - _shifts(aim, lower, upper, parent, totals)[parent], lower, upper)
+    return rounded(real, lower, upper, parent, totals)
+
+
+def rounded(real: Floats, lower: Floats, upper: Floats, parent: Ints, totals: Floats) -> Floats:
+    """Whole numbers near real ones within their limits, by largest remainders; for `share_out`, whose arguments they are.
+
+    The real numbers may miss their totals by more than rounding: shifts are found to a share of the total.
+    """
     whole = np.clip(np.floor(real + 1e-9), lower, upper)
     while True:
         missing = totals - np.bincount(parent, weights=whole, minlength=len(totals))

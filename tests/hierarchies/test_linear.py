@@ -321,6 +321,13 @@ def test_what_is_refused(release):
         found.mean(Query(grouped, (SumPart(grouped, ("cross",)),)))
 
 
+def test_exact_totals_that_contradict_one_another():
+    noisy = bdp.Measured(bdp.Identity(FRAME), np.ones(FRAME.shape, int), SIGMA(sigma=1.0))
+    exact = [bdp.Exact(_query("county"), [10, 20]), bdp.Exact(_query("tract"), [5, 5, 5, 5, 5])]
+    with pytest.raises(ValueError, match=r"exact values contradict one another at county=(west|east)"):
+        bdp.Release.from_published(FRAME, [noisy], exact)
+
+
 def test_intervals_cover_as_often_as_they_say():
     """Counts far from 0; one cell of each of 400 counties, which hardly depend on one another; false alarm 2e-4, and a fixed seed."""
     counties = [f"c{i // 2}" for i in range(800)]
