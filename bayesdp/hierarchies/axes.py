@@ -76,7 +76,8 @@ class Axis:
         """The sums of the cells with codes 0, 1, ... in these coordinates, a row each; None is one sum of everything."""
         if codes is None:
             return self.basis.sum(axis=1)[None, :]
-        return (np.arange(int(codes.max()) + 1)[:, None] == codes[None, :]).astype(np.float64) @ self.basis.T
+        member = np.arange(int(codes.max()) + 1)[:, None] == codes[None, :]
+        return np.asarray(member.astype(np.float64) @ self.basis.T)
 
     def sums_of(self, codes: Ints | None) -> Ints:
         """How many cells each of the sums adds up."""

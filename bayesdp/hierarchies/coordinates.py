@@ -25,6 +25,10 @@ type Codes = tuple[Ints | None, ...]
 type Block = tuple[bool, ...]
 
 
+_SMALL = 8
+"""Blocks of at most so many groups are multiplied out in pairs."""
+
+
 def along(tables: Floats, axis: int, matrix: Floats) -> Floats:
     """Apply a matrix, shape (m, n), to one dimension of an array."""
     shape = tables.shape
@@ -138,16 +142,27 @@ class Coordinates:
     def variance(self, codes: Codes, blocks: dict[Block, Floats]) -> Floats:
         """Variances of sums, shape (nodes, *sums)."""
         sizes = [len(axis.sums_of(own)) for axis, own in zip(self.axes, codes, strict=True)]
-        total = np.zeros((len(next(iter(blocks.values()))), *sizes))
+        nodes = len(next(iter(blocks.values())))
+        total = np.zeros((nodes, math.prod(sizes)))
+        small: list[tuple[Floats, Floats]] = []
         for block, vector, rest in self._sides(codes):
             shape = [1 if own else n for own, n in zip(block, sizes, strict=True)]
-            found = ((vector @ blocks[block]) * vector).sum(axis=-1).reshape(-1, *shape)
+            weight = np.ones(sizes)
             for i, contrasts in enumerate(rest):
                 if contrasts is not None:
-                    at = [n if j == i else 1 for j, n in enumerate(sizes)]
-                    found = found * np.square(contrasts).sum(axis=1).reshape(at)
-            total += found
-        return total
+                    weight = weight * np.square(contrasts).sum(axis=1).reshape(
+                        [n if j == i else 1 for j, n in enumerate(sizes)]
+                    )
+            if vector.shape[1] <= _SMALL:  # linear in the covariances: one product of matrices for all blocks
+                pairs = np.einsum("sk,sl->kls", vector, vector).reshape(-1, *shape) * weight
+                small.append((blocks[block].reshape(nodes, -1), pairs.reshape(len(pairs), -1)))
+            else:
+                found = ((vector @ blocks[block]) * vector).sum(axis=-1).reshape(-1, *shape) * weight
+                total += found.reshape(nodes, -1)
+        if small:
+            own, pairs = zip(*small, strict=True)
+            total += np.concatenate(own, axis=1) @ np.concatenate(pairs)
+        return total.reshape(nodes, *sizes)
 
     def _sides(self, codes: Codes) -> list[tuple[Block, Floats, list[Floats | None]]]:
         """Of each block that sums see: the sums on the groups, shape (sums, K), and on the contrasts of each axis."""

@@ -75,7 +75,7 @@ class LinearEstimate:
     def interval(self, query: Query, level: float = 0.95) -> tuple[Floats, Floats]:
         """Both ends of intervals, by normal errors."""
         mean, sd = self._answers(query)
-        width = float(ndtri(0.5 + 0.5 * probability(level, "level"))) * sd
+        width = _normal_width(level) * sd
         return mean - width, mean + width
 
     def covariance(self, query: Query, node: object = None) -> Floats:
@@ -111,8 +111,8 @@ class LinearEstimate:
             Probability of the intervals.
         """
         mean, sd = self._answers(query)
-        lower, upper = self.interval(query, level)
-        numbers = {"mean": mean, "sd": sd, "lower": lower, "upper": upper}
+        width = _normal_width(level) * sd
+        numbers = {"mean": mean, "sd": sd, "lower": mean - width, "upper": mean + width}
         found = xr.Dataset({name: (query.dims, own) for name, own in numbers.items()}, coords=query.coords)
         found.attrs.update(
             method="generalised least squares", level=float(level), not_used=["nonnegativity", *self.ignored]
@@ -127,6 +127,11 @@ class LinearEstimate:
     def _check(self, query: Query) -> None:
         if not query.frame.same_cells(self.frame):
             raise ValueError("query must be about the release's table (same dimensions and labels)")
+
+
+def _normal_width(level: float) -> float:
+    """Half the width of an interval, in standard errors."""
+    return float(ndtri(0.5 + 0.5 * probability(level, "level")))
 
 
 def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
@@ -189,7 +194,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     equal = [own for own in release.exact if own.sign == "="]
     try:
         sums, known, zeros = _sums(noisy, equal)
-        tree = _tree(frame, [own.part for own in (*sums, *known)], leaves)
+        tree = _tree(frame, [*(own.part for own in sums), *(own.part for own in known)], leaves)
         found = tree_form(tree, sums, known)
     except (NoStructure, Unidentified) as reason:
         if frame.size <= MOST_CELLS:
@@ -249,8 +254,8 @@ def _sums(noisy: Answers, equal: Sequence[Exact]) -> tuple[list[Noisy], list[Kno
             zeros.append(f"cells that must be 0 {exact!r}")
             continue
         ends = np.cumsum([part.rows for part in exact.query.parts])[:-1]
-        for part, values in zip(sum_parts([exact.query]), np.split(exact.values.reshape(-1), ends), strict=True):
-            known.append(Known(part, values.astype(np.float64)))
+        for part, stated in zip(sum_parts([exact.query]), np.split(exact.values.reshape(-1), ends), strict=True):
+            known.append(Known(part, stated.astype(np.float64)))
     return sums, known, zeros
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Stage", "nearest", "share_out"]
+__all__ = ["Stage", "nearest", "rounded", "share_out"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -81,12 +81,20 @@ def share_out(aim: Floats, lower: Floats, upper: Floats, parent: Ints, totals: F
         Whole numbers with these totals, within their limits.
     """
     real = np.clip(aim - _shifts(aim, lower, upper, parent, totals)[parent], lower, upper)
+    return rounded(real, lower, upper, parent, totals)
+
+
+def rounded(real: Floats, lower: Floats, upper: Floats, parent: Ints, totals: Floats) -> Floats:
+    """Whole numbers near real ones within their limits, by largest remainders; for `share_out`, whose arguments they are.
+
+    The real numbers may miss their totals by more than rounding: shifts are found to a share of the total.
+    """
     whole = np.clip(np.floor(real + 1e-9), lower, upper)
     while True:
         missing = totals - np.bincount(parent, weights=whole, minlength=len(totals))
         if not missing.any():
             return whole
-        # Parts with room, those that lose most by rounding first, and as much more for each as leaves less than one for the next round.
+        # Each part with room takes an equal share of what is missing, and those that lose most by rounding one more.
         gap, up = real - whole, missing[parent] > 0.0
         room = np.where(up, upper - whole, whole - lower)
         parts = np.flatnonzero((room > 0.0) & (missing[parent] != 0.0))
@@ -104,7 +112,7 @@ def _shifts(aim: Floats, lower: Floats, upper: Floats, parent: Ints, totals: Flo
     """For each total the number that, taken from the aim of its parts and cut to their limits, makes them add up to it."""
     sums = len(totals)
 
-    def added(values: npt.NDArray[np.generic]) -> Floats:
+    def added(values: Floats | npt.NDArray[np.bool_]) -> Floats:
         return np.bincount(parent, weights=values, minlength=sums)
 
     # All parts are at their upper limits left of `left`, and the sum is at least the total; at their lower ones right of `right`.

@@ -109,7 +109,7 @@ def _estimates(structure: Structure, noisy: list[Noisy], known: list[Known]) -> 
     One precision for the answers of a query at a node, their mean, is near enough to start from. Where cells do not follow from
     what is published, they are drawn towards equal shares by an answer that weighs very little.
     """
-    axes = axes_of(structure, [own.part for own in itertools.chain(noisy, known)])
+    axes = axes_of(structure, [*(own.part for own in noisy), *(own.part for own in known)])
     levels = level_data(structure, [_evened(structure, own) for own in noisy], known, product=True)
     try:
         found = tree_estimate(axes, levels)
@@ -173,7 +173,7 @@ def _limits(structure: Structure, known: list[Known]) -> list[Limits] | None:
             implied_low, implied_high = np.zeros_like(low), np.zeros_like(high)
             np.add.at(implied_low, parent, lower[below])
             np.add.at(implied_high, parent, upper[below])
-            stated = np.any(low > implied_low) or np.any(high < implied_high)
+            stated = bool(np.any(low > implied_low) or np.any(high < implied_high))
             lower[nodes], upper[nodes] = np.maximum(low, implied_low), np.minimum(high, implied_high)
         else:
             stated = bool(low.any() or np.isfinite(high).any())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -114,5 +113,9 @@ def tree_form(tree: Tree, noisy: Sequence[Noisy], known: Sequence[Known]) -> Tre
             f"answers of one query at a node differ in their variances, or some are missing, and {tree.nodes} nodes of {cells} "
             f"cells are too many for a covariance of all cells each, which is done up to {MOST_ENTRIES:,} entries"
         )
-    axes = axes_of(tree, [own.part for own in itertools.chain(noisy, known)]) if product else [Axis(np.arange(cells))]
+    axes = (
+        axes_of(tree, [*(own.part for own in noisy), *(own.part for own in known)])
+        if product
+        else [Axis(np.arange(cells))]
+    )
     return TreeForm(tree, tuple(tree_estimate(axes, level_data(tree, noisy, known, product))), product)

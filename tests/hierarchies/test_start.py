@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesdp.fibers import Target
-from bayesdp.hierarchies.nested_sums import Stage, nearest, share_out
+from bayesdp.hierarchies.nested_sums import Stage, nearest, rounded, share_out
 from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import structure_of
 from tests.hierarchies.cases import CASES, Case
@@ -109,3 +109,14 @@ def test_limits_without_a_table():
     top = Stage(np.zeros(1, int), np.array([5.0]), np.array([9.0]), np.array([np.inf]))
     parts = Stage(np.zeros(2, int), np.ones(2), np.zeros(2), np.array([4.0, 4.0]))
     assert nearest([top, parts]) is None
+
+
+@pytest.mark.parametrize("off", [-40.0, 40.0])
+def test_numbers_that_miss_their_total_keep_their_limits(off):
+    rng = np.random.default_rng(1)
+    lower, real = np.zeros(40), rng.uniform(0.0, 4.0, 40)
+    upper = np.where(np.arange(40) < 35, np.ceil(real), np.inf)
+    total = np.array([np.rint(real.sum()) + off])
+    found = rounded(real, lower, upper, np.zeros(40, int), total)
+    assert found.sum() == total[0]
+    assert np.all((found >= lower) & (found <= upper) & (found == np.rint(found)))
