@@ -13,9 +13,10 @@ from bayesdp.datasets.census2010 import read_county_populations
 from bayesdp.datasets.delinquent import delinquent_children
 from bayesdp.datasets.flights import flights
 from bayesdp.datasets.midwest import illinois_counties, midwest_counties
-from bayesdp.datasets.nmf import read_nmf, synthetic_spine, write_synthetic_nmf
+from bayesdp.datasets.nmf import code_query, published_codes, read_nmf, synthetic_spine, write_synthetic_nmf
 
 __all__ = [
-    "berkeley_admissions", "delinquent_children", "flights", "illinois_counties", "midwest_counties",
-    "read_county_populations", "read_nmf", "synthetic_spine", "write_synthetic_nmf",
+    "berkeley_admissions", "code_query", "delinquent_children", "flights", "illinois_counties",
+    "midwest_counties", "published_codes", "read_county_populations", "read_nmf", "synthetic_spine",
+    "write_synthetic_nmf",
 ]  # fmt: skip

@@ -124,7 +124,7 @@ def _state(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> M
         )
     if key in SPLIT_STATES and "1" + key not in there:
         raise ValueError(
-            f"totals states that of the state {key!r}, whose spine has the branches 0{key} and 1{key}, but there is no State=1{key} in "
+            f"totals states that of the state {key!r}, whose spine has the branches 0{key} and 1{key}, but no State=1{key} in "
             f"{folder.path}: the total is not that of what is there"
         )
     return np.asarray([leaf[:3] in branches for leaf in spine.leaves])

@@ -86,8 +86,8 @@ def write_synthetic_nmf(
 ) -> Path:
     """Write noisy measurement files of a table that is known, in the layout of the published ones.
 
-    The noise is drawn by `bayesdp.noise.DiscreteGaussian`, independently for each level and query. Integers are as narrow as the numbers of
-    a partition allow, so that their widths differ between partitions as in the published files.
+    The noise is drawn by `bayesdp.noise.DiscreteGaussian`, independently for each level and query. Integers are as narrow as the
+    numbers of a partition allow, so that their widths differ between partitions as in the published files.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def write_synthetic_nmf(
         Those that are measured; by default all of the product, and the total of the nation is not, as in the published files.
     constraints : bool
         Whether to write constraints: totals of the nation (persons) or of all geounits (units), limits of group quarters (at least one
-        person in each block that has some), and that no minors live in nursing homes; for ``dhc-person`` the exact redistricting table.
+        person in each block that has some), and that no minors live in nursing homes; for ``dhc-person`` the exact table of P.L. 94.
     rng : int, Generator or None
         Source of the noise: see `numpy.random.default_rng`.
 
@@ -122,8 +122,8 @@ def write_synthetic_nmf(
     FileExistsError
         If the folder is there already.
     ValueError
-        If a histogram has another shape, negative numbers, or minors in nursing homes while constraints are asked for, a geocode is not of
-        the level, or a variance is not known.
+        If a histogram has another shape, negative numbers, or minors in nursing homes while constraints are asked for, a geocode is not
+        of the level, or a variance is not known.
     """
     own = product_of(product)
     generator = generator_of(rng)
