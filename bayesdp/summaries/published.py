@@ -88,8 +88,8 @@ def _of_tree(posterior: xr.DataTree, names: tuple[str, ...], by: str | None, pro
     if query is None:
         raise ValueError(why)
     table = summary(posterior, query=query, prob=prob)
-    table = table.xs(table.index.get_level_values(0)[0], level=0)
-    return table
+    part = table.index.get_level_values(0)[0]  # of several tables with the same cells, the first
+    return table.loc[table.index.get_level_values(0) == part].droplevel(0)
 
 
 def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob: float) -> pd.DataFrame:

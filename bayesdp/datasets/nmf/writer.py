@@ -122,8 +122,8 @@ def write_synthetic_nmf(
     FileExistsError
         If the folder is there already.
     ValueError
-        If a histogram has another shape, negative numbers, or minors in nursing homes while constraints are asked for, a geocode is not
-        of the level, or a variance is not known.
+        If a histogram has another shape, negative numbers, or minors in nursing homes while constraints are asked for, a geocode is
+        not of the level, or a variance is not known.
     """
     own = product_of(product)
     generator = generator_of(rng)
@@ -153,7 +153,7 @@ def _checked(truth: Mapping[str, npt.ArrayLike], product: Product, level: str, c
     least = {"US": 1, "State": 3, "County": 8}.get(level, 9) if level != "Block" else 26
     leaves = {}
     for geocode, values in sorted(truth.items()):
-        if not (isinstance(geocode, str) and geocode.isdigit() and len(geocode) >= least):
+        if not (str(geocode).isdigit() and len(geocode) >= least):
             raise ValueError(f"{geocode!r} is no geocode of the level {level}")
         array = integer_array(np.asarray(values), f"truth[{geocode!r}]")
         if array.shape != product.histogram.shape or array.min() < 0:
