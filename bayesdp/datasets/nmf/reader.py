@@ -135,7 +135,7 @@ def read_nmf(
     ...     _ = write_synthetic_nmf(folder, dict(zip(blocks, units)), product="pl94-unit", variance=25.0, rng=1)
     ...     found = read_nmf(folder, "50", product="pl94-unit", levels=["County", "Block"])
     >>> found
-    <MeasurementFile pl94-unit, Block < County: 3 x 2 cells, 2 measured and 2 exact parts, 2 notes on what is not used (.unused)>
+    <MeasurementFile pl94-unit, Block < County: 3 x 2 cells, 2 measured and 2 exact parts, 4 notes on what is not used (.unused)>
     >>> found.codes.ordinary(blocks[0])
     '500010001001001'
     """

@@ -51,7 +51,7 @@ def synthetic_spine(
     Examples
     --------
     >>> synthetic_spine("50", counties=1, blocks=2)
-    ('0501000100010150001000100100' '1001', ...
+    ('050100010001015000100010011001', '050100010001015000100010011002')
     """
     if len(state) != 2 or not state.isdigit():
         raise ValueError(f"state must have two digits, got {state!r}")
