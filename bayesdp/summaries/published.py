@@ -89,7 +89,8 @@ def _of_tree(posterior: xr.DataTree, names: tuple[str, ...], by: str | None, pro
         raise ValueError(why)
     table = summary(posterior, query=query, prob=prob)
     part = table.index.get_level_values(0)[0]  # of several tables with the same cells, the first
-    return table.loc[table.index.get_level_values(0) == part].droplevel(0)
+    own: pd.DataFrame = table.loc[table.index.get_level_values(0) == part].droplevel(0)
+    return own
 
 
 def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob: float) -> pd.DataFrame:
