@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     )
     from bayesdp.queries import Identity, LinearQuery, Margins, Totals
     from bayesdp.release import Exact, Measured, Release
-    from bayesdp.summaries import summary
+    from bayesdp.summaries import published_table, summary
 
 __version__ = "0.1.0.dev0"
 
@@ -78,7 +78,7 @@ __all__ = [
     "LatticeLaplace", "LinearQuery", "Margins", "Measured", "PostProcessedWarning", "ProjectedGaussian",
     "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals", "TruncatedLaplace", "__version__",
     "calibration", "compose", "datasets", "distributions", "feasible_point", "gls", "hierarchies", "inference",
-    "is_nested", "mechanisms", "noise", "observe", "plots", "priors", "privacy", "report", "sample", "set_release",
+    "is_nested", "mechanisms", "noise", "observe", "plots", "priors", "privacy", "published_table", "report", "sample", "set_release",
     "significance", "summary", "tables",
 ]  # fmt: skip
 
@@ -93,7 +93,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "ProjectedGaussian ProjectedLaplace SemiGaussian SemiKNorm SemiNorm TruncatedLaplace",
     "queries": "Identity LinearQuery Margins Totals",
     "release": "Exact Measured Release",
-    "summaries": "summary",
+    "summaries": "published_table summary",
 }
 """Module -> the public names that it defines."""
 

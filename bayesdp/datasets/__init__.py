@@ -19,11 +19,11 @@ from bayesdp.datasets.gls_estimates import compare_estimates, read_gls_estimates
 from bayesdp.datasets.midwest import illinois_counties, midwest_counties
 from bayesdp.datasets.morocco import morocco_communes, morocco_totals
 from bayesdp.datasets.nhgis import read_nhgis_demonstration
-from bayesdp.datasets.nmf import read_nmf, synthetic_spine, write_synthetic_nmf
+from bayesdp.datasets.nmf import code_query, published_codes, read_nmf, synthetic_spine, write_synthetic_nmf
 
 __all__ = [
-    "berkeley_admissions", "compare_estimates", "delinquent_children", "demonstration_errors", "flights",
-    "illinois_counties", "midwest_counties", "morocco_communes", "morocco_totals", "read_county_demonstration",
-    "read_county_populations", "read_gls_estimates", "read_nhgis_demonstration", "read_nmf", "synthetic_spine",
-    "write_synthetic_nmf",
+    "berkeley_admissions", "code_query", "compare_estimates", "delinquent_children", "demonstration_errors",
+    "flights", "illinois_counties", "midwest_counties", "morocco_communes", "morocco_totals", "published_codes",
+    "read_county_demonstration", "read_county_populations", "read_gls_estimates", "read_nhgis_demonstration",
+    "read_nmf", "synthetic_spine", "write_synthetic_nmf",
 ]  # fmt: skip

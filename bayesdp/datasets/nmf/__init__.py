@@ -8,11 +8,13 @@
 from __future__ import annotations
 
 from bayesdp.datasets.nmf.allocation import sigma_squared
+from bayesdp.datasets.nmf.codebook import code_query, published_codes
 from bayesdp.datasets.nmf.codes import Codes
 from bayesdp.datasets.nmf.reader import MeasurementFile, read_nmf
 from bayesdp.datasets.nmf.unused import Unused
 from bayesdp.datasets.nmf.writer import synthetic_spine, write_synthetic_nmf
 
 __all__ = [
-    "Codes", "MeasurementFile", "Unused", "read_nmf", "sigma_squared", "synthetic_spine", "write_synthetic_nmf",
+    "Codes", "MeasurementFile", "Unused", "code_query", "published_codes", "read_nmf", "sigma_squared",
+    "synthetic_spine", "write_synthetic_nmf",
 ]  # fmt: skip

@@ -37,11 +37,10 @@ LEVELS = tuple(_SHARES)
 
 
 def sigma_squared(level: str, query: str) -> Fraction | None:
-    """The parameter ``sigma**2`` of the discrete Gaussian noise of a query, as the production settings imply it; None where it was not
-    measured.
+    """The parameter ``sigma**2`` of the noise of a query, as the production settings imply it; None where it was not measured.
 
-    It is ``1 / (rho * share of the level * share of the query)``: one record that changes moves two cells by one. Geounits that the
-    optimised spine bypasses have more, so that of a file the column ``variance`` counts.
+    The noise is discrete Gaussian, and this is ``1 / (rho * share of the level * share of the query)``: one record that changes
+    moves two cells by one. Geounits that the optimised spine bypasses have more, so that of a file the column ``variance`` counts.
 
     Parameters
     ----------

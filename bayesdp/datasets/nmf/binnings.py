@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,7 +85,7 @@ class Binning:
 def of_ranges(name: str, size: int, starts: Iterable[int], labels: Iterable[str] = ()) -> Binning:
     """Groups of consecutive values, given the first value of each."""
     first = [*starts, size]
-    members = tuple(tuple(range(a, b)) for a, b in zip(first[:-1], first[1:], strict=True))
+    members = tuple(tuple(range(a, b)) for a, b in itertools.pairwise(first))
     named = tuple(labels) or tuple(str(own[0]) if len(own) == 1 else f"{own[0]}-{own[-1]}" for own in members)
     return Binning(name, size, named, members)
 

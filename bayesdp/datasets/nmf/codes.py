@@ -10,8 +10,8 @@ above it, and codes of one level have one length. They are made of
 * for blocks, 16 digits at the end: state (2), county (3), tract (6), block group (1), block (4).
 
 So states and blocks have ordinary codes for certain; counties have where the fourth digit is 1; tracts and counties have those
-that all blocks below them agree on, where blocks are read. Block groups of the spine are not those of the tables and have none. Source:
-the Bureau's published code that optimises the spine, and the public readers of the files.
+that all blocks below them agree on, where blocks are read. Block groups of the spine are not those of the tables and have none.
+Source: the Bureau's published code that optimises the spine, and the public readers of the files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Where the files of a product are: ``<root>/US_Person_PL_PROD/<Level>.parquet/{DPQuery|Constraint}/State=<number>/part-*.parquet``."""
+"""Where the files of a product are.
+
+``<root>/US_Person_PL_PROD/<Level>.parquet/{DPQuery|Constraint}/State=<number>/part-*.parquet``
+"""
 
 from __future__ import annotations
 
@@ -104,8 +107,8 @@ def find_folder(path: str | os.PathLike[str], product: Product, state: str | Non
         if not found:
             there = sorted(own.name for own in root.iterdir())
             raise FileNotFoundError(
-                f"{root} has no folder {prefix}{product.suffix} of the product {product.name!r}, and no folders <Level>.parquet; there "
-                f"are {shown(there) if there else 'no files'}"
+                f"{root} has no folder {prefix}{product.suffix} of the product {product.name!r}, and no folders <Level>.parquet; "
+                f"there are {shown(there) if there else 'no files'}"
             )
     if len(found) > 1:
         raise ValueError(

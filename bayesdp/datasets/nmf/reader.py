@@ -75,8 +75,9 @@ def read_nmf(
 ) -> MeasurementFile:
     """Read noisy measurement files of the 2020 Census, or of its demonstrations, as a release.
 
-    Needs pyarrow: ``pip install 'bayesdp[census]'``. Files of other states are not opened. Of others the keys are read first, and values
-    of the rows that are asked for only, a few megabytes at a time, so that memory goes with what is read and not with the files.
+    Needs pyarrow: ``pip install 'bayesdp[census]'``. Files of other states are not opened. Of others the keys are read first,
+    and values of the rows that are asked for only, a few megabytes at a time, so that memory goes with what is read and not with the
+    files.
 
     Parameters
     ----------
@@ -91,8 +92,8 @@ def read_nmf(
     levels : iterable of str, optional
         Levels of geography, such as ``["County", "Tract"]``; by default all that are there. The lowest one gives the leaves.
     totals : mapping, optional
-        Exact totals from published tables: ``"US"``, a state, a county or a geocode -> number. That of a state is one of the sum of its
-        branches, both of which must be read.
+        Exact totals from published tables: ``"US"``, a state, a county or a geocode -> number. That of a state is that of
+        the sum of its branches, both of which must be read.
     cells : mapping, optional
         How finely the axes of the histogram are cut: axis -> ``"detailed"``, ``"*"`` (summed over) or a recode, such as
         ``{"age": "age_38_groups"}``. By default as finely as `queries` need.
@@ -110,17 +111,16 @@ def read_nmf(
     FileNotFoundError
         If there is no such folder.
     ValueError
-        If there is no such geography, level or query (those that there are are listed); a file is cut short, or lacks columns; a variance
-        is missing or not positive; geounits or levels are missing; or exact answers contradict one another. The message names
-        the file and the geocode.
+        If there is no such geography, level or query (those that there are are listed); a file is cut short, or lacks columns; a
+        variance is missing or not positive; geounits or levels are missing; or exact answers contradict one another. The message
+        names the file and the geocode.
     NotImplementedError
         If the table has more than `max_cells` cells. Read fewer levels, or give `queries` or `cells` for coarser cells.
 
     Notes
     -----
     Each noisy number is the true one plus discrete Gaussian noise of the variance that stands beside it. Constraints that say that
-    sums of cells are 0 become cells that are 0. The constraints of the files are exact knowledge of the Bureau's, and totals of states are not
-    in the files of persons.
+    sums of cells are 0 become cells that are 0. Totals of states are exact, but not in the files of persons: see `totals`.
 
     Measurements of areas larger than `geography` are about other cells besides, and are not used: see ``unused``.
 
@@ -135,7 +135,7 @@ def read_nmf(
     ...     _ = write_synthetic_nmf(folder, dict(zip(blocks, units)), product="pl94-unit", variance=25.0, rng=1)
     ...     found = read_nmf(folder, "50", product="pl94-unit", levels=["County", "Block"])
     >>> found
-    <MeasurementFile pl94-unit, Block < County: 3 x 2 cells, 2 measured and 2 exact parts, 2 notes on what is not used (.unused)>
+    <MeasurementFile pl94-unit, Block < County: 3 x 2 cells, 2 measured and 2 exact parts, 4 notes on what is not used (.unused)>
     >>> found.codes.ordinary(blocks[0])
     '500010001001001'
     """
@@ -232,7 +232,7 @@ def _check_size(spine: Spine, cells: Cells, most: int, geography: str, product: 
     if leaves * cells.size > most:
         raise NotImplementedError(
             f"the table of {leaves:,} geounits of the level {spine.leaf} in {geography} by {cells.size:,} cells has "
-            f"{leaves * cells.size:,} cells, and a release holds all of them in memory several times over: above max_cells = {most:,}. "
+            f"{leaves * cells.size:,} cells, and a release holds all of them in memory several times: above max_cells = {most:,}. "
             f"Read fewer levels (levels={list(spine.levels[:0:-1])!r}), a smaller geography, some of the queries, or coarser cells "
             f"(cells={{{product.histogram.names[-1]!r}: '*'}})"
         )

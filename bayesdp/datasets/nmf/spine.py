@@ -106,6 +106,7 @@ def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: 
     message = f"{folder.path}: there is no geography {geography!r} at the levels {shown(levels, 8)}"
     if states and not any(prefix[:3] in states for prefix in prefixes):
         return f"{message}; branches of states that are there are {shown(sorted(states), 8)}"
+    first = ""
     for level in levels:
         if level in ("US", "State"):
             continue
@@ -114,13 +115,15 @@ def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: 
             for kind in KINDS:
                 for file in folder.files(level, kind, prefix):
                     near |= {geocode for geocode, _ in find_rows(file, (prefix,)).keys}
-        near = {own for own in near if len(own) == len(geography)} or near
-        if near:
-            codes = [f"{own} ({county_code(own)})" if level == "County" else own for own in sorted(near)]
-            return f"{message}; of the level {level} there are {', '.join(codes[:8])}" + (
-                f", ... ({len(codes) - 8} more)" if len(codes) > 8 else ""
-            )
-    return message
+        if not near:
+            continue
+        codes = [f"{own} ({county_code(own)})" if level == "County" else own for own in sorted(near)]
+        more = f", ... ({len(codes) - 8} more)" if len(codes) > 8 else ""
+        told = f"{message}; of the level {level} there are {', '.join(codes[:8])}{more}"
+        if any(len(own) == len(geography) for own in near):
+            return told
+        first = first or told
+    return first or message
 
 
 def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:

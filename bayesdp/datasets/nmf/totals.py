@@ -69,7 +69,7 @@ def _as_group(rest: Sequence[tuple[str, Mask, int]], frame: Frame) -> Exact | No
     for name, dim, labels in frame.groups:
         if dim != frame.dims[0]:
             continue
-        own = {label: np.asarray([one == label for one in labels]) for label in dict.fromkeys(labels)}
+        own = {label: np.asarray([one == label for one in labels], dtype=np.bool_) for label in dict.fromkeys(labels)}
         values = {
             label: value for label, mask in own.items() for _, stated, value in rest if np.array_equal(mask, stated)
         }
@@ -89,7 +89,7 @@ def _leaves(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> 
     if len(key) == 2:
         return _state(key, spine, folder, prefixes)
     if len(key) == 5:
-        mask = np.asarray([county_code(leaf) == key for leaf in spine.leaves])
+        mask = np.asarray([county_code(leaf) == key for leaf in spine.leaves], dtype=np.bool_)
         if not mask.any():
             raise ValueError(f"totals states that of the county {key!r}, and no county with that code was read")
         starts = tuple(f"{branch}{key[:2]}10{key[2:]}" for branch in "01")
@@ -103,7 +103,7 @@ def _leaves(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> 
                 "than counties, and may be in that county: give the total of the state"
             )
         return mask
-    mask = np.asarray([leaf.startswith(key) for leaf in spine.leaves])
+    mask = np.asarray([leaf.startswith(key) for leaf in spine.leaves], dtype=np.bool_)
     known = {geocode for own in spine.nodes.values() for geocode in own}
     if key not in known:
         raise ValueError(
@@ -124,7 +124,7 @@ def _state(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> M
         )
     if key in SPLIT_STATES and "1" + key not in there:
         raise ValueError(
-            f"totals states that of the state {key!r}, whose spine has the branches 0{key} and 1{key}, but there is no State=1{key} in "
+            f"totals states that of the state {key!r}, whose spine has the branches 0{key} and 1{key}, but no State=1{key} in "
             f"{folder.path}: the total is not that of what is there"
         )
-    return np.asarray([leaf[:3] in branches for leaf in spine.leaves])
+    return np.asarray([leaf[:3] in branches for leaf in spine.leaves], dtype=np.bool_)

@@ -51,7 +51,7 @@ def synthetic_spine(
     Examples
     --------
     >>> synthetic_spine("50", counties=1, blocks=2)
-    ('0501000100010150001000100100' '1001', ...
+    ('050100010001015000100010011001', '050100010001015000100010011002')
     """
     if len(state) != 2 or not state.isdigit():
         raise ValueError(f"state must have two digits, got {state!r}")
@@ -86,8 +86,8 @@ def write_synthetic_nmf(
 ) -> Path:
     """Write noisy measurement files of a table that is known, in the layout of the published ones.
 
-    The noise is drawn by `bayesdp.noise.DiscreteGaussian`, independently for each level and query. Integers are as narrow as the numbers of
-    a partition allow, so that their widths differ between partitions as in the published files.
+    The noise is drawn by `bayesdp.noise.DiscreteGaussian`, independently for each level and query. Integers are as narrow as the
+    numbers of a partition allow, so that their widths differ between partitions as in the published files.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def write_synthetic_nmf(
         Those that are measured; by default all of the product, and the total of the nation is not, as in the published files.
     constraints : bool
         Whether to write constraints: totals of the nation (persons) or of all geounits (units), limits of group quarters (at least one
-        person in each block that has some), and that no minors live in nursing homes; for ``dhc-person`` the exact redistricting table.
+        person in each block that has some), and that no minors live in nursing homes; for ``dhc-person`` the exact table of P.L. 94.
     rng : int, Generator or None
         Source of the noise: see `numpy.random.default_rng`.
 
@@ -122,8 +122,8 @@ def write_synthetic_nmf(
     FileExistsError
         If the folder is there already.
     ValueError
-        If a histogram has another shape, negative numbers, or minors in nursing homes while constraints are asked for, a geocode is not of
-        the level, or a variance is not known.
+        If a histogram has another shape, negative numbers, or minors in nursing homes while constraints are asked for, a geocode is
+        not of the level, or a variance is not known.
     """
     own = product_of(product)
     generator = generator_of(rng)
@@ -153,7 +153,7 @@ def _checked(truth: Mapping[str, npt.ArrayLike], product: Product, level: str, c
     least = {"US": 1, "State": 3, "County": 8}.get(level, 9) if level != "Block" else 26
     leaves = {}
     for geocode, values in sorted(truth.items()):
-        if not (isinstance(geocode, str) and geocode.isdigit() and len(geocode) >= least):
+        if not (str(geocode).isdigit() and len(geocode) >= least):
             raise ValueError(f"{geocode!r} is no geocode of the level {level}")
         array = integer_array(np.asarray(values), f"truth[{geocode!r}]")
         if array.shape != product.histogram.shape or array.min() < 0:

@@ -1,0 +1,97 @@
+"""Small noisy measurement files for tests, written by hand and by the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bayesdp.datasets import synthetic_spine
+
+VERMONT = "050100011"
+PERSON = ("hhgq", "votingage", "hispanic", "cenrace")
+
+
+def write_rows(file: Path, rows: list[dict[str, Any]], integer: Any = None, variance: Any = None) -> None:
+    """Write rows as they are, with lists of integers of one width."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
+    kinds = {
+        "value": pa.list_(integer or pa.int32()),
+        "query_shape": pa.list_(pa.int32()),
+        "variance": variance or pa.float32(),
+    }
+    pq.write_table(pa.table({name: pa.array(own, kinds.get(name)) for name, own in columns.items()}), file)
+
+
+def row(geocode, name, bins, shape, value, variance=0.0, sign=None, axes=PERSON):
+    found = {"geocode": geocode, "query_name": name, **dict(zip(axes, bins, strict=True)), "query_shape": shape}
+    found |= {"value": value, "variance": variance}
+    return found | ({} if sign is None else {"sign": sign})
+
+
+def minimal(root: Path) -> Path:
+    """The fixture of the notes on the format: one county, persons and housing units."""
+    detailed = list(range(1, 2017))
+    person = root / "US_Person_PL_PROD" / "County.parquet"
+    write_rows(
+        person / "DPQuery/State=50/part-0.parquet",
+        [
+            row(VERMONT, "total_dpq", ("*",) * 4, [1, 1, 1, 1], [5000], 100.0),
+            row(VERMONT, "hhgq_dpq", ("hhgq", "*", "*", "*"), [8, 1, 1, 1], [4000, 3, 0, 40, 0, 200, -4, 30], 100.0),
+            row(VERMONT, "detailed_dpq", ("detailed",) * 4, [8, 2, 2, 63], detailed, 4.0),
+        ],
+    )
+    write_rows(
+        person / "Constraint/State=50/part-0.parquet",
+        [
+            row(
+                VERMONT,
+                "hhgq_total_lb_con",
+                ("hhgq", "*", "*", "*"),
+                [8, 1, 1, 1],
+                [0, 5, 0, 20, 0, 0, 0, 0],
+                sign=">=",
+            ),
+            row(VERMONT, "hhgq_total_ub_con", ("hhgq", "*", "*", "*"), [8, 1, 1, 1], [6000] * 8, sign="<="),
+            row(VERMONT, "nurse_nva_0_con", ("gqNursingTotal", "nonvoting", "*", "*"), [1, 1, 1, 1], [0], sign="="),
+        ],
+    )
+    unit = root / "US_Unit_PL_PROD" / "County.parquet"
+    write_rows(
+        unit / "DPQuery/State=50/part-0.parquet",
+        [row(VERMONT, "detailed_dpq", ("detailed",), [2], [30, 80], 25.0, axes=("h1",))],
+    )
+    write_rows(
+        unit / "Constraint/State=50/part-0.parquet",
+        [row(VERMONT, "total_con", ("*",), [1], [100], sign="=", axes=("h1",))],
+    )
+    return root
+
+
+def truth_of(blocks, seed=0):
+    """Persons of blocks: households, one dormitory in some, few nursing homes."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for block in blocks:
+        table = np.zeros((8, 2, 2, 63), dtype=np.int64)
+        table[0] = rng.poisson(rng.gamma(0.2, 2.0, (2, 2, 63)))
+        if rng.random() < 0.5:
+            table[5, 1] = rng.poisson(0.3, (2, 63))
+        table[3, 1, 0, 0] = rng.poisson(0.5)
+        found[block] = table
+    return found
+
+
+def split_state(seed=0):
+    """Persons of a state with both branches: two counties in one, one area in the other."""
+    blocks = synthetic_spine("30", counties=2, tracts=2, blocks=2)
+    return truth_of([*blocks, *synthetic_spine("30", counties=1, blocks=2, aian=True)], seed)
+
+
+def rewrite(file: Path, change) -> None:
+    """Change the table of a parquet file."""
+    pq.write_table(change(pq.read_table(file, partitioning=None)), file)

@@ -1,0 +1,150 @@
+"""Published tables: every cell counts exactly once at each depth, and codes mean what the published tables print."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayesdp.datasets import code_query, published_codes
+from bayesdp.datasets.nmf.tables import TABLES
+from bayesdp.frames import Frame
+
+
+def frame_of(name, **cut):
+    """Two leaves by the whole histogram of a table, or by coarser cells."""
+    axes = TABLES[name].product.histogram.axes
+    cuts = {axis.name: axis.binning(cut.get(axis.name, "detailed")) for axis in axes}
+    return Frame.of({"tract": ["a", "b"]} | {axis: own.labels for axis, own in cuts.items() if len(own.members) > 1})
+
+
+P12 = dict.fromkeys(("relgq", "hispanic", "cenrace"), "*")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_lines_are_the_sums_of_those_below_them(name):
+    query = code_query(frame_of(name, **(P12 if name == "P12" else {})), name)
+    matrix = query.matrix.toarray()
+    lines = TABLES[name].lines
+    assert matrix.max() == 1
+    for i, line in enumerate(lines):
+        below = []
+        for j in range(i + 1, len(lines)):
+            if lines[j].depth <= line.depth:
+                break
+            if lines[j].depth == line.depth + 1:
+                below.append(j)
+        if below:
+            assert np.array_equal(matrix[below].sum(axis=0), matrix[i]), line.code
+        else:
+            assert matrix[i].any()
+    # Lines without any below them: each cell of the universe exactly once.
+    ends = [i for i, line in enumerate(lines) if i + 1 == len(lines) or lines[i + 1].depth <= line.depth]
+    assert np.array_equal(matrix[ends].sum(axis=0), matrix[0])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_universes(name):
+    frame = frame_of(name, **(P12 if name == "P12" else {}))
+    total = code_query(frame, f"{name}_001N").matrix.toarray().reshape(frame.shape)
+    expected = np.ones(frame.shape, dtype=int)
+    if name in ("P3", "P4"):
+        expected[:, :, 0] = 0
+    if name == "P5":
+        expected[:, 0] = 0
+    assert np.array_equal(total, expected)
+
+
+PRINTED = {
+    "P1_002N": "Population of one race", "P1_003N": "White alone", "P1_008N": "Some Other Race alone",
+    "P1_009N": "Population of two or more races", "P1_010N": "Population of two races",
+    "P1_025N": "Native Hawaiian and Other Pacific Islander; Some Other Race", "P1_026N": "Population of three races",
+    "P1_047N": "Population of four races", "P1_063N": "Population of five races", "P1_070N": "Population of six races",
+    "P2_002N": "Hispanic or Latino", "P2_003N": "Not Hispanic or Latino", "P2_005N": "White alone",
+    "P2_006N": "Black or African American alone", "P2_011N": "Population of two or more races",
+    "P3_004N": "Black or African American alone", "P4_072N": "Population of six races",
+    "P5_005N": "Nursing facilities/skilled-nursing facilities", "P5_008N": "College/university student housing",
+    "H1_002N": "Occupied", "H1_003N": "Vacant", "P12_002N": "Male", "P12_003N": "Male, under 5 years",
+    "P12_006N": "Male, 15 to 17 years", "P12_007N": "Male, 18 and 19 years", "P12_008N": "Male, 20 years",
+    "P12_010N": "Male, 22 to 24 years", "P12_018N": "Male, 60 and 61 years", "P12_019N": "Male, 62 to 64 years",
+    "P12_020N": "Male, 65 and 66 years", "P12_025N": "Male, 85 years and over", "P12_026N": "Female",
+    "P12_044N": "Female, 65 and 66 years", "P12_049N": "Female, 85 years and over",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", PRINTED)
+def test_codes_have_the_printed_labels(code):
+    assert published_codes(code).loc[code, "label"] == PRINTED[code]
+
+
+def test_numbers_of_lines():
+    assert {name: len(own.lines) for name, own in TABLES.items()} == {
+        "P1": 71, "P2": 73, "P3": 71, "P4": 73, "P5": 10, "H1": 3, "P12": 49,
+    }  # fmt: skip
+
+
+def test_codes_of_tables_agree_with_one_another():
+    frame = frame_of("P1")
+    table = np.random.default_rng(1).poisson(2.0, frame.shape)
+
+    def answer(code):
+        return code_query(frame, code).apply(table).item()
+
+    assert answer("P1_001N") == answer("P2_001N") == table.sum()
+    assert answer("P1_003N") == table[..., 0].sum()
+    assert answer("P2_005N") == table[..., 0, 0].sum()
+    assert answer("P4_005N") == table[:, :, 1, 0, 0].sum()
+    assert answer("P5_001N") == table[:, 1:].sum()
+    assert answer("P3_001N") == answer("P4_001N") == table[:, :, 1].sum()
+    by = code_query(frame, "P1_003N", "P5_001N", by="tract")
+    assert by.names == ["tract=a, P1_003N", "tract=a, P5_001N", "tract=b, P1_003N", "tract=b, P5_001N"]
+    assert by.apply(table).tolist() == [
+        table[0, ..., 0].sum(),
+        table[0, 1:].sum(),
+        table[1, ..., 0].sum(),
+        table[1, 1:].sum(),
+    ]
+
+
+def test_ages_of_p12():
+    frame = frame_of("P12", **P12)
+    table = np.random.default_rng(1).poisson(2.0, frame.shape)
+    male = table[:, 0]
+    assert code_query(frame, "P12_020N").apply(table).item() == male[:, 65:67].sum()
+    assert code_query(frame, "P12_025N").apply(table).item() == male[:, 85:].sum()
+    assert code_query(frame, "P12_049N").apply(table).item() == table[:, 1, 85:].sum()
+    # 20 to 24 are one group in the noisy query of 38 groups: 43 of the 49 lines are sums of its cells.
+    coarse = frame_of("P12", **P12, age="age_38_groups")
+    fine = {f"P12_0{i}N" for i in ("08", "09", "10", "32", "33", "34")}
+    for code in fine:
+        with pytest.raises(
+            ValueError, match=f"{code} .* is no sum of the cells: the axis 'age' of the table is cut by"
+        ):
+            code_query(coarse, code)
+    assert code_query(coarse, *(code for code in TABLES["P12"].codes if code not in fine)).rows == 43
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("P9",), "'P9' is no published table or code that is known here; known are P1_001N to P1_071N"),
+        (("P1_072N",), "'P1_072N' is no published table"),
+        (("P1_3N",), "no published table"),
+        (("P1", "H1"), "are sums of different histograms"),
+        (("P1", "P1_003N"), "the same code is asked for twice: 'P1_003N'"),
+        ((), "name at least one published table"),
+    ],
+)
+def test_codes_that_are_not_right_are_refused(names, message):
+    with pytest.raises(ValueError, match=message):
+        code_query(frame_of("P1"), *names)
+
+
+def test_tables_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="labels of 'h1' are those of no binning"):
+        code_query({"tract": ["a"], "h1": ["empty", "full"]}, "H1")
+    with pytest.raises(
+        ValueError, match=r"P5_003N .* is no sum of the cells: the axis 'hhgq' of the table is not there"
+    ):
+        code_query(frame_of("P5", hhgq="*"), "P5_003N")
+    with pytest.raises(ValueError, match="by must be a level of geography, 'tract' or a group of it"):
+        code_query({"tract": ["a"], "h1": ["vacant", "occupied"], "g": ("h1", ["x", "x"])}, "H1", by="g")

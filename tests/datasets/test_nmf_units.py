@@ -1,0 +1,89 @@
+"""Two cells with an exact total: the posterior of vacant units is a discrete Gaussian with centre 25 and variance 12.5."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import bayesdp as bdp
+from bayesdp.datasets import code_query, published_codes, read_nmf
+from bayesdp.fibers import enumerate_fiber
+from tests.datasets.nmf_files import minimal
+
+TOTAL = 100
+VACANT = np.arange(TOTAL + 1)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return read_nmf(minimal(tmp_path_factory.mktemp("units")), "50001", product="pl94-unit")
+
+
+def exact_law():
+    """Discrete Gaussian on the numbers 0 to 100, which cut nothing off that counts: 25 is seven standard deviations."""
+    logs = -((VACANT - 25.0) ** 2) / (2 * 12.5)
+    weight = np.exp(logs - logs.max())
+    return weight / weight.sum()
+
+
+def test_what_is_read(found):
+    [measured] = found.release.measurements
+    assert measured.values.reshape(-1).tolist() == [30, 80]
+    assert float(measured.law.sigma) == 5.0
+    assert repr(found.release.exact[0]) == "<Exact: grand total = 100>" or found.release.exact[0].values.item() == 100
+
+
+def test_the_enumerated_posterior_is_the_closed_form(found):
+    tables = enumerate_fiber(found.release.fiber, 1000)
+    [measured] = found.release.measurements
+    flat = tables.reshape(len(tables), 2)
+    logs = np.asarray([measured.law.log_mass([30, 80], own).sum() for own in flat])
+    weight = np.exp(logs - logs.max())
+    order = np.argsort(flat[:, 0])
+    assert flat[order, 0].tolist() == VACANT.tolist()
+    assert (weight / weight.sum())[order] == pytest.approx(exact_law(), abs=1e-14)
+    mean = float(flat[:, 0] @ weight / weight.sum())
+    assert mean == pytest.approx(25.0, abs=1e-9)
+    assert float((flat[:, 0] - mean) ** 2 @ weight / weight.sum()) == pytest.approx(12.5, abs=1e-9)
+
+
+def test_the_observed_posterior_has_that_law_and_published_codes(found):
+    release = found.release
+    with pm.Model(coords=release.coords) as model:
+        x = bdp.FlatCounts("x", dims=release.dims)
+        bdp.observe(release, x)
+        logp = model.compile_logp()
+        ends = model.initial_point()
+        value = next(iter(ends))
+        logs = np.asarray([logp(ends | {value: np.array([[v, TOTAL - v]])}) for v in VACANT], dtype=float)
+        posterior = bdp.sample(draws=4000, tune=200, chains=2, cores=1, random_seed=5, progressbar=False, quiet=True)
+    weight = np.exp(logs - logs.max())
+    assert weight / weight.sum() == pytest.approx(exact_law(), abs=1e-12)
+    draws = posterior["posterior"]["x"].sel(h1="vacant").values.reshape(-1)
+    # A line of two cells is drawn exactly, so that draws are independent: five standard errors, one false alarm in a million.
+    assert abs(draws.mean() - 25) < 5 * np.sqrt(12.5 / len(draws))
+    table = bdp.published_table(posterior, "H1")
+    assert table.index.tolist() == ["H1_001N", "H1_002N", "H1_003N"]
+    assert table["label"].tolist() == ["Total", "Occupied", "Vacant"]
+    assert table.loc["H1_001N", ["mean", "eti95_lower", "eti95_upper"]].tolist() == [100, 100, 100]
+    assert table.loc["H1_003N", "mean"] == pytest.approx(draws.mean())
+    assert table.loc["H1_003N", "mean"] + table.loc["H1_002N", "mean"] == pytest.approx(100)
+    low, high = np.searchsorted(np.cumsum(exact_law()), [0.025, 0.975])
+    assert abs(table.loc["H1_003N", "eti95_lower"] - low) <= 1
+    assert abs(table.loc["H1_003N", "eti95_upper"] - high) <= 1
+    by = bdp.published_table(posterior, "H1_003N", by="county", prob=0.5)
+    assert by.index.tolist() == [("050100011", "H1_003N")]
+    assert "eti50_lower" in by
+    # The same from draws, of counts or of answers that were recorded.
+    of_counts = bdp.published_table(posterior["posterior"]["x"], "H1")
+    query = code_query(release.frame, "H1", by="county")
+    of_answers = bdp.published_table(query.apply(posterior["posterior"]["x"]), "H1_003N", by="county")
+    for name in ("mean", "sd", "eti95_lower"):
+        assert of_counts.loc["H1_003N", name] == table.loc["H1_003N", name]
+        assert of_answers[name].item() == table.loc["H1_003N", name]
+    with pytest.raises(ValueError, match=r"the draws have no answers 'H1_003N'"):
+        bdp.published_table(query.apply(posterior["posterior"]["x"]), "H1_003N")
+    with pytest.raises(ValueError, match="P1 is a table of pl94-person"):
+        bdp.published_table(posterior, "P1")
+    assert published_codes("H1").shape == (3, 2)
