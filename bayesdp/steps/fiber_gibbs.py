@@ -52,6 +52,11 @@ class FiberGibbs(TableGibbs):
     A chain whose start is off the fiber is moved onto it at its first step, before anything is recorded, and scattered,
     so that chains begin apart. Every step stays on the fiber. Other step methods refuse the counts when they are made.
 
+    Half of the directions keep noisy answers besides that are precise beside the others: with less than a quarter of their
+    variance, and of the spread of a cell. Where scales or priors are variables of the model, their values at the initial
+    point decide, once and for all, so that the steps leave the posterior invariant whatever values they take later
+    (`bayesdp.fibers.precise`).
+
     Examples
     --------
     >>> from pymc.step_methods import STEP_METHODS

@@ -78,7 +78,9 @@ def transition_matrix(moves: Moves, tables: Ints, probability: Floats) -> sp.csr
     return sp.csr_array(total)
 
 
-def moves_to_reach(matrix: sp.csr_array, probability: Floats, start: npt.NDArray[np.bool_], goal: npt.NDArray[np.bool_]) -> float:
+def moves_to_reach(
+    matrix: sp.csr_array, probability: Floats, start: npt.NDArray[np.bool_], goal: npt.NDArray[np.bool_]
+) -> float:
     """Expected number of moves from the posterior within `start` until a table of `goal`."""
     others = np.flatnonzero(~goal)
     inner = sp.csc_array(sp.eye_array(len(others)) - matrix[others][:, others])

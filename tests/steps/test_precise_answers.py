@@ -1,0 +1,90 @@
+"""Precise sums beside noisy cells in a model: the step method takes directions that keep them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import bayesdp as bdp
+from bayesdp.steps.fiber_gibbs import FiberGibbs
+from bayesdp.steps.movement import movement
+
+FRAME = {"a": ["p", "q"], "b": ["x", "y", "z"]}
+TRUTH = np.array([[20, 0, 0], [0, 20, 0]])
+MARGINS = bdp.Margins(FRAME, ["a"], ["b"])
+
+
+def _release(margins: float | None = 0.5, cells: float | None = 16.0, total: bool = True) -> bdp.Release:
+    measured = []
+    if cells is not None:
+        measured.append(bdp.Measured(bdp.Identity(FRAME), TRUTH + 3, bdp.noise.DiscreteGaussian(sigma=cells)))
+    if margins is not None:
+        measured.append(bdp.Measured(MARGINS, MARGINS.apply(TRUTH), bdp.noise.DiscreteGaussian(sigma=margins)))
+    exact = [bdp.Exact(bdp.Totals(FRAME), 40)] if total else []
+    return bdp.Release.from_published(FRAME, measured=measured, exact=exact)
+
+
+def _model(release, base=None) -> pm.Model:
+    with pm.Model(coords=FRAME) as model:
+        prior = pm.NegativeBinomial.dist(mu=7.0, alpha=0.05, shape=(2, 3)) if base is None else base()
+        bdp.observe(release, bdp.ConfidentialCounts("x", prior, dims=("a", "b")))
+    return model
+
+
+def _families(model, point=None) -> int:
+    target = FiberGibbs(model=model, initial_point=point).tables[0].target
+    extra = len(target.moves.meta) - len(target.fiber_moves.meta)
+    assert extra >= 0
+    return extra
+
+
+def test_precise_margins_get_directions_and_no_other_claim():
+    model = _model(_release())
+    step = FiberGibbs(model=model)
+    target = step.tables[0].target
+    kept = target.moves.meta[len(target.fiber_moves.meta) :]
+    assert kept[:, 1].tolist() == [2]  # squares: products of two differences
+    assert step.connectivity["x"] == {"proved": True, "claim": target.fiber.claim}
+    said = movement(model, model.rvs_to_values[model["x"]])
+    assert (said.proved, said.claim) == (True, target.fiber.claim)
+
+
+@pytest.mark.parametrize(
+    "release", [_release(margins=None), _release(margins=16.0), _release(margins=40.0, cells=1.0)], ids=str
+)
+def test_without_precise_answers_the_directions_are_those_of_the_fiber(release):
+    target = FiberGibbs(model=_model(release)).tables[0].target
+    assert target.moves is target.fiber.moves
+
+
+def test_the_spread_of_the_prior_decides_where_cells_are_not_published():
+    margins = _release(cells=None, margins=6.0)
+    # Cells of mean 40 / 6 by the margins; negative binomial cells of shape 0.05 spread over many times their mean.
+    assert _families(_model(margins, lambda: pm.Poisson.dist(7.0, shape=(2, 3)))) == 0
+    assert _families(_model(margins)) == 1
+
+
+def test_scales_in_the_model_decide_where_a_chain_starts():
+    with pm.Model(coords=FRAME) as model:
+        sigma = pm.LogNormal("sigma", np.log(20.0), 1.0)
+        x = bdp.ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=7.0, alpha=0.05, shape=(2, 3)), dims=("a", "b"))
+        bdp.observe(_release(cells=None), x)
+        bdp.distributions.DiscreteGaussian("y", mu=x, sigma=sigma, observed=TRUTH + 3)
+    point = model.initial_point()
+    for start, families in ((20.0, 1), (0.6, 0)):
+        assert _families(model, {**point, "sigma_log__": np.array(np.log(start))}) == families
+
+
+def test_a_chain_started_in_the_wrong_mode_finds_the_other():
+    """The counts of the two rows change columns: no other table is likely. Two chains of 200 draws."""
+    model = _model(_release())
+    wrong = TRUTH[::-1]
+    with model:
+        tree = pm.sample(
+            200, tune=0, chains=2, cores=1, random_seed=4, initvals={"x": wrong}, progressbar=False, quiet=True,
+            compute_convergence_checks=False, step=FiberGibbs(),
+        )  # fmt: skip
+    first = np.asarray(tree["posterior"]["x"])[:, :, 0, 0]
+    assert np.all(first.min(axis=1) <= 2)
+    assert np.all(first.max(axis=1) >= 18)
