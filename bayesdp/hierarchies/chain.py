@@ -105,14 +105,6 @@ class TreeChain:
                 raise ValueError("shapes of negative binomial cells must be the same in every leaf")
             self.state.alpha[:] = shapes[0]
 
-    def set_cells(self, theta: Floats, alpha: Floats) -> None:
-        """Set log weights and alphas of the prior in the order of the tree, shape (T, C), or (1, C) for all leaves alike."""
-        leaves = np.arange(len(self.state.counts))
-        self.state = self.state._replace(
-            theta=np.ascontiguousarray(theta), theta_row=leaves if len(theta) > 1 else np.zeros_like(leaves)
-        )
-        self.state.alpha[:] = alpha[0]
-
     def set_scales(self, scales: Sequence[Floats], values: Sequence[Floats] | None = None, temper: float = 1.0) -> None:
         """Set the scale of every noisy term, and its noisy answers; load the table again afterwards."""
         structure, answers = self.structure, self.state.answers
