@@ -23,6 +23,9 @@ type Ints = npt.NDArray[np.int64]
 _FAMILIES = {"flat": 1.0, "poisson": 0.0, "negbin": 1.0}
 """Prior family to beta of `kernel.state`."""
 
+_NEVER = -1e6
+"""Stands for a log weight of minus infinity, of cells that must be 0: e to its power is 0, and differences of two are numbers."""
+
 
 def moves_of(structure: Structure) -> Ints:
     """The moves of a sweep for a hierarchy: those that its exact sums allow, and sums of lines."""
@@ -70,7 +73,8 @@ class TreeChain:
             last=last,
             theta=np.zeros((leaves, cells)),
             theta_row=np.arange(leaves),
-            alpha=np.ones(cells),
+            alpha=np.ones((1, cells)),
+            alpha_row=np.zeros(leaves, dtype=np.int64),
             beta=_FAMILIES[target.family],
             free=structure.free,
             exact_class=structure.exact_class,
@@ -89,6 +93,7 @@ class TreeChain:
             weights=np.zeros(ROOM),
             scratch=np.zeros((4, 64), dtype=np.int64),
             alphas=np.zeros(64),
+            occupied=np.zeros(cells, dtype=np.int64),
         )
         if self.state.limited or not structure.free.all():
             self.mix[SUMS] = 2
@@ -98,12 +103,27 @@ class TreeChain:
         """Set log weights and shapes of the prior, one a cell of the frame."""
         structure = self.structure
         size = structure.frame.size
-        self.state.theta[:] = structure.leaves_by_cells(np.broadcast_to(np.asarray(theta, dtype=np.float64), size))
+        weights = structure.leaves_by_cells(np.broadcast_to(np.asarray(theta, dtype=np.float64), size))
+        rates = np.ones((1, weights.shape[1]))
         if self.target.family == "negbin":
-            shapes = structure.leaves_by_cells(np.broadcast_to(np.asarray(shape, dtype=np.float64), size))
-            if np.any(shapes != shapes[0]):
-                raise ValueError("shapes of negative binomial cells must be the same in every leaf")
-            self.state.alpha[:] = shapes[0]
+            rates = structure.leaves_by_cells(np.broadcast_to(np.asarray(shape, dtype=np.float64), size))
+        self.set_cells(weights, rates)
+
+    def set_cells(self, theta: Floats, alpha: Floats) -> None:
+        """Set log weights and alphas of the prior (see `kernel.state`) in the order of the tree.
+
+        Parameters
+        ----------
+        theta, alpha : float64 arrays, shape (T, C) or (1, C)
+            One row holds for all leaves. The arrays are not copied where they are contiguous and may be written to.
+        """
+        leaves = np.arange(len(self.state.counts))
+        self.state = self.state._replace(
+            theta=np.require(np.maximum(theta, _NEVER) if np.isneginf(theta).any() else theta, np.float64, ["C", "W"]),
+            theta_row=leaves if len(theta) > 1 else np.zeros_like(leaves),
+            alpha=np.require(alpha, np.float64, ["C", "W"]),
+            alpha_row=leaves if len(alpha) > 1 else np.zeros_like(leaves),
+        )
 
     def set_scales(self, scales: Sequence[Floats], values: Sequence[Floats] | None = None, temper: float = 1.0) -> None:
         """Set the scale of every noisy term, and its noisy answers; load the table again afterwards."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._random import below, uniform
+from bayesdp.hierarchies.kernel.jit import compiled, inlined, inside
 
-__all__ = ["draw_many", "draw_pair"]
+__all__ = ["draw_many", "draw_pair", "draw_square"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ _TOO_LARGE = 1e290
 """Weights that add up to more are worked out again by their logarithms."""
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def _window(generator: Generator, low: int, high: int, a: float, b: float, room: int) -> tuple[int, int]:
     """The points of the line among which k is drawn.
 
@@ -65,7 +65,7 @@ def _window(generator: Generator, low: int, high: int, a: float, b: float, room:
     return max(low, -offset), min(high, length - 1 - offset)
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def _pick(generator: Generator, weights: Floats, n: int, total: float) -> int:
     u = uniform(generator) * total
     for i in range(n):
@@ -75,7 +75,7 @@ def _pick(generator: Generator, weights: Floats, n: int, total: float) -> int:
     return n - 1  # rounding: u was as good as the total
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def _peak(low: int, high: int, a: float, b: float) -> int:
     """Where the noise is least surprising within the window; its lower end where there is no noise."""
     if a <= 0.0:
@@ -83,7 +83,19 @@ def _peak(low: int, high: int, a: float, b: float) -> int:
     return int(min(max(b / a, float(low)), float(high)))
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inlined
+def _rise(up: int, up_alpha: float, down: int, down_alpha: float, beta: float, k: int) -> float:
+    """How h of two cells grows from k to k + 1 counts moved: the factor of their product."""
+    return ((up_alpha + beta * (up + k)) * (down - k)) / ((up + k + 1) * (down_alpha + beta * (down - k - 1)))
+
+
+@inlined
+def _fall(up: int, up_alpha: float, down: int, down_alpha: float, beta: float, k: int) -> float:
+    """The same from k to k - 1."""
+    return ((up + k) * (down_alpha + beta * (down - k))) / ((up_alpha + beta * (up + k - 1)) * (down - k + 1))
+
+
+@compiled
 def draw_pair(
     generator: Generator,
     weights: Floats,
@@ -101,8 +113,7 @@ def draw_pair(
     """Draw k for a line that adds k to one cell, with count `up`, and takes it from another, with count `down`.
 
     Where one of the two cells would be 0 the weight is multiplied by `end`: the chance of this line there, in units of its
-    chance
-    elsewhere, where lines are chosen by which cells are 0.
+    chance elsewhere, where lines are chosen by which cells are 0.
     """
     lo, hi = _window(generator, low, high, a, b, len(weights))
     if lo >= hi:
@@ -113,17 +124,13 @@ def draw_pair(
     step = math.exp(-a)
     factor, w = math.exp(b - a * (s + 0.5)), 1.0
     for k in range(s, hi):
-        w *= (
-            factor * ((up_alpha + beta * (up + k)) * (down - k)) / ((up + k + 1) * (down_alpha + beta * (down - k - 1)))
-        )
+        w *= factor * _rise(up, up_alpha, down, down_alpha, beta, k)
         factor *= step
         weights[k + 1 - lo] = w
         total += w
     factor, w = math.exp(-b + a * (s - 0.5)), 1.0
     for k in range(s, lo, -1):
-        w *= (
-            factor * ((up + k) * (down_alpha + beta * (down - k))) / ((up_alpha + beta * (up + k - 1)) * (down - k + 1))
-        )
+        w *= factor * _fall(up, up_alpha, down, down_alpha, beta, k)
         factor *= step
         weights[k - 1 - lo] = w
         total += w
@@ -139,7 +146,7 @@ def draw_pair(
     return lo + _pick(generator, weights, hi - lo + 1, total)
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _pair_by_logarithms(
     weights: Floats,
     up: int,
@@ -155,14 +162,53 @@ def _pair_by_logarithms(
     height = largest = 0.0
     weights[0] = 0.0
     for k in range(lo, hi):
-        ratio = (up_alpha + beta * (up + k)) * (down - k) / ((up + k + 1) * (down_alpha + beta * (down - k - 1)))
-        height += b - a * (k + 0.5) + math.log(ratio)
+        height += b - a * (k + 0.5) + math.log(_rise(up, up_alpha, down, down_alpha, beta, k))
         weights[k + 1 - lo] = height
         largest = max(largest, height)
     return _exponentials(weights, hi - lo + 1, largest)
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@compiled
+def draw_square(
+    generator: Generator,
+    weights: Floats,
+    counts: Ints,
+    entries: Ints,
+    alphas: Floats,
+    beta: float,
+    low: int,
+    high: int,
+    a: float,
+    b: float,
+) -> int:
+    """Draw k for a line that adds k to the first and the last of four cells, and takes it from the two between them."""
+    lo, hi = _window(generator, low, high, a, b, len(weights))
+    if lo >= hi:
+        return 0
+    s = _peak(lo, hi, a, b)
+    weights[s - lo] = 1.0
+    total = 1.0
+    step = math.exp(-a)
+    factor, w = math.exp(b - a * (s + 0.5)), 1.0
+    for k in range(s, hi):
+        w *= factor * _rise(counts[0], alphas[0], counts[1], alphas[1], beta, k)
+        w *= _rise(counts[3], alphas[3], counts[2], alphas[2], beta, k)
+        factor *= step
+        weights[k + 1 - lo] = w
+        total += w
+    factor, w = math.exp(-b + a * (s - 0.5)), 1.0
+    for k in range(s, lo, -1):
+        w *= factor * _fall(counts[0], alphas[0], counts[1], alphas[1], beta, k)
+        w *= _fall(counts[3], alphas[3], counts[2], alphas[2], beta, k)
+        factor *= step
+        weights[k - 1 - lo] = w
+        total += w
+    if not total < _TOO_LARGE:
+        total = _by_logarithms(weights, counts, entries, alphas, 4, beta, lo, hi, a, b)
+    return lo + _pick(generator, weights, hi - lo + 1, total)
+
+
+@inlined
 def _exponentials(weights: Floats, n: int, largest: float) -> float:
     total = 0.0
     for i in range(n):
@@ -171,7 +217,7 @@ def _exponentials(weights: Floats, n: int, largest: float) -> float:
     return total
 
 
-@nb.njit(cache=True, error_model="numpy")
+@compiled
 def draw_many(
     generator: Generator,
     weights: Floats,
@@ -189,6 +235,23 @@ def draw_many(
     lo, hi = _window(generator, low, high, a, b, len(weights))
     if lo >= hi:
         return 0
+    total = _by_logarithms(weights, counts, entries, alphas, n, beta, lo, hi, a, b)
+    return lo + _pick(generator, weights, hi - lo + 1, total)
+
+
+@inside
+def _by_logarithms(
+    weights: Floats,
+    counts: Ints,
+    entries: Ints,
+    alphas: Floats,
+    n: int,
+    beta: float,
+    lo: int,
+    hi: int,
+    a: float,
+    b: float,
+) -> float:
     height = largest = 0.0
     weights[0] = 0.0
     for k in range(lo, hi):
@@ -203,5 +266,4 @@ def draw_many(
                 x, e = x - 1, e + 1
         weights[k + 1 - lo] = height
         largest = max(largest, height)
-    total = _exponentials(weights, hi - lo + 1, largest)
-    return lo + _pick(generator, weights, hi - lo + 1, total)
+    return _exponentials(weights, hi - lo + 1, largest)

@@ -7,11 +7,11 @@ law along it (`lines`): every law of the form in `state` is left as it is, and n
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.hierarchies.kernel.lines import draw_many, draw_pair
+from bayesdp.hierarchies.kernel.jit import inlined, inside
+from bayesdp.hierarchies.kernel.lines import draw_many, draw_pair, draw_square
 from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, UNBOUNDED, State
 
 __all__ = ["meeting_level", "move_between_leaves", "move_in_leaf", "move_single", "move_square"]
@@ -20,7 +20,7 @@ type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def meeting_level(path: Ints, t: int, s: int) -> int:
     """The lowest level at which two leaves stand under the same node; the number of levels where there is none."""
     level = 0
@@ -29,15 +29,15 @@ def meeting_level(path: Ints, t: int, s: int) -> int:
     return level
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
-def _exchange(state: State, nodes: Ints, levels: int, up: int, down: int, a: float, b: float) -> tuple[float, float]:
+@inlined
+def _exchange(state: State, t: int, levels: int, up: int, down: int, a: float, b: float) -> tuple[float, float]:
     """Curvature and slope of the noise for +1 in the cell `up` and -1 in the cell `down` of one leaf, added to a and b.
 
     Sums in which both cells count do not change, and cancel.
     """
     answers, answer_of = state.answers, state.answer_of
     for level in range(levels):
-        node = nodes[level]
+        node = state.path[t, level]
         for q in range(answer_of.shape[1]):
             i, j = answer_of[up, q], answer_of[down, q]
             if i != j:
@@ -47,11 +47,11 @@ def _exchange(state: State, nodes: Ints, levels: int, up: int, down: int, a: flo
     return a, b
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
-def _write_exchange(state: State, nodes: Ints, levels: int, up: int, down: int, k: float) -> None:
+@inlined
+def _write_exchange(state: State, t: int, levels: int, up: int, down: int, k: float) -> None:
     answers, answer_of = state.answers, state.answer_of
     for level in range(levels):
-        node = nodes[level]
+        node = state.path[t, level]
         for q in range(answer_of.shape[1]):
             i, j = answer_of[up, q], answer_of[down, q]
             if i != j:
@@ -59,12 +59,12 @@ def _write_exchange(state: State, nodes: Ints, levels: int, up: int, down: int, 
                 answers[node, j, RESIDUAL] += k
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
-def _change(state: State, nodes: Ints, levels: int, cell: int, sign: float, a: float, b: float) -> tuple[float, float]:
+@inlined
+def _change(state: State, t: int, levels: int, cell: int, sign: float, a: float, b: float) -> tuple[float, float]:
     """Curvature and slope of the noise for `sign` in one cell of one leaf, at the levels below `levels`."""
     answers, answer_of = state.answers, state.answer_of
     for level in range(levels):
-        node = nodes[level]
+        node = state.path[t, level]
         for q in range(answer_of.shape[1]):
             i = answer_of[cell, q]
             p = answers[node, i, PRECISION]
@@ -73,20 +73,20 @@ def _change(state: State, nodes: Ints, levels: int, cell: int, sign: float, a: f
     return a, b
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
-def _write_change(state: State, nodes: Ints, levels: int, cell: int, k: float) -> None:
+@inlined
+def _write_change(state: State, t: int, levels: int, cell: int, k: float) -> None:
     for level in range(levels):
-        node = nodes[level]
+        node = state.path[t, level]
         for q in range(state.answer_of.shape[1]):
             state.answers[node, state.answer_of[cell, q], RESIDUAL] -= k
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
-def _limits(state: State, nodes: Ints, levels: int, up: int, down: int, low: int, high: int) -> tuple[int, int]:
+@inside
+def _limits(state: State, t: int, levels: int, up: int, down: int, low: int, high: int) -> tuple[int, int]:
     """What the limits of sums leave of the steps low .. high, for +1 in the class `up` of a leaf and -1 in `down`; -1 is no class."""
     sums, lower, upper = state.sums, state.sum_lower, state.sum_upper
     for level in range(levels):
-        node = nodes[level]
+        node = state.path[t, level]
         if up >= 0:
             high = min(high, upper[node, up] - sums[node, up])
             low = max(low, lower[node, up] - sums[node, up])
@@ -96,38 +96,39 @@ def _limits(state: State, nodes: Ints, levels: int, up: int, down: int, low: int
     return low, high
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
-def _write_sums(state: State, nodes: Ints, levels: int, up: int, down: int, k: int) -> None:
+@inside
+def _write_sums(state: State, t: int, levels: int, up: int, down: int, k: int) -> None:
     for level in range(levels):
+        node = state.path[t, level]
         if up >= 0:
-            state.sums[nodes[level], up] += k
+            state.sums[node, up] += k
         if down >= 0:
-            state.sums[nodes[level], down] -= k
+            state.sums[node, down] -= k
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inlined
 def move_in_leaf(state: State, t: int, up: int, down: int, end: float) -> int:
     """Move k counts of leaf t from the cell `down` to the cell `up`; for `end` see `draw_pair`."""
     x = state.counts
     low, high = -x[t, up], x[t, down]
     if low >= high:
         return 0
-    row, nodes = state.theta_row[t], state.path[t]
+    row, rates, levels = state.theta_row[t], state.alpha_row[t], state.path.shape[1]
     i, j = state.sum_class[up], state.sum_class[down]
     limited = state.limited and i != j
     if limited:
-        low, high = _limits(state, nodes, len(nodes), i, j, low, high)
+        low, high = _limits(state, t, levels, i, j, low, high)
         if low >= high:
             return 0
     slope = state.theta[row, up] - state.theta[row, down]
-    a, b = _exchange(state, nodes, len(nodes), up, down, 0.0, slope)
+    a, b = _exchange(state, t, levels, up, down, 0.0, slope)
     k = draw_pair(
         state.generator,
         state.weights,
         x[t, up],
-        state.alpha[up],
+        state.alpha[rates, up],
         x[t, down],
-        state.alpha[down],
+        state.alpha[rates, down],
         state.beta,
         low,
         high,
@@ -139,12 +140,12 @@ def move_in_leaf(state: State, t: int, up: int, down: int, end: float) -> int:
         x[t, up] += k
         x[t, down] -= k
         if limited:
-            _write_sums(state, nodes, len(nodes), i, j, k)
-        _write_exchange(state, nodes, len(nodes), up, down, float(k))
+            _write_sums(state, t, levels, i, j, k)
+        _write_exchange(state, t, levels, up, down, float(k))
     return k
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def move_between_leaves(state: State, s: int, t: int, cell: int) -> int:
     """Move k counts of one cell from leaf t to leaf s. Sums at their common node and above do not change."""
     if not (state.free[s, cell] and state.free[t, cell]):
@@ -156,20 +157,20 @@ def move_between_leaves(state: State, s: int, t: int, cell: int) -> int:
     x, i = state.counts, state.sum_class[cell]
     low, high = -x[s, cell], x[t, cell]
     if state.limited:
-        low, high = _limits(state, state.path[s], levels, i, -1, low, high)
-        low, high = _limits(state, state.path[t], levels, -1, i, low, high)
+        low, high = _limits(state, s, levels, i, -1, low, high)
+        low, high = _limits(state, t, levels, -1, i, low, high)
     if low >= high:
         return 0
     b = state.theta[state.theta_row[s], cell] - state.theta[state.theta_row[t], cell]
-    a, b = _change(state, state.path[s], levels, cell, 1.0, 0.0, b)
-    a, b = _change(state, state.path[t], levels, cell, -1.0, a, b)
+    a, b = _change(state, s, levels, cell, 1.0, 0.0, b)
+    a, b = _change(state, t, levels, cell, -1.0, a, b)
     k = draw_pair(
         state.generator,
         state.weights,
         x[s, cell],
-        state.alpha[cell],
+        state.alpha[state.alpha_row[s], cell],
         x[t, cell],
-        state.alpha[cell],
+        state.alpha[state.alpha_row[t], cell],
         state.beta,
         low,
         high,
@@ -181,14 +182,14 @@ def move_between_leaves(state: State, s: int, t: int, cell: int) -> int:
         x[s, cell] += k
         x[t, cell] -= k
         if state.limited:
-            _write_sums(state, state.path[s], levels, i, -1, k)
-            _write_sums(state, state.path[t], levels, -1, i, k)
-        _write_change(state, state.path[s], levels, cell, float(k))
-        _write_change(state, state.path[t], levels, cell, -float(k))
+            _write_sums(state, s, levels, i, -1, k)
+            _write_sums(state, t, levels, -1, i, k)
+        _write_change(state, s, levels, cell, float(k))
+        _write_change(state, t, levels, cell, -float(k))
     return k
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def move_square(state: State, s: int, t: int, c: int, d: int) -> int:
     """Move k counts from cell d to cell c in leaf s, and from c to d in leaf t.
 
@@ -205,56 +206,49 @@ def move_square(state: State, s: int, t: int, c: int, d: int) -> int:
     low, high = -min(x[s, c], x[t, d]), min(x[s, d], x[t, c])
     limited = state.limited and i != j
     if limited:
-        low, high = _limits(state, state.path[s], levels, i, j, low, high)
-        low, high = _limits(state, state.path[t], levels, j, i, low, high)
+        low, high = _limits(state, s, levels, i, j, low, high)
+        low, high = _limits(state, t, levels, j, i, low, high)
     if low >= high:
         return 0
     row, other = state.theta_row[s], state.theta_row[t]
     theta = state.theta
     b = (theta[row, c] - theta[row, d]) - (theta[other, c] - theta[other, d])
-    a, b = _exchange(state, state.path[s], levels, c, d, 0.0, b)
-    a, b = _exchange(state, state.path[t], levels, d, c, a, b)
-    counts, entries = state.scratch[3], state.scratch[2]
-    counts[0], counts[1], counts[2], counts[3] = x[s, c], x[s, d], x[t, c], x[t, d]
-    entries[0], entries[1], entries[2], entries[3] = 1, -1, -1, 1
-    k = _draw_square(state, counts, entries, c, d, low, high, a, b)
+    a, b = _exchange(state, s, levels, c, d, 0.0, b)
+    a, b = _exchange(state, t, levels, d, c, a, b)
+    scratch, alphas, alpha = state.scratch, state.alphas, state.alpha
+    scratch[3, 0], scratch[3, 1], scratch[3, 2], scratch[3, 3] = x[s, c], x[s, d], x[t, c], x[t, d]
+    scratch[2, 0], scratch[2, 1], scratch[2, 2], scratch[2, 3] = 1, -1, -1, 1
+    one, two = state.alpha_row[s], state.alpha_row[t]
+    alphas[0], alphas[1], alphas[2], alphas[3] = alpha[one, c], alpha[one, d], alpha[two, c], alpha[two, d]
+    k = draw_square(state.generator, state.weights, scratch[3], scratch[2], alphas, state.beta, low, high, a, b)
     if k != 0:
         x[s, c] += k
         x[s, d] -= k
         x[t, c] -= k
         x[t, d] += k
         if limited:
-            _write_sums(state, state.path[s], levels, i, j, k)
-            _write_sums(state, state.path[t], levels, j, i, k)
-        _write_exchange(state, state.path[s], levels, c, d, float(k))
-        _write_exchange(state, state.path[t], levels, d, c, float(k))
+            _write_sums(state, s, levels, i, j, k)
+            _write_sums(state, t, levels, j, i, k)
+        _write_exchange(state, s, levels, c, d, float(k))
+        _write_exchange(state, t, levels, d, c, float(k))
     return k
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
-def _draw_square(
-    state: State, counts: Ints, entries: Ints, c: int, d: int, low: int, high: int, a: float, b: float
-) -> int:
-    alphas = state.alphas
-    alphas[0], alphas[1], alphas[2], alphas[3] = state.alpha[c], state.alpha[d], state.alpha[c], state.alpha[d]
-    return draw_many(state.generator, state.weights, counts, entries, alphas, 4, state.beta, low, high, a, b)
-
-
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def move_single(state: State, t: int, cell: int) -> int:
     """Add k counts to one cell of leaf t, where nothing exact counts it."""
     for level in range(state.path.shape[1]):
         if state.exact_class[level, cell] >= 0:
             return 0
-    x, i = state.counts, state.sum_class[cell]
-    nodes = state.path[t]
+    x, i, levels = state.counts, state.sum_class[cell], state.path.shape[1]
     low, high = -x[t, cell], UNBOUNDED - x[t, cell]
     if state.limited:
-        low, high = _limits(state, nodes, len(nodes), i, -1, low, high)
+        low, high = _limits(state, t, levels, i, -1, low, high)
     if low >= high:
         return 0
-    a, b = _change(state, nodes, len(nodes), cell, 1.0, 0.0, state.theta[state.theta_row[t], cell])
-    state.scratch[3, 0], state.scratch[2, 0], state.alphas[0] = x[t, cell], 1, state.alpha[cell]
+    a, b = _change(state, t, levels, cell, 1.0, 0.0, state.theta[state.theta_row[t], cell])
+    state.scratch[3, 0], state.scratch[2, 0] = x[t, cell], 1
+    state.alphas[0] = state.alpha[state.alpha_row[t], cell]
     k = draw_many(
         state.generator,
         state.weights,
@@ -271,6 +265,6 @@ def move_single(state: State, t: int, cell: int) -> int:
     if k != 0:
         x[t, cell] += k
         if state.limited:
-            _write_sums(state, nodes, len(nodes), i, -1, k)
-        _write_change(state, nodes, len(nodes), cell, float(k))
+            _write_sums(state, t, levels, i, -1, k)
+        _write_change(state, t, levels, cell, float(k))
     return k

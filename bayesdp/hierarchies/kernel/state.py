@@ -60,7 +60,9 @@ class State(NamedTuple):
         Log weights of the prior.
     theta_row : int64 array, shape (T,)
         Which row of `theta` holds for a leaf.
-    alpha : float64 array, shape (C,)
+    alpha : float64 array, shape (rows, C)
+    alpha_row : int64 array, shape (T,)
+        Which row of `alpha` holds for a leaf.
     beta : float
         See the table above.
     free : bool array, shape (T, C)
@@ -90,6 +92,8 @@ class State(NamedTuple):
         Work space of directions with several cells: leaf, cell, entry, count.
     alphas : float64 array, shape (64,)
         Work space of the same.
+    occupied : int64 array, shape (C,)
+        Work space: the cells of a group that are not 0.
     """
 
     generator: npt.NDArray[np.uint64]
@@ -102,6 +106,7 @@ class State(NamedTuple):
     theta: Floats
     theta_row: Ints
     alpha: Floats
+    alpha_row: Ints
     beta: float
     free: npt.NDArray[np.bool_]
     exact_class: Ints
@@ -120,3 +125,4 @@ class State(NamedTuple):
     weights: Floats
     scratch: Ints
     alphas: Floats
+    occupied: Ints

@@ -7,11 +7,11 @@ is geometric) is a direction like any other: it is drawn without looking at the 
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._random import below, uniform
+from bayesdp.hierarchies.kernel.jit import inlined, inside
 from bayesdp.hierarchies.kernel.lines import draw_many
 from bayesdp.hierarchies.kernel.moves import meeting_level
 from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, UNBOUNDED, State
@@ -21,7 +21,7 @@ __all__ = ["move_sum"]
 type Ints = npt.NDArray[np.int64]
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def _add(state: State, n: int, t: int, cell: int, sign: int) -> int:
     """Add `sign` in a cell to the direction; the number of its cells, -1 where there is no room."""
     leaves, cells, entries = state.scratch[0], state.scratch[1], state.scratch[2]
@@ -35,7 +35,7 @@ def _add(state: State, n: int, t: int, cell: int, sign: int) -> int:
     return n + 1
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _line(state: State, n: int) -> int:
     """Add a random line to the direction: a pair in a leaf, a cell in two leaves, or a square. The number of cells, -1 for no room."""
     generator = state.generator
@@ -73,21 +73,23 @@ def _line(state: State, n: int) -> int:
     return n if n < 0 else _add(state, n, t, d, 1)
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def _apply(state: State, n: int, k: int) -> float:
     """Change the residuals by k steps; by how much the log-density of the noise falls."""
     fall = 0.0
     for i in range(n):
-        nodes, step = state.path[state.scratch[0, i]], float(k * state.scratch[2, i])
-        for level in range(len(nodes)):
+        t, cell, step = state.scratch[0, i], state.scratch[1, i], float(k * state.scratch[2, i])
+        for level in range(state.path.shape[1]):
+            node = state.path[t, level]
             for q in range(state.answer_of.shape[1]):
-                answer = state.answers[nodes[level], state.answer_of[state.scratch[1, i], q]]
-                fall += answer[PRECISION] * step * (0.5 * step - answer[RESIDUAL])
-                answer[RESIDUAL] -= step
+                own = state.answer_of[cell, q]
+                residual = state.answers[node, own, RESIDUAL]
+                fall += state.answers[node, own, PRECISION] * step * (0.5 * step - residual)
+                state.answers[node, own, RESIDUAL] = residual - step
     return fall
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _shift(state: State, n: int, k: int) -> bool:
     """Change the sums with limits by k steps; whether they stay within them."""
     for i in range(n):
@@ -103,7 +105,7 @@ def _shift(state: State, n: int, k: int) -> bool:
     return True
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _reach(state: State, n: int, sign: int, far: int) -> int:
     """How many steps, at most `far`, the limits of sums allow in one direction, by halving."""
     near = 0
@@ -119,7 +121,7 @@ def _reach(state: State, n: int, sign: int, far: int) -> int:
     return near
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def move_sum(state: State) -> int:
     """Draw a sum of lines, and a step along it."""
     n = _line(state, _line(state, 0))
@@ -137,7 +139,7 @@ def move_sum(state: State) -> int:
     low, high, slope = -UNBOUNDED, UNBOUNDED, 0.0
     for i in range(m):
         counts[i] = state.counts[leaves[i], cells[i]]
-        state.alphas[i] = state.alpha[cells[i]]
+        state.alphas[i] = state.alpha[state.alpha_row[leaves[i]], cells[i]]
         slope += entries[i] * state.theta[state.theta_row[leaves[i]], cells[i]]
         if entries[i] > 0:
             low = max(low, -(counts[i] // entries[i]))

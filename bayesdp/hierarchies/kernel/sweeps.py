@@ -7,11 +7,11 @@ more than two cells, where it depends on which cells are 0, and the draw is corr
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._random import below, uniform
+from bayesdp.hierarchies.kernel.jit import compiled, inlined, inside
 from bayesdp.hierarchies.kernel.moves import move_between_leaves, move_in_leaf, move_single, move_square
 from bayesdp.hierarchies.kernel.state import State
 from bayesdp.hierarchies.kernel.sums import move_sum
@@ -41,7 +41,7 @@ squares of
 any cell and a donor, in percent of the cells; single cells, in percent; sums of lines, in percent of the cells."""
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def _partner(state: State, t: int) -> int:
     """Another leaf under the node of leaf t at a level that is drawn at random; -1 if there is none."""
     levels = state.path.shape[1]
@@ -55,7 +55,7 @@ def _partner(state: State, t: int) -> int:
     return int(s + 1) if s >= t else int(s)
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def _donor(state: State, t: int, cell: int) -> int:
     """A donor of leaf t that `cell` may exchange counts with; -1 if there is none."""
     kind = state.pair_class[cell]
@@ -64,7 +64,7 @@ def _donor(state: State, t: int, cell: int) -> int:
     return -1 if n == 0 else int(state.donor_cell[start + below(state.generator, n)])
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def _pairs_of_two(state: State, t: int, start: int, repeats: int) -> int:
     changed = 0
     for _ in range(repeats):
@@ -72,8 +72,8 @@ def _pairs_of_two(state: State, t: int, start: int, repeats: int) -> int:
     return changed
 
 
-@nb.njit(cache=True, error_model="numpy")
-def _pairs_of_many(state: State, t: int, start: int, size: int, repeats: int, occupied: Ints) -> int:
+@inside
+def _pairs_of_many(state: State, t: int, start: int, size: int, repeats: int) -> int:
     """Pairs of a group of tied cells, most of which are 0.
 
     The first cell i is uniform among the cells that are not 0; the second, with probability 1/2, among the others that are
@@ -85,12 +85,12 @@ def _pairs_of_many(state: State, t: int, start: int, size: int, repeats: int, oc
     makes
     the pair of line and table a Gibbs step: the law of the table stays.
     """
-    counts, cells = state.counts[t], state.group_cell
+    counts, cells, occupied = state.counts, state.group_cell, state.occupied
     changed = 0
     for _ in range(repeats):
         positive = 0
         for i in range(size):
-            if counts[cells[start + i]] > 0:
+            if counts[t, cells[start + i]] > 0:
                 occupied[positive] = i
                 positive += 1
         one = below(state.generator, positive)
@@ -103,7 +103,7 @@ def _pairs_of_many(state: State, t: int, start: int, size: int, repeats: int, oc
             if j >= i:
                 j += 1
         further = positive - 1
-        if counts[cells[start + j]] > 0:
+        if counts[t, cells[start + j]] > 0:
             further -= 1
         both = 2.0 / (further + 2) * (0.5 / (further + 1) + 0.5 / (size - 1))
         one_empty = (0.5 if further > 0 else 1.0) / ((further + 1) * (size - 1))
@@ -111,13 +111,13 @@ def _pairs_of_many(state: State, t: int, start: int, size: int, repeats: int, oc
     return changed
 
 
-@nb.njit(cache=True, error_model="numpy")
-def _groups(state: State, t: int, mix: Ints, occupied: Ints) -> int:
+@inside
+def _groups(state: State, t: int, mix: Ints) -> int:
     """Pairs in each group of tied cells. How many depends on the sum of the group, which they do not change."""
     changed = 0
-    starts = state.group_start[t]
-    for g in range(len(starts) - 1):
-        start, size = starts[g], starts[g + 1] - starts[g]
+    for g in range(state.group_start.shape[1] - 1):
+        start = state.group_start[t, g]
+        size = state.group_start[t, g + 1] - start
         if size < 2:
             continue
         total = 0
@@ -130,7 +130,7 @@ def _groups(state: State, t: int, mix: Ints, occupied: Ints) -> int:
             changed += _pairs_of_two(state, t, start, mix[IN_GROUP] if many else min(mix[IN_GROUP], 1))
         else:
             repeats = mix[IN_GROUP] * size if many else min(mix[IN_GROUP], 1) * ((size + 1) // 2)
-            changed += _pairs_of_many(state, t, start, size, repeats, occupied)
+            changed += _pairs_of_many(state, t, start, size, repeats)
         if many:
             for _ in range(mix[GROUP_SQUARES] * (1 if size == 2 else size // 2)):
                 s = _partner(state, t)
@@ -143,7 +143,7 @@ def _groups(state: State, t: int, mix: Ints, occupied: Ints) -> int:
     return changed
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _cells(state: State, t: int, mix: Ints) -> int:
     """Each free cell of a leaf against donors, against other leaves, and by itself."""
     changed = 0
@@ -178,7 +178,7 @@ def _cells(state: State, t: int, mix: Ints) -> int:
     return changed
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def sweep(state: State, mix: Ints, sweeps: int, kept: Ints) -> int:
     """Sweep, and keep a table after each `sweeps` sweeps while there is room; the number of moves that changed the table.
 
@@ -193,12 +193,13 @@ def sweep(state: State, mix: Ints, sweeps: int, kept: Ints) -> int:
         The tables are written into it.
     """
     changed = 0
-    occupied = np.empty(state.counts.shape[1], dtype=np.int64)
     for draw in range(max(len(kept), 1)):
         for _ in range(sweeps):
             for t in range(len(state.counts)):
-                changed += _groups(state, t, mix, occupied)
+                changed += _groups(state, t, mix)
                 changed += _cells(state, t, mix)
         if len(kept) > 0:
-            kept[draw] = state.counts
+            for t in range(kept.shape[1]):
+                for cell in range(kept.shape[2]):
+                    kept[draw, t, cell] = state.counts[t, cell]
     return changed
