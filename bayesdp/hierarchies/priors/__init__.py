@@ -1,0 +1,31 @@
+"""Priors of the cells of a hierarchy, with the rates integrated out.
+
+A count whose rate is a gamma variable is negative binomial when the rate is integrated out, and then the table moves without
+waiting for rates that move a little at a time. What is left are hyperparameters, few for each area and each cell, which are
+drawn given the table.
+
+========================  ==========================================================================
+`Flat`                    every table alike; only where exact answers bound every cell
+`FixedPoisson`            means that are known
+`FixedNegativeBinomial`   means and shapes that are known
+`AreaAndCell`             the mean of a cell is the product of an area and a cell effect
+`VaryingShares`           the shares of the cells vary by area, and so does the size of areas
+========================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from bayesdp.hierarchies.priors.area_and_cell import AreaAndCell
+from bayesdp.hierarchies.priors.base import CellPrior, simulate_counts
+from bayesdp.hierarchies.priors.fixed import FixedNegativeBinomial, FixedPoisson, Flat
+from bayesdp.hierarchies.priors.varying_shares import VaryingShares
+
+__all__ = [
+    "AreaAndCell",
+    "CellPrior",
+    "FixedNegativeBinomial",
+    "FixedPoisson",
+    "Flat",
+    "VaryingShares",
+    "simulate_counts",
+]

@@ -1,0 +1,238 @@
+"""Shares of cells that vary by area, and sizes of areas, with all rates integrated out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import betaln
+
+from bayesdp.hierarchies.priors.base import Floats, Hyper, Ints, Mask, check_counts, finite_number, free_cells
+from bayesdp.hierarchies.priors.gamma_terms import gamma_terms, gather
+from bayesdp.hierarchies.priors.slices import FREEDOM, draw_centre, draw_variance, slice_draws
+from bayesdp.hierarchies.tree import Tree
+
+__all__ = ["VaryingShares"]
+
+_SCALE_SHAPE = (math.log(2.0), 0.75)
+"""Mean and standard deviation of log q: sizes of areas then scatter by a factor between 1.4 (q of 9) and 10 (q of 0.45)."""
+
+
+@dataclass(frozen=True)
+class VaryingShares:
+    r"""Poisson cells with gamma rates whose shares vary by area; the rates, one for each cell of each leaf, are integrated out.
+
+    For leaf t and cell c, with rates g and the scale b of a leaf,
+
+    .. math:: x_{tc} \sim \text{Poisson}(b_t g_{tc}), \quad g_{tc} \sim \text{Gamma}(a_c)
+        \quad\Rightarrow\quad P(x_{tc}) = \frac{\Gamma(x + a_c)}{\Gamma(a_c)\, x!} u_t^x (1 - u_t)^{a_c},
+        \quad u_t = \frac{b_t}{1 + b_t},
+
+    so that the shares of the cells in a leaf are Dirichlet with parameters a, and its expected size is :math:`b_t \sum_c a_c`. Small
+    shapes are rare cells, or cells that are many in few leaves. Within this family the size of a leaf scatters by at least
+    :math:`1 / \sqrt{\sum_c a_c}`, relative to its expectation.
+
+    The hyperparameters have proper priors:
+
+    .. math:: u_t \sim \text{Beta}(m q, q), \quad \log m \sim \text{Normal}(\texttt{log\_scale}, \texttt{scale\_spread}^2), \quad
+        \log q \sim \text{Normal}(\log 2, 0.75^2)
+
+    .. math:: \log a_c \sim \text{Normal}(\mu, \sigma^2), \quad \mu \sim \text{Normal}(\texttt{log\_shape}, 2^2), \quad
+        \sigma^2 \sim \text{InverseGamma}(3, 2\,\texttt{spread}^2)
+
+    and with a `level`, whose nodes n have shapes of their own, :math:`\log a_{nc} \sim \text{Normal}(\log a_c, \tau^2)` with
+    :math:`\tau^2 \sim \text{InverseGamma}(3, 2\,\texttt{within}^2)` in the place of :math:`a_c`.
+
+    Parameters
+    ----------
+    level : str, optional
+        A level of the tree, such as ``"county"``: each of its nodes has shapes of its own, partially pooled.
+    log_scale, scale_spread : float
+        Prior of the logarithm of the typical scale of a leaf, its expected size over the sum of shapes.
+    log_shape : float
+        Prior mean of the log shapes.
+    spread : float
+        Root of the prior mean of the variance of log shapes between cells.
+    within : float
+        Root of the prior mean of the variance of log shapes between nodes of the level.
+
+    Notes
+    -----
+    An update draws the scales from their beta law given the table and the shapes, exactly; each log shape, and log m and log q, by
+    slice sampling of its density; and the normal centres and variances exactly. Only free cells count, for sizes and sums of
+    shapes too: see `CellPrior`.
+
+    Hyperparameters: ``log_scale`` of each leaf (log b), ``log_shape`` of each cell, or of each node and cell; ``typical_scale`` (m)
+    and ``scale_shape`` (q); ``shape_centre`` and ``shape_variance``; with a level ``cell_centre`` of each cell and
+    ``within_variance``.
+
+    Examples
+    --------
+    >>> VaryingShares().names["log_shape"], VaryingShares("county").names["log_shape"]
+    (('cell',), ('county', 'cell'))
+    """
+
+    level: str | None = None
+    log_scale: float = 2.3
+    scale_spread: float = 3.0
+    log_shape: float = -2.0
+    spread: float = 1.5
+    within: float = 0.5
+
+    family: ClassVar[str] = "negbin"
+
+    def __post_init__(self) -> None:
+        if self.level is not None and not isinstance(self.level, str):
+            raise TypeError(f"level must be the name of a level of the tree, got {self.level!r}")
+        finite_number(self.log_scale, "log_scale")
+        finite_number(self.log_shape, "log_shape")
+        for name in ("scale_spread", "spread", "within"):
+            finite_number(getattr(self, name), name, positive=True)
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """Each hyperparameter with its dimensions."""
+        shapes = ("cell",) if self.level is None else (self.level, "cell")
+        own: dict[str, tuple[str, ...]] = {"log_scale": ("leaf",), "log_shape": shapes}
+        own |= {"typical_scale": (), "scale_shape": (), "shape_centre": (), "shape_variance": ()}
+        return own if self.level is None else own | {"cell_centre": ("cell",), "within_variance": ()}
+
+    @property
+    def formula(self) -> str:
+        """The model, line by line."""
+        lines = [
+            "x[t, c] ~ Poisson(b[t] g[t, c]),  g[t, c] ~ Gamma(a[c]);  the g are integrated out (x negative binomial)",
+            f"b[t] / (1 + b[t]) ~ Beta(m q, q),  log q ~ Normal({_SCALE_SHAPE[0]:.6g}, {_SCALE_SHAPE[1]:.6g})",
+            f"log m ~ Normal({self.log_scale:.6g}, {self.scale_spread:.6g})",
+            f"log a[c] ~ Normal(mu, sigma),  mu ~ Normal({self.log_shape:.6g}, 2)",
+            f"sigma**2 ~ InverseGamma({FREEDOM:.6g}, {(FREEDOM - 1.0) * self.spread**2:.6g})",
+        ]
+        if self.level is not None:
+            lines[0] = lines[0].replace("a[c]", f"a[{self.level} of t, c]")
+            lines += [
+                f"log a[{self.level}, c] ~ Normal(log a[c], tau),  "
+                f"tau**2 ~ InverseGamma({FREEDOM:.6g}, {(FREEDOM - 1.0) * self.within**2:.6g})"
+            ]
+        return "\n".join(lines)
+
+    def _groups(self, tree: Tree) -> tuple[Ints, int]:
+        """The place of each leaf's node in the level, and how many nodes that has."""
+        if self.level is None:
+            return np.zeros(len(tree.order), dtype=np.int64), 1
+        if self.level not in tree.levels:
+            raise ValueError(f"level must be one of {', '.join(map(repr, tree.levels))}, got {self.level!r}")
+        nodes = tree.path[:, tree.levels.index(self.level)]
+        return np.asarray(nodes - nodes[0]), int(nodes[-1] - nodes[0]) + 1
+
+    def draw(self, tree: Tree, rng: np.random.Generator) -> dict[str, Floats]:
+        """Draw hyperparameters from their prior."""
+        leaves, cells = free_cells(tree).shape
+        q = np.exp(rng.normal(*_SCALE_SHAPE))
+        m = np.exp(rng.normal(self.log_scale, self.scale_spread))
+        centre, variance = np.asarray(rng.normal(self.log_shape, 2.0)), draw_variance(np.zeros(0), self.spread, rng)
+        eta = rng.normal(centre, np.sqrt(variance), cells)
+        hyper = {"typical_scale": np.asarray(m), "scale_shape": np.asarray(q), "shape_centre": centre}
+        hyper |= {"shape_variance": variance, "log_shape": eta}
+        if self.level is not None:
+            tau2 = draw_variance(np.zeros(0), self.within, rng)
+            within = rng.normal(eta, np.sqrt(tau2), (self._groups(tree)[1], cells))
+            hyper |= {"cell_centre": eta, "within_variance": tau2, "log_shape": within}
+        return hyper | {"log_scale": _log_odds(np.full(leaves, m * q), np.full(leaves, q), rng)}
+
+    def start(self, tree: Tree, counts: Ints) -> dict[str, Floats]:
+        """Shapes that go with the average counts of cells, and scales that go with the sizes of leaves."""
+        counts, free = check_counts(tree, counts), free_cells(tree)
+        sizes = np.where(free, counts, 0).sum(axis=1)
+        # Half a count for every cell, so that nothing is zero; a concentration of a quarter of the cells in use.
+        averages = (np.where(free, counts, 0).sum(axis=0) + 0.5) / np.maximum(free.sum(axis=0), 1)
+        shapes = averages / averages.sum() * max(1.0, 0.25 * float((averages > averages.mean() * 0.1).sum()))
+        eta = np.clip(np.log(shapes), -8.0, 8.0)
+        log_scale = np.log(sizes + 0.5) - np.log(np.where(free, np.exp(eta), 0.0).sum(axis=1) + 0.5)
+        hyper = {"typical_scale": np.asarray(np.exp(np.median(log_scale))), "scale_shape": np.asarray(2.0)}
+        hyper |= {"shape_centre": np.asarray(eta.mean()), "shape_variance": np.asarray(self.spread**2)}
+        hyper |= {"log_scale": log_scale, "log_shape": eta}
+        if self.level is not None:
+            own = np.tile(eta, (self._groups(tree)[1], 1))
+            hyper |= {"cell_centre": eta, "within_variance": np.asarray(self.within**2), "log_shape": own}
+        return hyper
+
+    def update(self, tree: Tree, counts: Ints, hyper: Hyper, rng: np.random.Generator) -> dict[str, Floats]:
+        """One pass over the hyperparameters given the table, shape (T, C)."""
+        counts, free = check_counts(tree, counts), free_cells(tree)
+        group, groups = self._groups(tree)
+        new = dict(hyper)
+        p, q = float(hyper["typical_scale"] * hyper["scale_shape"]), float(hyper["scale_shape"])
+        shapes = np.exp(hyper["log_shape"]).reshape(groups, -1)
+        sums = np.einsum("tc,tc->t", free, shapes[group])
+        sizes = np.einsum("tc,tc->t", free, counts)
+        log_scale = new["log_scale"] = _log_odds(p + sizes, q + sums, rng)
+        new |= self._typical(new, log_scale, rng)
+        return new | self._shapes(new, counts, free, (group, groups), rng)
+
+    def _typical(self, hyper: Hyper, log_scale: Floats, rng: np.random.Generator) -> dict[str, Floats]:
+        """Draw m and q given the scales, one after the other."""
+        leaves = len(log_scale)
+        ups, downs = -np.logaddexp(0.0, -log_scale).sum(), -np.logaddexp(0.0, log_scale).sum()
+        log_m, log_q = np.log(hyper["typical_scale"]).reshape(1), np.log(hyper["scale_shape"]).reshape(1)
+
+        def log_density(log_m: Floats, log_q: Floats) -> Floats:
+            p, q = np.exp(log_m + log_q), np.exp(log_q)
+            prior = (
+                -0.5 * ((log_m - self.log_scale) / self.scale_spread) ** 2
+                - 0.5 * ((log_q - _SCALE_SHAPE[0]) / _SCALE_SHAPE[1]) ** 2
+            )
+            return np.asarray(prior + p * ups + q * downs - leaves * betaln(p, q))
+
+        log_m = slice_draws(lambda value, _: log_density(value, log_q), log_m, np.ones(1), rng)
+        log_q = slice_draws(lambda value, _: log_density(log_m, value), log_q, np.ones(1), rng)
+        return {"typical_scale": np.exp(log_m[0]), "scale_shape": np.exp(log_q[0])}
+
+    def _shapes(
+        self, hyper: Hyper, counts: Ints, free: Mask, nodes: tuple[Ints, int], rng: np.random.Generator
+    ) -> dict[str, Floats]:
+        """Draw the shapes given the scales, and then what they are pooled by."""
+        (group, groups), cells = nodes, counts.shape[1]
+        # Sums over the leaves of a node of log(1 - u); the leaves of a node follow one another.
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        misses = np.add.reduceat(free * -np.logaddexp(0.0, hyper["log_scale"])[:, None], first).reshape(-1)
+        terms = gather(counts, free, group * cells, np.arange(cells), groups * cells)
+        pooled = self.level is None
+        centre = np.broadcast_to(hyper["shape_centre"] if pooled else hyper["cell_centre"], (groups, cells)).reshape(-1)
+        variance = float(hyper["shape_variance"] if pooled else hyper["within_variance"])
+
+        def log_density(eta: Floats, which: Ints) -> Floats:
+            prior = -0.5 * np.square(eta - centre[which]) / variance
+            return np.asarray(prior + gamma_terms(eta, which, terms) + np.exp(eta) * misses[which])
+
+        # A count above zero is worth about half a unit of precision of its log shape.
+        width = 2.5 / np.sqrt(1.0 / variance + 0.5 * terms.above[:, 0])
+        eta = slice_draws(log_density, hyper["log_shape"].reshape(-1).astype(np.float64), width, rng)
+        new: dict[str, Floats] = {"log_shape": eta.reshape(hyper["log_shape"].shape)}
+        cell = eta
+        if not pooled:
+            own, between = eta.reshape(groups, cells), float(hyper["shape_variance"])
+            cell = draw_centre(own, variance, hyper["shape_centre"], between, rng)
+            new |= {"cell_centre": cell, "within_variance": draw_variance(own - cell, self.within, rng)}
+        new["shape_centre"] = draw_centre(cell, float(hyper["shape_variance"]), self.log_shape, 4.0, rng)
+        new["shape_variance"] = draw_variance(cell - new["shape_centre"], self.spread, rng)
+        return new
+
+    def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
+        """``theta = log u``, the same for all cells of a leaf, shape (T, C); shapes (1, C), or (T, C) with a level."""
+        leaves, cells = len(tree.order), tree.frame.size // len(tree.order)
+        theta = np.repeat(-np.logaddexp(0.0, -hyper["log_scale"]), cells).reshape(leaves, cells)
+        shapes = np.exp(hyper["log_shape"])
+        return theta, shapes.reshape(1, cells) if self.level is None else shapes[self._groups(tree)[0]]
+
+
+def _log_odds(p: Floats, q: Floats, rng: np.random.Generator) -> Floats:
+    """Draw ``log(u / (1 - u))`` for u ~ Beta(p, q)."""
+    return np.asarray(_log_gamma(p, rng) - _log_gamma(q, rng))
+
+
+def _log_gamma(shape: Floats, rng: np.random.Generator) -> Floats:
+    """Logarithms of gamma draws, also for shapes so small that the draws themselves are zero in floating point."""
+    # Gamma(a) is Gamma(a + 1) times the a-th root of a uniform number.
+    return np.asarray(np.log(rng.standard_gamma(shape + 1.0)) - rng.exponential(size=shape.shape) / shape)
