@@ -56,8 +56,8 @@ def target_of(release: Release, family: str) -> Target:
         open_ = np.flatnonzero(target.unsupported_cells())
         if open_.size:
             raise ValueError(
-                f"a flat prior needs noise or exact answers at every cell, and nothing bounds {release.frame.cell_name(int(open_[0]))} "
-                "from above: the posterior is improper"
+                "a flat prior needs noise or exact answers at every cell, and nothing bounds "
+                f"{release.frame.cell_name(int(open_[0]))} from above: the posterior is improper"
             )
     return target
 

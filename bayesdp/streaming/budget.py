@@ -96,9 +96,9 @@ class Budget:
             f"fit_hierarchy needs about {_in_words(self.total)} of memory, and {_in_words(free)} are available: "
             f"{_in_words(self.kernel)} for the tables of {min(plan.cores, plan.chains)} chains that run at the same time (fewer "
             f"`cores`), {_in_words(self.cells)} for what {plan.chains} chains keep of the cells (fewer `chains`, `bins`, `batches` or "
-            f"`counts`), {_in_words(self.record)} for the draws of what is recorded (fewer `draws`, each after more sweeps with a larger "
-            f"`thin`, or fewer answers in `record`), and {_in_words(self.result)} for the result. A release of a part of the leaves "
-            "needs less of all"
+            f"`counts`), {_in_words(self.record)} for the draws of what is recorded (fewer `draws`, each after more sweeps with "
+            f"a larger `thin`, or fewer answers in `record`), and {_in_words(self.result)} for the result. A release of a part of "
+            "the leaves needs less of all"
         )
 
 

@@ -26,7 +26,7 @@ class Kept(NamedTuple):
     first : int64 array, shape (F,)
         Their counts in the first draw.
     mean, squares : float64 arrays, shape (F,)
-        Mean, and sum of squared deviations from it, by Welford's updates.
+        Mean of the deviations from `first`, and sum of their squared deviations from it, by Welford's updates.
     small : uint16 or uint32 array, shape (F, k + 1)
         How often the count was 0, 1, ..., k.
     bins : the same type, shape (F, B)
@@ -99,11 +99,12 @@ def take(counts: Ints, draw: int, length: int, kept: Kept) -> None:
         x = flat[where[i]]
         if draw == 0:
             first[i] = x
-        gap = x - mean[i]
+        away = x - first[i]
+        gap = away - mean[i]
         mean[i] += gap / (draw + 1)
-        squares[i] += gap * (x - mean[i])
+        squares[i] += gap * (away - mean[i])
         if x < small.shape[1]:
             small[i, x] += 1
         add_to(bins[i], grids[i], x)
         if batch < batches.shape[1]:
-            batches[i, batch] += x - first[i]
+            batches[i, batch] += away

@@ -155,7 +155,7 @@ def fit_hierarchy(
     ``arrow::open_dataset(path) |> dplyr::filter(table == 0)``, and ``tidyr::pivot_wider`` with ``values_fill = 0`` for a column
     a cell. The key-value metadata has the seed, versions, the release and the prior.
 
-    Memory of a cell that can move is 296 bytes a chain with the defaults (fewer than 65,536 draws), beside some 60 to 200 for the
+    Memory of a cell that can move is 324 bytes a chain with the defaults (fewer than 65,536 draws), beside some 60 to 200 for the
     table and the residuals of a chain that runs.
 
     Examples

@@ -55,8 +55,8 @@ def named_queries(
             raise TypeError(f"record must hold queries (bdp.Margins, bdp.Totals, bdp.Identity), got {query!r}")
         if not query.frame.same_cells(frame):
             raise ValueError(
-                f"record: {query!r} is about a table with the dimensions {shown(query.frame.dims)} and other labels than the release's "
-                f"({shown(frame.dims)}); build it with the release's frame"
+                f"record: {query!r} is about a table with the dimensions {shown(query.frame.dims)}, not about the release's "
+                f"({shown(frame.dims)}) with its labels; build it with release.frame"
             )
         name = _name_of(query) if key is None else key
         if not isinstance(name, str) or not name:
