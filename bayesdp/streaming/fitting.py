@@ -155,8 +155,8 @@ def fit_hierarchy(
     ``arrow::open_dataset(path) |> dplyr::filter(table == 0)``, and ``tidyr::pivot_wider`` with ``values_fill = 0`` for a column
     a cell. The key-value metadata has the seed, versions, the release and the prior.
 
-    Memory of a cell that can move is 324 bytes a chain with the defaults (fewer than 65,536 draws), beside some 60 to 200 for the
-    table and the residuals of a chain that runs.
+    What is kept of a cell that can move takes at most 328 bytes a chain with the defaults (and fewer than 65,536 draws), and the
+    table and the residuals of a chain that runs take some 60 to 200 besides.
 
     Examples
     --------

@@ -19,7 +19,7 @@ type Ints = npt.NDArray[np.int64]
 _FEWEST = 4
 """Batches of a chain below which nothing is said."""
 
-_BLOCK = 2**14
+_BLOCK = 2**11
 """Cells that are worked on at a time."""
 
 

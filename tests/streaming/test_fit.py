@@ -219,8 +219,8 @@ def _laplace_release():
 
 
 def _truncated_release():
-    law = bdp.noise.TruncatedGaussian(2.0, 0.0, 9.0)
-    return bdp.Release.from_published(FRAME, [bdp.Measured(bdp.Identity(FRAME), np.ones(FRAME.shape), law)])
+    law = bdp.noise.TruncatedDiscreteGaussian(2.0, (0, 9))
+    return bdp.Release.from_published(FRAME, [bdp.Measured(bdp.Identity(FRAME), np.ones(FRAME.shape, dtype=int), law)])
 
 
 def _statistics():
@@ -248,14 +248,16 @@ def _weighted_release():
 
 def _flat_and_open():
     frame = {"tract": ["a", "b"], "age": ["y", "o"]}
-    part = bdp.Measured(bdp.Margins(frame, ["tract"]), [3, 0], bdp.noise.DiscreteGaussian(2.0), unmeasured=["tract=b"])
+    part = bdp.Measured(
+        bdp.Margins(frame, ["tract"]), [3, np.nan], bdp.noise.DiscreteGaussian(2.0), unmeasured=["tract=b"]
+    )
     return bdp.Release.from_published(frame, [part])
 
 
 @pytest.mark.parametrize(
     ("make", "prior", "error", "message"),
     [
-        (_truncated_release, PRIOR, NotImplementedError, "'truncated-gaussian': put the release into a model"),
+        (_truncated_release, PRIOR, NotImplementedError, "'truncated-discrete-gaussian': put the release into a model"),
         (
             _weighted_release,
             PRIOR,
