@@ -27,7 +27,7 @@ from bayesdp.steps.movement import movement
 from bayesdp.steps.terms import exact_fiber
 from bayesdp.storage import compress_draws
 
-__all__ = ["Tables", "annotate"]
+__all__ = ["Tables", "add_group_labels", "add_releases_to", "annotate"]
 
 
 def annotate(
@@ -125,7 +125,7 @@ class Tables:
         )
         compress_draws(tree)
         for name in self.names:
-            _add_releases(tree, self.releases.get(name, []), self._suffix(name))
+            add_releases_to(tree, self.releases.get(name, []), self._suffix(name))
 
     def add_limits(self, tree: xr.DataTree, model: pm.Model) -> dict[str, npt.NDArray[np.bool_]]:
         """Check that the draws are on their fibers, and add the limits of all cells; which cells have one possible value."""
@@ -143,20 +143,21 @@ class Tables:
             limits = _limits(fiber, frame, name)
             limits.attrs |= {"connectivity": moves.claim, "proved": int(moves.proved)}
             tree[f"fiber{self._suffix(name)}"] = xr.DataTree(limits)
-            _add_group_labels(tree, frame)
+            add_group_labels(tree, frame)
         for name, table in self.continuous.items():
             fixed[name] = table.fixed
             limits = _limits(table.release.fiber, table.release.frame, name)
             limits.attrs |= {"connectivity": "real tables: a convex set", "proved": 1}
             tree[f"fiber{self._suffix(name)}"] = xr.DataTree(limits)
             tree[f"relaxation{self._suffix(name)}"] = xr.DataTree(declaration(name))
-            _add_group_labels(tree, table.release.frame)
+            add_group_labels(tree, table.release.frame)
         for name in self.statistics:
             tree[f"statistics{self._suffix(name)}"] = xr.DataTree(xr.Dataset(attrs={"variable": name}))
         return fixed
 
 
-def _add_releases(tree: xr.DataTree, releases: list[Release], suffix: str) -> None:
+def add_releases_to(tree: xr.DataTree, releases: list[Release], suffix: str) -> None:
+    """Add releases and their guarantees to a result, as groups."""
     for j, release in enumerate(releases):
         ending = suffix if j == 0 else f"{suffix}_{j + 1}"
         tree[f"release{ending}"] = xr.DataTree(release.to_dataset())
@@ -165,7 +166,7 @@ def _add_releases(tree: xr.DataTree, releases: list[Release], suffix: str) -> No
             tree[f"guarantee{ending}"] = xr.DataTree(xr.Dataset(attrs=attrs))
 
 
-def _add_group_labels(tree: xr.DataTree, frame: Frame) -> None:
+def add_group_labels(tree: xr.DataTree, frame: Frame) -> None:
     """Group labels of a table, as coordinates of the posterior that are no dimensions."""
     posterior = tree["posterior"].to_dataset()
     new = {

@@ -14,7 +14,7 @@ from bayesdp.hierarchies.tree import levels_of, tree_of
 from bayesdp.queries import SumPart
 from tests.hierarchies.cases import CASES
 
-REPLICATIONS = 3_000
+REPLICATIONS = 1_200
 RATE = 1e-5
 """False alarms of a test, shared by its comparisons."""
 
@@ -58,7 +58,7 @@ def test_an_update_keeps_the_joint_law(name, tree):
         counts[~free_cells(tree)] = 5  # what is not free is outside of the prior, whatever is there
         before.append(flat(hyper))
         after.append(flat(prior.update(tree, counts, hyper, rng)))
-        tables.append(np.log1p(np.where(free_cells(tree), counts, 0)).reshape(-1))
+        tables.append(np.log1p(counts[free_cells(tree)]))
     first, second = np.array(before), np.array(after)
     assert np.mean(first != second) > 0.99
     scales = np.array(tables) - np.mean(tables, axis=0)

@@ -1,0 +1,87 @@
+"""A release as the target of a chain, without a model: its exact answers as a fiber, its noisy ones as normal terms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayesdp.fibers import NoiseTerm, Target
+from bayesdp.hierarchies.structure import sum_parts
+from bayesdp.hierarchies.tree import NoStructure
+from bayesdp.measurements import Measured
+from bayesdp.release import Release
+
+__all__ = ["target_of"]
+
+_OTHERWISE = "put the release into a model with bdp.observe and draw with bdp.sample, which know it"
+
+
+def target_of(release: Release, family: str) -> Target:
+    """The posterior of a release's table under a prior of independent cells, in the form that chains take.
+
+    Parameters
+    ----------
+    release : Release
+        Of counts, with normal noise (discrete or not), independent in each answer, on sums of cells.
+    family : {"flat", "poisson", "negbin"}
+        Of the prior of a cell, see `bayesdp.fibers.Target`.
+
+    Returns
+    -------
+    Target
+
+    Raises
+    ------
+    TypeError
+        If `release` is no release.
+    ValueError
+        If the release is about statistics, or the prior is flat and nothing bounds a cell from above: the posterior is improper.
+    NotImplementedError
+        If noise is not normal and independent, or a query is no sum of cells; it names the law or the query.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> table = {"tract": ["a", "b"], "age": ["young", "old"]}
+    >>> noisy = bdp.Measured(bdp.Identity(table), [[3, 8], [0, 5]], bdp.noise.DiscreteGaussian(sigma=2.0))
+    >>> target = target_of(bdp.Release.from_published(table, [noisy], [bdp.Exact(bdp.Totals(table), 15)]), "negbin")
+    >>> target.family, len(target.terms)
+    ('negbin', 1)
+    """
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
+    if release.about != "counts":
+        raise ValueError("release is about statistics, which are real numbers; a hierarchy has counts in its cells")
+    target = Target(release.fiber, tuple(_term(measured) for measured in release.measurements), family)
+    if family == "flat":
+        open_ = np.flatnonzero(target.unsupported_cells())
+        if open_.size:
+            raise ValueError(
+                "a flat prior needs noise or exact answers at every cell, and nothing bounds "
+                f"{release.frame.cell_name(int(open_[0]))} from above: the posterior is improper"
+            )
+    return target
+
+
+def _term(measured: Measured) -> NoiseTerm:
+    """A noisy part as a term of a target."""
+    law, query = measured.law, measured.query
+    form = law.kernel_form
+    # Noise that is cut off at bounds has the form of its free law, with factors besides that this form does not have.
+    if (
+        form is None
+        or form.kind != "gaussian"
+        or form.coordinates is not None
+        or law.support not in ("integers", "reals")
+    ):
+        raise NotImplementedError(
+            f"hierarchies take normal noise that is independent in each answer, and the law of {measured!r} is {law.name!r}: "
+            f"{_OTHERWISE}"
+        )
+    try:
+        sum_parts([query])
+    except NoStructure as reason:
+        raise NotImplementedError(f"hierarchies take sums of cells, and {measured!r} is none: {_OTHERWISE}") from reason
+    scale = np.broadcast_to(np.asarray(getattr(law, law.kernel_parameters[0]), dtype=np.float64), query.shape)
+    unmeasured = measured.unmeasured.reshape(-1)
+    values = np.where(unmeasured, 0.0, np.asarray(measured.values, dtype=np.float64).reshape(-1))
+    return NoiseTerm(query, values, "gaussian", scale.reshape(-1).copy(), ~unmeasured)

@@ -1,0 +1,7 @@
+"""Posteriors of hierarchies whose draws do not fit in memory: what is asked for is computed while the chains run."""
+
+from __future__ import annotations
+
+from bayesdp.streaming.fitting import fit_hierarchy
+
+__all__ = ["fit_hierarchy"]

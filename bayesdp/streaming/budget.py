@@ -1,0 +1,106 @@
+"""How much memory a run will take, stated before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayesdp.hierarchies.structure import Structure
+from bayesdp.inference.memory import available_memory
+from bayesdp.streaming.cells import bytes_per_cell
+
+__all__ = ["Budget", "Plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The numbers of a run.
+
+    Attributes
+    ----------
+    draws, tune, chains, cores, thin : int
+    counts : int
+        The largest count whose probability is kept.
+    bins, batches : int
+        See `bayesdp.streaming.cells.Kept`.
+    quantiles : tuple of float
+    """
+
+    draws: int
+    tune: int
+    chains: int
+    cores: int
+    thin: int
+    counts: int
+    bins: int
+    batches: int
+    quantiles: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Bytes that a run takes at most, beside the release and some megabytes of work space that do not grow with it.
+
+    Attributes
+    ----------
+    kernel : int
+        Tables, residuals and lists of the chains that run at the same time.
+    cells : int
+        What all chains keep of the cells. Neither this nor `kernel` grows with the number of draws.
+    record : int
+        Draws of queries and hyperparameters.
+    result : int
+        Summaries of the cells in the result.
+    """
+
+    kernel: int
+    cells: int
+    record: int
+    result: int
+
+    @classmethod
+    def of(cls, structure: Structure, plan: Plan, recorded: int) -> Budget:
+        """Of a run that records so many numbers a draw."""
+        leaves, places = structure.free.shape
+        size, free = leaves * places, int(structure.free.sum())
+        answers = structure.nodes * int(structure.query_start[-1])
+        # Counts, sums while tuning, two arrays of the prior; lists of free cells and groups; residuals with precisions, their
+        # starting values and what working them out anew needs.
+        own = 8 * (4 * size + 2 * free + 5 * answers + 3 * structure.nodes * places)
+        running = min(plan.cores, plan.chains)
+        kept = bytes_per_cell(plan.draws, plan.counts, plan.bins, plan.batches)
+        summaries = 8 * (4 + 2 * plan.chains + len(plan.quantiles)) + 4 * (plan.counts + 1)
+        return cls(
+            kernel=running * own,
+            cells=plan.chains * free * kept + 8 * free,
+            record=3 * 8 * plan.chains * plan.draws * recorded,  # kept, put together, and diagnosed
+            result=summaries * (free + size),
+        )
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.kernel + self.cells + self.record + self.result
+
+    def check(self, plan: Plan) -> None:
+        """Refuse a run that does not fit.
+
+        Raises
+        ------
+        MemoryError
+            If it needs more memory than is available to the process; it says how much is for what, and what to change.
+        """
+        free = available_memory()
+        if free is None or self.total <= free:
+            return
+        raise MemoryError(
+            f"fit_hierarchy needs about {_in_words(self.total)} of memory, and {_in_words(free)} are available: "
+            f"{_in_words(self.kernel)} for the tables of {min(plan.cores, plan.chains)} chains that run at the same time (fewer "
+            f"`cores`), {_in_words(self.cells)} for what {plan.chains} chains keep of the cells (fewer `chains`, `bins`, `batches` or "
+            f"`counts`), {_in_words(self.record)} for the draws of what is recorded (fewer `draws`, each after more sweeps with "
+            f"a larger `thin`, or fewer answers in `record`), and {_in_words(self.result)} for the result. A release of a part of "
+            "the leaves needs less of all"
+        )
+
+
+def _in_words(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"

@@ -1,0 +1,334 @@
+"""Posteriors of tables whose draws do not fit in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+import bayesdp
+from bayesdp._interrupts import deferred
+from bayesdp._validate import generator_of, positive_integer, probability, shown
+from bayesdp.fibers import Target
+from bayesdp.hierarchies.priors import CellPrior
+from bayesdp.hierarchies.released import target_of
+from bayesdp.hierarchies.structure import Structure, structure_of
+from bayesdp.hierarchies.tree import NoStructure
+from bayesdp.inference.annotating import add_group_labels, add_releases_to
+from bayesdp.inference.runs.progress import ProgressLines
+from bayesdp.queries import Query
+from bayesdp.release import Release
+from bayesdp.storage import compress_draws
+from bayesdp.streaming.budget import Budget, Plan
+from bayesdp.streaming.one_chain import OneChain
+from bayesdp.streaming.plausible import TableWriter, thinned
+from bayesdp.streaming.recording import named_queries
+from bayesdp.streaming.result import cells_of, diagnostics_of, posterior_of
+from bayesdp.streaming.running import FEWEST, longest_together, run_all
+
+__all__ = ["fit_hierarchy"]
+
+_RESERVED = ("chain", "count", "draw", "share", "table", "value")
+"""Names of dimensions and columns of the result."""
+
+
+def fit_hierarchy(
+    release: Release,
+    prior: CellPrior,
+    *,
+    record: Query | Mapping[str, Query] | Iterable[Query] = (),
+    draws: int = 1000,
+    tune: int | None = None,
+    chains: int = 2,
+    cores: int | None = None,
+    thin: int = 1,
+    tables: int = 100,
+    tables_path: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    quantiles: Iterable[float] = (0.025, 0.05, 0.5, 0.95, 0.975),
+    counts: int = 15,
+    bins: int = 64,
+    batches: int = 32,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    quiet: bool = False,
+    memory_check: bool = True,
+    leaves: str | None = None,
+) -> xr.DataTree:
+    """Sample the posterior of a hierarchy without keeping the draws of its cells.
+
+    For tables of leaves (tracts, blocks) by cells with noisy and exact sums at levels of a tree of geography. The draws of the
+    queries in `record` are kept; of every cell, means, variances, probabilities of small counts, quantiles, effective sample
+    sizes and R-hat, for which memory does not grow with the number of draws.
+
+    Parameters
+    ----------
+    release : Release
+        Of counts, with independent normal noise (discrete or not) on sums of cells.
+    prior : CellPrior
+        Such as `bayesdp.hierarchies.priors.FixedNegativeBinomial`. Its hyperparameters are sampled too, and kept.
+    record : Query, mapping or iterable of Query
+        Queries of the release's table whose draws are kept, by name. Without names they are called by what they keep:
+        ``by_county_race``, ``total``, and stacks ``answers``.
+    draws : int
+        Draws to keep, a chain; at least 4.
+    tune : int, optional
+        Sweeps before them, in which moves adapt, and which are thrown away; half of `draws`, at least 200, if left out.
+    chains : int
+        At least two tell whether they agree.
+    cores : int, optional
+        Chains that run at the same time, in threads; as many as processors if left out. The draws do not depend on it.
+    thin : int
+        Sweeps from one draw to the next.
+    tables : int
+        Plausible tables that are written, evenly spaced over the draws of all chains; at most as many as draws.
+    tables_path : path, optional
+        A parquet file for them; none is written if left out. See the Notes.
+    overwrite : bool
+        Whether it may replace a file.
+    quantiles : iterable of float
+        Which ones are given of each cell.
+    counts : int
+        The largest count whose probability is kept.
+    bins : int
+        Bins of the histogram of a cell, at least 8. Quantiles of a cell whose draws differ by less than this are those of the draws.
+    batches : int
+        Batches of draws of a chain for the diagnostics of cells, at least 8. Their effective sample sizes have a relative standard
+        error of ``sqrt(2 / (chains * batches - 1))``: 18% with 2 chains of 32.
+    random_seed : int, sequence of int or numpy.random.Generator, optional
+        Makes a run repeatable.
+    progressbar : bool
+        A line on standard error now and then.
+    quiet : bool
+        No messages.
+    memory_check : bool
+        Refuse before sampling what needs more memory than there is.
+    leaves : str, optional
+        The dimension of the leaves, such as ``"tract"``. By default the one with the most levels.
+
+    Returns
+    -------
+    xarray.DataTree
+        ``posterior`` (draws of `record` and of hyperparameters), ``cells``, with the dimensions of the table, ``release``,
+        ``guarantee`` (where the mechanism is known) and ``diagnostics``: effective sample sizes and R-hat of what was recorded, and
+        a verdict over that and all cells. In ``cells``:
+
+        ==================  =================================================================================
+        ``mean``, ``sd``    of the draws of all chains (``chain_mean``, ``chain_sd``: of each)
+        ``probability``     share of draws in which the count is 0, 1, ..., `counts`
+        ``quantile``        the smallest count with at least this share of the draws at or below it
+        ``width``           1 where quantiles are those of the draws; else they are less than this many counts away
+        ``ess``, ``rhat``   effective sample size of the mean, and split R-hat, from means of batches
+        ==================  =================================================================================
+
+        Ctrl-C ends sampling after the sweeps that are being made, and what was drawn is returned with the attribute
+        ``interrupted``; before the fourth draw it is an interrupt like any other. No table is written then.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not valid, or the release is about statistics or is no hierarchy (the message says why).
+    NotImplementedError
+        If noise is not normal and independent; it names the law, and what to use instead.
+    MemoryError
+        If the run needs more memory than there is; it says how much for what, and what to change.
+    ImportError
+        If `tables_path` is given and pyarrow (the extra ``census``) is not installed.
+    FileExistsError
+        If `tables_path` exists, and `overwrite` is False.
+    OSError
+        If tables cannot be written. The draws are in the attribute ``draws`` of the error.
+
+    Notes
+    -----
+    The parquet file has a row for every cell of a table that is not 0, with the columns ``table`` (numbered from 0), ``chain``,
+    ``draw``, the labels of the cell, group labels (such as the county of a tract) and ``count``; cells without a row are 0. In R:
+    ``arrow::open_dataset(path) |> dplyr::filter(table == 0)``, and ``tidyr::pivot_wider`` with ``values_fill = 0`` for a column
+    a cell. The key-value metadata has the seed, versions, the release and the prior.
+
+    What is kept of a cell that can move takes at most 328 bytes a chain with the defaults (and fewer than 65,536 draws), and the
+    table and the residuals of a chain that runs take some 60 to 200 besides.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> from bayesdp.hierarchies.priors import FixedNegativeBinomial
+    >>> table = {"tract": ["a", "b"], "age": ["young", "old"]}
+    >>> noise = bdp.noise.DiscreteGaussian(sigma=2.0)
+    >>> release = bdp.Release.from_published(
+    ...     table,
+    ...     [bdp.Measured(bdp.Identity(table), [[3, 8], [0, 5]], noise)],
+    ...     [bdp.Exact(bdp.Totals(table), 15)],
+    ... )
+    >>> prior = FixedNegativeBinomial(mean=4.0, shape=1.0)
+    >>> tree = fit_hierarchy(release, prior, record=bdp.Margins(table, ["age"]), draws=200, random_seed=1, quiet=True)
+    >>> tree["posterior"]["by_age"].dims
+    ('chain', 'draw', 'age')
+    >>> bool((tree["posterior"]["by_age"].sum("age") == 15).all())
+    True
+    >>> float(tree["cells"]["mean"].sum().round(6))
+    15.0
+    """
+    plan = _plan(draws, tune, chains, cores, thin, counts, bins, batches, quantiles)
+    _check_prior(prior)
+    target = target_of(release, prior.family)
+    frame = release.frame
+    reserved = [name for name in (*frame.dims, *(own for own, _, _ in frame.groups)) if name in _RESERVED]
+    if reserved:
+        raise ValueError(f"release: its table has {shown(reserved)}, which name dimensions of the result; rename them")
+    if leaves is not None:
+        frame.labels_of(leaves)
+    queries = named_queries(record, frame, prior.names)
+    try:
+        structure = structure_of(target, leaves)
+    except NoStructure as reason:
+        raise NoStructure(
+            f"release is no hierarchy: {reason}. For tables in general use bdp.observe and bdp.sample"
+        ) from reason
+    run = _Run(release, target, structure, prior, plan, queries)
+    if memory_check:
+        run.budget.check(plan)
+    generator = _generator(random_seed)
+    attributes = run.attributes(random_seed)
+    writer = None
+    if tables_path is not None:
+        number = min(positive_integer(tables, "tables"), plan.chains * plan.draws)
+        writer = TableWriter(
+            tables_path, structure, thinned(number, plan.chains, plan.draws), attributes, overwrite=overwrite
+        )
+    told = ProgressLines("sampling", "sweeps") if progressbar and not quiet else None
+    return run.sampled(generator, writer, told, attributes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A run whose arguments are all valid."""
+
+    release: Release
+    target: Target
+    structure: Structure
+    prior: CellPrior
+    plan: Plan
+    queries: dict[str, Query]
+
+    @property
+    def budget(self) -> Budget:
+        hyper = self.prior.start(self.structure, np.zeros(self.structure.free.shape, dtype=np.int64))
+        recorded = sum(query.rows for query in self.queries.values())
+        recorded += sum(prod(np.shape(hyper[name])) for name in self.prior.names)
+        return Budget.of(self.structure, self.plan, recorded)
+
+    def attributes(self, seed: Any) -> dict[str, str]:
+        return {
+            "bayesdp_version": bayesdp.__version__,
+            "numpy_version": np.__version__,
+            "seed": "not recorded" if seed is None or isinstance(seed, np.random.Generator) else str(seed),
+            "prior": self.prior.formula,
+            "release": repr(self.release),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+
+    def sampled(
+        self, generator: np.random.Generator, writer: TableWriter | None, told: Any, attributes: dict[str, str]
+    ) -> xr.DataTree:
+        try:
+            where = np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
+            chains = [
+                OneChain(i, self.target, self.structure, self.prior, self.plan, self.queries, where, own, writer)
+                for i, own in enumerate(generator.spawn(self.plan.chains))
+            ]
+            early = run_all(chains, self._start, self.plan.cores, told)
+        except BaseException:
+            if writer is not None:
+                writer.abandon()
+            raise
+        with deferred():
+            tree = self._tree(longest_together(chains), attributes)
+        if early:
+            tree.attrs["interrupted"] = 1
+            if writer is not None:
+                writer.abandon()
+        elif writer is not None:
+            with _carried(tree):
+                writer.finish()
+        return tree
+
+    def _start(self, chain: OneChain) -> npt.NDArray[np.int64]:
+        """A table with the exact answers."""
+        return np.asarray(self.target.fiber.find_point(self.target.guide()), dtype=np.int64).reshape(-1)
+
+    def _tree(self, chains: list[OneChain], attributes: dict[str, str]) -> xr.DataTree:
+        posterior = posterior_of(chains, self.structure)
+        cells, found = cells_of(chains, self.structure, self.plan)
+        diagnostics = diagnostics_of(posterior, chains, found, self.target, self.plan)
+        tree = xr.DataTree.from_dict({"posterior": posterior, "cells": cells, "diagnostics": diagnostics})
+        tree.attrs.update({name: own for name, own in attributes.items() if name != "release"})
+        tree.attrs["sampler"] = json.dumps(
+            {name: getattr(self.plan, name) for name in ("draws", "tune", "chains", "thin")}
+        )
+        compress_draws(tree)
+        add_releases_to(tree, [self.release], "")
+        add_group_labels(tree, self.release.frame)
+        return tree
+
+
+def _plan(
+    draws: int, tune: int | None, chains: int, cores: int | None, thin: int, counts: int, bins: int, batches: int,
+    quantiles: Iterable[float],
+) -> Plan:  # fmt: skip
+    if positive_integer(draws, "draws") < FEWEST:
+        raise ValueError(f"draws must be at least {FEWEST}, below which nothing can be diagnosed, got {draws}")
+    for value, name, least in ((bins, "bins", 8), (batches, "batches", 8)):
+        if positive_integer(value, name) < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
+    if isinstance(quantiles, str) or not isinstance(quantiles, Iterable):
+        raise TypeError(f"quantiles must be probabilities, got {quantiles!r}")
+    processors = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
+    return Plan(
+        draws=draws,
+        tune=max(draws // 2, 200) if tune is None else positive_integer(tune, "tune"),
+        chains=positive_integer(chains, "chains"),
+        cores=min(chains, processors or 1) if cores is None else positive_integer(cores, "cores"),
+        thin=positive_integer(thin, "thin"),
+        counts=positive_integer(counts, "counts"),
+        bins=bins,
+        batches=batches,
+        quantiles=tuple(probability(own, "quantiles") for own in quantiles),
+    )
+
+
+def _check_prior(prior: Any) -> None:
+    lacking = [
+        name for name in ("family", "names", "start", "update", "weights", "formula") if not hasattr(prior, name)
+    ]
+    if lacking:
+        raise TypeError(
+            "prior must be a prior of the cells of a hierarchy, such as bdp.hierarchies.priors.FixedNegativeBinomial(mean, shape), "
+            f"got {prior!r}"
+        )
+
+
+def _generator(seed: Any) -> np.random.Generator:
+    if isinstance(seed, (list, tuple, np.ndarray)):
+        return np.random.default_rng(seed)
+    return generator_of(seed)
+
+
+@contextmanager
+def _carried(tree: xr.DataTree) -> Iterator[None]:
+    """Put the draws into the attribute `draws` of an error, so that they are not lost."""
+    try:
+        yield
+    except Exception as error:
+        setattr(error, "draws", tree)  # noqa: B010  # no attribute that a type checker could know
+        error.add_note("What was drawn is not lost: it is in the attribute `draws` of this error.")
+        raise

@@ -1,0 +1,204 @@
+"""The result of a run as a tree of data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from bayesdp._chains import chain_statistics
+from bayesdp.fibers import Target
+from bayesdp.hierarchies.structure import Structure
+from bayesdp.inference._verdict import Worst, rhat_limit, verdict_of
+from bayesdp.inference.diagnostics import not_diagnosed
+from bayesdp.streaming.budget import Plan
+from bayesdp.streaming.cells import batching
+from bayesdp.streaming.one_chain import OneChain
+from bayesdp.streaming.pooling import Pooled, pooled
+
+__all__ = ["cells_of", "diagnostics_of", "posterior_of"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+_MEANING = {
+    "mean": "mean of the draws of all chains",
+    "sd": "standard deviation of the draws of all chains, over their number minus 1",
+    "chain_mean": "mean of the draws of each chain",
+    "chain_sd": "standard deviation of the draws of each chain",
+    "probability": "share of the draws in which the count is the value",
+    "quantile": "the smallest count with at least this share of the draws at or below it; less than `width` counts away from it",
+    "width": "1 where quantiles are those of the draws; else the width of the widest bin",
+    "ess": "effective sample size of the mean, from means of batches; NaN where the cell cannot move or never did",
+    "rhat": "split R-hat, from means of batches; NaN where the cell cannot move or never did",
+}
+
+
+def posterior_of(chains: Sequence[OneChain], structure: Structure) -> xr.Dataset:
+    """The draws of queries and hyperparameters, cut to the shortest chain."""
+    draws = min(chain.draws for chain in chains)
+    coords: dict[str, Any] = {"chain": [chain.number for chain in chains], "draw": np.arange(draws)}
+    arrays = {}
+    for name, query in chains[0].queries.items():
+        alone = len(query.parts) == 1 and query.dims != ("answer",)
+        dims = query.dims if alone else (f"{name}_answer",)
+        labels = query.coords if alone else {dims[0]: query.names}
+        if any(dim in coords and list(coords[dim]) != list(own) for dim, own in labels.items()):
+            dims, labels = (f"{name}_answer",), {f"{name}_answer": query.names}
+        coords |= {dim: list(own) for dim, own in labels.items()}
+        shape = query.shape if len(dims) == len(query.shape) else (query.rows,)
+        values = np.stack([chain.recorders[name].answers[:draws].reshape(draws, *shape) for chain in chains])
+        arrays[name] = (("chain", "draw", *dims), values)
+    for name, given in chains[0].prior.names.items():
+        stacked = np.stack([chain.hyper[name][:draws] for chain in chains])
+        dims, values, labels = _in_frame(stacked, given, structure)
+        coords |= {dim: own for dim, own in labels.items() if dim not in coords}
+        arrays[name] = (("chain", "draw", *dims), values)
+    return xr.Dataset(arrays, coords=coords)
+
+
+def _in_frame(
+    values: Floats, given: tuple[str, ...], structure: Structure
+) -> tuple[tuple[str, ...], Floats, dict[str, list[Any]]]:
+    """Draws of a hyperparameter with the labels of the frame, in its order."""
+    frame, axis = structure.frame, structure.axis
+    dims: list[str] = []
+    labels: dict[str, list[Any]] = {}
+    for own in given:
+        place = 2 + len(dims)
+        if own == "leaf":
+            back = np.empty_like(values)
+            back[(slice(None),) * place + (structure.order,)] = values
+            values = back
+            found = {frame.dims[axis]: list(frame.labels[axis])}
+        elif own == "cell":
+            found = {dim: list(frame.labels[i]) for i, dim in enumerate(frame.dims) if i != axis}
+            sizes = tuple(len(items) for items in found.values())
+            values = values.reshape(*values.shape[:place], *sizes, *values.shape[place + 1 :])
+        elif own in structure.levels:
+            nodes = structure.nodes_of(structure.levels.index(own))
+            leaves = structure.order[structure.node_range[0][nodes]]
+            known = {name: items for name, dim, items in frame.groups if dim == frame.dims[axis]}
+            found = {own: [known[own][leaf] for leaf in leaves] if own in known else ["all"] * len(nodes)}
+        else:
+            found = {own: list(range(values.shape[place]))}
+        dims += list(found)
+        labels |= found
+    return tuple(dims), values, labels
+
+
+def cells_of(chains: Sequence[OneChain], structure: Structure, plan: Plan) -> tuple[xr.Dataset, Pooled]:
+    """Summaries of every cell, with the dimensions of the table."""
+    frame = structure.frame
+    length, _ = batching(plan.draws, plan.batches)
+    kept = [chain.kept for chain in chains if chain.kept is not None]
+    found = pooled(kept, [chain.draws for chain in chains], length, plan.quantiles)
+    fixed = np.asarray(chains[0].target.fiber.system.lower)  # of cells that cannot move, the counts
+    spread = _Spread(structure, chains[0].where)
+    numbers = len(chains)
+    known = {
+        "mean": (found.mean, fixed),
+        "sd": (found.sd, 0.0),
+        "chain_mean": (found.chain_mean, fixed),
+        "chain_sd": (found.chain_sd, 0.0),
+        "probability": (found.probability, (fixed == np.arange(plan.counts + 1)[:, None])),
+        "quantile": (found.quantile, fixed),
+        "width": (found.width, 1),
+        "ess": (found.ess, np.nan),
+        "rhat": (found.rhat, np.nan),
+    }
+    lead = {"chain_mean": "chain", "chain_sd": "chain", "probability": "value", "quantile": "share"}
+    arrays = {
+        name: (
+            (*([lead[name]] if name in lead else []), *frame.dims),
+            spread(values, other),
+            {"meaning": _MEANING[name]},
+        )
+        for name, (values, other) in known.items()
+    }
+    coords = {
+        **frame.xarray_coords,
+        "chain": [chain.number for chain in chains],
+        "value": np.arange(plan.counts + 1),
+        "share": list(plan.quantiles),
+    }
+    cells = xr.Dataset(arrays, coords=coords)
+    cells.attrs = {
+        "meaning": "the posterior of every cell of the table, from all draws, none of which was kept",
+        "draws": [chain.draws for chain in chains],
+        "chains": numbers,
+        "batch_length": length,
+        "bins": plan.bins,
+        "moving_cells": len(chains[0].where),
+    }
+    return cells, found
+
+
+class _Spread:
+    """Values of the cells that can move as tables of the frame."""
+
+    def __init__(self, structure: Structure, where: Ints) -> None:
+        self._structure = structure
+        flat = np.asarray(structure.leaves_by_cells(np.arange(structure.frame.size))).reshape(-1)
+        self._place = flat[where]
+        fixed = np.ones(structure.frame.size, dtype=np.bool_)
+        fixed[self._place] = False
+        self._fixed = fixed
+
+    def __call__(self, values: npt.NDArray[Any], other: Any) -> npt.NDArray[Any]:
+        table = np.empty((*values.shape[:-1], self._structure.frame.size), dtype=values.dtype)
+        table[..., self._place] = values
+        rest = np.asarray(other)
+        table[..., self._fixed] = rest[..., self._fixed] if rest.ndim else rest
+        return table.reshape(*values.shape[:-1], *self._structure.frame.shape)
+
+
+def diagnostics_of(
+    posterior: xr.Dataset, chains: Sequence[OneChain], found: Pooled, target: Target, plan: Plan
+) -> xr.Dataset:
+    """Effective sample sizes and R-hat of what was recorded, and a verdict over that and all cells.
+
+    A cell that could move and never did counts as not converged, unless it was 0 in every draw of every chain: of millions of
+    cells that are nearly always 0, many will be. How many is in the attribute ``cells_always_zero``. Answers that never change are
+    left to their cells.
+    """
+    number, draws = len(chains), posterior.sizes["draw"]
+    shortest = min(chain.draws for chain in chains)
+    flat = {str(name): own.values.reshape(number, draws, -1) for name, own in posterior.data_vars.items()}
+    free = {name: ~(own == own[:1, :1]).all(axis=(0, 1)) for name, own in flat.items()}
+    moved = (found.chain_sd > 0.0).any(axis=0) | (np.ptp(found.chain_mean, axis=0) > 0.0)
+    groups = sum(bool(own.any()) for own in free.values()) + bool(moved.any())
+    seen, arrays = [], {}
+    for name, own in free.items():
+        statistics = chain_statistics(flat[name][..., own])
+        first = posterior[name].isel(chain=0, draw=0, drop=True)
+        for statistic in ("ess_bulk", "ess_tail", "rhat"):
+            full = np.full(own.size, np.nan)
+            full[own] = getattr(statistics, statistic)
+            arrays[f"{name}_{statistic}"] = first.copy(data=full.reshape(first.shape))
+        seen.append(Worst.of(name, statistics, rhat_limit(number, draws, int(own.sum()), groups), stuck=False))
+    still = ~moved & (found.mean > 0.0)
+    if still.any():
+        determined = chains[0].structure.leaves_by_cells(target.fiber.determined().reshape(-1)).reshape(-1)
+        still &= ~np.asarray(determined, dtype=np.bool_)[chains[0].where]
+    rhat, ess = found.rhat[np.isfinite(found.rhat)], found.ess[np.isfinite(found.ess)]
+    seen.append(
+        Worst(
+            "cells",
+            rhat=float(rhat.max()) if rhat.size else float("nan"),
+            ess=float(ess.min()) if ess.size else float("inf"),
+            limit=rhat_limit(number, shortest, int(moved.sum()), groups),
+            stuck=bool(still.any() or np.isinf(found.rhat).any()),
+            missing=False,
+        )
+    )
+    attributes = verdict_of(seen, number, draws)
+    attributes["cells_always_zero"] = int((~moved & (found.mean == 0.0)).sum())
+    if moved.any() and not ess.size and attributes["verdict"] != "not converged":
+        attributes |= not_diagnosed(
+            f"{shortest} draws of a chain are too few batches of {batching(plan.draws, plan.batches)[0]}"
+        ).attrs
+    return xr.Dataset(arrays, attrs=attributes)

@@ -1,0 +1,154 @@
+"""Tables and hyperparameters in turn have the posterior that all tables there are have, hyperparameters integrated out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import gammaln, xlog1py, xlogy
+
+from bayesdp.hierarchies.priors import AreaAndCell, FixedNegativeBinomial, FixedPoisson, Flat, VaryingShares
+from tests.comparison.enumeration import probabilities
+from tests.comparison.variation import assert_close_in_variation
+from tests.hierarchies.cases import Case
+
+RATE = 1e-5
+"""False alarms of each comparison."""
+
+DRAWS = 20_000
+"""Of the prior, for the oracle."""
+
+
+def case():
+    """Two tracts of four cells; four persons, one cell is a structural zero: 210 tables."""
+    noise = ((("tract", "age"), 1.5), (("county", "race"), 0.8))
+    return Case((2, 2, 2), "AA", 4, zeros=((1, 0, 1),), noise=noise, seed=3)
+
+
+def shares_by_hand(rng, draws, cells):
+    """Means and shapes of the model of shares, from its formula."""
+    m, q = np.exp(rng.normal(1.0, 0.7, draws)), np.exp(rng.normal(np.log(2.0), 0.75, draws))
+    u = rng.beta((m * q)[:, None], q[:, None], (draws, 2))
+    spread = np.sqrt(stats.invgamma.rvs(3.0, scale=2 * 0.6**2, size=draws, random_state=rng))
+    centre = rng.normal(-0.5, 2.0, draws)
+    a = np.exp(rng.normal(centre[:, None], spread[:, None], (draws, cells)))
+    return np.repeat(a[:, None], 2, axis=1), 1.0 - np.repeat(u[:, :, None], cells, axis=2)
+
+
+def effects_by_hand(rng, draws, cells):
+    """The same of the model of area and cell effects."""
+    areas, across = (stats.invgamma.rvs(3.0, scale=2 * s**2, size=draws, random_state=rng) for s in (1.0, 2.0))
+    area = rng.normal(rng.normal(0.0, 2.0, draws)[:, None], np.sqrt(areas)[:, None], (draws, 2))
+    mean = np.exp(area[:, :, None] + rng.normal(0.0, np.sqrt(across)[:, None], (draws, cells))[:, None])
+    r = np.exp(rng.normal(0.0, 2.0, draws))[:, None, None]
+    return np.broadcast_to(r, mean.shape), r / (r + mean)
+
+
+@pytest.mark.parametrize(
+    ("prior", "by_hand"),
+    [
+        (VaryingShares(log_scale=1.0, scale_spread=0.7, log_shape=-0.5, spread=0.6), shares_by_hand),
+        (AreaAndCell(), effects_by_hand),
+    ],
+    ids=["varying shares", "area and cell"],
+)
+def test_tables_and_hyperparameters_in_turn(prior, by_hand):
+    own, rng = case(), np.random.default_rng(7)
+    chain = own.chain(5)
+    tree = chain.structure
+    tables, _ = own.enumerate()
+    n, p = by_hand(rng, DRAWS, 4)
+    leaves = np.array([tree.leaves_by_cells(table) for table in tables])
+    likely = np.ones((len(tables), DRAWS), dtype=np.float32)
+    for t, c in zip(*np.nonzero(tree.free), strict=True):
+        x, r, odds = np.arange(own.total + 1)[:, None], n[:, t, c], p[:, t, c]
+        law = gammaln(x + r) - gammaln(r) - gammaln(x + 1) + xlogy(r, odds) + xlog1py(x, -odds)
+        likely *= np.exp(law).astype(np.float32)[leaves[:, t, c]]
+    posterior = np.log(likely.mean(axis=1, dtype=np.float64))
+    for term in own.target.terms:
+        residuals = term.values - tables @ term.matrix.T.toarray()
+        posterior = posterior - (residuals**2 / (2.0 * term.scale**2)).sum(axis=1)
+    number = {table.tobytes(): i for i, table in enumerate(tables)}
+    index = []
+    for _ in range(2):
+        chain.load(tables[rng.integers(len(tables))])
+        hyper = prior.start(tree, chain.state.counts)
+        found = []
+        for _ in range(2_000):
+            theta, alpha = (
+                np.ascontiguousarray(np.broadcast_to(w, tree.free.shape)) for w in prior.weights(tree, hyper)
+            )
+            chain.set_prior(tree.in_frame(theta), tree.in_frame(alpha))
+            chain.sweep()
+            hyper = prior.update(tree, chain.state.counts, hyper, rng)
+            found.append(number[chain.counts.tobytes()])
+        index.append(found)
+    assert_close_in_variation(np.array(index), probabilities(posterior), rate=RATE)
+
+
+def test_fixed_priors():
+    tree = case().chain(1).structure
+    counts, hyper, rng = np.zeros((2, 4), dtype=np.int64), {}, np.random.default_rng(1)
+    for prior, family in (
+        (Flat(), "flat"),
+        (FixedPoisson(2.0), "poisson"),
+        (FixedNegativeBinomial(2.0, 0.5), "negbin"),
+    ):
+        assert prior.family == family
+        assert prior.names == {}
+        assert prior.start(tree, counts) == prior.draw(tree, rng) == prior.update(tree, counts, hyper, rng) == {}
+        assert all(own.shape == (1, 4) for own in prior.weights(tree, {}))
+    theta, alpha = FixedNegativeBinomial(3.0, 0.5).weights(tree, {})
+    x = np.arange(4)
+    law = stats.nbinom.logpmf(x, 0.5, 0.5 / 3.5)
+    ratios = theta[0, 0] + np.log((alpha[0, 0] + x[:-1]) / (x[:-1] + 1))  # as the kernel has them
+    np.testing.assert_allclose(np.diff(law), ratios)
+    assert np.diff(stats.poisson.logpmf(x, 2.0))[0] == pytest.approx(FixedPoisson(2.0).weights(tree, {})[0][0, 0])
+
+
+def test_fixed_numbers_are_in_the_order_of_the_frame():
+    own = Case((3, 2, 2), "ABA", 4)
+    tree = own.chain(1).structure
+    assert tree.order.tolist() == [0, 2, 1]
+    mean = np.arange(1.0, 13.0).reshape(3, 2, 2)
+    theta, _ = FixedPoisson(mean).weights(tree, {})
+    np.testing.assert_allclose(np.exp(theta), mean[[0, 2, 1]].reshape(3, 4))
+    theta, alpha = FixedNegativeBinomial(mean, mean[0]).weights(tree, {})
+    assert theta.shape == (3, 4)
+    np.testing.assert_array_equal(alpha, mean[0].reshape(1, 4))
+    with pytest.raises(
+        ValueError, match=r"mean must be one number, .*shape \(2, 2\).*shape \(3, 2, 2\), dimensions tract"
+    ):
+        FixedPoisson(mean.reshape(3, 4)).weights(tree, {})
+    with pytest.raises(ValueError, match="shape must be finite and greater than 0"):
+        FixedNegativeBinomial(1.0, 0.0).weights(tree, {})
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: VaryingShares(spread=0.0), ValueError, "spread must be a finite number greater than 0"),
+        (lambda: VaryingShares(log_scale=np.nan), ValueError, "log_scale must be finite"),
+        (lambda: VaryingShares(level=3), TypeError, "level must be the name of a level"),
+        (lambda: AreaAndCell(log_mean="2"), TypeError, "log_mean must be a real number"),
+        (lambda: AreaAndCell(cell_spread=True), TypeError, "cell_spread must be a real number"),
+    ],
+)
+def test_bad_parameters(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_bad_counts_and_levels():
+    tree, rng = case().chain(1).structure, np.random.default_rng(1)
+    prior = VaryingShares()
+    hyper = prior.draw(tree, rng)
+    for bad, error, message in (
+        (np.zeros((4, 2), dtype=int), ValueError, r"leaves by cells, of shape \(2, 4\)"),
+        (np.zeros((2, 4)), TypeError, "integer type"),
+        (np.full((2, 4), -1), ValueError, "negative"),
+    ):
+        with pytest.raises(error, match=message):
+            prior.update(tree, bad, hyper, rng)
+    with pytest.raises(ValueError, match=r"level must be one of 'tract', .* got 'state'"):
+        VaryingShares("state").draw(tree, rng)

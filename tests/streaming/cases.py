@@ -1,0 +1,49 @@
+"""A small release of a hierarchy, and all tables that agree with it with their posterior."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import nbinom
+
+import bayesdp as bdp
+from bayesdp.fibers import enumerate_fiber
+from bayesdp.hierarchies.priors import FixedNegativeBinomial
+from tests.comparison.enumeration import probabilities
+
+LABELS = {
+    "age": ["young", "old"],
+    "tract": ["t1", "t2", "t3"],
+    "race": ["a", "b"],
+    "county": ("tract", ["A", "B", "A"]),
+}
+"""The leaves are in the middle, and their order in the tree is another than in the frame."""
+
+FRAME = bdp.Frame.of(LABELS)
+MEAN = np.array([[1.0, 0.6], [0.4, 2.0]])
+SHAPE = np.array([[0.5, 0.8], [0.3, 1.2]])
+PRIOR = FixedNegativeBinomial(MEAN, SHAPE)
+TRUTH = np.array([[[2, 0], [0, 0], [1, 0]], [[0, 0], [1, 0], [0, 1]]])
+
+
+def small_release(total=True, law=bdp.noise.DiscreteGaussian):
+    """Noise at three levels, and an exact total."""
+    rng = np.random.default_rng(3)
+    measured = []
+    for keep, sigma in ((("tract", "age", "race"), 2.0), (("tract", "race"), 0.5), (("county", "age"), 1.5)):
+        query = bdp.Margins(FRAME, list(keep))
+        noisy = np.rint(query.apply(TRUTH) + rng.normal(0.0, sigma, query.shape)).astype(int)
+        measured.append(bdp.Measured(query, noisy, law(sigma)))
+    exact = [bdp.Exact(bdp.Totals(FRAME), int(TRUTH.sum()))] if total else []
+    return bdp.Release.from_published(FRAME, measured, exact)
+
+
+def posterior(release):
+    """All tables, shape (n, *frame), and their probabilities."""
+    tables = enumerate_fiber(release.fiber, 10**6).reshape(-1, *FRAME.shape)
+    mean, shape = (own[:, None, :] for own in (MEAN, SHAPE))
+    logs = nbinom.logpmf(tables, shape, shape / (shape + mean)).sum(axis=(1, 2, 3))
+    for measured in release.measurements:
+        residuals = measured.values - measured.query.apply(tables)
+        axes = tuple(range(1, residuals.ndim))
+        logs = logs - (residuals**2 / (2.0 * measured.law.sigma**2)).sum(axis=axes)
+    return tables, probabilities(logs)

@@ -1,0 +1,117 @@
+import arviz as az
+import numpy as np
+import pytest
+
+from bayesdp.streaming.cells import batching, bytes_per_cell, new_kept, take
+from bayesdp.streaming.pooling import pooled
+
+
+def _streamed(draws, *, counts=5, bins=64, batches=32, planned=None, shares=(0.1, 0.5, 0.9)):
+    """Draws, shape (chains, draws, leaves, cells), of which all cells but the first can move."""
+    chains, number, *shape = draws.shape
+    where = np.arange(1, np.prod(shape))
+    planned = number if planned is None else planned
+    length, _ = batching(planned, batches)
+    kept = []
+    for chain in draws:
+        own = new_kept(where, planned, counts, bins, batches)
+        for i, table in enumerate(chain):
+            take(table, i, length, own)
+        kept.append(own)
+    return pooled(kept, [number] * chains, length, shares)
+
+
+def _alike(rng, chains, draws, cells, phi):
+    """Counts whose neighbours are alike, with autocorrelations of about phi**lag."""
+    noise = rng.normal(size=(draws + 200, chains, cells))
+    for i in range(1, len(noise)):
+        noise[i] = phi * noise[i - 1] + np.sqrt(1 - phi**2) * noise[i]
+    return np.maximum(np.rint(60 + 8 * noise[200:]), 0).astype(np.int64).transpose(1, 0, 2)[:, :, None, :]
+
+
+def test_summaries_are_those_of_the_draws():
+    rng = np.random.default_rng(1)
+    draws = np.floor(np.exp(rng.normal(1.0, 1.0, size=(3, 500, 4, 6)))).astype(np.int64)
+    draws[..., 3] += 10**8
+    found = _streamed(draws)
+    flat = draws.reshape(1500, 24)[:, 1:]
+    np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(found.sd, flat.std(axis=0, ddof=1), rtol=1e-10)
+    np.testing.assert_allclose(found.chain_mean, draws.mean(axis=1).reshape(3, 24)[:, 1:], rtol=1e-13)
+    np.testing.assert_allclose(found.chain_sd, draws.std(axis=1, ddof=1).reshape(3, 24)[:, 1:], rtol=1e-10)
+    shares = [(flat == value).mean(axis=0) for value in range(6)]
+    np.testing.assert_allclose(found.probability, shares, rtol=1e-6)
+    exact = np.quantile(flat, [0.1, 0.5, 0.9], axis=0, method="inverted_cdf")
+    assert (np.abs(found.quantile - exact) < found.width).all()
+    assert (found.width == 1).any()
+    assert (found.quantile == exact)[:, found.width == 1].all()
+
+
+@pytest.mark.parametrize("shift", [0, 3])
+def test_rhat_is_arvizs_where_batches_hold_all_draws(shift):
+    rng = np.random.default_rng(2)
+    draws = _alike(rng, 2, 640, 40, 0.5)
+    draws[1] += shift
+    found = _streamed(draws)
+    theirs = [float(az.rhat(draws[:, :, 0, c], method="split")) for c in range(1, 40)]
+    np.testing.assert_allclose(found.rhat, theirs, rtol=1e-5)
+
+
+def test_rhat_is_near_arvizs_where_a_few_draws_are_left_out():
+    draws = _alike(np.random.default_rng(3), 2, 1000, 40, 0.5)
+    found = _streamed(draws)
+    theirs = np.array([float(az.rhat(draws[:, :, 0, c], method="split")) for c in range(1, 40)])
+    np.testing.assert_allclose(found.rhat, theirs, atol=5e-3)
+
+
+@pytest.mark.parametrize(("phi", "low", "high"), [(0.0, 0.97, 1.10), (0.7, 0.97, 1.10), (0.9, 1.1, 1.35)])
+def test_effective_sizes_beside_arvizs(phi, low, high):
+    """Standard error 18% a cell; the median of 200 is right to 2% but for batches that are too short: phi = 0.9 has an
+    autocorrelation time of 19 draws, batches have 50, so that the size is about 1 / (1 - 0.19) times too large."""
+    draws = _alike(np.random.default_rng(4), 2, 1600, 201, phi)
+    found = _streamed(draws)
+    theirs = np.array([float(az.ess(draws[:, :, 0, c], method="mean")) for c in range(1, 201)])
+    ratio = found.ess / theirs
+    assert low < np.median(ratio) < high
+    assert (np.abs(np.log(ratio / np.median(ratio))) < 0.8).all()
+    assert np.log(ratio).std() < 0.30
+
+
+def test_chains_that_disagree_have_small_effective_sizes_and_a_large_rhat():
+    draws = _alike(np.random.default_rng(5), 2, 640, 10, 0.0)
+    draws[1] += 40
+    found = _streamed(draws)
+    assert (found.ess < 20).all()
+    assert (found.rhat > 2).all()
+
+
+def test_cells_that_never_moved_have_no_diagnostics_and_chains_that_stand_apart_an_infinite_rhat():
+    draws = np.zeros((2, 64, 1, 4), dtype=np.int64)
+    draws[:, :, 0, 1] = 9
+    draws[1, :, 0, 2] = 3
+    draws[:, ::2, 0, 3] = 1
+    found = _streamed(draws)
+    assert np.isnan(found.ess[0])
+    assert np.isnan(found.rhat[0])
+    assert np.isinf(found.rhat[1])
+    assert found.rhat[2] < 1.01
+
+
+def test_memory_of_a_cell_is_as_stated_and_does_not_grow_with_draws():
+    for draws in (40, 1_000, 65_535):
+        kept = new_kept(np.arange(100), draws, 15, 64, 32)
+        own = sum(array.nbytes for name, array in kept._asdict().items() if name != "where")
+        assert own == 100 * bytes_per_cell(draws, 15, 64, 32)
+    assert bytes_per_cell(65_535, 15, 64, 32) == 324
+    assert bytes_per_cell(65_536, 15, 64, 32) == 488
+    assert bytes_per_cell(10**9, 15, 64, 32) <= 488
+
+
+def test_more_draws_of_one_count_than_two_bytes_hold():
+    where = np.zeros(1, dtype=np.int64)
+    kept = new_kept(where, 70_000, 1, 8, 8)
+    table = np.zeros((1, 1), dtype=np.int64)
+    kept.small[:], kept.bins[0, 0] = [[65_535, 0]], 65_535
+    take(table, 65_535, 10_000, kept)
+    assert int(kept.small[0, 0]) == 65_536
+    assert int(kept.bins.sum()) == 65_536

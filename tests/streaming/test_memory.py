@@ -1,0 +1,58 @@
+"""Memory of a run: what it is stated to be, and that it does not grow with the number of draws."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import bayesdp as bdp
+from bayesdp.hierarchies.priors import FixedNegativeBinomial
+from bayesdp.hierarchies.released import target_of
+from bayesdp.hierarchies.structure import structure_of
+from bayesdp.streaming.budget import Budget, Plan
+
+LEAVES, CELLS = 40, 150
+LABELS = {"tract": list(range(LEAVES)), "age": list(range(CELLS)), "county": ("tract", [i // 8 for i in range(LEAVES)])}
+PRIOR = FixedNegativeBinomial(2.0, 0.2)
+
+
+@pytest.fixture(scope="module")
+def release():
+    rng = np.random.default_rng(1)
+    truth = rng.poisson(rng.gamma(0.2, 10.0, size=(LEAVES, CELLS)))
+    law = bdp.noise.DiscreteGaussian(2.0)
+    parts = []
+    for query in (bdp.Identity(LABELS), bdp.Margins(LABELS, ["tract"]), bdp.Margins(LABELS, ["county", "age"])):
+        answers = query.apply(truth)
+        parts.append(bdp.Measured(query, answers + law.draw(rng, answers.shape), law))
+    return bdp.Release.from_published(LABELS, parts, [bdp.Exact(bdp.Totals(LABELS), int(truth.sum()))])
+
+
+def _peak(release, draws, **given):
+    tracemalloc.start()
+    try:
+        bdp.fit_hierarchy(release, PRIOR, draws=draws, tune=5, random_seed=1, quiet=True, **given)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_draws_and_is_what_was_stated(release):
+    _peak(release, 8, cores=2)  # what is compiled and cached
+    few, many = (_peak(release, draws, cores=2) for draws in (64, 640))
+    assert many < 1.02 * few
+    all_draws = 640 * 2 * LEAVES * CELLS * 8
+    assert many < all_draws / 3
+    plan = Plan(640, 5, 2, 2, 1, 15, 64, 32, (0.025, 0.05, 0.5, 0.95, 0.975))
+    stated = Budget.of(structure_of(target_of(release, "negbin")), plan, 0).total
+    assert 0.5 * stated < many < stated + 6e6  # the megabytes that are left out
+
+
+def test_what_is_recorded_is_counted(release):
+    structure = structure_of(target_of(release, "negbin"))
+    plan = Plan(1_000, 5, 2, 2, 1, 15, 64, 32, (0.5,))
+    budgets = [Budget.of(structure, plan, recorded) for recorded in (0, 1_000)]
+    assert budgets[1].total - budgets[0].total == 3 * 1_000 * 2 * 1_000 * 8
+    one = Budget.of(structure, Plan(1_000, 5, 4, 1, 1, 15, 64, 32, (0.5,)), 0)
+    assert one.kernel == budgets[0].kernel // 2
+    assert one.cells > 1.9 * budgets[0].cells
