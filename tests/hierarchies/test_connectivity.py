@@ -44,7 +44,9 @@ CROSSING = {
 }
 APART = {
     "no common cell": case((2, 1, 2), "AA", 3, (), zeros=((0, 0, 0), (1, 0, 1))),
-    "zeros under two levels": case((3, 1, 3), "AAA", 9, ("tract",), RACE, zeros=((0, 0, 0), (1, 0, 1), (2, 0, 2)), seed=4),
+    "zeros under two levels": case(
+        (3, 1, 3), "AAA", 9, ("tract",), RACE, zeros=((0, 0, 0), (1, 0, 1), (2, 0, 2)), seed=4
+    ),
 }
 
 
@@ -72,7 +74,9 @@ def _parts(tables, shape, mix, classes, path):
             if len(own) == 1:
                 linked[i, j] = bool(mix[CROSS_CELLS]) and (classes[:below, own[0]] < 0).all()
             elif len(own) == 2 and mix[SQUARES]:
-                linked[i, j] = not change.sum(axis=1).any() and (classes[:below, own[0]] == classes[:below, own[1]]).all()
+                linked[i, j] = (
+                    not change.sum(axis=1).any() and (classes[:below, own[0]] == classes[:below, own[1]]).all()
+                )
     return connected_components(linked, directed=False)[0]
 
 
