@@ -11,9 +11,14 @@ import pymc as pm
 
 from bayesdp.fibers import Target
 from bayesdp.fibers.precise import spread_of
+from bayesdp.hierarchies.structure import Structure, structure_of
+from bayesdp.hierarchies.tree import NoStructure
 from bayesdp.steps.terms import Reading, read_model
 
-__all__ = ["Movement", "kernel_target", "movement", "said_of"]
+__all__ = ["HIERARCHY_CELLS", "Movement", "hierarchy_of", "kernel_target", "movement", "said_of"]
+
+HIERARCHY_CELLS = 500
+"""Fewest cells of a table that is moved as a hierarchy; below, the moves for tables in general do as well."""
 
 type Floats = npt.NDArray[np.float64]
 
@@ -63,16 +68,34 @@ def kernel_target(reading: Reading, parameters: Sequence[Floats] | None = None) 
         reading.fiber,
         terms,
         family,
-        bounded=bool(np.isneginf(theta).any()) or reading.cells_limited,
+        # Weights of 0 at cells that are known anyway limit nothing.
+        bounded=bool((np.isneginf(theta) & ~reading.fiber.system.fixed).any()) or reading.cells_limited,
         open=bool(reading.doubts),
         spread=spread_of(family, theta, shape, terms),
     )
+
+
+def hierarchy_of(target: Target, reading: Reading) -> Structure | None:
+    """The hierarchy as which a table is moved; None for the moves of tables in general.
+
+    Those are taken for small tables, where something else in the model depends on the counts, and where there is no hierarchy.
+    """
+    other = reading.unknown or reading.rests or reading.family is None
+    if other or target.fiber.frame.size < HIERARCHY_CELLS:
+        return None
+    try:
+        return structure_of(target)
+    except NoStructure:
+        return None
 
 
 def said_of(target: Target, reading: Reading) -> tuple[bool, str]:
     """Whether the moves of a target are proved to connect what the model allows, and what is known in words."""
     if reading.doubts:
         return False, f"nothing is proved, because {'; '.join(reading.doubts)}: {_SUMS}"
+    structure = hierarchy_of(target, reading)
+    if structure is not None:
+        return structure.proved, structure.claim
     # The directions that keep noisy answers besides take nothing away, and need not be built to say this.
     return target.fiber_moves.proved, target.fiber_moves.claim
 
