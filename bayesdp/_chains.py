@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.fft import next_fast_len
 from scipy.special import ndtri
 
-from bayesdp._integer_chains import LEAST_LENGTH, LONGEST, statistics_of_integers
+from bayesdp._integer_chains import LEAST_LENGTH, LONGEST, effective_sizes, statistics_of_integers
 
 __all__ = ["FEWEST_DRAWS", "ChainStatistics", "chain_statistics", "ess_bulk", "ess_mean"]
 
@@ -29,7 +29,7 @@ _BLOCK = 2**19
 """Draws that are worked on at a time; some ten arrays of that length, 4 MB each, are in memory."""
 
 _MANY = 2**21
-"""From so many draws of integers on, in all, compiled code is worth its compilation."""
+"""From so many draws of integers on, in all, compiled code is used: it is worth its compilation then."""
 
 _TAILS = (0.05, 0.95)
 _RESOLUTION = 1e-15
@@ -47,6 +47,7 @@ class ChainStatistics:
         quantiles).
     rhat : float array
         Split R-hat, rank-normalised, the larger one of the draws and of their distances from the median; NaN for one chain.
+        Infinite, or as large as rounding leaves it, where chains stand still at different values.
     """
 
     ess_bulk: Floats
@@ -103,7 +104,8 @@ def ess_bulk(draws: Numbers) -> Floats:
 
 def ess_mean(draws: Numbers) -> Floats:
     """Effective sample size for the mean, shape (*quantities); see `chain_statistics`."""
-    return _alone(draws, lambda own: _ess(_halves(own)))
+    quick = draws.size >= _MANY and draws.shape[1] >= LEAST_LENGTH
+    return _alone(draws, lambda own: _ess_quickly(_halves(own)) if quick else _ess(_halves(own)))
 
 
 def _alone(draws: Numbers, statistic: Callable[[Floats], Floats]) -> Floats:
@@ -137,14 +139,15 @@ def _of_integers(draws: Numbers) -> Floats:
     chains, length, quantities = draws.shape
     found, wide = np.empty((4, quantities)), np.zeros(quantities, dtype=np.bool_)
     table = _score_table(2 * chains * (length // 2))
-    statistics_of_integers(np.ascontiguousarray(draws, dtype=np.int64), table, np.array(_TAILS), found, wide)
+    own = np.ascontiguousarray(draws, dtype=np.int64)
+    statistics_of_integers(own, own.min(axis=(0, 1)), own.max(axis=(0, 1)), table, np.array(_TAILS), found, wide)
     left = np.isnan(found[:3]) & ~wide
     if left[0].any():
         found[0, left[0]] = _ess(_normal_scores(_halves(_moved(draws[..., left[0]]))))
     for tail, share in enumerate(_TAILS, start=1):
         if left[tail].any():
-            own = _moved(draws[..., left[tail]])
-            found[tail, left[tail]] = _ess_below(_halves(own), np.quantile(own, share, axis=(1, 2)))
+            some = _moved(draws[..., left[tail]])
+            found[tail, left[tail]] = _ess_below(_halves(some), np.quantile(some, share, axis=(1, 2)))
     rhat = found[3] if chains > 1 else np.full(quantities, np.nan)
     result = np.stack([found[0], np.minimum(found[1], found[2]), rhat])
     if wide.any():
@@ -246,6 +249,16 @@ def _ess(draws: Floats) -> Floats:
     tau = np.maximum(-1.0 + 2.0 * added + once, 1.0 / np.log10(size))
     moved = draws.max(axis=(1, 2)) - draws.min(axis=(1, 2)) >= _RESOLUTION
     return np.where(moved, size / tau, float(size))
+
+
+def _ess_quickly(halves: Floats) -> Floats:
+    """`_ess` of many quantities, of which most are decided after a few lags."""
+    found = np.empty(len(halves))
+    effective_sizes(halves, found)
+    left = np.isnan(found)
+    if left.any():
+        found[left] = _ess(halves[left])
+    return found
 
 
 def _autocovariances(draws: Floats) -> Floats:

@@ -13,7 +13,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LEAST_LENGTH", "LONGEST", "statistics_of_integers"]
+__all__ = ["LEAST_LENGTH", "LONGEST", "effective_sizes", "statistics_of_integers"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -33,6 +33,9 @@ MOST_LAGS = 64
 _UNSURE = 1e-12
 """A sum of autocorrelations this close to zero: its sign is a matter of rounding, and is left to the order of operations of ArviZ."""
 
+_NO_RANGE = 1e-15
+"""A quantity whose range is below this is constant, as in ArviZ."""
+
 _TILE = 8
 """Quantities that are copied out of the draws at a time: a line of cache."""
 
@@ -44,12 +47,13 @@ _REASSOCIATE = {"reassoc", "nsz", "contract"}
 def _products(z: Floats, size: int, lag: int, out: Floats) -> None:
     """Sums of products of `z` with itself, 0 .. 3 places beyond `lag`; behind each chain there are zeros."""
     a = b = c = d = 0.0
+    # Slices, since an index that might be negative keeps the loop from being vectorised.
+    own, one, two, three, four = z[:size], z[lag:], z[lag + 1 :], z[lag + 2 :], z[lag + 3 :]
     for i in range(size):
-        own = z[i]
-        a += own * z[i + lag]
-        b += own * z[i + lag + 1]
-        c += own * z[i + lag + 2]
-        d += own * z[i + lag + 3]
+        a += own[i] * one[i]
+        b += own[i] * two[i]
+        c += own[i] * three[i]
+        d += own[i] * four[i]
     out[lag], out[lag + 1], out[lag + 2], out[lag + 3] = a, b, c, d
 
 
@@ -83,6 +87,34 @@ def _effective(z: Floats, chains: int, length: int, between: float, covariance: 
         smallest = min(smallest, here)
         added += smallest
     return np.nan
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def effective_sizes(halves: Floats, found: Floats) -> None:
+    """Write the effective sample size for the mean of every quantity; NaN where it is left to a Fourier transform.
+
+    Parameters
+    ----------
+    halves : float64 array, shape (quantities, chains, draws)
+        Draws of split chains.
+    found : float64 array, shape (quantities,)
+    """
+    quantities, chains, length = halves.shape
+    z = np.zeros(chains * (length + MOST_LAGS) + MOST_LAGS + 4)
+    mean, covariance = np.zeros(chains), np.zeros(MOST_LAGS + 4)
+    for k in range(quantities):
+        centre, low, high = 0.0, halves[k, 0, 0], halves[k, 0, 0]
+        for c in range(chains):
+            own, out = halves[k, c], z[c * (length + MOST_LAGS) :]
+            mean[c] = own.mean()
+            centre += mean[c] / chains
+            for i in range(length):
+                low, high = min(low, own[i]), max(high, own[i])
+                out[i] = own[i] - mean[c]
+        between = 0.0
+        for c in range(chains):
+            between += (mean[c] - centre) ** 2 / (chains - 1.0)
+        found[k] = chains * length if high - low < _NO_RANGE else _effective(z, chains, length, between, covariance)
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -142,30 +174,38 @@ def _fill_scores(
     z: Floats, codes: npt.NDArray[np.uint16], places: Ints, length: int, values: Floats, mean: Floats
 ) -> None:
     for c in range(len(places)):
-        start, behind, own = places[c], c * (length + MOST_LAGS), mean[c]
+        out, mine, own = z[c * (length + MOST_LAGS) :], codes[places[c] :], mean[c]
         for i in range(length):
-            z[behind + i] = values[codes[start + i]] - own
+            out[i] = values[mine[i]] - own
 
 
 @nb.njit(cache=True, error_model="numpy")
 def _fill_tail(z: Floats, codes: npt.NDArray[np.uint16], places: Ints, length: int, last: int, mean: Floats) -> None:
     cut = np.uint16(last)
     for c in range(len(places)):
-        start, behind = places[c], c * (length + MOST_LAGS)
+        out, mine = z[c * (length + MOST_LAGS) :], codes[places[c] :]
         inside, outside = 1.0 - mean[c], -mean[c]
         for i in range(length):
-            z[behind + i] = inside if codes[start + i] <= cut else outside
+            out[i] = inside if mine[i] <= cut else outside
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def statistics_of_integers(
-    draws: Ints, table: Floats, shares: Floats, found: Floats, slow: npt.NDArray[np.bool_]
+    draws: Ints,
+    low: Ints,
+    high: Ints,
+    table: Floats,
+    shares: Floats,
+    found: Floats,
+    slow: npt.NDArray[np.bool_],
 ) -> None:
     """Write bulk ESS, tail ESS of both tails, and R-hat of every quantity.
 
     Parameters
     ----------
     draws : int64 array, shape (chains, draws, quantities)
+    low, high : int64 arrays, shape (quantities,)
+        The smallest and the largest draw.
     table : float64 array
         Normal scores by twice the mean rank, from 2 on, of all draws of split chains.
     shares : float64 array, shape (2,)
@@ -190,27 +230,18 @@ def statistics_of_integers(
     values, mean = np.zeros(WIDEST), np.zeros(split)
     z = np.zeros(split * (length + MOST_LAGS) + MOST_LAGS + 4)
     covariance = np.zeros(MOST_LAGS + 4)
-    low, high = np.empty(_TILE, dtype=np.int64), np.empty(_TILE, dtype=np.int64)
     for first in range(0, quantities, _TILE):
         tile = min(_TILE, quantities - first)
-        for b in range(tile):
-            low[b] = high[b] = draws[0, 0, first + b]
         for c in range(chains):
             for i in range(draws_of):
                 for b in range(tile):
-                    own = draws[c, i, first + b]
-                    low[b] = min(low[b], own)
-                    high[b] = max(high[b], own)
-        for c in range(chains):
-            for i in range(draws_of):
-                for b in range(tile):
-                    codes[b, c * draws_of + i] = np.uint16(draws[c, i, first + b] - low[b])
+                    codes[b, c * draws_of + i] = np.uint16(draws[c, i, first + b] - low[first + b])
         for b in range(tile):
             k = first + b
-            if high[b] - low[b] >= WIDEST:
+            if high[k] - low[k] >= WIDEST:
                 slow[k] = True
                 continue
-            width = int(high[b] - low[b]) + 1
+            width = int(high[k] - low[k]) + 1
             if width == 1:
                 found[0, k] = found[1, k] = found[2, k] = chains * length * 2.0
                 found[3, k] = np.nan
@@ -234,7 +265,7 @@ def statistics_of_integers(
             found[0, k] = _effective(z, split, length, between, covariance)
             before = -1
             for tail in range(2):
-                last = _last_below(in_all, chains * draws_of, shares[tail], low[b])
+                last = _last_below(in_all, chains * draws_of, shares[tail], low[k])
                 if last == before:
                     found[1 + tail, k] = found[tail, k]
                     continue

@@ -58,7 +58,7 @@ class Worst:
     Attributes
     ----------
     rhat, ess : float
-        Largest and smallest; NaN and infinity where there is none.
+        Largest and smallest; NaN and infinity where there is none. R-hat is infinite where chains stand still at different values.
     limit : float
         The limit of R-hat.
     stuck, missing : bool
@@ -77,7 +77,7 @@ class Worst:
         """Of the statistics of all quantities of a variable."""
         known = np.isfinite(statistics.ess_bulk)
         smallest = np.minimum(statistics.ess_bulk, statistics.ess_tail)[known]
-        ratios = statistics.rhat[np.isfinite(statistics.rhat)]
+        ratios = statistics.rhat[~np.isnan(statistics.rhat)]
         return cls(
             name,
             rhat=float(ratios.max()) if ratios.size else float("nan"),
@@ -90,7 +90,7 @@ class Worst:
     @property
     def excess(self) -> float:
         """(R-hat - 1) / (limit - 1): above 1 if R-hat exceeds its limit; 0 where there is no R-hat."""
-        return (self.rhat - 1.0) / (self.limit - 1.0) if np.isfinite(self.rhat) else 0.0
+        return 0.0 if np.isnan(self.rhat) else (self.rhat - 1.0) / (self.limit - 1.0)
 
 
 _NOT_CONVERGED = "NOT converged, as far as can be told"
@@ -161,7 +161,7 @@ def with_modes(attributes: Mapping[str, Any], found: Mapping[str, MissedModes]) 
 def _rhat_words(rhat: float, limit: float, chains: int) -> list[str]:
     if chains == 1:
         return ["R-hat needs two chains or more: run several to judge convergence"]
-    if not np.isfinite(rhat):
+    if np.isnan(rhat):
         return []
     verb = "at most" if rhat <= limit else "up to"
     if limit <= RHAT_LIMIT:
