@@ -290,8 +290,9 @@ def _plan(
     for value, name, least in ((bins, "bins", 8), (batches, "batches", 8)):
         if positive_integer(value, name) < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
-    if isinstance(quantiles, str) or not isinstance(quantiles, Iterable):
-        raise TypeError(f"quantiles must be probabilities, got {quantiles!r}")
+    shares: Any = quantiles
+    if isinstance(shares, str) or not isinstance(shares, Iterable):
+        raise TypeError(f"quantiles must be probabilities, got {shares!r}")
     processors = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
     return Plan(
         draws=draws,
@@ -302,7 +303,7 @@ def _plan(
         counts=positive_integer(counts, "counts"),
         bins=bins,
         batches=batches,
-        quantiles=tuple(probability(own, "quantiles") for own in quantiles),
+        quantiles=tuple(probability(own, "quantiles") for own in shares),
     )
 
 

@@ -79,7 +79,7 @@ def pooled(chains: Sequence[Kept], draws: Sequence[int], length: int, quantiles:
     ranks = np.array([max(1.0, np.ceil(q * total - 1e-6)) for q in quantiles])
     for start in range(0, len(mean), _BLOCK):
         part = slice(start, start + _BLOCK)
-        small[:, part] = (sum(own.small[part].astype(np.int64) for own in chains) / total).T
+        small[:, part] = np.sum([own.small[part] for own in chains], axis=0, dtype=np.int64).T / total
         bins = np.stack([own.bins[part] for own in chains])
         grids = np.stack([own.grids[part] for own in chains])
         pooled_quantiles(bins, grids, ranks, quantile[:, part], width[part])

@@ -41,7 +41,7 @@ def posterior_of(chains: Sequence[OneChain], structure: Structure) -> xr.Dataset
     """The draws of queries and hyperparameters, cut to the shortest chain."""
     draws = min(chain.draws for chain in chains)
     coords: dict[str, Any] = {"chain": [chain.number for chain in chains], "draw": np.arange(draws)}
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name, query in chains[0].queries.items():
         alone = len(query.parts) == 1 and query.dims != ("answer",)
         dims = query.dims if alone else (f"{name}_answer",)
@@ -50,8 +50,8 @@ def posterior_of(chains: Sequence[OneChain], structure: Structure) -> xr.Dataset
             dims, labels = (f"{name}_answer",), {f"{name}_answer": query.names}
         coords |= {dim: list(own) for dim, own in labels.items()}
         shape = query.shape if len(dims) == len(query.shape) else (query.rows,)
-        values = np.stack([chain.recorders[name].answers[:draws].reshape(draws, *shape) for chain in chains])
-        arrays[name] = (("chain", "draw", *dims), values)
+        answers = np.stack([chain.recorders[name].answers[:draws].reshape(draws, *shape) for chain in chains])
+        arrays[name] = (("chain", "draw", *dims), answers)
     for name, given in chains[0].prior.names.items():
         stacked = np.stack([chain.hyper[name][:draws] for chain in chains])
         dims, values, labels = _in_frame(stacked, given, structure)
@@ -99,7 +99,7 @@ def cells_of(chains: Sequence[OneChain], structure: Structure, plan: Plan) -> tu
     fixed = np.asarray(chains[0].target.fiber.system.lower)  # of cells that cannot move, the counts
     spread = _Spread(structure, chains[0].where)
     numbers = len(chains)
-    known = {
+    known: dict[str, tuple[npt.NDArray[Any], Any]] = {
         "mean": (found.mean, fixed),
         "sd": (found.sd, 0.0),
         "chain_mean": (found.chain_mean, fixed),

@@ -61,9 +61,12 @@ def run_all(
     def stopped() -> bool:
         return bool(pressed or failed)
 
+    def run(chain: OneChain) -> None:
+        chain.run(starts(chain), stopped)
+
     total = sum(chain.plan.tune + chain.plan.draws for chain in chains)
     with handled(note), ThreadPoolExecutor(cores, "bayesdp chain") as pool:
-        running = {pool.submit(lambda own=chain: own.run(starts(own), stopped)) for chain in chains}
+        running = {pool.submit(run, chain) for chain in chains}
         left = set(running)
         try:
             while left:
