@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from bayesdp._random import seed_state
 from bayesdp.fibers import Target
+from bayesdp.hierarchies.connectivity import effective_levels
 from bayesdp.hierarchies.groups import donors_of, tied_groups, tying_query
 from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, ROOM, State
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, MIX, SINGLE, SQUARES, SUMS, sweep
-from bayesdp.hierarchies.structure import Structure
-from bayesdp.queries import SumPart
+from bayesdp.hierarchies.structure import Structure, sum_parts
 
 __all__ = ["TreeChain", "moves_of"]
 
@@ -30,14 +30,15 @@ _NEVER = -1e6
 def moves_of(structure: Structure) -> Ints:
     """The moves of a sweep for a hierarchy: those that its exact sums allow, and sums of lines."""
     mix = np.array(MIX, dtype=np.int64)
-    exact = structure.exact_class
-    if (exact < 0).all():
+    levels = effective_levels(structure.exact_class)
+    if not levels:
         mix[SINGLE] = 100
-    # Between leaves: one cell where nothing exact below the root counts it, else squares.
-    if (exact[:-1] >= 0).any():
-        mix[SQUARES] = 100
-    else:
+    if not levels or levels[0] > 0:  # one cell, between leaves that no exact sum tells apart
         mix[CROSS_CELLS] = 10
+    if levels and levels[0] < len(structure.levels) - 1:
+        mix[SQUARES] = 100
+    if not structure.proved:
+        mix[SUMS] = 2
     return mix
 
 
@@ -56,6 +57,8 @@ class TreeChain:
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         self.target, self.structure = target, structure
         self.mix = moves_of(structure)
+        self._tying: int | None = -1  # none chosen yet
+        self._places = [(term, [structure.where(part) for part in sum_parts([term.query])]) for term in target.terms]
         self._scales: Sequence[Floats] = [term.scale for term in target.terms]
         self._values: Sequence[Floats] = [term.values for term in target.terms]
         leaves, cells = structure.free.shape
@@ -78,7 +81,7 @@ class TreeChain:
             beta=_FAMILIES[target.family],
             free=structure.free,
             exact_class=structure.exact_class,
-            limited=bool((structure.sum_upper < 2**53).any() or (structure.sum_lower > -(2**53)).any()),
+            limited=structure.limited,
             sum_class=structure.sum_class,
             sums=np.zeros(structure.sum_lower.shape, dtype=np.int64),
             sum_lower=structure.sum_lower,
@@ -94,9 +97,8 @@ class TreeChain:
             scratch=np.zeros((4, 64), dtype=np.int64),
             alphas=np.zeros(64),
             occupied=np.zeros(cells, dtype=np.int64),
+            tried=np.zeros(1, dtype=np.int64),
         )
-        if self.state.limited or not structure.free.all():
-            self.mix[SUMS] = 2
         self.set_scales(self._scales)
 
     def set_prior(self, theta: Floats, shape: Floats) -> None:
@@ -106,8 +108,9 @@ class TreeChain:
         weights = structure.leaves_by_cells(np.broadcast_to(np.asarray(theta, dtype=np.float64), size))
         rates = np.ones((1, weights.shape[1]))
         if self.target.family == "negbin":
-            rates = structure.leaves_by_cells(np.broadcast_to(np.asarray(shape, dtype=np.float64), size))
-        self.set_cells(weights, rates)
+            shapes = structure.leaves_by_cells(np.broadcast_to(np.asarray(shape, dtype=np.float64), size))
+            rates = np.asarray(shapes, dtype=np.float64)
+        self.set_cells(np.asarray(weights, dtype=np.float64), rates)
 
     def set_cells(self, theta: Floats, alpha: Floats) -> None:
         """Set log weights and alphas of the prior (see `kernel.state`) in the order of the tree.
@@ -132,20 +135,17 @@ class TreeChain:
         self._values = self._values if values is None else list(values)
         answers[:] = 0.0
         weighted = np.zeros(answers.shape[:2])
-        for term, scale, noisy in zip(self.target.terms, self._scales, self._values, strict=True):
+        for (term, places), scale, noisy in zip(self._places, self._scales, self._values, strict=True):
             own = np.where(term.measured, 1.0 / np.square(np.broadcast_to(scale, term.measured.shape)), 0.0) * temper
             centre = np.where(term.measured, noisy, 0.0)
             start = 0
-            for part in term.query.parts:
-                assert isinstance(part, SumPart)
-                level, q, rows = structure.where(part)
-                nodes = np.unique(structure.path[:, level])
+            for level, q, rows in places:
                 columns = np.arange(structure.query_start[q], structure.query_start[q + 1])
-                where = np.ix_(nodes, columns)
-                precision = own[start : start + part.rows][rows]
+                where = np.ix_(structure.nodes_of(level), columns)
+                precision = own[start + rows]
                 answers[:, :, PRECISION][where] += precision
-                weighted[where] += precision * centre[start : start + part.rows][rows]
-                start += part.rows
+                weighted[where] += precision * centre[start + rows]
+                start += int(rows.max()) + 1
         precision = answers[:, :, PRECISION]
         self._noisy = np.divide(weighted, precision, out=np.zeros_like(weighted), where=precision > 0.0)
         leaves = structure.path[:, 0]
@@ -153,8 +153,23 @@ class TreeChain:
             float(precision[leaves, a:b].mean())
             for a, b in zip(structure.query_start[:-1], structure.query_start[1:], strict=True)
         ]
-        start_of, cell_of = tied_groups(structure, tying_query(structure, np.array(mean)))
-        self.state = self.state._replace(group_start=start_of, group_cell=cell_of)
+        tying = tying_query(structure, np.array(mean))
+        if tying != self._tying:
+            self._tying = tying
+            start_of, cell_of = tied_groups(structure, tying)
+            self.state = self.state._replace(group_start=start_of, group_cell=cell_of)
+
+    def reseed(self, rng: np.random.Generator) -> None:
+        """Start a fresh stream of random numbers."""
+        self.state.generator[:] = seed_state(rng)
+
+    def disperse(self, sweeps: int = 5) -> None:
+        """Scatter a start: a few sweeps with the noise flattened, so that chains begin apart."""
+        scales, values = self._scales, self._values
+        self.set_scales(scales, values, temper=0.25)
+        self.sweep(sweeps)
+        self.set_scales(scales, values)
+        self.renew()
 
     def choose_donors(self, counts: npt.NDArray[np.generic]) -> None:
         """Choose donors by typical counts, leaves by cells; while draws are kept they must not change."""

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from bayesdp.fibers import Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
+from bayesdp.hierarchies.connectivity import connection, exact_classes
 from bayesdp.hierarchies.tree import Levels, NoStructure, Tree, cell_codes, levels_of, tree_of
 from bayesdp.queries import Query, SumPart
 
@@ -46,6 +47,10 @@ class Structure(Tree):
     sum_class : int64 array, shape (C,)
         Classes of cells whose sums have limits.
     sum_lower, sum_upper : int64 arrays, shape (nodes, classes)
+    proved : bool
+        Whether the moves are proved to connect every table (`connectivity`).
+    claim : str
+        What is known of that, in words.
     """
 
     answer_of: Ints
@@ -55,6 +60,13 @@ class Structure(Tree):
     sum_class: Ints
     sum_lower: Ints
     sum_upper: Ints
+    proved: bool
+    claim: str
+
+    @property
+    def limited(self) -> bool:
+        """Whether any sum has limits."""
+        return bool((self.sum_upper < UNBOUNDED).any() or (self.sum_lower > -UNBOUNDED).any())
 
     @cached_property
     def pair_class(self) -> Ints:
@@ -143,7 +155,7 @@ def _limit_parts(target: Target) -> list[tuple[SumPart, Ints, bool]]:
     found = []
     for queries, above in ((fiber.bounds_below, False), (fiber.bounds_above, True)):
         for query, values in queries:
-            if _only_single_cells(query):
+            if _cell_by_cell(query):
                 continue
             parts = sum_parts([query])
             ends = np.cumsum([part.rows for part in parts])[:-1]
@@ -152,19 +164,17 @@ def _limit_parts(target: Target) -> list[tuple[SumPart, Ints, bool]]:
     return found
 
 
-def _only_single_cells(query: Query) -> bool:
-    return bool(np.all(np.diff(query.matrix.indptr) <= 1))
+def _cell_by_cell(query: Query) -> bool:
+    """Whether a query is a list of single cells: zeros, and limits that the prior gives. `System` has them."""
+    return not any(isinstance(part, SumPart) for part in query.parts) and bool(
+        np.all(np.diff(query.matrix.indptr) <= 1)
+    )
 
 
 def _build(
     target: Target, tree: Tree, noisy: list[SumPart], exact: list[SumPart], limits: list[tuple[SumPart, Ints, bool]]
 ) -> Structure:
-    frame, system = target.fiber.frame, target.fiber.system
-    movable = np.asarray(system.upper > system.lower)
-    odd = movable & ((system.lower > 0) | (system.upper < UNBOUNDED))
-    if odd.any():
-        raise NoStructure(f"the cell {frame.cell_name(int(np.flatnonzero(odd)[0]))} has limits of its own")
-
+    frame = target.fiber.frame
     columns: list[Ints] = []
     for part in noisy:
         codes = cell_codes(tree.rows(part)[0])
@@ -176,11 +186,9 @@ def _build(
     answer_of = np.zeros((cells, len(columns)), dtype=np.int64)
     for q, own in enumerate(columns):
         answer_of[:, q] = own + query_start[q]
-    exact_class = np.full((len(tree.levels), cells), -1, dtype=np.int64)
-    for part in exact:
-        level = tree.level_of(part)
-        both = np.stack([exact_class[level], cell_codes(tree.rows(part)[0])])
-        exact_class[level] = np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
+    exact_class = exact_classes(
+        len(tree.levels), cells, [(tree.level_of(part), cell_codes(tree.rows(part)[0])) for part in exact]
+    )
     sum_class = np.zeros(cells, dtype=np.int64)
     classes = [cell_codes(tree.rows(part)[0]) for part, _, _ in limits]
     if classes:
@@ -195,8 +203,27 @@ def _build(
         stated = values[tree.rows(part)[:, one_cell]]
         side = upper if above else lower
         side[nodes] = np.minimum(side[nodes], stated) if above else np.maximum(side[nodes], stated)
-    free = np.ascontiguousarray(np.asarray(tree.leaves_by_cells(movable), dtype=np.bool_))
+    free = _free_cells(target, tree, sum_class, lower, upper)
+    proved, claim = connection(tree, exact_class, free, limited=bool(limits))
     return Structure(
         tree.frame, tree.axis, tree.order, tree.levels, tree.path,
-        answer_of, query_start, free, exact_class, sum_class, lower, upper,
+        answer_of, query_start, free, exact_class, sum_class, lower, upper, proved, claim,
     )  # fmt: skip
+
+
+def _free_cells(target: Target, tree: Tree, sum_class: Ints, lower: Ints, upper: Ints) -> Mask:
+    """Cells that may move. Limits of single cells must be among those of sums that have one cell, in one leaf."""
+    system = target.fiber.system
+    least = np.asarray(tree.leaves_by_cells(system.lower), dtype=np.int64)
+    most = np.asarray(tree.leaves_by_cells(system.upper), dtype=np.int64)
+    free = np.ascontiguousarray(most > least)
+    alone = np.bincount(sum_class)[sum_class] == 1
+    known = np.zeros(free.shape, dtype=np.bool_)
+    first, last = tree.node_range
+    for nodes in tree.path.T:
+        kept = (lower[nodes][:, sum_class] >= least) & (upper[nodes][:, sum_class] <= most)
+        known |= kept & alone & ((last - first)[nodes] == 1)[:, None]
+    odd = tree.in_frame(free & ((least > 0) | (most < UNBOUNDED)) & ~known)
+    if odd.any():
+        raise NoStructure(f"the cell {tree.frame.cell_name(int(np.flatnonzero(odd)[0]))} has limits of its own")
+    return free

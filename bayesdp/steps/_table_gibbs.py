@@ -50,6 +50,12 @@ class KernelTable(Protocol):
     def step(self, point: PointType, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Move; return the table, the share of moves that changed it, and the share of proposals accepted."""
 
+    def learn(self) -> None:
+        """Note the table, while tuning."""
+
+    def settle(self) -> None:
+        """End the tuning."""
+
 
 @dataclass_state
 class TableGibbsState(StepMethodState):
@@ -76,6 +82,7 @@ class TableGibbs(BlockedStep):
     rng: np.random.Generator
     sweeps: int
     fresh: bool
+    tuning = False
     tables: Sequence[KernelTable]
 
     @property
@@ -108,7 +115,14 @@ class TableGibbs(BlockedStep):
         """
         stop_request.obey()
         super().setup_chain(rng, tune, draws)
-        self.fresh = True
+        self.fresh, self.tuning = True, tune > 0
+
+    def stop_tuning(self) -> None:
+        """End the tuning: from now on the moves do not depend on tables that were drawn."""
+        super().stop_tuning()
+        self.tuning = False
+        for table in self.tables:
+            table.settle()
 
     def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
         """Move every table; the point that is passed in is left as it is."""
@@ -122,4 +136,6 @@ class TableGibbs(BlockedStep):
         for table in tables:
             new[table.name], *found = table.step(new, self.sweeps, self.rng)
             shares += np.array(found) / len(tables)
+            if self.tuning:
+                table.learn()
         return new, [dict(zip(self.stats_dtypes_shapes, shares.tolist(), strict=True))]

@@ -9,9 +9,14 @@ import numpy.typing as npt
 import pymc as pm
 
 from bayesdp.fibers import Target
+from bayesdp.hierarchies.structure import Structure, structure_of
+from bayesdp.hierarchies.tree import NoStructure
 from bayesdp.steps.terms import Reading, read_model
 
-__all__ = ["Movement", "kernel_target", "movement", "said_of"]
+__all__ = ["HIERARCHY_CELLS", "Movement", "hierarchy_of", "kernel_target", "movement", "said_of"]
+
+HIERARCHY_CELLS = 500
+"""Fewest cells of a table that is moved as a hierarchy; below, the moves for tables in general do as well."""
 
 _SUMS = (
     "basic moves are mixed with random sums of them, which reach every table that the model allows with positive "
@@ -50,10 +55,27 @@ def kernel_target(reading: Reading, zeros: bool = False) -> Target:
     return Target(reading.fiber, reading.terms, reading.family or "flat", bounded=bounded, open=bool(reading.doubts))
 
 
+def hierarchy_of(target: Target, reading: Reading) -> Structure | None:
+    """The hierarchy as which a table is moved; None for the moves of tables in general.
+
+    Those are taken for small tables, where something else in the model depends on the counts, and where there is no hierarchy.
+    """
+    other = reading.unknown or reading.rests or reading.family is None
+    if other or target.fiber.frame.size < HIERARCHY_CELLS:
+        return None
+    try:
+        return structure_of(target)
+    except NoStructure:
+        return None
+
+
 def said_of(target: Target, reading: Reading) -> tuple[bool, str]:
     """Whether the moves of a target are proved to connect what the model allows, and what is known in words."""
     if reading.doubts:
         return False, f"nothing is proved, because {'; '.join(reading.doubts)}: {_SUMS}"
+    structure = hierarchy_of(target, reading)
+    if structure is not None:
+        return structure.proved, structure.claim
     return target.moves.proved, target.moves.claim
 
 

@@ -153,3 +153,9 @@ class NoiseTable:
             lambda count, step: take_back(count, step, self.state),
         )
         return self.value, changed / moves, accepted / moves
+
+    def learn(self) -> None:
+        """Nothing is tuned."""
+
+    def settle(self) -> None:
+        """Nothing is tuned."""

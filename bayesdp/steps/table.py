@@ -1,4 +1,4 @@
-"""One count variable of a model while it is being sampled. Knows PyMC graphs; the moves are in `bayesdp.fibers`."""
+"""One count variable of a model while it is being sampled. Knows PyMC graphs; the moves are in `fibers` and `hierarchies`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import numpy.typing as npt
 import pymc as pm
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.fibers import Chain
-from bayesdp.fibers.kernel.state import SQUARED, UPPER, VALUE
 from bayesdp.steps._compiled import Point, compiled, log_density
+from bayesdp.steps._compiling import told_while_compiling
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
-from bayesdp.steps._table_gibbs import LEAST_MOVES
-from bayesdp.steps.movement import kernel_target, said_of
+from bayesdp.steps.count_chains import CountChain, LineChain, SweepChain
+from bayesdp.steps.movement import hierarchy_of, kernel_target, said_of
 from bayesdp.steps.terms import Reading, read_model
 
 __all__ = ["CountTable"]
@@ -62,25 +61,32 @@ class CountTable:
         constant = not self._inputs
         point = {} if constant else model.initial_point() if initial_point is None else initial_point
         parameters = self._parameters(*[point[name] for name in self._inputs])
-        zeros = np.isneginf(parameters[0])
+        zeros = np.isneginf(parameters[0]) & ~reading.fiber.system.fixed
         self._moving = reading.moving
         self.target = kernel_target(reading, zeros=bool(zeros.any()))
         self.proved, self.claim = said_of(self.target, reading)
         if reading.family == "flat":
             self._check_supported()
-        self.chain = Chain(self.target, rng)
+        self._rest = log_density(model, reading.unknown, self.name, compile_kwargs, reading.rests)
+        structure = hierarchy_of(self.target, reading)
+        self.chain: CountChain
+        if structure is not None:
+            self.chain = SweepChain(self.target, structure, rng)
+        else:
+            self.chain = self._lines = LineChain(self.target, rng, max(reading.fiber.invariants.dimension, 1))
         self._constant: list[npt.NDArray[np.float64]] | None = parameters if constant else None
         self._noise: list[npt.NDArray[np.float64]] | None = None
         self._write(parameters)
         self._start: Ints | None = None
         self._kept_sums: npt.NDArray[np.float64] | None = None
         self._first_table()
-        self._rest = log_density(model, reading.unknown, self.name, compile_kwargs, reading.rests)
         self.dimension = max(reading.fiber.invariants.dimension, 1)
+        with told_while_compiling():  # here rather than in the processes of all chains
+            self.chain.ready()
 
     def _first_table(self) -> Ints:
         """A table of the fiber, near the noisy one, that the prior allows as its parameters stand."""
-        upper = self.chain.state.cells_int[:, UPPER]
+        upper = self.chain.upper
         if self._start is None or np.any(self._start > upper):
             guide = self.target.guide()
             try:
@@ -135,33 +141,27 @@ class CountTable:
     @property
     def generator(self) -> npt.NDArray[np.uint64]:
         """State of the kernel's generator, in place."""
-        return self.chain.state.generator
+        return self.chain.generator
 
     @property
     def sums(self) -> npt.NDArray[np.float64]:
-        """The table, the noise, and the sums over the table that moves keep up to date by differences."""
-        state, noise = self.chain.state, self._noise or []
-        return np.concatenate(
-            [self.chain.counts, *map(np.ravel, noise), state.rows[:, VALUE], state.groups[:, SQUARED]]
-        )
+        """The table, the noise, and what the kernel has besides: sums that it updates by differences, or what it was tuned to."""
+        return np.concatenate([self.chain.counts, *map(np.ravel, self._noise or []), self.chain.memory])
 
     @sums.setter
     def sums(self, kept: npt.NDArray[np.float64]) -> None:
         self._kept_sums = kept
+        added = len(self.chain.memory)
+        if len(kept) == len(self.sums):
+            self.chain.remember(kept[len(kept) - added :], same=False)
 
     def _take_sums(self) -> None:
         """Restore recorded sums if table and noise are those that they belong to, so that a resumed chain agrees to the last digit."""
         kept, self._kept_sums = self._kept_sums, None
-        now = self.sums
-        state = self.chain.state
-        added = len(state.rows) + len(state.groups)
-        if (
-            kept is not None
-            and kept.shape == now.shape
-            and np.array_equal(kept[: len(kept) - added], now[: len(now) - added])
-        ):
-            state.rows[:, VALUE] = kept[len(kept) - added : len(kept) - len(state.groups)]
-            state.groups[:, SQUARED] = kept[len(kept) - len(state.groups) :]
+        now, added = self.sums, len(self.chain.memory)
+        if kept is not None and kept.shape == now.shape:
+            same = np.array_equal(kept[: len(kept) - added], now[: len(now) - added])
+            self.chain.remember(kept[len(kept) - added :], same=same)
 
     def begin(self, point: Point, rng: np.random.Generator) -> None:
         """Start a chain: keep a start that is on the fiber, otherwise move onto it and scatter.
@@ -173,14 +173,13 @@ class CountTable:
         self.refresh(point)
         given = np.asarray(point[self.name], dtype=np.int64)
         fiber = self.target.fiber
-        inside = bool(np.all(given.reshape(-1) <= self.chain.state.cells_int[:, UPPER])) and fiber.contains(given)
+        inside = bool(np.all(given.reshape(-1) <= self.chain.upper)) and fiber.contains(given)
         constrained = bool(len(fiber.system.names) or fiber.system.fixed.any())
         if inside and constrained:
-            self.chain.load(given.reshape(-1))
+            self.chain.begin(given.reshape(-1), scatter=False)
         else:
             start = given.reshape(-1) if inside else self._first_table()
-            self.chain.load(start)
-            self.chain.disperse()
+            self.chain.begin(start, scatter=True)
             if self._rest is not None and self._rest(point, self.value) == -np.inf:
                 self.chain.load(
                     start
@@ -192,7 +191,7 @@ class CountTable:
         rest = self._rest
         if rest is None:
             return
-        tried = moved_into_support(lambda: rest(point, self.value), self.chain.propose)
+        tried = moved_into_support(lambda: rest(point, self.value), self._lines.propose)
         if tried:
             raise ValueError(
                 f"no table of {self.name} was found that agrees with the exact answers and has positive density under the "
@@ -210,7 +209,8 @@ class CountTable:
     def step(self, point: Point, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Move; return the table, the share of moves that changed it, and the share of proposals accepted.
 
-        A sweep has as many moves as the table has degrees of freedom.
+        A sweep has as many moves as the table has degrees of freedom; that of a hierarchy has some more, and each free cell
+        takes part.
         """
         self.refresh(point)
         current = point[self.name]
@@ -218,17 +218,23 @@ class CountTable:
             self.chain.load(np.asarray(current, dtype=np.int64).reshape(-1))
         if self._kept_sums is not None:
             self._take_sums()
-        moves = sweeps * self.dimension
         if self._rest is None:
-            moves = max(moves, LEAST_MOVES)
-            changed = self.chain.sweep(moves)
-            return self.value, changed / moves, 1.0
-        return self._step_and_accept(point, moves, rng)
+            changed = self.chain.move(sweeps)
+            return self.value, changed, 1.0
+        return self._step_and_accept(point, sweeps * self.dimension, rng)
+
+    def learn(self) -> None:
+        """Note the table, while tuning."""
+        self.chain.learn()
+
+    def settle(self) -> None:
+        """End the tuning."""
+        self.chain.settle()
 
     def _step_and_accept(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Propose from the exact conditional of the known terms, accept on the ratio of the others."""
         assert self._rest is not None
-        chain, rest = self.chain, self._rest
+        chain, rest = self._lines, self._rest
 
         def propose() -> tuple[int, int]:
             count, step = chain.propose()

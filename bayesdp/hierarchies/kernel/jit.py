@@ -7,6 +7,7 @@ option has no public name; where a version of Numba does not know it, the moves 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numba as nb
@@ -15,16 +16,27 @@ from numba.core.options import DefaultOptions
 __all__ = ["compiled", "inlined", "inside"]
 
 _UNCOUNTED: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
-_INSIDE = {
+_MOVES: dict[str, Any] = {"cache": True, "error_model": "numpy", "no_cfunc_wrapper": True, **_UNCOUNTED}
+_INSIDE: dict[str, Any] = {
+    **_MOVES,
     "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
 }  # taking a state apart for Python is a good part of compiling
+_njit: Any = nb.njit  # its types do not know these options
 
-compiled = nb.njit(cache=True, error_model="numpy", nogil=True, no_cfunc_wrapper=True, **_UNCOUNTED)
-"""Compile a function that makes no arrays."""
 
-inside = nb.njit(cache=True, error_model="numpy", **_UNCOUNTED, **_INSIDE)
-"""The same for functions that only compiled functions call."""
+def compiled[**P, T](function: Callable[P, T]) -> Callable[P, T]:
+    """Compile a function that makes no arrays."""
+    made: Callable[P, T] = _njit(nogil=True, **_MOVES)(function)
+    return made
 
-inlined = nb.njit(cache=True, error_model="numpy", forceinline=True, **_UNCOUNTED, **_INSIDE)
-"""The same for short functions, which become part of their callers: the state is not handed over again at every call."""
+
+def inside[**P, T](function: Callable[P, T]) -> Callable[P, T]:
+    """Compile a function that only compiled functions call."""
+    made: Callable[P, T] = _njit(**_INSIDE)(function)
+    return made
+
+
+def inlined[**P, T](function: Callable[P, T]) -> Callable[P, T]:
+    """Compile a short function, which becomes part of its callers: the state is not handed over again at every call."""
+    made: Callable[P, T] = _njit(forceinline=True, **_INSIDE)(function)
+    return made

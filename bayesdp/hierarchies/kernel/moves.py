@@ -109,6 +109,7 @@ def _write_sums(state: State, t: int, levels: int, up: int, down: int, k: int) -
 @inlined
 def move_in_leaf(state: State, t: int, up: int, down: int, end: float) -> int:
     """Move k counts of leaf t from the cell `down` to the cell `up`; for `end` see `draw_pair`."""
+    state.tried[0] += 1
     x = state.counts
     low, high = -x[t, up], x[t, down]
     if low >= high:
@@ -148,6 +149,7 @@ def move_in_leaf(state: State, t: int, up: int, down: int, end: float) -> int:
 @inside
 def move_between_leaves(state: State, s: int, t: int, cell: int) -> int:
     """Move k counts of one cell from leaf t to leaf s. Sums at their common node and above do not change."""
+    state.tried[0] += 1
     if not (state.free[s, cell] and state.free[t, cell]):
         return 0
     levels = meeting_level(state.path, s, t)
@@ -195,6 +197,7 @@ def move_square(state: State, s: int, t: int, c: int, d: int) -> int:
 
     Sums at their common node and above do not change, and below it only those that tell c and d apart.
     """
+    state.tried[0] += 1
     free = state.free
     if not (free[s, c] and free[s, d] and free[t, c] and free[t, d]):
         return 0
@@ -237,6 +240,7 @@ def move_square(state: State, s: int, t: int, c: int, d: int) -> int:
 @inside
 def move_single(state: State, t: int, cell: int) -> int:
     """Add k counts to one cell of leaf t, where nothing exact counts it."""
+    state.tried[0] += 1
     for level in range(state.path.shape[1]):
         if state.exact_class[level, cell] >= 0:
             return 0

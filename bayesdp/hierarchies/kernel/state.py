@@ -94,6 +94,8 @@ class State(NamedTuple):
         Work space of the same.
     occupied : int64 array, shape (C,)
         Work space: the cells of a group that are not 0.
+    tried : int64 array, shape (1,)
+        How many moves were tried.
     """
 
     generator: npt.NDArray[np.uint64]
@@ -126,3 +128,4 @@ class State(NamedTuple):
     scratch: Ints
     alphas: Floats
     occupied: Ints
+    tried: Ints

@@ -124,6 +124,7 @@ def _reach(state: State, n: int, sign: int, far: int) -> int:
 @inside
 def move_sum(state: State) -> int:
     """Draw a sum of lines, and a step along it."""
+    state.tried[0] += 1
     n = _line(state, _line(state, 0))
     while n >= 0 and uniform(state.generator) < 0.5:
         n = _line(state, n)

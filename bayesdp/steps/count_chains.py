@@ -1,0 +1,202 @@
+"""The kernels that move a table of counts, as one interface: single lines for tables in general, sweeps for hierarchies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.fibers import Chain, Target
+from bayesdp.fibers.kernel.state import SQUARED, UPPER, VALUE
+from bayesdp.hierarchies.chain import TreeChain
+from bayesdp.hierarchies.structure import Structure
+from bayesdp.steps._table_gibbs import LEAST_MOVES
+
+__all__ = ["CountChain", "LineChain", "SweepChain"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+
+class CountChain(Protocol):
+    """A table of counts in the kernel that moves it."""
+
+    @property
+    def counts(self) -> Ints:
+        """The table as it stands, flat."""
+
+    @property
+    def upper(self) -> Ints:
+        """The largest count of each cell that the exact answers and the prior allow, as they state it of the cell."""
+
+    @property
+    def generator(self) -> npt.NDArray[np.uint64]:
+        """State of the kernel's generator, in place."""
+
+    @property
+    def memory(self) -> Floats:
+        """What the kernel has besides table, parameters and generator, as numbers; always as many."""
+
+    def remember(self, memory: Floats, *, same: bool) -> None:
+        """Restore it; `same` says whether table and noise are those that it belongs to."""
+
+    def ready(self) -> None:
+        """Have the kernel compiled."""
+
+    def reseed(self, rng: np.random.Generator) -> None:
+        """Start a fresh stream of random numbers."""
+
+    def set_prior(self, theta: Floats, shape: Floats) -> None:
+        """Set prior weights and shapes, one a cell."""
+
+    def set_scales(self, scales: Sequence[Floats], values: Sequence[Floats]) -> None:
+        """Set scales and noisy answers of every noisy term; load the table again afterwards."""
+
+    def load(self, counts: Ints) -> None:
+        """Put a table into the kernel."""
+
+    def begin(self, counts: Ints, *, scatter: bool) -> None:
+        """Put the start of a chain into the kernel, and move it about where chains are to begin apart."""
+
+    def move(self, sweeps: int) -> float:
+        """Move by exact steps; the share of them that changed the table."""
+
+    def learn(self) -> None:
+        """Note the table, while tuning."""
+
+    def settle(self) -> None:
+        """End the tuning: how the table is moved does not depend on it from now on."""
+
+
+class LineChain(Chain):
+    """A table in general: a sweep is as many random lines as it has degrees of freedom.
+
+    Parameters
+    ----------
+    target : Target
+    rng : numpy.random.Generator
+    dimension : int
+        Degrees of freedom.
+    """
+
+    def __init__(self, target: Target, rng: np.random.Generator, dimension: int) -> None:
+        super().__init__(target, rng)
+        self._dimension = dimension
+
+    @property
+    def upper(self) -> Ints:
+        """See `CountChain`."""
+        return np.asarray(self.state.cells_int[:, UPPER])
+
+    @property
+    def generator(self) -> npt.NDArray[np.uint64]:
+        """See `CountChain`."""
+        return self.state.generator
+
+    @property
+    def memory(self) -> Floats:
+        """The sums over the table that moves keep up to date by differences."""
+        return np.concatenate([self.state.rows[:, VALUE], self.state.groups[:, SQUARED]])
+
+    def remember(self, memory: Floats, *, same: bool) -> None:
+        """See `CountChain`."""
+        if same:
+            self.state.rows[:, VALUE], self.state.groups[:, SQUARED] = np.split(memory, [len(self.state.rows)])
+
+    def ready(self) -> None:
+        """See `CountChain`."""
+        self.sweep(0)
+
+    def begin(self, counts: Ints, *, scatter: bool) -> None:
+        """See `CountChain`."""
+        self.load(counts)
+        if scatter:
+            self.disperse()
+
+    def move(self, sweeps: int) -> float:
+        """See `CountChain`."""
+        moves = max(sweeps * self._dimension, LEAST_MOVES)
+        return self.sweep(moves) / moves
+
+    def learn(self) -> None:
+        """Nothing is tuned."""
+
+    def settle(self) -> None:
+        """Nothing is tuned."""
+
+
+class SweepChain(TreeChain):
+    """A hierarchy. While a chain is tuned, donors are chosen anew now and then; with its end they stay.
+
+    Parameters
+    ----------
+    target : Target
+    structure : Structure
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
+        super().__init__(target, structure, rng)
+        self._typical, self._mean, self._learned = (np.zeros(structure.free.shape) for _ in range(3))
+        self._learned = np.zeros(1)
+
+    @property
+    def upper(self) -> Ints:
+        """See `CountChain`."""
+        return np.asarray(self.target.fiber.system.upper)
+
+    @property
+    def generator(self) -> npt.NDArray[np.uint64]:
+        """See `CountChain`."""
+        return self.state.generator
+
+    @property
+    def memory(self) -> Floats:
+        """The counts by which donors were chosen, and what the tuning has gathered; residuals are worked out at every sweep."""
+        return np.concatenate([self._typical.reshape(-1), self._mean.reshape(-1), self._learned])
+
+    def remember(self, memory: Floats, *, same: bool) -> None:
+        """See `CountChain`; donors belong to the chain, whatever its table is."""
+        size = self._mean.size
+        self._mean = memory[size:-1].reshape(self._mean.shape).copy()
+        self._learned = memory[-1:].copy()
+        self._choose(memory[:size].reshape(self._mean.shape))
+
+    def ready(self) -> None:
+        """See `CountChain`."""
+        self.sweep(0)
+
+    def begin(self, counts: Ints, *, scatter: bool) -> None:
+        """See `CountChain`; donors are chosen by this table until the tuning knows better."""
+        self._mean, self._learned = np.zeros_like(self._mean), np.zeros(1)
+        self._choose(self.structure.leaves_by_cells(counts))
+        self.load(counts)
+        if scatter:
+            self.disperse()
+            self._choose(self.state.counts)
+
+    def move(self, sweeps: int) -> float:
+        """See `CountChain`."""
+        self.state.tried[0] = 0
+        changed = self.sweep(sweeps)
+        return changed / max(int(self.state.tried[0]), 1)
+
+    def learn(self) -> None:
+        """A running mean in which later tables weigh more; donors by it after 8, 16, 32, ... tables."""
+        self._learned = self._learned + 1.0
+        self._mean = self._mean + (self.state.counts - self._mean) * (2.0 / (self._learned[0] + 1.0))
+        seen = int(self._learned[0])
+        if seen >= 8 and seen & (seen - 1) == 0:
+            self._choose(self._mean)
+
+    def settle(self) -> None:
+        """See `CountChain`."""
+        if self._learned[0] > 0.0:
+            self._choose(self._mean)
+            self._mean, self._learned = np.zeros_like(self._mean), np.zeros(1)
+
+    def _choose(self, typical: npt.NDArray[np.generic]) -> None:
+        self._typical = np.array(typical, dtype=np.float64)
+        self.choose_donors(self._typical)

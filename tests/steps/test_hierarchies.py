@@ -1,0 +1,290 @@
+"""Models whose counts are a hierarchy: drawn by its own kernel, with the same law and the same contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.special import gammaln
+
+import bayesdp as bdp
+from bayesdp.fibers import enumerate_fiber
+from bayesdp.inference import FiberGibbs
+from bayesdp.inference.runs import recorded
+from bayesdp.steps import movement
+from bayesdp.steps.count_chains import LineChain, SweepChain
+from tests.comparison.enumeration import probabilities
+from tests.comparison.variation import assert_close_in_variation
+from tests.steps.models import run
+
+RATE = 1e-5
+"""False alarms of each comparison."""
+
+DIMS: dict[str, Any] = {"tract": ["t", "u", "v"], "race": ["a", "b"], "county": ("tract", ["p", "p", "q"])}
+NOISE = ((("tract", "race"), 2.0), (("tract",), 0.4), (("county", "race"), 1.0))
+SHAPES = np.array([[0.4, 0.9], [0.5, 0.3], [1.2, 0.6]])
+
+
+@pytest.fixture(autouse=True)
+def _every_size(monkeypatch):
+    monkeypatch.setattr(movement, "HIERARCHY_CELLS", 0)
+
+
+def query(keep):
+    return bdp.Margins(DIMS, list(keep)) if keep else bdp.Totals(DIMS)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Tracts by race in two counties, with precise totals of tracts."""
+
+    family: str = "negbin"
+    exact: tuple[tuple[str, ...], ...] = ((),)
+    total: int = 4
+    zero: bool = False
+    most: int | None = None
+    shapes: Any = field(default_factory=lambda: SHAPES)
+
+    def release(self) -> bdp.Release:
+        rng = np.random.default_rng(3)
+        truth = rng.multinomial(self.total, np.full(6, 1.0 / 6.0)).reshape(3, 2)
+        known = []
+        if self.zero:
+            truth[1, 0], truth[0, 0] = truth[1, 0] + truth[0, 0], 0
+            known.append(bdp.Exact(bdp.LinearQuery(DIMS, [[1, 0, 0, 0, 0, 0]], ["none"]), [0]))
+        if self.most is not None:
+            known.append(bdp.Exact(query(["tract"]), query(["tract"]).apply(truth) + self.most, sign="<="))
+        known += [bdp.Exact(query(keep), query(keep).apply(truth)) for keep in self.exact]
+        measured = []
+        for keep, sigma in NOISE:
+            answers = query(keep).apply(truth)
+            noisy = np.rint(answers + rng.normal(0.0, sigma, answers.shape)).astype(int)
+            measured.append(bdp.Measured(query(keep), noisy, bdp.noise.DiscreteGaussian(sigma=sigma)))
+        return bdp.Release.from_published(DIMS, measured=measured, exact=known)
+
+    def _totals(self) -> Any:
+        [tracts] = [part for part in self.release().exact if part.query.shape == (3,)]
+        return tracts.values
+
+    def model(self) -> pm.Model:
+        priors = {
+            "negbin": lambda: pm.NegativeBinomial.dist(mu=1.3 * self.shapes, alpha=self.shapes),
+            "poisson": lambda: pm.Poisson.dist(self.shapes),
+            "dirichlet": lambda: pm.DirichletMultinomial.dist(n=self._totals(), a=self.shapes),
+            "multinomial": lambda: pm.Multinomial.dist(
+                n=self._totals(), p=self.shapes / self.shapes.sum(axis=1)[:, None]
+            ),
+        }
+        with pm.Model(coords={"tract": DIMS["tract"], "race": DIMS["race"]}) as model:
+            x = bdp.ConfidentialCounts("x", priors[self.family](), dims=("tract", "race"))
+            bdp.observe(self.release(), x)
+        return model
+
+    def posterior(self) -> tuple[Any, Any]:
+        """All tables, and their probabilities."""
+        release, a = self.release(), self.shapes
+        x = enumerate_fiber(release.fiber, 10**5)
+        if self.family in ("poisson", "multinomial"):
+            logs = x * np.log(a) - gammaln(x + 1)
+        elif self.family == "dirichlet":
+            logs = gammaln(x + a) - gammaln(x + 1)
+        else:
+            logs = gammaln(x + a) - gammaln(x + 1) + x * np.log(1.3 / 2.3)
+        logs = logs.sum(axis=(1, 2))
+        for part, (_, sigma) in zip(release.measurements, NOISE, strict=True):
+            residuals = (part.query.apply(x) - part.values).reshape(len(x), -1)
+            logs = logs - (residuals**2).sum(axis=1) / (2.0 * sigma**2)
+        return x, probabilities(logs)
+
+
+CASES = {
+    "two exact levels": Case(exact=(("county",), ()), total=5),
+    "a zero, Poisson": Case(family="poisson", zero=True),
+    "limits of tracts": Case(most=1),
+    "sparse": Case(shapes=np.linspace(0.05, 0.08, 6).reshape(3, 2)),
+    "Dirichlet multinomial": Case(family="dirichlet", exact=(("tract",),), total=8),
+    "multinomial": Case(family="multinomial", exact=(("tract",),), total=8),
+}
+
+
+def indices(tables, drawn):
+    number = {table.tobytes(): i for i, table in enumerate(tables)}
+    return np.array([[number[table.tobytes()] for table in chain] for chain in drawn])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_draws_of_pymc_have_the_posterior_law(name):
+    case = CASES[name]
+    model, (tables, probability) = case.model(), case.posterior()
+    with model:
+        assert isinstance(FiberGibbs().tables[0].chain, SweepChain)
+    drawn = np.ascontiguousarray(run(model, draws=4_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"].values)
+    assert_close_in_variation(indices(tables, drawn), probability, rate=RATE)
+
+
+@pytest.fixture(scope="module")
+def shared() -> pm.Model:
+    """Counts alone."""
+    return Case().model()
+
+
+@pytest.fixture
+def step(shared) -> FiberGibbs:
+    with shared:
+        made = FiberGibbs()
+    made.setup_chain(np.random.default_rng(3), 10, 10)
+    return made
+
+
+class TestContract:
+    def test_a_point_stays_as_it_is_and_keys_keep_their_order(self, step, shared):
+        point = shared.initial_point()
+        kept = {name: value.copy() for name, value in point.items()}
+        for value in point.values():
+            value.setflags(write=False)
+        new, [stats] = step.step(point)
+        assert list(new) == list(point)
+        for name, value in kept.items():
+            np.testing.assert_array_equal(point[name], value)
+        assert (new["x"].dtype, new["x"].shape, new["x"].sum()) == (np.int64, (3, 2), 4)
+        assert all(0.0 <= value <= 1.0 for value in stats.values())
+
+    def test_a_point_changed_from_outside_is_taken_up(self, step, shared):
+        point, _ = step.step(shared.initial_point())
+        step.tables[0].chain.load(np.array([0, 0, 0, 0, 0, 99]))
+        assert step.step(point)[0]["x"].sum() == 4
+
+    def test_sequential_chains_share_nothing(self, shared):
+        with shared:
+            step = FiberGibbs()
+        state = step.sampling_state
+
+        def chain(seed):
+            step.sampling_state = state
+            step.setup_chain(np.random.default_rng(seed), 12, 5)
+            point, draws = shared.initial_point(), []
+            for i in range(17):
+                if i == 12:
+                    step.stop_tuning()
+                point, _ = step.step(point)
+                draws.append(point["x"])
+            return np.array(draws)
+
+        first, other = chain(7), chain(8)
+        np.testing.assert_array_equal(chain(7), first)
+        assert not np.array_equal(first, other)
+
+    def test_state_and_donors_belong_to_the_sampling_state(self, step, shared):
+        point = shared.initial_point()
+        for _ in range(5):
+            point, _ = step.step(point)
+        state = step.sampling_state
+        first = [step.step(point)[0]["x"].copy() for _ in range(3)]
+        chain = step.tables[0].chain
+        chain.choose_donors(-np.asarray(chain.state.counts))
+        step.sampling_state = state
+        np.testing.assert_array_equal([step.step(point)[0]["x"] for _ in range(3)], first)
+
+    def test_pickles(self, step, shared):
+        point, _ = step.step(shared.initial_point())
+        copy = cloudpickle.loads(cloudpickle.dumps(step))
+        for made in (step, copy):
+            made.setup_chain(np.random.default_rng(5), 5, 5)
+        np.testing.assert_array_equal(*(made.step(point)[0]["x"] for made in (step, copy)))
+
+    def test_seeds_cores_and_chains(self, shared):
+        one = run(shared, seed=11)
+        forked = run(shared, seed=11, cores=2, mp_ctx="fork")
+        np.testing.assert_array_equal(one.posterior["x"], forked.posterior["x"])
+        assert not np.array_equal(one.posterior["x"][0], one.posterior["x"][1])
+
+
+class TestDonors:
+    def test_they_are_chosen_while_tuning_and_then_stay(self, step, shared):
+        chain, seen, point = step.tables[0].chain, [], shared.initial_point()
+        for i in range(20):
+            if i == 10:
+                step.stop_tuning()
+            point, _ = step.step(point)
+            seen.append(chain.memory.copy())
+        size = chain.state.counts.size
+        for later in seen[11:]:
+            np.testing.assert_array_equal(later, seen[10])  # what donors were chosen by, and nothing is gathered
+        assert not np.array_equal(seen[0][:size], seen[10][:size])
+        assert seen[9][-1] == 10.0
+
+    def test_without_tuning_they_come_from_the_start(self, shared):
+        with shared:
+            step = FiberGibbs()
+        step.setup_chain(np.random.default_rng(3), 0, 10)
+        step.stop_tuning()
+        step.tables[0].begin(shared.initial_point(), np.random.default_rng(1))
+        chain = step.tables[0].chain
+        np.testing.assert_array_equal(chain.memory[: chain.state.counts.size], chain.state.counts.reshape(-1))
+
+
+def test_a_run_that_was_stopped_ends_with_the_draws_of_one_that_was_not(shared, tmp_path, monkeypatch):
+    """In the tuning, at its end, and among the draws of both chains."""
+    monkeypatch.setattr(recorded, "SECONDS", 0.0)
+    given = {"draws": 12, "tune": 10, "chains": 2, "cores": 1, "random_seed": 5, "progressbar": False}
+
+    def sample(stop=0, **more):
+        seen = []
+
+        def count(trace, draw):
+            seen.append(draw)
+            if len(seen) == stop:
+                raise RuntimeError("killed")
+
+        with shared:
+            return bdp.sample(**given, journal=tmp_path / "draws", callback=count, **more)
+
+    for resume, stop in ((False, 7), (True, 10), (True, 15), (True, 26)):
+        with pytest.raises(RuntimeError, match="killed"):
+            sample(stop, resume=resume)
+    with shared:
+        whole = bdp.sample(**given)
+    np.testing.assert_array_equal(sample(resume=True).posterior["x"], whole.posterior["x"])
+
+
+def test_the_result_says_what_is_proved(shared):
+    with shared:
+        tree = bdp.sample(draws=20, tune=5, chains=2, random_seed=1, progressbar=False)
+    assert tree["fiber"].attrs["proved"] == 1
+    assert "exchanges of counts within leaves" in tree["fiber"].attrs["connectivity"]
+
+
+def test_parameters_of_noise_and_prior_may_change_from_step_to_step():
+    case = Case()
+    release = case.release()
+    with pm.Model(coords={"tract": DIMS["tract"], "race": DIMS["race"]}) as model:
+        mean = pm.LogNormal("mean", 0.0, 0.3)
+        x = bdp.ConfidentialCounts(
+            "x", pm.NegativeBinomial.dist(mu=mean * SHAPES, alpha=SHAPES), dims=("tract", "race")
+        )
+        bdp.observe(release, x)
+        step = FiberGibbs([x])
+    chain = step.tables[0].chain
+    assert isinstance(chain, SweepChain)
+    step.setup_chain(np.random.default_rng(1), 0, 5)
+    for log_mean in (-0.5, 0.7):
+        point = model.initial_point() | {"mean_log__": np.array(log_mean)}
+        step.step(point)
+        # Of a negative binomial of mean m and shape a, the log weight is log(m / (m + a)).
+        np.testing.assert_allclose(
+            chain.state.theta[chain.structure.order], np.log(np.exp(log_mean) / (np.exp(log_mean) + 1.0))
+        )
+
+
+def test_the_rest_of_a_model_and_small_tables_take_single_lines(monkeypatch):
+    case = Case()
+    with case.model() as model:
+        pm.Potential("more", -0.1 * model["x"].sum() ** 2)
+        assert isinstance(FiberGibbs().tables[0].chain, LineChain)
+    monkeypatch.setattr(movement, "HIERARCHY_CELLS", 500)
+    with case.model():
+        assert isinstance(FiberGibbs().tables[0].chain, LineChain)
