@@ -68,23 +68,43 @@ class Axis:
                 rows.append(row / np.sqrt(j * (j + 1.0)))
         return np.array(rows)
 
+    def keeps(self, codes: Ints | None) -> bool:
+        """Whether sums of the cells with equal codes are the cells themselves."""
+        return codes is not None and len(np.unique(codes)) == self.cells
+
+    def coordinates(self, codes: Ints | None) -> Floats:
+        """The sums of the cells with codes 0, 1, ... in these coordinates, a row each; None is one sum of everything."""
+        if codes is None:
+            return self.basis.sum(axis=1)[None, :]
+        member = np.arange(int(codes.max()) + 1)[:, None] == codes[None, :]
+        return np.asarray(member.astype(np.float64) @ self.basis.T)
+
+    def sums_of(self, codes: Ints | None) -> Ints:
+        """How many cells each of the sums adds up."""
+        return np.array([self.cells]) if codes is None else np.bincount(codes)
+
     def factor(self, codes: Ints | None) -> tuple[Floats, float]:
         """``M^T M`` in these coordinates for the sums M of the cells with equal codes: on the groups, and on the contrasts.
 
         Parameters
         ----------
         codes : int64 array, shape (n,), optional
-            None sums over everything.
+            A recode that the axis was made for, or one that keeps every cell. None sums over everything.
 
         Returns
         -------
         array, shape (k, k), and float
         """
+        rows, rest = self.rows(codes)
+        return rows.T @ rows, float(rest)
+
+    def rows(self, codes: Ints | None) -> tuple[Floats, bool]:
+        """Rows that span such sums on the groups, shape (sums or k, k), and whether the sums see the contrasts."""
+        if self.keeps(codes):
+            return np.eye(self.groups), True
         root = np.sqrt(self.sizes.astype(np.float64))
         if codes is None:
-            return np.outer(root, root), 0.0
-        if len(np.unique(codes)) == self.cells:
-            return np.eye(self.groups), 1.0
+            return root[None, :], False
         label = np.zeros(self.groups, dtype=np.int64)
         label[self.group] = codes
-        return np.where(label[:, None] == label[None, :], np.outer(root, root), 0.0), 0.0
+        return np.where(np.arange(int(codes.max()) + 1)[:, None] == label[None, :], root, 0.0), False

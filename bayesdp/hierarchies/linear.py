@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 from scipy.special import ndtri
 
+from bayesdp._text import printable
 from bayesdp._validate import probability
-from bayesdp.hierarchies.axes import Axis
+from bayesdp.frames import Frame
+from bayesdp.hierarchies.statements import Known, Noisy
 from bayesdp.hierarchies.structure import best_axis, sum_parts
-from bayesdp.hierarchies.tree import NoStructure, Tree, tree_of
-from bayesdp.hierarchies.two_pass import LevelData, LevelEstimate, tree_estimate
+from bayesdp.hierarchies.tree import NoStructure, Tree, levels_of, same_partition, tree_of
+from bayesdp.hierarchies.tree_form import tree_form
+from bayesdp.hierarchies.two_pass import Unidentified
+from bayesdp.hierarchies.whole import MOST_CELLS, whole_estimate
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import MatrixPart, Query, SumPart
 from bayesdp.release import Release
@@ -20,33 +27,42 @@ from bayesdp.release import Release
 __all__ = ["LinearEstimate", "gls"]
 
 type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Codes = tuple[Ints | None, ...]
+type Answers = list[tuple[Query, Floats, Floats]]
+"""Queries with their noisy answers and the inverse variances of the noise, flat."""
 
 
-@dataclass(frozen=True, eq=False)
+class _Form(Protocol):
+    @property
+    def words(self) -> str: ...
+    def answers(self, query: Query) -> tuple[Floats, Floats]: ...
+    def covariance(self, query: Query, node: object = None) -> Floats: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class LinearEstimate:
     """Best linear unbiased estimates of sums of a table, with their standard errors.
 
-    Nonnegativity, whole numbers, limits and cells that must be 0 are not looked at: estimates can be negative, and intervals are
-    those of normal errors.
+    Nonnegativity, whole numbers, limits and cells of a hierarchy that must be 0 are not looked at: estimates can be negative, and
+    intervals are those of normal errors.
 
     Attributes
     ----------
+    frame : Frame
+        Labels of the table.
     levels : tuple of str
-        The levels of the tree, from the leaves up.
+        The levels of the tree, from the leaves up; none where a small table that is no tree was estimated as a whole.
     ignored : tuple of str
         What of the release was not used.
     """
 
-    tree: Tree
-    estimates: tuple[LevelEstimate, ...]
+    frame: Frame
+    levels: tuple[str, ...]
     ignored: tuple[str, ...]
+    form: _Form
 
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """See the class."""
-        return self.tree.levels
+    def __repr__(self) -> str:
+        more = f"; not used: {', '.join(self.ignored)}" if self.ignored else ""
+        return f"<LinearEstimate: {printable(self.form.words)}; nonnegativity not used{more}>"
 
     def mean(self, query: Query) -> Floats:
         """Estimates of the answers of a query, of the query's shape."""
@@ -59,55 +75,95 @@ class LinearEstimate:
     def interval(self, query: Query, level: float = 0.95) -> tuple[Floats, Floats]:
         """Both ends of intervals, by normal errors."""
         mean, sd = self._answers(query)
-        width = float(ndtri(0.5 + 0.5 * probability(level, "level"))) * sd
+        width = _normal_width(level) * sd
         return mean - width, mean + width
 
+    def covariance(self, query: Query, node: object = None) -> Floats:
+        """Covariances of the errors of the answers of a query at one node.
+
+        Parameters
+        ----------
+        query : Query
+            Sums by one set of labels.
+        node : label, optional
+            Of the level of the tree that the query keeps; None where it keeps none, and where `levels` is empty.
+
+        Returns
+        -------
+        float64 array, shape (answers, answers)
+            Of the answers at this node in their order, or of all answers.
+
+        Raises
+        ------
+        ValueError
+            If there is no such node.
+        """
+        self._check(query)
+        return self.form.covariance(query, node)
+
+    def to_dataset(self, query: Query, level: float = 0.95) -> xr.Dataset:
+        """The answers with their labels: variables ``mean``, ``sd``, ``lower`` and ``upper``.
+
+        Parameters
+        ----------
+        query : Query
+        level : float
+            Probability of the intervals.
+        """
+        mean, sd = self._answers(query)
+        width = _normal_width(level) * sd
+        numbers = {"mean": mean, "sd": sd, "lower": mean - width, "upper": mean + width}
+        found = xr.Dataset({name: (query.dims, own) for name, own in numbers.items()}, coords=query.coords)
+        found.attrs.update(
+            method="generalised least squares", level=float(level), not_used=["nonnegativity", *self.ignored]
+        )
+        return found
+
     def _answers(self, query: Query) -> tuple[Floats, Floats]:
-        means, variances = [], []
-        for part in sum_parts([query]):
-            level = self.tree.level_of(part)
-            codes = _codes(self.tree, part)
-            rows = self.tree.rows(part)
-            found = self.estimates[level]
-            spread = found.variance(codes)
-            mean, variance = np.empty(part.rows), np.empty(part.rows)
-            for node in range(len(rows)):
-                sums = np.bincount(rows[node], weights=found.cells[node], minlength=part.rows)
-                own = np.unique(rows[node])
-                mean[own] = sums[own]
-            variance[rows] = spread
-            means.append(mean)
-            variances.append(np.maximum(variance, 0.0))
-        shape = query.shape
-        return np.concatenate(means).reshape(shape), np.sqrt(np.concatenate(variances)).reshape(shape)
+        self._check(query)
+        mean, variance = self.form.answers(query)
+        return mean.reshape(query.shape), np.sqrt(np.maximum(variance, 0.0)).reshape(query.shape)
+
+    def _check(self, query: Query) -> None:
+        if not query.frame.same_cells(self.frame):
+            raise ValueError("query must be about the release's table (same dimensions and labels)")
+
+
+def _normal_width(level: float) -> float:
+    """Half the width of an interval, in standard errors."""
+    return float(ndtri(0.5 + 0.5 * probability(level, "level")))
 
 
 def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
-    """Estimate a table by generalised least squares, exact totals included.
+    """Estimate a table by generalised least squares, exact sums included.
 
     Parameters
     ----------
     release : Release
-        Of counts; its noisy parts are sums over one dimension's labels or groups of them that nest, by labels or groups of the
-        other dimensions, with independent noise of known variance. Every cell of the leaves must follow from what is published
-        of the leaf.
+        Of counts, with independent noise of known variance. For a hierarchy of any size, its noisy and exact parts are sums over one
+        dimension's labels or groups of them that nest, by labels or groups of the other dimensions, and every cell of the leaves
+        follows from what is published of the leaf. Tables of up to 2,000 cells can have any other sums, with weights or without.
     leaves : str, optional
         The dimension of the leaves, such as ``"tract"``. By default the one with the most levels.
 
     Returns
     -------
     LinearEstimate
+        Says in `LinearEstimate.ignored` what of the release it does not use.
 
     Raises
     ------
     ValueError
-        If the release is no such hierarchy; the message says why.
+        If noise is not independent or its variance is not known, or a cell does not follow from what is published; the message
+        says where.
     NotImplementedError
-        If sums of cells other than totals are exact.
+        If a table of more than 2,000 cells is no such hierarchy, or answers of one query at a node have different variances, or are
+        missing in part, and the nodes times the square of their cells are more than 30 million.
 
     Notes
     -----
-    Two passes over the tree, with a few small matrices a node: time and memory are linear in the number of cells.
+    Two passes over the tree, with a few small matrices a node: time and memory are linear in the number of cells. A query some
+    of whose answers at a node are missing, or have another variance, takes a matrix of all cells a node instead.
 
     Examples
     --------
@@ -123,90 +179,103 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     ...     [bdp.Exact(bdp.Totals(table), 20)],
     ... )
     >>> estimate = gls(release)
+    >>> estimate
+    <LinearEstimate: 2 tract, 1 all; 2 cells each; nonnegativity not used>
     >>> estimate.mean(bdp.Identity(table)).round(2).tolist()
     [[4.67, 8.33], [1.67, 5.33]]
     """
     if release.about != "counts":
         raise ValueError("gls is for releases of counts; statistics have no tree")
-    totals, ignored = _exact_totals(release)
-    noisy = [(part, measured) for measured in release.measurements for part in sum_parts([measured.query])]
-    axis, levels = best_axis(release.frame, [*(part for part, _ in noisy), *(part for part, _ in totals)], leaves)
-    tree = tree_of(release.frame, axis, levels)
-    dims = [d for d in range(len(release.frame.dims)) if d != axis]
-    axes = [Axis.of(release.frame.shape[d], _recodes([part for part, _ in noisy], d)) for d in dims] or [Axis.of(1, [])]
-    data = [_level_data(tree, level, release.measurements, totals) for level in range(len(tree.levels))]
-    return LinearEstimate(tree, tuple(tree_estimate(axes, data)), tuple(ignored))
+    frame = release.frame
+    if leaves is not None and leaves not in frame.dims:
+        raise ValueError(f"leaves must be a dimension of the table ({', '.join(frame.dims)}), got {leaves!r}")
+    noisy = [_noisy(measured) for measured in release.measurements]
+    limits = [f"limits {own!r}" for own in release.exact if own.sign != "="]
+    equal = [own for own in release.exact if own.sign == "="]
+    try:
+        sums, known, zeros = _sums(noisy, equal)
+        tree = _tree(frame, [*(own.part for own in sums), *(own.part for own in known)], leaves)
+        found = tree_form(tree, sums, known)
+    except (NoStructure, Unidentified) as reason:
+        if frame.size <= MOST_CELLS:
+            exact = [(own.query, own.values.reshape(-1).astype(np.float64)) for own in equal]
+            return LinearEstimate(frame, (), tuple(limits), whole_estimate(frame, noisy, exact))
+        if isinstance(reason, Unidentified):
+            leaf = frame.labels[tree.axis][int(tree.order[reason.leaf])]
+            name = f"{tree.levels[0]}={leaf}"
+            raise ValueError(
+                f"gls needs answers at every leaf that fix every cell: a query of all cells, or several that do together; {name} "
+                f"has none (tables of up to {MOST_CELLS:,} cells can do without)"
+            ) from None
+        raise NotImplementedError(
+            f"gls takes tables of more than {MOST_CELLS:,} cells only where they are a tree: {reason}"
+        ) from None
+    return LinearEstimate(frame, tree.levels, (*limits, *zeros), found)
 
 
-def _exact_totals(release: Release) -> tuple[list[tuple[SumPart, Ints]], list[str]]:
-    """Exact totals of nodes, and what is not used."""
-    totals: list[tuple[SumPart, Ints]] = []
-    ignored = []
-    for exact in release.exact:
-        if exact.sign != "=" or any(isinstance(part, MatrixPart) for part in exact.query.parts):
-            if exact.sign == "=" and not _zeros(exact):
-                raise NotImplementedError(
-                    f"gls takes exact totals of the levels of a tree; {exact!r} is exact in another way"
-                )
-            ignored.append(repr(exact))
-            continue
-        values = np.split(exact.values.reshape(-1), np.cumsum([part.rows for part in exact.query.parts])[:-1])
-        for part, own in zip(sum_parts([exact.query]), values, strict=True):
-            if len(part.keep) > 1:
-                raise NotImplementedError(
-                    f"gls takes exact totals of the levels of a tree; sums by {', '.join(part.keep)} are exact in another way"
-                )
-            totals.append((part, own))
-    return totals, ignored
+def _noisy(measured: Measured) -> tuple[Query, Floats, Floats]:
+    """The answers of a measurement and the inverse variances of their noise, flat."""
+    law, name = measured.law, measured.name or repr(measured)
+    if law.keeps_invariants or not (law.additive and law.independent):
+        raise ValueError(f"gls needs independent noise that is added, and {law.name!r} of {name} is none")
+    found = law.variance(measured.query.shape)
+    if found is None:
+        raise ValueError(f"gls needs the variance of the noise, and that of {law.name!r} of {name} is not known")
+    variance = np.broadcast_to(np.asarray(found, dtype=np.float64), measured.query.shape).reshape(-1)
+    hidden = measured.unmeasured.reshape(-1)
+    wrong = np.flatnonzero(~hidden & ~((variance > 0.0) & np.isfinite(variance)))
+    if wrong.size:
+        answer = measured.query.answer_name(int(wrong[0]))
+        raise ValueError(
+            f"gls needs noise of positive, finite variance, and that of {name} at {answer} is {variance[wrong[0]]:g}; state "
+            "answers without noise as Exact"
+        )
+    values = np.where(hidden, 0.0, np.asarray(measured.values, dtype=np.float64).reshape(-1))
+    return measured.query, values, np.where(hidden, 0.0, 1.0 / np.where(hidden, 1.0, variance))
 
 
-def _zeros(exact: Exact) -> bool:
-    return not exact.values.any()
+def _sums(noisy: Answers, equal: Sequence[Exact]) -> tuple[list[Noisy], list[Known], list[str]]:
+    """Noisy and exact sums part by part, and exact values that only say that cells are 0, in words.
 
-
-def _recodes(parts: list[SumPart], dim: int) -> list[Ints]:
-    """The codes of the groups that parts keep of a dimension of the cells, each once."""
-    found: dict[str, Ints] = {}
-    for part in parts:
-        name = part.levels[dim]
-        if name is not None and name != part.frame.dims[dim]:
-            found[name] = part.codes[dim]
-    return list(found.values())
-
-
-def _codes(tree: Tree, part: SumPart) -> Codes:
-    dims = [d for d in range(len(part.frame.dims)) if d != tree.axis]
-    return tuple(None if part.levels[d] is None else part.codes[d] for d in dims) or (np.zeros(1, dtype=np.int64),)
-
-
-def _level_data(
-    tree: Tree, level: int, measurements: tuple[Measured, ...], totals: list[tuple[SumPart, Ints]]
-) -> LevelData:
-    queries = []
-    for measured in measurements:
-        law = measured.law
-        if law.keeps_invariants or not law.additive:
-            raise NoStructure(f"gls needs independent noise that is added, and {law.name!r} is none")
-        found = law.variance(measured.query.shape)
-        if found is None:
-            raise NoStructure(f"gls needs the variance of the noise, and that of {law.name!r} is not known")
-        start, variance = 0, np.asarray(found, dtype=np.float64).reshape(-1)
-        noisy = np.where(measured.unmeasured, 0.0, np.asarray(measured.values, dtype=np.float64)).reshape(-1)
-        weight = np.where(measured.unmeasured.reshape(-1), 0.0, 1.0 / variance)
-        for part in sum_parts([measured.query]):
-            rows, own = tree.rows(part), slice(start, start + part.rows)
+    Raises
+    ------
+    NoStructure
+        If there are weights.
+    """
+    sums, known, zeros = [], [], []
+    for query, values, precision in noisy:
+        start = 0
+        for part in sum_parts([query]):
+            own = slice(start, start + part.rows)
+            sums.append(Noisy(part, values[own], precision[own]))
             start += part.rows
-            if tree.level_of(part) != level:
+    for exact in equal:
+        if _says_zero(exact):
+            zeros.append(f"cells that must be 0 {exact!r}")
+            continue
+        ends = np.cumsum([part.rows for part in exact.query.parts])[:-1]
+        for part, stated in zip(sum_parts([exact.query]), np.split(exact.values.reshape(-1), ends), strict=True):
+            known.append(Known(part, stated.astype(np.float64)))
+    return sums, known, zeros
+
+
+def _says_zero(exact: Exact) -> bool:
+    """Whether listed sums of cells with positive weights are 0."""
+    weighted = [part for part in exact.query.parts if isinstance(part, MatrixPart)]
+    all_weighted = len(weighted) == len(exact.query.parts)
+    return all_weighted and not exact.values.any() and all(part.matrix.data.min(initial=0) >= 0 for part in weighted)
+
+
+def _tree(frame: Frame, parts: list[SumPart], leaves: str | None) -> Tree:
+    """The tree of what is published, and of groups of the leaves that nest with it."""
+    axis, levels = best_axis(frame, parts, leaves)
+    once = list({part.levels[axis]: part for part in parts}.values())
+    for name, dim, _ in frame.groups:
+        group = SumPart(frame, (name,))
+        if dim == frame.dims[axis] and not any(same_partition(group.codes[axis], own) for _, own in levels):
+            try:
+                levels = levels_of(frame, axis, [*once, group])
+            except NoStructure:
                 continue
-            precision = weight[own][rows]
-            if np.any(precision != precision[:, :1]):
-                raise NotImplementedError(
-                    f"gls needs one variance for all sums of a query at a node; those by {', '.join(part.keep)} differ, or some "
-                    "are missing"
-                )
-            queries.append((_codes(tree, part), precision[:, 0], noisy[own][rows]))
-    known = None
-    for part, values in totals:
-        if tree.level_of(part) == level:
-            known = values[tree.rows(part)[:, 0]].astype(np.float64)
-    return LevelData(tree.parents(level) if level + 1 < len(tree.levels) else None, queries, known)
+            once.append(group)
+    return tree_of(frame, axis, levels)

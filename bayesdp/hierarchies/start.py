@@ -1,0 +1,231 @@
+"""A table to start a chain from: the linear estimate, made nonnegative and whole, with all that is exact."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bayesdp._validate import Seed, generator_of, nonnegative_real
+from bayesdp.fibers import Target
+from bayesdp.fibers.kernel.state import UNBOUNDED
+from bayesdp.hierarchies.groups import tying_query
+from bayesdp.hierarchies.nested_sums import Stage, nearest
+from bayesdp.hierarchies.statements import Known, Noisy, axes_of, by_node, level_data
+from bayesdp.hierarchies.structure import Structure
+from bayesdp.hierarchies.tree import cell_codes
+from bayesdp.hierarchies.two_pass import LevelData, Unidentified, tree_estimate
+from bayesdp.queries import SumPart
+
+__all__ = ["start_table"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Limits = tuple[int, Ints, Floats, Floats]
+"""Sums with limits: their level, the class of each cell, and the lower and upper limits, shape (nodes of the level, classes)."""
+
+
+def start_table(
+    target: Target, structure: Structure, rng: Seed, scatter: float = 1.0, scales: Sequence[Floats] | None = None
+) -> Ints:
+    """A table near the linear estimate that has all exact answers, zeros and limits.
+
+    Parameters
+    ----------
+    target : Target
+    structure : Structure
+        Of the same target.
+    rng : int, numpy.random.Generator or None
+    scatter : float
+        Random errors that are added: this many times those of the estimate, with their covariances. 0 adds none, so that every
+        table is the same; 1 starts chains as far apart as the linear estimate is uncertain.
+    scales : sequence of float64 array, optional
+        Standard deviations of the noise of each term, where they are not those of the target.
+
+    Returns
+    -------
+    int64 array, shape (T, C)
+        In the order of the tree.
+
+    Raises
+    ------
+    ValueError
+        If no table has the exact answers and limits.
+
+    Notes
+    -----
+    The errors are those of the estimate because noise of the same law is added to the answers before they are estimated from.
+    Exact sums and limits that nest (totals of nodes, and classes of cells that become finer on the way down) are met by dividing
+    each sum among its parts (`nested_sums`). Others, such as margins that cross, are left to `Fiber.find_point`, which takes
+    long for large tables.
+    """
+    noisy = _noisy(
+        target, generator_of(rng), nonnegative_real(scatter, "scatter"), scales or [term.scale for term in target.terms]
+    )
+    known = _known(target)
+    tables = _estimates(structure, noisy, known)
+    limits = _limits(structure, known)
+    if limits is not None:
+        found = nearest(_stages(target, structure, tables, limits, _ties(structure, noisy)))
+        if found is not None:
+            return found.astype(np.int64).reshape(tables[0].shape)
+    guide = structure.in_frame(np.maximum(tables[0], 0.0))
+    point = target.fiber.find_point(guide)
+    return np.asarray(structure.leaves_by_cells(point), dtype=np.int64)
+
+
+def _noisy(target: Target, rng: np.random.Generator, scatter: float, scales: Sequence[Floats]) -> list[Noisy]:
+    found = []
+    for term, scale in zip(target.terms, scales, strict=True):
+        sd = np.broadcast_to(np.asarray(scale, dtype=np.float64), term.measured.shape)
+        values = np.where(term.measured, term.values, 0.0) + scatter * sd * rng.standard_normal(len(sd))
+        precision = np.where(term.measured, 1.0 / np.square(sd), 0.0)
+        start = 0
+        for part in term.query.parts:
+            assert isinstance(part, SumPart)
+            own = slice(start, start + part.rows)
+            found.append(Noisy(part, values[own], precision[own]))
+            start += part.rows
+    return found
+
+
+def _known(target: Target) -> list[Known]:
+    """Exact sums; what only says what a single cell is, is in the limits of the cells."""
+    found = []
+    for query, values in target.fiber.equalities:
+        ends = np.cumsum([part.rows for part in query.parts])[:-1]
+        for part, own in zip(query.parts, np.split(values.reshape(-1), ends), strict=True):
+            if isinstance(part, SumPart):
+                found.append(Known(part, own.astype(np.float64)))
+    return found
+
+
+def _estimates(structure: Structure, noisy: list[Noisy], known: list[Known]) -> list[Floats]:
+    """Estimates of the cells of the nodes of each level.
+
+    One precision for the answers of a query at a node, their mean, is near enough to start from. Where cells do not follow from
+    what is published, they are drawn towards equal shares by an answer that weighs very little.
+    """
+    axes = axes_of(structure, [*(own.part for own in noisy), *(own.part for own in known)])
+    levels = level_data(structure, [_evened(structure, own) for own in noisy], known, product=True)
+    try:
+        found = tree_estimate(axes, levels)
+    except Unidentified:
+        leaves = levels[0]
+        every = tuple(np.arange(axis.cells) for axis in axes)
+        weights = [precision for level in levels for _, precision, _ in level.queries if precision.any()]
+        weak = 1e-4 * min((float(own[own > 0.0].min()) for own in weights), default=1.0)
+        shares = np.zeros((leaves.nodes, *(axis.cells for axis in axes)))
+        pseudo = (every, np.full(leaves.nodes, weak), shares)
+        found = tree_estimate(
+            axes, [LevelData(leaves.nodes, leaves.parent, [*leaves.queries, pseudo], leaves.exact), *levels[1:]]
+        )
+    return [own.cells for own in found]
+
+
+def _evened(structure: Structure, own: Noisy) -> Noisy:
+    """Answers with one precision a node; a node that lacks one of its answers has none."""
+    part = own.part
+    flat = by_node(structure, part, own.precision)
+    flat = flat.reshape(len(flat), -1)
+    if np.all(flat == flat[:, :1]):
+        return own
+    precision = np.where((flat > 0.0).all(axis=1), flat.mean(axis=1), 0.0)
+    rows = structure.rows(part)
+    evened = np.zeros(part.rows)
+    evened[rows] = precision[:, None]
+    return Noisy(part, own.values, evened)
+
+
+def _ties(structure: Structure, noisy: list[Noisy]) -> Ints:
+    """The class of each cell by the precise sums of a leaf that tie cells together."""
+    queries = len(structure.query_start) - 1
+    precision = np.zeros(queries)
+    for own in noisy:
+        level, query, _ = structure.where(own.part)
+        if level == 0:
+            precision[query] += own.precision.mean()
+    tying = tying_query(structure, precision) if queries else None
+    return np.zeros(len(structure.answer_of), dtype=np.int64) if tying is None else structure.answer_of[:, tying]
+
+
+def _limits(structure: Structure, known: list[Known]) -> list[Limits] | None:
+    """Exact sums and limits from the top down, each finer than those before; None if they do not nest.
+
+    Limits that follow from those of the nodes below are left out.
+    """
+    found: list[Limits] = []
+    for own in known:
+        codes = cell_codes(structure.rows(own.part)[0])
+        first = np.unique(codes, return_index=True)[1]
+        values = own.values[structure.rows(own.part)[:, first]]
+        found.append((structure.level_of(own.part), codes, values, values))
+    first_child = [structure.nodes_of(level) for level in range(len(structure.levels))]
+    lower = np.maximum(structure.sum_lower, 0).astype(np.float64)
+    upper = np.where(structure.sum_upper >= UNBOUNDED, np.inf, structure.sum_upper)
+    for level, nodes in enumerate(first_child):
+        low, high = lower[nodes], upper[nodes]
+        if level:
+            parent, below = structure.parents(level - 1), first_child[level - 1]
+            implied_low, implied_high = np.zeros_like(low), np.zeros_like(high)
+            np.add.at(implied_low, parent, lower[below])
+            np.add.at(implied_high, parent, upper[below])
+            stated = bool(np.any(low > implied_low) or np.any(high < implied_high))
+            lower[nodes], upper[nodes] = np.maximum(low, implied_low), np.minimum(high, implied_high)
+        else:
+            stated = bool(low.any() or np.isfinite(high).any())
+        if stated:
+            found.append((level, structure.sum_class, low, high))
+    found.sort(key=lambda own: (-own[0], int(own[1].max())))
+    for (_, coarse, _, _), (_, fine, _, _) in itertools.pairwise(found):
+        if not _refines(fine, coarse):
+            return None
+    return found
+
+
+def _refines(fine: Ints, coarse: Ints) -> bool:
+    return len(np.unique(np.stack([fine, coarse]), axis=1).T) == len(np.unique(fine))
+
+
+def _stages(
+    target: Target, structure: Structure, tables: list[Floats], limits: list[Limits], ties: Ints
+) -> list[Stage]:
+    """All nodes with the classes that limits need there, the cells that precise answers tie in each leaf, and the cells."""
+    cells = tables[0].shape[1]
+    stages: list[Stage] = []
+    before, above, kinds = np.zeros(cells, dtype=np.int64), len(structure.levels) - 1, 1
+
+    def add(level: int, classes: Ints, lower: Floats | None = None, upper: Floats | None = None) -> None:
+        nonlocal before, above, kinds
+        nodes, own = len(tables[level]), int(classes.max()) + 1
+        member = sp.csr_array((np.ones(cells), (np.arange(cells), classes)), shape=(cells, own))
+        coarse = before[np.unique(classes, return_index=True)[1]]  # the class above of each class
+        node_above = np.arange(nodes)
+        for step in range(level, above):
+            node_above = structure.parents(step)[node_above]
+        stages.append(
+            Stage(
+                (node_above[:, None] * kinds + coarse[None, :]).reshape(-1)
+                if stages
+                else np.zeros(nodes * own, dtype=np.int64),
+                (tables[level] @ member).reshape(-1),
+                (np.zeros((nodes, own)) if lower is None else np.maximum(lower, 0.0)).reshape(-1),
+                (np.full((nodes, own), np.inf) if upper is None else upper).reshape(-1),
+            )
+        )
+        before, above, kinds = classes, level, own
+
+    for level in reversed(range(len(structure.levels))):
+        add(level, before)
+        for _, classes, lower, upper in [own for own in limits if own[0] == level]:
+            add(level, classes, lower, upper)
+    tied = np.unique(np.stack([before, ties]), axis=1, return_inverse=True)[1].reshape(-1)
+    add(0, tied)
+    system = target.fiber.system
+    low = np.asarray(structure.leaves_by_cells(system.lower), dtype=np.float64)
+    high = np.asarray(structure.leaves_by_cells(np.where(system.upper >= UNBOUNDED, np.inf, system.upper)))
+    add(0, np.arange(cells), low, high)
+    return stages

@@ -1,0 +1,121 @@
+"""The linear estimate of a hierarchy, node by node, and the answers that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.hierarchies.axes import Axis
+from bayesdp.hierarchies.coordinates import Codes
+from bayesdp.hierarchies.statements import (
+    Known,
+    Noisy,
+    axes_of,
+    codes_of,
+    flat_codes,
+    in_part,
+    is_product,
+    level_data,
+    node_codes,
+)
+from bayesdp.hierarchies.structure import sum_parts
+from bayesdp.hierarchies.tree import NoStructure, Tree
+from bayesdp.hierarchies.two_pass import LevelEstimate, tree_estimate
+from bayesdp.queries import Query, SumPart
+
+__all__ = ["MOST_ENTRIES", "TreeForm", "tree_form"]
+
+type Floats = npt.NDArray[np.float64]
+
+MOST_ENTRIES = 3 * 10**7
+"""Covariances of all cells of every node have at most so many entries together; there are some five such arrays of float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeForm:
+    """Estimates of the nodes of a tree.
+
+    Parameters
+    ----------
+    tree : Tree
+    estimates : tuple of LevelEstimate
+        From the leaves up.
+    product : bool
+        Whether the cells of a node have their dimensions; otherwise they are one.
+    """
+
+    tree: Tree
+    estimates: tuple[LevelEstimate, ...]
+    product: bool
+
+    def _codes(self, part: SumPart) -> Codes:
+        return codes_of(self.tree, part) if self.product else flat_codes(self.tree, part)
+
+    def answers(self, query: Query) -> tuple[Floats, Floats]:
+        """Estimates of the answers, and their variances."""
+        means, variances = [], []
+        for part in sum_parts([query]):
+            found = self.estimates[self._level(part)]
+            codes = self._codes(part)
+            means.append(in_part(self.tree, part, found.sums(codes)))
+            variances.append(in_part(self.tree, part, found.variance(codes)))
+        return np.concatenate(means), np.concatenate(variances)
+
+    def covariance(self, query: Query, node: object = None) -> Floats:
+        """Covariances of the answers of a query at one node."""
+        [part, *more] = sum_parts([query])
+        if more:
+            raise ValueError("covariance takes a query of one part: sums by the same labels")
+        level, name = self._level(part), part.levels[self.tree.axis]
+        if name is None:
+            if node is not None:
+                raise ValueError(f"node must be None: the query adds up all of {self.tree.levels[0]!r}, got {node!r}")
+            return self.estimates[level].covariance(self._codes(part), 0)
+        labels = part.answer_labels[part.keep.index(name)]
+        if node not in labels:
+            raise ValueError(f"node must be a label of {name!r}, such as {labels[0]!r}, got {node!r}")
+        [place] = np.flatnonzero(node_codes(self.tree, part, level) == labels.index(node))
+        return self.estimates[level].covariance(self._codes(part), int(place))
+
+    def _level(self, part: SumPart) -> int:
+        try:
+            return self.tree.level_of(part)
+        except NoStructure:
+            name = part.levels[self.tree.axis]
+            raise ValueError(f"{name!r} is no level of the tree; levels are {', '.join(self.tree.levels)}") from None
+
+    @property
+    def words(self) -> str:
+        """The size, in words."""
+        sizes = [len(own.tables) for own in self.estimates]
+        nodes = ", ".join(f"{n} {name}" for n, name in zip(sizes, self.tree.levels, strict=True))
+        return f"{nodes}; {self.tree.frame.size // sizes[0]} cells each"
+
+
+def tree_form(tree: Tree, noisy: Sequence[Noisy], known: Sequence[Known]) -> TreeForm:
+    """Estimate a hierarchy.
+
+    Raises
+    ------
+    NoStructure
+        If the answers of one query at a node have different variances, and there are too many cells for the covariances of them
+        all.
+    Unidentified, Contradiction
+        See `tree_estimate`.
+    """
+    product = is_product(tree, noisy)
+    cells = tree.frame.size // len(tree.order)
+    if not product and tree.nodes * cells**2 > MOST_ENTRIES:
+        raise NoStructure(
+            f"answers of one query at a node differ in their variances, or some are missing, and {tree.nodes} nodes of {cells} "
+            f"cells are too many for a covariance of all cells each, which is done up to {MOST_ENTRIES:,} entries"
+        )
+    axes = (
+        axes_of(tree, [*(own.part for own in noisy), *(own.part for own in known)])
+        if product
+        else [Axis(np.arange(cells))]
+    )
+    return TreeForm(tree, tuple(tree_estimate(axes, level_data(tree, noisy, known, product))), product)

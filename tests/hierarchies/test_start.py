@@ -1,0 +1,122 @@
+"""Starts of chains: always tables of the fiber, and near the linear estimate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bayesdp.fibers import Target
+from bayesdp.hierarchies.nested_sums import Stage, nearest, rounded, share_out
+from bayesdp.hierarchies.start import start_table
+from bayesdp.hierarchies.structure import structure_of
+from tests.hierarchies.cases import CASES, Case
+
+LARGER = {
+    "many leaves": Case((12, 2, 3), "AABBBBCCCDDD", 300),
+    "sparse, zeros and limits": Case(
+        (9, 2, 4), "AABBBBCCC", 30, limits=True, zeros=((0, 1, 1), (1, 0, 0), (2, 0, 0), (2, 0, 1))
+    ),
+    "exact totals at two levels": Case((6, 2, 2), "ABABAB", 50, exact=(("tract",), ("county",), ())),
+    "ages of tracts, exact total": Case((6, 3, 2), "ABABAB", 80, exact=(("tract", "age"), ("tract",), ())),
+    "margins that cross": Case((4, 3, 2), "ABAB", 60, exact=(("tract",), ("county", "age"))),
+    "limits below, ages of counties": Case((5, 2, 2), "ABABB", 40, exact=(("county", "age"),), limits=True),
+    "nothing exact": Case((5, 2, 2), "ABABB", 40, exact=()),
+    "no noise at leaves": Case((5, 2, 2), "ABABB", 40, noise=((("county",), 1.0), (("tract", "race"), 1.0))),
+    "every cell exact": Case((3, 2, 2), "ABA", 40, exact=(("tract", "age", "race"),)),
+}
+
+
+@pytest.mark.parametrize("name", [*CASES, *LARGER])
+@pytest.mark.parametrize("scatter", [0.0, 1.0, 30.0])
+def test_it_is_a_table_of_the_fiber(name, scatter):
+    target = (CASES | LARGER)[name].target
+    structure = structure_of(target, "tract")
+    for seed in range(3):
+        found = start_table(target, structure, seed, scatter)
+        assert found.shape == structure.free.shape
+        assert target.fiber.contains(
+            np.asarray(structure.in_frame(found), dtype=np.int64).reshape(target.fiber.frame.shape)
+        )
+
+
+def test_it_is_near_the_answers_and_scatters_as_asked():
+    """Many counts in few cells, where nothing is cut off: residuals have the size of their noise."""
+    case = Case(
+        (6, 2, 2),
+        "AABBBB",
+        40_000,
+        noise=((("tract", "age", "race"), 30.0), (("tract", "race"), 3.0), (("county",), 1.0)),
+    )
+    structure = structure_of(case.target, "tract")
+    sizes = []
+    for scatter, draws in ((0.0, 1), (1.0, 200)):
+        tables = np.array([structure.in_frame(start_table(case.target, structure, s, scatter)) for s in range(draws)])
+        sizes.append(
+            [(term.values - tables @ term.query.matrix.T.toarray()) / term.scale for term in case.target.terms]
+        )
+    fixed, scattered = sizes
+    # 38 answers of 24 cells with one exact total: without scatter the residuals have 15 degrees of freedom.
+    assert sum(float((own**2).sum()) for own in fixed) < 30.0  # exceeded with probability 1 %; the seed is fixed
+    # Errors of the estimate, on 23 dimensions: the residuals' variance grows by 23 in the sum over all answers, to 4 standard errors.
+    grown = np.mean(sum((own**2).sum(axis=1) for own in scattered)) - sum(float((own**2).sum()) for own in fixed)
+    assert abs(grown - 23.0) < 4 * np.sqrt(2 * 23 / 200) + 0.5
+    assert np.array_equal(start_table(case.target, structure, 1, 0.0), start_table(case.target, structure, 2, 0.0))
+
+
+def test_scales_that_are_not_the_targets():
+    case = CASES["exact total"]
+    structure = structure_of(case.target, "tract")
+    other = [term.scale * (k + 1.0) ** 2 for k, term in enumerate(case.target.terms)]
+    terms = tuple(replace(term, scale=scale) for term, scale in zip(case.target.terms, other, strict=True))
+    stated = Target(case.target.fiber, terms, case.target.family)
+    for seed in range(10):
+        found = start_table(case.target, structure, seed, 1.0, scales=other)
+        assert np.array_equal(found, start_table(stated, structure_of(stated, "tract"), seed, 1.0))
+
+
+def test_a_scatter_that_is_negative():
+    target = CASES["exact total"].target
+    with pytest.raises(ValueError, match="scatter"):
+        start_table(target, structure_of(target, "tract"), 1, -1.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shares_are_the_nearest_numbers(seed):
+    """Against the conditions of the optimum: one shift for all parts inside of their limits; rounding moves none by 1 or more."""
+    rng = np.random.default_rng(seed)
+    parent = np.sort(rng.integers(0, 5, 40))
+    lower = rng.integers(0, 3, 40).astype(float)
+    upper = np.where(rng.random(40) < 0.3, np.inf, lower + rng.integers(0, 8, 40))
+    aim = rng.normal(3.0, 10.0, 40)
+    inside = np.where(np.isinf(upper), lower + 30, upper)
+    low, high = (np.bincount(parent, weights=own, minlength=5) for own in (lower, inside))
+    totals = np.rint(low + rng.random(5) * (high - low))
+    found = share_out(aim, lower, upper, parent, totals)
+    assert np.array_equal(np.bincount(parent, weights=found, minlength=5), totals)
+    assert np.all((found >= lower) & (found <= upper) & (found == np.rint(found)))
+    for own in range(5):
+        mine = parent == own
+        # No unit can go from one part to another and bring the parts nearer to their aims by more than rounding explains.
+        gain = (aim - found)[mine]
+        give, take = (found > lower)[mine], (found < upper)[mine]
+        if give.any() and take.any():
+            assert gain[take].max() - gain[give].min() <= 2.0 + 1e-6
+
+
+def test_limits_without_a_table():
+    top = Stage(np.zeros(1, int), np.array([5.0]), np.array([9.0]), np.array([np.inf]))
+    parts = Stage(np.zeros(2, int), np.ones(2), np.zeros(2), np.array([4.0, 4.0]))
+    assert nearest([top, parts]) is None
+
+
+@pytest.mark.parametrize("off", [-40.0, 40.0])
+def test_numbers_that_miss_their_total_keep_their_limits(off):
+    rng = np.random.default_rng(1)
+    lower, real = np.zeros(40), rng.uniform(0.0, 4.0, 40)
+    upper = np.where(np.arange(40) < 35, np.ceil(real), np.inf)
+    total = np.array([np.rint(real.sum()) + off])
+    found = rounded(real, lower, upper, np.zeros(40, int), total)
+    assert found.sum() == total[0]
+    assert np.all((found >= lower) & (found <= upper) & (found == np.rint(found)))
