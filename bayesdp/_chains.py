@@ -15,6 +15,8 @@ import numpy.typing as npt
 from scipy.fft import next_fast_len
 from scipy.special import ndtri
 
+from bayesdp._integer_chains import LEAST_LENGTH, LONGEST, effective_sizes, statistics_of_integers
+
 __all__ = ["FEWEST_DRAWS", "ChainStatistics", "chain_statistics", "ess_bulk", "ess_mean"]
 
 type Floats = npt.NDArray[np.float64]
@@ -25,6 +27,9 @@ FEWEST_DRAWS = 4
 
 _BLOCK = 2**19
 """Draws that are worked on at a time; some ten arrays of that length, 4 MB each, are in memory."""
+
+_MANY = 2**21
+"""From so many draws of integers on, in all, compiled code is used: it is worth its compilation then."""
 
 _TAILS = (0.05, 0.95)
 _RESOLUTION = 1e-15
@@ -42,6 +47,7 @@ class ChainStatistics:
         quantiles).
     rhat : float array
         Split R-hat, rank-normalised, the larger one of the draws and of their distances from the median; NaN for one chain.
+        Infinite, or as large as rounding leaves it, where chains stand still at different values.
     """
 
     ess_bulk: Floats
@@ -79,9 +85,12 @@ def chain_statistics(draws: Numbers, progress: Callable[[int, int], None] | None
     total = flat.shape[2]
     found = np.full((3, total), np.nan)
     if length >= FEWEST_DRAWS:
-        for part, own in _blocks(flat):
+        whole = (
+            np.issubdtype(flat.dtype, np.integer) and flat.size >= _MANY and LEAST_LENGTH <= length <= LONGEST // chains
+        )
+        for part in _parts(flat):
             with np.errstate(all="ignore"):
-                found[:, part] = _of_block(own)
+                found[:, part] = _of_integers(flat[..., part]) if whole else _of_block(_moved(flat[..., part]))
             if progress is not None:
                 progress(part.stop, total)
     bulk, tail, rhat = found.reshape(3, *shape)
@@ -95,7 +104,8 @@ def ess_bulk(draws: Numbers) -> Floats:
 
 def ess_mean(draws: Numbers) -> Floats:
     """Effective sample size for the mean, shape (*quantities); see `chain_statistics`."""
-    return _alone(draws, lambda own: _ess(_halves(own)))
+    quick = draws.size >= _MANY and draws.shape[1] >= LEAST_LENGTH
+    return _alone(draws, lambda own: _ess_quickly(_halves(own)) if quick else _ess(_halves(own)))
 
 
 def _alone(draws: Numbers, statistic: Callable[[Floats], Floats]) -> Floats:
@@ -104,19 +114,45 @@ def _alone(draws: Numbers, statistic: Callable[[Floats], Floats]) -> Floats:
     flat = draws.reshape(chains, length, -1)
     found = np.full(flat.shape[2], np.nan)
     if length >= FEWEST_DRAWS:
-        for part, own in _blocks(flat):
+        for part in _parts(flat):
+            own = _moved(flat[..., part])
             with np.errstate(all="ignore"):
                 found[part] = np.where(np.isfinite(own).all(axis=(1, 2)), statistic(own), np.nan)
     return found.reshape(shape)
 
 
-def _blocks(flat: Numbers) -> Iterator[tuple[slice, Floats]]:
-    """Some quantities at a time, shape (quantities, chains, draws), each one's draws side by side in memory."""
+def _parts(flat: Numbers) -> Iterator[slice]:
+    """Some quantities at a time."""
     chains, length, total = flat.shape
     step = max(1, _BLOCK // (chains * length))
     for start in range(0, total, step):
-        part = slice(start, min(start + step, total))
-        yield part, np.ascontiguousarray(np.moveaxis(flat[..., part], 2, 0), dtype=np.float64)
+        yield slice(start, min(start + step, total))
+
+
+def _moved(draws: Numbers) -> Floats:
+    """Draws in the shape (quantities, chains, draws), each quantity's side by side in memory."""
+    return np.ascontiguousarray(np.moveaxis(draws, 2, 0), dtype=np.float64)
+
+
+def _of_integers(draws: Numbers) -> Floats:
+    """`_of_block` of integers, shape (chains, draws, quantities): compiled code, and Fourier transforms for what it leaves to them."""
+    chains, length, quantities = draws.shape
+    found, wide = np.empty((4, quantities)), np.zeros(quantities, dtype=np.bool_)
+    table = _score_table(2 * chains * (length // 2))
+    own = np.ascontiguousarray(draws, dtype=np.int64)
+    statistics_of_integers(own, own.min(axis=(0, 1)), own.max(axis=(0, 1)), table, np.array(_TAILS), found, wide)
+    left = np.isnan(found[:3]) & ~wide
+    if left[0].any():
+        found[0, left[0]] = _ess(_normal_scores(_halves(_moved(draws[..., left[0]]))))
+    for tail, share in enumerate(_TAILS, start=1):
+        if left[tail].any():
+            some = _moved(draws[..., left[tail]])
+            found[tail, left[tail]] = _ess_below(_halves(some), np.quantile(some, share, axis=(1, 2)))
+    rhat = found[3] if chains > 1 else np.full(quantities, np.nan)
+    result = np.stack([found[0], np.minimum(found[1], found[2]), rhat])
+    if wide.any():
+        result[:, wide] = _of_block(_moved(draws[..., wide]))
+    return result
 
 
 def _of_block(draws: Floats) -> Floats:
@@ -124,12 +160,17 @@ def _of_block(draws: Floats) -> Floats:
     halves = _halves(draws)
     scores = _normal_scores(halves)
     low, high = np.quantile(draws, _TAILS, axis=(1, 2))
-    tail = np.minimum(*(_ess((halves <= cut[:, None, None]).astype(np.float64)) for cut in (low, high)))
+    tail = np.minimum(_ess_below(halves, low), _ess_below(halves, high))
     rhat = np.full(len(draws), np.nan)
     if draws.shape[1] > 1:
         folded = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
         rhat = _larger(_rhat(scores), _rhat(_normal_scores(folded)))
     return np.where(np.isfinite(draws).all(axis=(1, 2)), np.stack([_ess(scores), tail, rhat]), np.nan)
+
+
+def _ess_below(halves: Floats, cut: Floats) -> Floats:
+    """Effective sample size of being at most the cut of each quantity."""
+    return _ess((halves <= cut[:, None, None]).astype(np.float64))
 
 
 def _larger(bulk: Floats, folded: Floats) -> Floats:
@@ -157,11 +198,15 @@ def _normal_scores(draws: Floats) -> Floats:
     ends[:, :-1] = begins[:, 1:]
     first = np.maximum.accumulate(np.where(begins, places, 0), axis=1)
     last = np.minimum.accumulate(np.where(ends, places, count - 1)[:, ::-1], axis=1)[:, ::-1]
-    # Twice the mean rank (from 1) is a whole number: its quantile stands in a table. Blom's offset 3/8.
-    table = ndtri((np.arange(2, 2 * count + 1) / 2 - 3 / 8) / (count + 1 / 4))
+    table = _score_table(count)
     scores = np.empty(flat.shape)
     np.put_along_axis(scores, order, table[first + last], axis=1)
     return scores.reshape(draws.shape)
+
+
+def _score_table(count: int) -> Floats:
+    """Normal quantiles of mean ranks (from 1) of so many draws; twice a mean rank is a whole number, from 2 on. Blom's offset 3/8."""
+    return np.asarray(ndtri((np.arange(2, 2 * count + 1) / 2 - 3 / 8) / (count + 1 / 4)))
 
 
 def _rhat(draws: Floats) -> Floats:
@@ -204,6 +249,16 @@ def _ess(draws: Floats) -> Floats:
     tau = np.maximum(-1.0 + 2.0 * added + once, 1.0 / np.log10(size))
     moved = draws.max(axis=(1, 2)) - draws.min(axis=(1, 2)) >= _RESOLUTION
     return np.where(moved, size / tau, float(size))
+
+
+def _ess_quickly(halves: Floats) -> Floats:
+    """`_ess` of many quantities, of which most are decided after a few lags."""
+    found = np.empty(len(halves))
+    effective_sizes(halves, found)
+    left = np.isnan(found)
+    if left.any():
+        found[left] = _ess(halves[left])
+    return found
 
 
 def _autocovariances(draws: Floats) -> Floats:

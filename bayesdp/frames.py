@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -212,7 +213,8 @@ class Frame:
 
     def cell_names(self) -> list[str]:
         """The labels of every cell, in C order, character for character."""
-        return [self.exact_cell_name(i) for i in range(self.size)]
+        along = [[f"{dim}={label}" for label in own] for dim, own in zip(self.dims, self.labels, strict=True)]
+        return [", ".join(pieces) for pieces in itertools.product(*along)]
 
     def same_cells(self, other: Frame) -> bool:
         """Whether two frames label the same cells in the same order (groups may differ)."""

@@ -80,7 +80,7 @@ def adding_up(sums: Iterable[Sums]) -> tuple[int, list[tuple[float, str]]]:
         mass, known = np.ones(common.rows), np.ones(common.rows, dtype=np.bool_)
         for i, side in enumerate((one, other)):
             target = row_map(side.part, common)
-            np.add.at(sides[i], target, side.values)
+            sides[i] = np.bincount(target, weights=side.values, minlength=common.rows)
             np.minimum.at(mass, target, side.mass)
             np.logical_and.at(known, target, side.known)
         size = float(np.abs(one.values).sum() + np.abs(other.values).sum())

@@ -30,9 +30,17 @@ def meet(one: SumPart, other: SumPart) -> SumPart | None:
 
 def row_map(part: SumPart, coarse: SumPart) -> Ints:
     """For each answer of a part, the answer of a coarser part that it is summed into."""
-    target = np.empty(part.rows, dtype=np.int64)
-    target[part.row_of_cell] = coarse.row_of_cell
-    return target
+    # Dimension by dimension, without the cells: there may be thousands of them to an answer.
+    kept = [axis for axis, level in enumerate(part.levels) if level is not None]
+    sizes = [int(part.codes[axis].max()) + 1 for axis in kept]
+    target = np.zeros(sizes, dtype=np.int64)
+    for place, axis in enumerate(kept):
+        if coarse.levels[axis] is not None:
+            own = np.empty(sizes[place], dtype=np.int64)
+            own[part.codes[axis]] = coarse.codes[axis]
+            target *= int(coarse.codes[axis].max()) + 1
+            target += own.reshape([-1 if other == axis else 1 for other in kept])
+    return target.reshape(-1)
 
 
 def summed(part: SumPart, values: Ints, coarse: SumPart) -> Ints:

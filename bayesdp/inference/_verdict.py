@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,9 @@ from scipy.stats import f as f_distribution
 
 from bayesdp._chains import FEWEST_DRAWS, ChainStatistics
 from bayesdp._text import printable
+from bayesdp.hierarchies.modes import MissedModes
 
-__all__ = ["ESS_PER_CHAIN", "FALSE_ALARMS", "RHAT_LIMIT", "Worst", "rhat_limit", "verdict_of"]
+__all__ = ["ESS_PER_CHAIN", "FALSE_ALARMS", "RHAT_LIMIT", "Worst", "rhat_limit", "verdict_of", "with_modes"]
 
 RHAT_LIMIT = 1.01
 ESS_PER_CHAIN = 100
@@ -57,7 +58,7 @@ class Worst:
     Attributes
     ----------
     rhat, ess : float
-        Largest and smallest; NaN and infinity where there is none.
+        Largest and smallest; NaN and infinity where there is none. R-hat is infinite where chains stand still at different values.
     limit : float
         The limit of R-hat.
     stuck, missing : bool
@@ -76,7 +77,7 @@ class Worst:
         """Of the statistics of all quantities of a variable."""
         known = np.isfinite(statistics.ess_bulk)
         smallest = np.minimum(statistics.ess_bulk, statistics.ess_tail)[known]
-        ratios = statistics.rhat[np.isfinite(statistics.rhat)]
+        ratios = statistics.rhat[~np.isnan(statistics.rhat)]
         return cls(
             name,
             rhat=float(ratios.max()) if ratios.size else float("nan"),
@@ -89,7 +90,10 @@ class Worst:
     @property
     def excess(self) -> float:
         """(R-hat - 1) / (limit - 1): above 1 if R-hat exceeds its limit; 0 where there is no R-hat."""
-        return (self.rhat - 1.0) / (self.limit - 1.0) if np.isfinite(self.rhat) else 0.0
+        return 0.0 if np.isnan(self.rhat) else (self.rhat - 1.0) / (self.limit - 1.0)
+
+
+_NOT_CONVERGED = "NOT converged, as far as can be told"
 
 
 def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]:
@@ -117,7 +121,7 @@ def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]
     beginning = {
         "converged": "Converged by the usual limits",
         "not judged": "Too little to judge convergence, and nothing that speaks against it",
-        "not converged": "NOT converged, as far as can be told",
+        "not converged": _NOT_CONVERGED,
     }[verdict]
     message = f"{beginning}: {'; '.join(told)}."
     if nothing and verdict != "not converged":
@@ -133,10 +137,31 @@ def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]
     }
 
 
+def with_modes(attributes: Mapping[str, Any], found: Mapping[str, MissedModes]) -> dict[str, Any]:
+    """Attributes of the diagnostics with the checks for missed modes of tables, by name: chains that disagree are not converged.
+
+    Nothing is called converged where chains have too few effective draws for the check. The attributes of a check have the name of the
+    table at their ends if there are several tables.
+    """
+    told = dict(attributes)
+    for name, check in found.items():
+        ending = f"_{name}" if len(found) > 1 else ""
+        told.update({f"{key}{ending}": value for key, value in check.attributes.items()})
+        told["message"] += f" {check.message}"
+    if any(check.verdict == "disagree" for check in found.values()):
+        if told["verdict"] != "not converged":
+            told["message"] = f"{_NOT_CONVERGED}, because chains from different starts disagree. {told['message']}"
+        told |= {"verdict": "not converged", "converged": 0}
+    elif told["verdict"] == "converged" and any(check.short for check in found.values()):
+        told["message"] = f"Too little to judge whether a mode was missed. {told['message']}"
+        told |= {"verdict": "not judged", "converged": 0}
+    return told
+
+
 def _rhat_words(rhat: float, limit: float, chains: int) -> list[str]:
     if chains == 1:
         return ["R-hat needs two chains or more: run several to judge convergence"]
-    if not np.isfinite(rhat):
+    if np.isnan(rhat):
         return []
     verb = "at most" if rhat <= limit else "up to"
     if limit <= RHAT_LIMIT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._chains import chain_statistics
-from bayesdp.inference._verdict import ESS_PER_CHAIN, RHAT_LIMIT, Worst, rhat_limit, verdict_of
+from bayesdp.hierarchies.modes import MissedModes, TiedGroups, missed_modes_of_draws
+from bayesdp.inference._verdict import ESS_PER_CHAIN, RHAT_LIMIT, Worst, rhat_limit, verdict_of, with_modes
 
 __all__ = ["ESS_PER_CHAIN", "RHAT_LIMIT", "diagnose", "not_diagnosed"]
 
@@ -19,6 +20,7 @@ def diagnose(
     posterior: xr.Dataset,
     determined: dict[str, npt.NDArray[np.bool_]],
     told: Callable[[str, int, int], None] | None = None,
+    tied: Mapping[str, TiedGroups] | None = None,
 ) -> xr.Dataset:
     """Effective sample sizes and R-hat of every free quantity, and a verdict.
 
@@ -33,13 +35,18 @@ def diagnose(
         For each table of counts, which cells have one possible value.
     told : callable, optional
         Called now and then with the name of a variable, how many of its quantities are done, and their number.
+    tied : mapping, optional
+        The tied groups of tables whose chains started at different ends of them: the check `bayesdp.hierarchies.modes.missed_modes` is
+        then part of the verdict.
 
     Returns
     -------
     xarray.Dataset
         ``{name}_ess_bulk``, ``{name}_ess_tail`` (5% and 95% quantiles), ``{name}_rhat`` with the dimensions of each variable,
         and the attributes ``verdict`` (``"converged"``, ``"not judged"`` or ``"not converged"``), ``converged`` (1 or 0),
-        ``message``, ``worst_rhat`` with the ``rhat_limit`` of its variable, and ``worst_ess`` with ``ess_limit``.
+        ``message``, ``worst_rhat`` with the ``rhat_limit`` of its variable, and ``worst_ess`` with ``ess_limit``. With tied groups
+        also ``missed_modes`` (``"agree"``, ``"disagree"`` or ``"not judged"``), ``missed_modes_message``, and numbers of groups.
+        Where chains disagree, the verdict is ``"not converged"``.
 
     Notes
     -----
@@ -75,7 +82,13 @@ def diagnose(
             found[f"{name}_{statistic}"] = judged.copy(data=full.reshape(judged.shape))
         limit = rhat_limit(chains, draws, len(which), moving)
         seen.append(Worst.of(name, statistics, limit, stuck=stuck))
-    return xr.Dataset(found, attrs=verdict_of(seen, chains, draws))
+    attributes = verdict_of(seen, chains, draws)
+    modes: dict[str, MissedModes] = {}
+    for name, groups in (tied or {}).items():
+        if name in posterior.data_vars:
+            table = posterior[name].transpose("chain", "draw", *groups.structure.frame.dims)
+            modes[name] = missed_modes_of_draws(table.values, groups)
+    return xr.Dataset(found, attrs=with_modes(attributes, modes))
 
 
 def not_diagnosed(reason: str) -> xr.Dataset:

@@ -14,6 +14,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous
 from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
 from bayesdp.inference.registry import releases_of, remember
+from bayesdp.inference.shapes import shape_of
 from bayesdp.inference.statistics import observe_statistics
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.release import Release
@@ -158,7 +159,7 @@ def _check_counts(release: Release, x: Any, model: pm.Model) -> None:
                 raise ValueError(
                     f"the model's labels of {dim!r} differ from those of the release; build it with pm.Model(coords=release.coords)"
                 )
-    shape = tuple(int(n) for n in x.shape.eval())
+    shape = shape_of(x)
     if shape != release.frame.shape:
         raise ValueError(f"x must have the shape of the release, {release.frame.shape}, got {shape}")
 

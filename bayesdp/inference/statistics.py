@@ -11,6 +11,7 @@ from pytensor.graph.traversal import ancestors
 
 from bayesdp.inference.noisy_part import free_name, observe_noisy
 from bayesdp.inference.registry import observed_by, remember
+from bayesdp.inference.shapes import shape_of
 from bayesdp.mechanisms.bounded.covariance_elements import variables_of
 from bayesdp.release import Release
 
@@ -74,7 +75,7 @@ def _located(release: Release, statistic: Any, model: pm.Model) -> Any:
         )
     shape = release.frame.shape
     wanted = [shape, ()] if release.frame.size == 1 else [shape]
-    given = tuple(int(n) for n in variable.shape.eval())
+    given = shape_of(variable)
     names = variables_of(release.frame)
     if names is not None:
         square = (len(names), len(names))

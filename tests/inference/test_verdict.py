@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from bayesdp._chains import ChainStatistics
 from bayesdp.inference import diagnose
-from bayesdp.inference._verdict import rhat_limit
+from bayesdp.inference._verdict import Worst, rhat_limit, verdict_of
 
 
 def verdict(draws: np.ndarray, **others: np.ndarray) -> dict:
@@ -116,3 +117,19 @@ def test_progress_is_told_by_variable():
     data = {"x": (("chain", "draw", "c"), np.random.default_rng(0).normal(size=(2, 50, 3)))}
     diagnose(xr.Dataset(data), {}, lambda *own: told.append(own))
     assert told == [("x", 3, 3)]
+
+
+def test_chains_that_stand_still_at_different_values_are_the_worst_there_is():
+    """Their R-hat is infinite, and no number says so where rounding does not happen to leave a large one."""
+    rng = np.random.default_rng(11)
+    draws = rng.poisson(20.0, size=(4, 1024, 3)).astype(np.float64)
+    draws[..., 1] = np.array([0.0, 0.0, 1.0, 1.0])[:, None]
+    own = verdict(draws)
+    assert (own["verdict"], own["worst_rhat"] > 1e6) == ("not converged", True)
+    assert "R-hat up to" in own["message"]
+    # Two of them and nothing else, with an effective sample size that is not looked at: R-hat alone condemns them.
+    alone = Worst.of(
+        "x", ChainStatistics(np.array([4e3, 4e3]), np.array([4e3, 4e3]), np.array([1.0, np.inf])), 1.01, stuck=False
+    )
+    assert verdict_of([alone], 4, 1024)["verdict"] == "not converged"
+    assert "R-hat up to inf" in verdict_of([alone], 4, 1024)["message"]

@@ -17,6 +17,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.variable import TensorVariable
 
+from bayesdp.inference.shapes import shape_of
 from bayesdp.release import Release
 
 __all__ = ["caps", "check_base", "continued_logp"]
@@ -93,7 +94,7 @@ def caps(base: Any, release: Release) -> Floats:
         return np.full(release.frame.size, np.inf)
     if _kind(base) not in _OF_A_TOTAL:
         return np.broadcast_to(n, shape).reshape(-1).astype(np.float64)
-    width = int(base.shape.eval()[-1])
+    width = shape_of(base)[-1]
     groups = np.arange(release.frame.size) // width
     start = release.fiber.find_point().reshape(-1)
     totals = np.broadcast_to(n, (groups[-1] + 1,))

@@ -16,6 +16,7 @@ from bayesdp.inference.continuous.coordinates import coordinates_of
 from bayesdp.inference.continuous.free_coordinates import FreeCoordinates
 from bayesdp.inference.noisy_part import observe_noisy
 from bayesdp.inference.registry import remember
+from bayesdp.inference.shapes import shape_of
 from bayesdp.release import Release
 
 __all__ = ["ContinuousCounts", "ContinuousTable", "continuous_tables", "is_continuous", "observe_continuous"]
@@ -180,7 +181,7 @@ def ContinuousCounts(name: str, base: Any, release: Release) -> Any:
 
 
 def _check_shape(base: Any, release: Release) -> None:
-    shape = tuple(int(n) for n in base.shape.eval())
+    shape = shape_of(base)
     if base.owner.op.ndim_supp == 0:
         padded = (1,) * (len(release.frame.shape) - len(shape)) + shape
         fits = len(padded) == len(release.frame.shape) and all(

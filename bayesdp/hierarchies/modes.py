@@ -1,0 +1,356 @@
+"""A check for missed modes: chains that start at different ends of every tied group of cells must come to agree.
+
+Where a precise answer knows the sum of a few cells of a leaf, their posterior often has several modes: one cell has nearly all of the
+sum, or another one has it. Chains that start in the same mode and cannot leave it look good by R-hat and effective sample sizes, and
+are wrong together. If one chain starts with all of the sum in one cell, and another with all of it in another cell, then chains that
+cannot cross end in different places, which is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import t as student
+
+from bayesdp._chains import FEWEST_DRAWS, ess_mean
+from bayesdp._text import printable
+from bayesdp.hierarchies.kernel.ends import gather
+from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, UNBOUNDED
+from bayesdp.hierarchies.structure import Structure
+
+if TYPE_CHECKING:
+    from bayesdp.hierarchies.chain import TreeChain
+
+__all__ = ["Disagreement", "MissedModes", "TiedGroups", "missed_modes", "missed_modes_of_draws", "to_ends"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Mask = npt.NDArray[np.bool_]
+type Groups = tuple[Ints, Ints]
+
+FAR = 6.0
+"""Standard deviations of its own noise that a cell is put away from its own noisy answer at most."""
+
+FALSE_ALARMS = 0.01
+"""Share of runs of chains that agree in which some group is reported."""
+
+ENOUGH = 40
+"""Effective draws of a chain for the mean of a cell, from which on the check can tell modes that are a few deviations apart."""
+
+_NAMED = 100
+"""Groups that a result names at most, the worst first."""
+
+_SHARED = 17
+"""Seed of the order of the ends, which is the same in all chains."""
+
+
+def to_ends(chain: TreeChain, rng: np.random.Generator, number: int | None = None) -> None:
+    """Move the counts of every tied group of a chain's table to one of its cells.
+
+    Only counts within a group of a leaf are moved. All exact answers and all limits of sums stay kept, and every sum that ties a group
+    stays what it is. A cell that has a noisy answer of its own is not put further than six standard deviations of that noise
+    from it: no mode is there, and the way back would be long.
+
+    Parameters
+    ----------
+    chain : TreeChain
+        With a table loaded.
+    rng : numpy.random.Generator
+        Draws the ends, if there is no number.
+    number : int, optional
+        The number of the chain: 0, 1, 2, ... Chains with consecutive numbers have different ends in every group of two or more cells.
+        If left out, ends are random, and two chains have the same end in about half of the pairs.
+    """
+    state, structure = chain.state, chain.structure
+    size = np.diff(state.group_start, axis=1)
+    room = np.maximum(size, 1)
+    if number is None:
+        end = rng.integers(0, room)
+    else:
+        end = (np.random.default_rng(_SHARED).integers(0, 2**31, size=room.shape) + number) % room
+    chain.renew()
+    lower, upper = _own_limits(structure, state.answers, state.counts)
+    gather(state, end.astype(np.int64), lower, upper)
+    chain.renew()
+
+
+def _own_limits(structure: Structure, answers: Floats, counts: Ints) -> tuple[Ints, Ints]:
+    """The counts of each cell within `FAR` standard deviations of its own noisy answer in its leaf; all where it has none."""
+    lower, upper = np.zeros(counts.shape, dtype=np.int64), np.full(counts.shape, UNBOUNDED, dtype=np.int64)
+    leaves = structure.path[:, 0]
+    for q in np.flatnonzero(np.diff(structure.query_start) == counts.shape[1]):
+        own = answers[leaves][:, structure.answer_of[:, q]]
+        known = own[..., PRECISION] > 0.0
+        noisy = counts + own[..., RESIDUAL]
+        away = FAR / np.sqrt(np.where(known, own[..., PRECISION], 1.0))
+        lower = np.where(known, np.maximum(lower, np.ceil(noisy - away)), lower).astype(np.int64)
+        upper = np.where(known, np.minimum(upper, np.floor(noisy + away)), upper).astype(np.int64)
+    return lower, upper
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A group of tied cells of which chains tell different things.
+
+    Attributes
+    ----------
+    leaf : str
+        Label of the leaf.
+    cells : tuple of str
+        Labels of its cells in the group.
+    means : tuple of tuples of float
+        Mean of each cell, chain by chain.
+    apart : float
+        Largest difference between two chains' means of a cell.
+    errors : float
+        The largest such difference in units of its Monte Carlo standard error; infinite where two chains do not move at all.
+    """
+
+    leaf: str
+    cells: tuple[str, ...]
+    means: tuple[tuple[float, ...], ...]
+    apart: float
+    errors: float
+
+    def __str__(self) -> str:
+        # The cell that differs most, in the chains that differ most.
+        worst = max(range(len(self.cells)), key=lambda i: max(self.means[i]) - min(self.means[i]))
+        low, high = min(self.means[worst]), max(self.means[worst])
+        return (
+            f"{printable(self.leaf)}, {printable(self.cells[worst])}: mean {low:.3g} in one chain and {high:.3g} in another, "
+            f"{self.errors:.1f} standard errors apart"
+        )
+
+
+@dataclass(frozen=True)
+class MissedModes:
+    """What the check found.
+
+    Attributes
+    ----------
+    chains : int
+    tested : int
+        Groups in which chains began apart and of which something can be said.
+    alike : int
+        Groups in which all chains began with the same counts, so that this check says nothing: their sum was 0, as a rule.
+    short : int
+        Groups in which chains began apart and do not disagree, but have fewer than `ENOUGH` effective draws for the mean of a cell.
+    disagreeing : int
+    groups : tuple of Disagreement
+        The worst of them, at most a hundred.
+    rate : float
+        Share of runs in which chains that agree are said to disagree somewhere.
+    """
+
+    chains: int
+    tested: int
+    alike: int
+    short: int
+    disagreeing: int
+    groups: tuple[Disagreement, ...]
+    rate: float
+
+    @property
+    def verdict(self) -> str:
+        """``"agree"``, ``"disagree"``, or ``"not judged"``."""
+        if self.disagreeing:
+            return "disagree"
+        return "not judged" if self.chains < 2 or self.short or not self.tested else "agree"
+
+    @property
+    def message(self) -> str:
+        """The result in words."""
+        if self.chains < 2:
+            return "The check for missed modes needs two chains or more."
+        if self.disagreeing:
+            some = "; ".join(str(group) for group in self.groups[:3])
+            more = self.disagreeing - min(len(self.groups), 3)
+            rest = f"; and {more} more" if more else ""
+            return (
+                f"Chains disagree in {self.disagreeing:,} group{'s' * (self.disagreeing > 1)} of tied cells: {some}{rest}. "
+                "At least one of the chains has missed a mode, or has not been run for long enough (of chains that agree, this is "
+                f"said in {self.rate:.2%} of runs at most)."
+            )
+        if not self.tested and not self.short:
+            return "The check for missed modes says nothing: in no group of tied cells did chains begin with different counts."
+        told = [
+            f"chains began at different ends of {self.tested + self.short:,} groups of tied cells, and no group was found in "
+            "which they disagree"
+        ]
+        if self.short:
+            told.append(
+                f"in {self.short:,} of them there are fewer than {ENOUGH} effective draws a chain, too few to tell"
+            )
+        if self.alike:
+            told.append(
+                f"in {self.alike:,} others they began with the same counts, and were not compared from two ends"
+            )
+        return f"Check for missed modes: {'; '.join(told)}. Modes between leaves were not looked for."
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """For the attributes of a result."""
+        return {
+            "missed_modes": self.verdict,
+            "missed_modes_message": self.message,
+            "missed_modes_tested": self.tested,
+            "missed_modes_alike": self.alike,
+            "missed_modes_short": self.short,
+            "missed_modes_disagreeing": self.disagreeing,
+            "missed_modes_rate": self.rate,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class TiedGroups:
+    """The tied groups of a table whose chains are to be compared.
+
+    Attributes
+    ----------
+    structure : Structure
+    groups : tuple of int64 arrays
+        ``(state.group_start, state.group_cell)`` of a chain of the table.
+    apart : bool array, shape (T, C)
+        Cells whose counts were not the same in all chains after `to_ends`.
+    """
+
+    structure: Structure
+    groups: Groups
+    apart: Mask
+
+
+def missed_modes(
+    structure: Structure,
+    groups: Groups,
+    means: Floats,
+    sds: Floats,
+    ess: Floats,
+    apart: Mask,
+    rate: float = FALSE_ALARMS,
+) -> MissedModes:
+    """Compare the means of chains that started at different ends, cell by cell of every tied group.
+
+    Parameters
+    ----------
+    structure : Structure
+    groups : tuple of int64 arrays
+        ``(state.group_start, state.group_cell)``.
+    means, sds, ess : float arrays, shape (chains, T, C)
+        Mean and standard deviation of the draws of each chain, and its effective sample size for the mean, worked out from this chain
+        alone. From b batch means, the effective sample size is that by batches, and at most 4 (b - 1).
+    apart : bool array, shape (T, C)
+        Cells whose counts were not the same in all chains after `to_ends`. Groups without such a cell are compared too, but are not
+        counted as tested.
+    rate : float
+        False alarms: the share of runs, of chains that agree, in which any group is reported.
+
+    Returns
+    -------
+    MissedModes
+
+    Notes
+    -----
+    For each cell and pair of chains the difference of their means is divided by its standard error ``sqrt(sd^2 / ess + sd'^2 / ess')``
+    and compared with Student's law, with Welch's degrees of freedom from a quarter of each effective sample size: a
+    variance of a mean by autocovariances up to lag m has relative variance 4 m / n (Anderson, The statistical analysis of time series,
+    1971, chapter 8), which is that of n / (2 m) degrees of freedom, and Geyer's rule stops at about twice the autocorrelation
+    time n / ess.
+    The rate is divided equally among all cells and pairs of chains (Bonferroni).
+    """
+    leaf, cell, group = _entries(groups)
+    kept = np.bincount(group, minlength=int(group.max(initial=-1)) + 1)[group] > 1
+    leaf, cell, group = leaf[kept], cell[kept], group[kept]
+    own = [np.asarray(array, dtype=np.float64)[:, leaf, cell] for array in (means, sds, ess)]
+    mean, sd = own[0], own[1]
+    chains = len(mean)
+    moved = sd > 0.0
+    effective = np.where(moved, own[2], np.inf)
+    pairs = max(chains * (chains - 1) // 2, 1)
+    level = rate / max(len(leaf) * pairs, 1)
+    bad, errors = np.zeros(len(leaf), dtype=np.bool_), np.zeros(len(leaf))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = np.where(moved, np.square(sd) / effective, 0.0)
+        parts = np.square(variance) / np.maximum(effective / 4.0, 1.0)
+        for one in range(chains):
+            for other in range(one):
+                difference = np.abs(mean[one] - mean[other])
+                spread = variance[one] + variance[other]
+                size = np.where(difference > 0.0, difference / np.sqrt(spread), 0.0)
+                freedom = np.where(spread > 0.0, np.square(spread) / (parts[one] + parts[other]), 1.0)
+                bad |= 2.0 * student.sf(size, freedom) <= level
+                errors = np.fmax(errors, size)
+    count = int(group.max(initial=-1)) + 1
+    is_group = np.bincount(group, minlength=count) > 0
+    disagree = np.bincount(group, weights=bad, minlength=count) > 0
+    began = np.bincount(group, weights=apart[leaf, cell], minlength=count) > 0
+    few = ~(effective >= ENOUGH).all(axis=0)
+    short = (np.bincount(group, weights=few, minlength=count) > 0) & began & ~disagree
+    worst = np.zeros(count)
+    np.maximum.at(worst, group[bad], errors[bad])
+    order = np.argsort(-worst, kind="stable")[: min(int(disagree.sum()), _NAMED)]
+    named = tuple(
+        _named(structure, np.flatnonzero(group == number), leaf, cell, mean, float(worst[number])) for number in order
+    )
+    return MissedModes(
+        chains=chains,
+        tested=int((began & ~short).sum()),
+        alike=int((is_group & ~began & ~disagree).sum()),
+        short=int(short.sum()),
+        disagreeing=int(disagree.sum()),
+        groups=named,
+        rate=rate,
+    )
+
+
+def missed_modes_of_draws(draws: npt.NDArray[np.generic], tied: TiedGroups, rate: float = FALSE_ALARMS) -> MissedModes:
+    """`missed_modes` of kept draws.
+
+    Parameters
+    ----------
+    draws : array, shape (chains, draws, *frame)
+        Tables in the order of the frame, also with flat tables.
+    tied : TiedGroups
+    rate : float
+    """
+    structure = tied.structure
+    flat = draws.reshape(*draws.shape[:2], -1)
+    place = structure.leaves_by_cells(np.arange(flat.shape[2]))
+    leaf, cell, _ = _entries(tied.groups)
+    own = place[leaf, cell]
+    found = np.full((3, len(flat), *place.shape), np.nan)
+    for chain, mine in enumerate(flat):
+        part = mine[:, own].astype(np.float64)
+        found[:, chain, leaf, cell] = part.mean(axis=0), part.std(axis=0), ess_mean(part[None])
+    if flat.shape[1] < FEWEST_DRAWS:
+        found[2] = 0.0
+    means, sds, ess = found
+    return missed_modes(structure, tied.groups, means, sds, ess, tied.apart, rate)
+
+
+def _entries(groups: Groups) -> tuple[Ints, Ints, Ints]:
+    """Leaf, cell and number of the group of every entry."""
+    start, cell = groups
+    size = np.diff(start, axis=1)
+    number = np.repeat(np.arange(size.size), size.reshape(-1))
+    return number // max(size.shape[1], 1), cell, number
+
+
+def _named(structure: Structure, own: Ints, leaf: Ints, cell: Ints, mean: Floats, errors: float) -> Disagreement:
+    means = mean[:, own].T
+    leaf_name, cells = _labels(structure, int(leaf[own[0]]), cell[own])
+    apart = float((means.max(axis=1) - means.min(axis=1)).max())
+    return Disagreement(leaf_name, cells, tuple(tuple(map(float, row)) for row in means), apart, float(errors))
+
+
+def _labels(structure: Structure, leaf: int, cells: Sequence[int] | Ints) -> tuple[str, tuple[str, ...]]:
+    frame, axis = structure.frame, structure.axis
+    others = [labels for i, labels in enumerate(frame.labels) if i != axis]
+    places = np.unravel_index(np.asarray(cells), tuple(map(len, others))) if others else ()
+    names = [
+        ", ".join(str(labels[i]) for labels, i in zip(others, row, strict=True)) for row in zip(*places, strict=True)
+    ]
+    return str(frame.labels[axis][structure.order[leaf]]), tuple(names or [""] * len(cells))
