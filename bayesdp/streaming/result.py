@@ -11,6 +11,7 @@ import xarray as xr
 
 from bayesdp._chains import chain_statistics
 from bayesdp.fibers import Target
+from bayesdp.hierarchies.modes import MissedModes, missed_modes
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference._verdict import Worst, rhat_limit, verdict_of
 from bayesdp.inference.diagnostics import not_diagnosed
@@ -201,4 +202,29 @@ def diagnostics_of(
         attributes |= not_diagnosed(
             f"{shortest} draws of a chain are too few batches of {batching(plan.draws, plan.batches)[0]}"
         ).attrs
+    attributes |= _modes(chains, found).attributes
+    if attributes["missed_modes"] == "disagree":
+        attributes |= {"verdict": "not converged", "converged": 0}
+        attributes["message"] += " " + attributes["missed_modes_message"]
     return xr.Dataset(arrays, attrs=attributes)
+
+
+def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
+    """Whether chains that started at different ends of tied groups agree."""
+    structure, where = chains[0].structure, chains[0].where
+    ends = np.stack([chain.ends for chain in chains if chain.ends is not None])
+
+    def table(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        full = np.zeros((*values.shape[:-1], structure.free.size), dtype=values.dtype)
+        full[..., where] = values
+        return full.reshape(*values.shape[:-1], *structure.free.shape)
+
+    assert chains[0].groups is not None
+    return missed_modes(
+        structure,
+        chains[0].groups,
+        table(found.chain_mean),
+        table(found.chain_sd),
+        table(found.chain_ess),
+        table(np.ptp(ends, axis=0) > 0),
+    )
