@@ -38,7 +38,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Budget:
-    """Bytes that a run takes at most, beside the release and some megabytes of work space that do not grow with it.
+    """About how many bytes a run takes, beside the release and some megabytes of work space that do not grow with it.
 
     Attributes
     ----------
