@@ -13,7 +13,7 @@ from bayesdp._chains import chain_statistics
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.modes import MissedModes, missed_modes
 from bayesdp.hierarchies.structure import Structure
-from bayesdp.inference._verdict import Worst, rhat_limit, verdict_of
+from bayesdp.inference._verdict import Worst, rhat_limit, verdict_of, with_modes
 from bayesdp.inference.diagnostics import not_diagnosed
 from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.cells import batching
@@ -202,11 +202,7 @@ def diagnostics_of(
         attributes |= not_diagnosed(
             f"{shortest} draws of a chain are too few batches of {batching(plan.draws, plan.batches)[0]}"
         ).attrs
-    attributes |= _modes(chains, found).attributes
-    if attributes["missed_modes"] == "disagree":
-        attributes |= {"verdict": "not converged", "converged": 0}
-        attributes["message"] += " " + attributes["missed_modes_message"]
-    return xr.Dataset(arrays, attrs=attributes)
+    return xr.Dataset(arrays, attrs=with_modes(attributes, {"cells": _modes(chains, found)}))
 
 
 def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
@@ -226,5 +222,5 @@ def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
         table(found.chain_mean),
         table(found.chain_sd),
         table(found.chain_ess),
-        table(np.ptp(ends, axis=0) > 0),
+        (ends != ends[0]).any(axis=0),
     )
