@@ -13,8 +13,7 @@ from bayesdp._chains import chain_statistics
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.modes import MissedModes, missed_modes
 from bayesdp.hierarchies.structure import Structure
-from bayesdp.inference._verdict import Worst, rhat_limit, verdict_of, with_modes
-from bayesdp.inference.diagnostics import not_diagnosed
+from bayesdp.inference.diagnostics import Worst, not_diagnosed, rhat_limit, verdict_of, with_modes
 from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.cells import batching
 from bayesdp.streaming.one_chain import OneChain
