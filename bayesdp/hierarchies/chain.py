@@ -159,6 +159,11 @@ class TreeChain:
             start_of, cell_of = tied_groups(structure, tying)
             self.state = self.state._replace(group_start=start_of, group_cell=cell_of)
 
+    @property
+    def tying(self) -> int | None:
+        """The query of a leaf whose sums tie cells together; None if there is none."""
+        return self._tying
+
     def reseed(self, rng: np.random.Generator) -> None:
         """Start a fresh stream of random numbers."""
         self.state.generator[:] = seed_state(rng)

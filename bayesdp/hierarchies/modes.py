@@ -25,7 +25,16 @@ from bayesdp.hierarchies.structure import Structure
 if TYPE_CHECKING:
     from bayesdp.hierarchies.chain import TreeChain
 
-__all__ = ["Disagreement", "MissedModes", "TiedGroups", "missed_modes", "missed_modes_of_draws", "to_ends"]
+__all__ = [
+    "Disagreement",
+    "MissedModes",
+    "TiedGroups",
+    "chain_number",
+    "ends_of",
+    "missed_modes",
+    "missed_modes_of_draws",
+    "to_ends",
+]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -76,6 +85,40 @@ def to_ends(chain: TreeChain, rng: np.random.Generator, number: int | None = Non
     lower, upper = _own_limits(structure, state.answers, state.counts)
     gather(state, end.astype(np.int64), lower, upper)
     chain.renew()
+
+
+def chain_number(rng: np.random.Generator) -> int | None:
+    """A number that grows by one from chain to chain, where a generator tells: those of chains were spawned from one, in order.
+
+    Samplers spawn again for the parts of a chain, equally often in each, so the sum of the spawn key is taken. None for a
+    generator that was not spawned.
+    """
+    seeds = getattr(rng.bit_generator, "seed_seq", None)
+    key = tuple(getattr(seeds, "spawn_key", ()))
+    return sum(key) if key else None
+
+
+def ends_of(groups: Groups, counts: Ints) -> Mask:
+    """The cell of each tied group that has most of its counts, the first of several; none where all are 0.
+
+    Parameters
+    ----------
+    groups : tuple of int64 arrays
+        ``(state.group_start, state.group_cell)``.
+    counts : int64 array, shape (T, C)
+
+    Returns
+    -------
+    bool array, shape (T, C)
+    """
+    leaf, cell, group = _entries(groups)
+    own = counts[leaf, cell]
+    order = np.lexsort((-own, group))
+    first = order[np.unique(group[order], return_index=True)[1]]
+    first = first[own[first] > 0]
+    found = np.zeros(counts.shape, dtype=np.bool_)
+    found[leaf[first], cell[first]] = True
+    return found
 
 
 def _own_limits(structure: Structure, answers: Floats, counts: Ints) -> tuple[Ints, Ints]:
@@ -215,7 +258,7 @@ class TiedGroups:
     groups : tuple of int64 arrays
         ``(state.group_start, state.group_cell)`` of a chain of the table.
     apart : bool array, shape (T, C)
-        Cells whose counts were not the same in all chains after `to_ends`.
+        Cells at which some chains began with most of the counts of the group, and others did not (`ends_of`).
     """
 
     structure: Structure
@@ -243,8 +286,8 @@ def missed_modes(
         Mean and standard deviation of the draws of each chain, and its effective sample size for the mean, worked out from this chain
         alone. From b batch means, the effective sample size is that by batches, and at most 4 (b - 1).
     apart : bool array, shape (T, C)
-        Cells whose counts were not the same in all chains after `to_ends`. Groups without such a cell are compared too, but are not
-        counted as tested.
+        Cells at which some chains began with most of the counts of the group, and others did not (`ends_of`). Groups without such
+        a cell are compared too, but are not counted as tested.
     rate : float
         False alarms: the share of runs, of chains that agree, in which any group is reported.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._validate import Seed, generator_of, nonnegative_real
-from bayesdp.fibers import Target
+from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.hierarchies.groups import tying_query
 from bayesdp.hierarchies.nested_sums import Stage, nearest
@@ -29,7 +30,12 @@ type Limits = tuple[int, Ints, Floats, Floats]
 
 
 def start_table(
-    target: Target, structure: Structure, rng: Seed, scatter: float = 1.0, scales: Sequence[Floats] | None = None
+    target: Target,
+    structure: Structure,
+    rng: Seed,
+    scatter: float = 1.0,
+    scales: Sequence[Floats] | None = None,
+    values: Sequence[Floats] | None = None,
 ) -> Ints:
     """A table near the linear estimate that has all exact answers, zeros and limits.
 
@@ -44,6 +50,8 @@ def start_table(
         table is the same; 1 starts chains as far apart as the linear estimate is uncertain.
     scales : sequence of float64 array, optional
         Standard deviations of the noise of each term, where they are not those of the target.
+    values : sequence of float64 array, optional
+        Noisy answers of each term, where they are not those of the target.
 
     Returns
     -------
@@ -62,9 +70,13 @@ def start_table(
     each sum among its parts (`nested_sums`). Others, such as margins that cross, are left to `Fiber.find_point`, which takes
     long for large tables.
     """
-    noisy = _noisy(
-        target, generator_of(rng), nonnegative_real(scatter, "scatter"), scales or [term.scale for term in target.terms]
-    )
+    terms = [
+        replace(
+            term, scale=term.scale if scales is None else scales[i], values=term.values if values is None else values[i]
+        )
+        for i, term in enumerate(target.terms)
+    ]
+    noisy = _noisy(terms, generator_of(rng), nonnegative_real(scatter, "scatter"))
     known = _known(target)
     tables = _estimates(structure, noisy, known)
     limits = _limits(structure, known)
@@ -77,10 +89,10 @@ def start_table(
     return np.asarray(structure.leaves_by_cells(point), dtype=np.int64)
 
 
-def _noisy(target: Target, rng: np.random.Generator, scatter: float, scales: Sequence[Floats]) -> list[Noisy]:
+def _noisy(terms: Sequence[NoiseTerm], rng: np.random.Generator, scatter: float) -> list[Noisy]:
     found = []
-    for term, scale in zip(target.terms, scales, strict=True):
-        sd = np.broadcast_to(np.asarray(scale, dtype=np.float64), term.measured.shape)
+    for term in terms:
+        sd = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.measured.shape)
         values = np.where(term.measured, term.values, 0.0) + scatter * sd * rng.standard_normal(len(sd))
         precision = np.where(term.measured, 1.0 / np.square(sd), 0.0)
         start = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,17 +17,20 @@ import bayesdp
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
+from bayesdp.hierarchies.apart import read_words
+from bayesdp.hierarchies.modes import TiedGroups
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
 from bayesdp.inference.continuous.relaxation import declaration
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.registry import releases_of
 from bayesdp.inference.replacing import warn_replaced
 from bayesdp.release import Release
+from bayesdp.steps.fiber_gibbs import ENDS
 from bayesdp.steps.movement import movement
 from bayesdp.steps.terms import exact_fiber
 from bayesdp.storage import compress_draws
 
-__all__ = ["Tables", "add_group_labels", "add_releases_to", "annotate"]
+__all__ = ["Tables", "add_group_labels", "add_releases_to", "annotate", "take_ends"]
 
 
 def annotate(
@@ -66,8 +69,8 @@ def annotate(
     """
     tables = Tables.of(model)
     tables.add_releases(tree, model, seed, command)
-    fixed = tables.add_limits(tree, model)
-    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed, told))
+    fixed, tied = tables.add_limits(tree, model, take_ends(tree))
+    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed, told, tied))
     return tree
 
 
@@ -127,9 +130,25 @@ class Tables:
         for name in self.names:
             add_releases_to(tree, self.releases.get(name, []), self._suffix(name))
 
-    def add_limits(self, tree: xr.DataTree, model: pm.Model) -> dict[str, npt.NDArray[np.bool_]]:
-        """Check that the draws are on their fibers, and add the limits of all cells; which cells have one possible value."""
+    def add_limits(
+        self, tree: xr.DataTree, model: pm.Model, ends: Mapping[str, npt.NDArray[np.int64]]
+    ) -> tuple[dict[str, npt.NDArray[np.bool_]], dict[str, TiedGroups]]:
+        """Check that the draws are on their fibers, and add the limits of all cells.
+
+        Parameters
+        ----------
+        ends : mapping
+            What `take_ends` has taken out of the tree.
+
+        Returns
+        -------
+        fixed : dict
+            For each table, which cells have one possible value.
+        tied : dict
+            For tables that were moved as hierarchies, the groups of which chains began at different ends.
+        """
         fixed: dict[str, npt.NDArray[np.bool_]] = {}
+        tied: dict[str, TiedGroups] = {}
         for name, rv in self.counts.items():
             value = model.rvs_to_values[rv]
             fiber = exact_fiber(model, value)
@@ -138,6 +157,9 @@ class Tables:
                 _check_members(tree, name, fiber)
             moves = movement(model, value)
             fixed[name] = fiber.determined() | moves.determined.reshape(fiber.frame.shape)
+            groups = read_words(ends[name], moves.structure) if moves.structure is not None and name in ends else None
+            if groups is not None:
+                tied[name] = groups
             releases = self.releases.get(name, [])
             frame = releases[0].frame if releases else fiber.frame
             limits = _limits(fiber, frame, name)
@@ -153,7 +175,27 @@ class Tables:
             add_group_labels(tree, table.release.frame)
         for name in self.statistics:
             tree[f"statistics{self._suffix(name)}"] = xr.DataTree(xr.Dataset(attrs={"variable": name}))
-        return fixed
+        return fixed, tied
+
+
+def take_ends(tree: xr.DataTree) -> dict[str, npt.NDArray[np.int64]]:
+    """Take out of the statistics of a sampler what chains of hierarchies have told of where they began.
+
+    Returns
+    -------
+    dict of int64 arrays, shape (chains, draws)
+        For each table; see `bayesdp.hierarchies.apart`.
+    """
+    found: dict[str, npt.NDArray[np.int64]] = {}
+    for group in ("warmup_sample_stats", "sample_stats"):
+        if group not in tree.children:
+            continue
+        stats = tree[group].to_dataset()
+        names = [str(name) for name in stats.data_vars if str(name).startswith(ENDS)]
+        found |= {name.removeprefix(ENDS): stats[name].transpose("chain", "draw", ...).values for name in names}
+        if names:
+            tree[group].dataset = stats.drop_vars(names)
+    return {name: told.reshape(told.shape[:2]).astype(np.int64) for name, told in found.items()}
 
 
 def add_releases_to(tree: xr.DataTree, releases: list[Release], suffix: str) -> None:

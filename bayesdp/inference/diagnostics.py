@@ -13,7 +13,16 @@ from bayesdp._chains import chain_statistics
 from bayesdp.hierarchies.modes import MissedModes, TiedGroups, missed_modes_of_draws
 from bayesdp.inference._verdict import ESS_PER_CHAIN, RHAT_LIMIT, Worst, rhat_limit, verdict_of, with_modes
 
-__all__ = ["ESS_PER_CHAIN", "RHAT_LIMIT", "Worst", "diagnose", "not_diagnosed", "rhat_limit", "verdict_of"]
+__all__ = [
+    "ESS_PER_CHAIN",
+    "RHAT_LIMIT",
+    "Worst",
+    "diagnose",
+    "not_diagnosed",
+    "rhat_limit",
+    "verdict_of",
+    "with_modes",
+]
 
 
 def diagnose(

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ import pymc as pm
 import xarray as xr
 from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
 
-from bayesdp.inference.annotating import Tables
+from bayesdp.hierarchies.modes import TiedGroups
+from bayesdp.inference.annotating import Tables, take_ends
 from bayesdp.inference.diagnostics import diagnose, not_diagnosed
 from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.journal import DrawJournal
@@ -41,10 +42,13 @@ class Drawn:
         file needs.
     fixed : dict or None
         For each table, which cells have one possible value; None if Ctrl-C interrupted working that out.
+    tied : dict
+        For tables that were moved as hierarchies, the groups of which chains began at different ends.
     """
 
     tree: xr.DataTree
     fixed: dict[str, npt.NDArray[np.bool_]] | None
+    tied: dict[str, TiedGroups] = field(default_factory=dict)
 
 
 def drawn(
@@ -79,17 +83,18 @@ def drawn(
         tree = sampled(model, (), given, stop, kept)
     if kept is not None and kept.resumed:
         tree.attrs["resumed"] = kept.resumed
-    fixed: dict[str, npt.NDArray[np.bool_]] = {}
+    known: list[tuple[dict[str, npt.NDArray[np.bool_]], dict[str, TiedGroups]]] = []
     with _carried(tree):
         if stop.interrupted:
             tree.attrs["interrupted"] = 1
         tables = Tables.of(model)
         tables.add_releases(tree, model, given.get("random_seed"), "")
+        ends = take_ends(tree)
         # This usually takes a moment: it is done after a Ctrl-C that has ended sampling, and skipped at a later one.
-        done = stop.optional(lambda: fixed.update(tables.add_limits(tree, model)))
+        stop.optional(lambda: known.append(tables.add_limits(tree, model, ends)))
         reason = "sampling was interrupted" if stop.interrupted else "the run ended before the diagnostics"
         tree["diagnostics"] = xr.DataTree(not_diagnosed(reason))
-    return Drawn(tree, fixed if done else None)
+    return Drawn(tree, *known[0]) if known else Drawn(tree, None)
 
 
 def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.DataTree:
@@ -100,7 +105,7 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.Dat
     given, stop
         See `drawn`.
     """
-    tree, fixed, quiet = run.tree, run.fixed, given.get("quiet", False)
+    tree, fixed, tied, quiet = run.tree, run.fixed, run.tied, given.get("quiet", False)
     told = diagnostics_lines() if given.get("progressbar", True) and not quiet else None
     posterior = tree["posterior"].to_dataset()
     small = sum(variable.size for variable in posterior.data_vars.values()) <= _A_MOMENT
@@ -109,7 +114,7 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.Dat
     with _carried(tree):
         if fixed is not None and (small or not stop.interrupted):
             known = fixed
-            stop.optional(lambda: found.append(diagnose(posterior, known, told)))
+            stop.optional(lambda: found.append(diagnose(posterior, known, told, tied)))
         if found:
             tree["diagnostics"] = xr.DataTree(found[0])
         elif not stop.interrupted:

@@ -68,7 +68,7 @@ class TableGibbsState(StepMethodState):
 
 
 class TableGibbs(BlockedStep):
-    """Moves every table in turn; its two statistics, in the order of their names, are means over the tables.
+    """Moves every table in turn; its first two statistics, in the order of their names, are means over the tables.
 
     They are the share of moves that changed a table, and the share of proposals that were accepted.
 
@@ -138,4 +138,5 @@ class TableGibbs(BlockedStep):
             shares += np.array(found) / len(tables)
             if self.tuning:
                 table.learn()
-        return new, [dict(zip(self.stats_dtypes_shapes, shares.tolist(), strict=True))]
+        names = list(self.stats_dtypes_shapes)[: len(shares)]
+        return new, [dict(zip(names, shares.tolist(), strict=True))]

@@ -10,7 +10,10 @@ import numpy.typing as npt
 
 from bayesdp.fibers import Chain, Target
 from bayesdp.fibers.kernel.state import SQUARED, UPPER, VALUE
+from bayesdp.hierarchies.apart import numbered, words_of
 from bayesdp.hierarchies.chain import TreeChain
+from bayesdp.hierarchies.modes import chain_number, to_ends
+from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.steps._table_gibbs import LEAST_MOVES
 
@@ -130,6 +133,9 @@ class LineChain(Chain):
 class SweepChain(TreeChain):
     """A hierarchy. While a chain is tuned, donors are chosen anew now and then; with its end they stay.
 
+    Chains begin near the linear estimate, with every tied group at one of its ends: another one in the next chain. Where they
+    began is told with the draws, so that a check for missed modes can compare them.
+
     Parameters
     ----------
     target : Target
@@ -139,8 +145,10 @@ class SweepChain(TreeChain):
 
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         super().__init__(target, structure, rng)
-        self._typical, self._mean, self._learned = (np.zeros(structure.free.shape) for _ in range(3))
+        self._typical, self._mean = np.zeros(structure.free.shape), np.zeros(structure.free.shape)
         self._learned = np.zeros(1)
+        self._began = np.zeros_like(words_of(self))
+        self._told = 0
 
     @property
     def upper(self) -> Ints:
@@ -154,13 +162,17 @@ class SweepChain(TreeChain):
 
     @property
     def memory(self) -> Floats:
-        """The counts by which donors were chosen, and what the tuning has gathered; residuals are worked out at every sweep."""
-        return np.concatenate([self._typical.reshape(-1), self._mean.reshape(-1), self._learned])
+        """The counts by which donors were chosen, what the tuning has gathered, and where the chain began.
+
+        Residuals are worked out at every sweep.
+        """
+        return np.concatenate([self._typical.reshape(-1), self._mean.reshape(-1), self._began, self._learned])
 
     def remember(self, memory: Floats, *, same: bool) -> None:
         """See `CountChain`; donors belong to the chain, whatever its table is."""
         size = self._mean.size
-        self._mean = memory[size:-1].reshape(self._mean.shape).copy()
+        self._mean = memory[size : 2 * size].reshape(self._mean.shape).copy()
+        self._began = memory[2 * size : -1].astype(np.int64)
         self._learned = memory[-1:].copy()
         self._choose(memory[:size].reshape(self._mean.shape))
 
@@ -176,6 +188,26 @@ class SweepChain(TreeChain):
         if scatter:
             self.disperse()
             self._choose(self.state.counts)
+        self._began = words_of(self)
+
+    def near(self, rng: np.random.Generator | int, scatter: float) -> Ints:
+        """A flat table of the frame near the linear estimate of the answers as they stand; see `start_table`."""
+        found = start_table(self.target, self.structure, rng, scatter, self._scales, self._values)
+        return np.asarray(self.structure.in_frame(found), dtype=np.int64)
+
+    def begin_apart(self, rng: np.random.Generator) -> None:
+        """Begin as no other chain does: near the linear estimate, and at an end of every tied group.
+
+        Donors are chosen by the table before its groups are put to their ends, which is more typical.
+        """
+        self.begin(self.near(rng, 1.0), scatter=False)
+        to_ends(self, rng, chain_number(rng))
+        self._began = words_of(self)
+
+    def tell(self) -> int:
+        """The next word about where the chain began."""
+        self._told = (self._told + 1) % len(self._began)
+        return numbered(self._began, self._told)
 
     def move(self, sweeps: int) -> float:
         """See `CountChain`."""

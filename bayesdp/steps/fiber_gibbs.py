@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -16,7 +16,10 @@ from bayesdp.steps._assigned import chosen_values, register_step
 from bayesdp.steps._table_gibbs import TableGibbs
 from bayesdp.steps.table import CountTable
 
-__all__ = ["FiberGibbs", "register"]
+__all__ = ["ENDS", "FiberGibbs", "register"]
+
+ENDS = "fiber_ends_"
+"""Beginning of the name of the statistic by which a hierarchy tells where its chains began; `annotate` reads it, and takes it out."""
 
 
 class FiberGibbs(TableGibbs):
@@ -53,7 +56,9 @@ class FiberGibbs(TableGibbs):
     Notes
     -----
     A chain whose start is off the fiber is moved onto it at its first step, before anything is recorded, and scattered,
-    so that chains begin apart. Every step stays on the fiber. Other step methods refuse the counts when they are made.
+    so that chains begin apart. Chains of a hierarchy begin near the linear estimate (`bayesdp.hierarchies.start`), and at
+    different ends of every group of cells whose sum is known well, so that `bayesdp.inference.diagnose` can look for missed
+    modes. Every step stays on the fiber. Other step methods refuse the counts when they are made.
 
     Half of the directions keep noisy answers besides that are precise beside the others: with less than a quarter of their
     variance, and of the spread of a cell. Where scales or priors are variables of the model, their values at the initial
@@ -68,7 +73,7 @@ class FiberGibbs(TableGibbs):
     """
 
     name = "fiber_gibbs"
-    stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int]]]] = {
+    stats_dtypes_shapes: dict[str, tuple[type, list[int]]] = {  # noqa: RUF012  # PyMC's, of class and instance
         "fiber_changed": (np.float64, []),
         "fiber_accepted": (np.float64, []),
     }
@@ -92,6 +97,16 @@ class FiberGibbs(TableGibbs):
         options = compile_kwargs or {}
         self.tables: list[CountTable] = [CountTable(model, value, self.rng, options, initial_point) for value in chosen]
         self.fresh = True
+        ends = {f"{ENDS}{table.name}": (np.int64, []) for table in self.tables if table.sweeps is not None}
+        if ends:
+            self.stats_dtypes_shapes = {**type(self).stats_dtypes_shapes, **ends}  # PyMC looks at those of the instance
+            self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
+
+    def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
+        """Move every table; the point that is passed in is left as it is."""
+        new, [stats] = super().step(point)
+        told = {f"{ENDS}{table.name}": table.sweeps.tell() for table in self.tables if table.sweeps is not None}
+        return new, [stats | told]
 
     @property
     def connectivity(self) -> dict[str, dict[str, Any]]:

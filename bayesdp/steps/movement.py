@@ -40,11 +40,14 @@ class Movement:
         What is known, in words.
     determined : bool array, shape (cells,)
         Cells with one possible count, by the exact answers, the limits of the base and the reach of bounded noise.
+    structure : Structure or None
+        Of a table that is moved as a hierarchy.
     """
 
     proved: bool
     claim: str
     determined: npt.NDArray[np.bool_]
+    structure: Structure | None
 
 
 def kernel_target(reading: Reading, parameters: Sequence[Floats] | None = None) -> Target:
@@ -89,11 +92,10 @@ def hierarchy_of(target: Target, reading: Reading) -> Structure | None:
         return None
 
 
-def said_of(target: Target, reading: Reading) -> tuple[bool, str]:
+def said_of(target: Target, reading: Reading, structure: Structure | None) -> tuple[bool, str]:
     """Whether the moves of a target are proved to connect what the model allows, and what is known in words."""
     if reading.doubts:
         return False, f"nothing is proved, because {'; '.join(reading.doubts)}: {_SUMS}"
-    structure = hierarchy_of(target, reading)
     if structure is not None:
         return structure.proved, structure.claim
     # The directions that keep noisy answers besides take nothing away, and need not be built to say this.
@@ -114,4 +116,5 @@ def movement(model: pm.Model, value: object) -> Movement:
     """
     reading = read_model(model, value)
     target = kernel_target(reading)
-    return Movement(*said_of(target, reading), target.fiber.determined().reshape(-1))
+    structure = hierarchy_of(target, reading)
+    return Movement(*said_of(target, reading, structure), target.fiber.determined().reshape(-1), structure)

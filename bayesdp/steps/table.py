@@ -63,14 +63,15 @@ class CountTable:
         parameters = self._parameters(*[point[name] for name in self._inputs])
         self._moving = reading.moving
         self.target = kernel_target(reading, parameters)
-        self.proved, self.claim = said_of(self.target, reading)
+        structure = hierarchy_of(self.target, reading)
+        self.proved, self.claim = said_of(self.target, reading, structure)
         if reading.family == "flat":
             self._check_supported()
         self._rest = log_density(model, reading.unknown, self.name, compile_kwargs, reading.rests)
-        structure = hierarchy_of(self.target, reading)
         self.chain: CountChain
+        self.sweeps: SweepChain | None = None
         if structure is not None:
-            self.chain = SweepChain(self.target, structure, rng)
+            self.chain = self.sweeps = SweepChain(self.target, structure, rng)
         else:
             self.chain = self._lines = LineChain(self.target, rng, max(reading.fiber.invariants.dimension, 1))
         self._constant: list[npt.NDArray[np.float64]] | None = parameters if constant else None
@@ -89,7 +90,10 @@ class CountTable:
         if self._start is None or np.any(self._start > upper):
             guide = self.target.guide()
             try:
-                point = self.target.fiber.find_point(guide).reshape(-1)
+                if self.sweeps is not None:
+                    point = self.sweeps.near(0, scatter=0.0)
+                else:
+                    point = self.target.fiber.find_point(guide).reshape(-1)
             except ValueError as error:
                 raise ValueError(
                     f"no table is left for {self.name}, with the limits of its prior and the reach of bounded noise: {error}"
@@ -165,7 +169,8 @@ class CountTable:
     def begin(self, point: Point, rng: np.random.Generator) -> None:
         """Start a chain: keep a start that is on the fiber, otherwise move onto it and scatter.
 
-        Without exact equalities every start is feasible; it is then scattered too, so that chains begin apart.
+        Without exact equalities every start is feasible; it is then scattered too, so that chains begin apart. Hierarchies are not
+        scattered from a start: see `SweepChain.begin_apart`.
         """
         self._kept_sums = None
         self.chain.reseed(rng)
@@ -176,6 +181,8 @@ class CountTable:
         constrained = bool(len(fiber.system.names) or fiber.system.fixed.any())
         if inside and constrained:
             self.chain.begin(given.reshape(-1), scatter=False)
+        elif self.sweeps is not None:
+            self.sweeps.begin_apart(rng)
         else:
             start = given.reshape(-1) if inside else self._first_table()
             self.chain.begin(start, scatter=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.modes import to_ends
+from bayesdp.hierarchies.modes import ends_of, to_ends
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import Structure
@@ -53,8 +53,8 @@ class OneChain:
         Draws so far.
     groups : tuple of int64 arrays, optional
         The groups of tied cells.
-    ends : int64 array, shape (F,), optional
-        Counts of the cells that can move in the first table.
+    ends : bool array, shape (T, C), optional
+        The cell of each of them that had most of its counts in the first table.
     """
 
     number: int
@@ -73,7 +73,7 @@ class OneChain:
         self.hyper: dict[str, Floats] = {}
         self.kept: Kept | None = None
         self.groups: tuple[Ints, Ints] | None = None
-        self.ends: Ints | None = None
+        self.ends: npt.NDArray[np.bool_] | None = None
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Sample, until all draws are made or it is stopped.
@@ -109,7 +109,7 @@ class OneChain:
         chain.load(np.asarray(self.structure.in_frame(start), dtype=np.int64))
         to_ends(chain, self.rng, self.number)
         self.groups = chain.state.group_start, chain.state.group_cell
-        self.ends = chain.state.counts.reshape(-1)[self.where]
+        self.ends = ends_of(self.groups, chain.state.counts)
 
     def _set(self, chain: TreeChain, hyper: dict[str, Floats]) -> None:
         chain.set_cells(*self.prior.weights(self.structure, hyper))

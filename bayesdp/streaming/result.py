@@ -13,7 +13,7 @@ from bayesdp._chains import chain_statistics
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.modes import MissedModes, missed_modes
 from bayesdp.hierarchies.structure import Structure
-from bayesdp.inference.diagnostics import Worst, not_diagnosed, rhat_limit, verdict_of
+from bayesdp.inference.diagnostics import Worst, not_diagnosed, rhat_limit, verdict_of, with_modes
 from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.cells import batching
 from bayesdp.streaming.one_chain import OneChain
@@ -201,11 +201,7 @@ def diagnostics_of(
         attributes |= not_diagnosed(
             f"{shortest} draws of a chain are too few batches of {batching(plan.draws, plan.batches)[0]}"
         ).attrs
-    attributes |= _modes(chains, found).attributes
-    if attributes["missed_modes"] == "disagree":
-        attributes |= {"verdict": "not converged", "converged": 0}
-        attributes["message"] += " " + attributes["missed_modes_message"]
-    return xr.Dataset(arrays, attrs=attributes)
+    return xr.Dataset(arrays, attrs=with_modes(attributes, {"cells": _modes(chains, found)}))
 
 
 def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
@@ -225,5 +221,5 @@ def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
         table(found.chain_mean),
         table(found.chain_sd),
         table(found.chain_ess),
-        table(np.ptp(ends, axis=0) > 0),
+        (ends != ends[0]).any(axis=0),
     )

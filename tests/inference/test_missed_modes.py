@@ -1,0 +1,232 @@
+"""Chains of hierarchies that cannot cross between modes are noticed, from `bayesdp.sample` to the words in its result."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import bayesdp as bdp
+from bayesdp.hierarchies import chain as chains
+from bayesdp.hierarchies.apart import numbered, read_words, words_of
+from bayesdp.hierarchies.chain import TreeChain
+from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS
+from bayesdp.hierarchies.modes import chain_number, to_ends
+from bayesdp.inference import FiberGibbs, annotate
+from bayesdp.inference.runs import recorded
+from bayesdp.steps import count_chains, movement
+from bayesdp.steps.fiber_gibbs import ENDS
+from tests.hierarchies.cases import CASES
+
+LABELS = {
+    "tract": [f"tract{i}" for i in range(4)],
+    "age": ["young", "old"],
+    "race": ["a", "b", "c"],
+    "county": ("tract", ["p", "p", "q", "q"]),
+}
+SHAPE = (4, 2, 3)
+QUICK = {"chains": 2, "cores": 1, "random_seed": 3, "progressbar": False}
+
+
+@pytest.fixture(autouse=True)
+def _every_size(monkeypatch):
+    monkeypatch.setattr(movement, "HIERARCHY_CELLS", 0)
+
+
+@pytest.fixture
+def crippled(monkeypatch):
+    """A kernel that moves cells between tracts only: a race that is known to within a count keeps its tract's age."""
+
+    def few(structure):
+        mix = np.zeros(9, dtype=np.int64)
+        mix[CROSS_CELLS], mix[CROSS_DONORS] = 100, 20
+        return mix
+
+    monkeypatch.setattr(chains, "moves_of", few)
+
+
+def build(more: bool = False) -> pm.Model:
+    """About 10 counts of each race in a tract: noise and prior leave open of which age, and are against some of both."""
+    rng = np.random.default_rng(1)
+    truth = rng.multinomial(240, np.full(24, 1.0 / 24.0)).reshape(SHAPE)
+    measured = []
+    for keep, sigma in ((("tract", "age", "race"), 25.0), (("tract", "race"), 0.8)):
+        query = bdp.Margins(LABELS, list(keep))
+        noisy = np.rint(query.apply(truth) + rng.normal(0.0, sigma, query.shape)).astype(int)
+        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(sigma=sigma)))
+    release = bdp.Release.from_published(LABELS, measured, [bdp.Exact(bdp.Totals(LABELS), 240)])
+    with pm.Model(coords=release.coords) as model:
+        if more:
+            pm.Bernoulli("coin", 0.5)
+        base = pm.NegativeBinomial.dist(mu=0.0195, alpha=0.001, shape=SHAPE)
+        bdp.observe(release, bdp.ConfidentialCounts("x", base, dims=("tract", "age", "race")))
+    return model
+
+
+@pytest.fixture(scope="module")
+def model() -> pm.Model:
+    return build()
+
+
+def sample(model, draws=1_500, tune=300, **more):
+    with model:
+        return bdp.sample(draws=draws, tune=tune, **{**QUICK, "quiet": True, **more})
+
+
+@pytest.fixture(scope="module")
+def good(model):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(movement, "HIERARCHY_CELLS", 0)
+        return sample(model)
+
+
+def test_chains_that_cross_agree(good):
+    found = good["diagnostics"].attrs
+    assert (found["verdict"], found["missed_modes"]) == ("converged", "agree"), found["message"]
+    assert found["missed_modes_tested"] + found["missed_modes_alike"] == 12
+    assert found["missed_modes_tested"] >= 10
+    assert "no group was found in which they disagree" in found["message"]
+
+
+def test_where_chains_began_is_no_statistic_of_the_result(good):
+    assert set(good["sample_stats"].data_vars) == {"fiber_changed", "fiber_accepted"}
+
+
+def test_chains_that_cannot_cross_are_noticed(model, crippled, caplog):
+    found = sample(model, quiet=False)["diagnostics"].attrs
+    assert (found["verdict"], found["converged"], found["missed_modes"]) == ("not converged", 0, "disagree")
+    assert found["missed_modes_disagreeing"] >= 8
+    assert "missed a mode" in found["message"]
+    assert "tract" in found["missed_modes_message"]
+    assert any("missed a mode" in record.message for record in caplog.records)
+
+
+def test_from_one_end_they_would_not_have_been(model, crippled, monkeypatch):
+    """What the check is for: by R-hat and effective sample sizes alone the same chains look good."""
+    start = np.rint(sample_start(model))
+    monkeypatch.setattr(
+        count_chains, "start_table", lambda target, structure, *rest: structure.leaves_by_cells(start.reshape(-1))
+    )
+    monkeypatch.setattr(count_chains, "to_ends", lambda chain, rng, number: to_ends(chain, rng, 0))
+    found = sample(model)["diagnostics"].attrs
+    assert found["worst_rhat"] < 1.05
+    assert (found["missed_modes"], found["missed_modes_tested"]) == ("not judged", 0)
+
+
+def sample_start(model):
+    with model:
+        return FiberGibbs().tables[0].value if False else FiberGibbs().tables[0].sweeps.near(0, scatter=0.0)
+
+
+def test_in_processes_and_beside_other_steps(crippled):
+    """The number of a chain is in the spawn key of its generator, however often steps have spawned from it."""
+    tree = sample(build(more=True), draws=400, tune=50, cores=2, mp_ctx="fork")
+    found = tree["diagnostics"].attrs
+    assert (found["verdict"], found["missed_modes"]) == ("not converged", "disagree")
+    assert found["missed_modes_disagreeing"] + found["missed_modes_tested"] >= 10
+
+
+def test_draws_of_pymc_say_the_same(model, good):
+    given = {**QUICK, "draws": 1_500, "tune": 300, "quiet": True, "compute_convergence_checks": False}
+    with model:
+        tree = pm.sample(**given)
+        assert f"{ENDS}x" in tree["sample_stats"]
+        annotate(tree, model)
+    assert f"{ENDS}x" not in tree["sample_stats"]
+    for name, value in good["diagnostics"].attrs.items():
+        assert tree["diagnostics"].attrs[name] == value
+
+
+def test_a_start_of_the_user_is_kept_and_then_nothing_is_said(model):
+    start = np.zeros(SHAPE, dtype=int)
+    start[:, 0, :] = 20
+    found = sample(model, draws=200, tune=0, initvals={"x": start})["diagnostics"].attrs
+    assert (found["missed_modes_tested"], found["missed_modes_alike"]) == (0, 12)
+    assert found["missed_modes"] == "not judged"
+
+
+def test_it_is_written_into_the_journal(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(recorded, "SECONDS", 0.0)
+    seen = []
+
+    def stop(trace, draw):
+        seen.append(draw)
+        if len(seen) == 45:  # the second chain is in its tuning
+            raise RuntimeError("killed")
+
+    given = {"draws": 30, "tune": 10}
+    with pytest.raises(RuntimeError, match="killed"):
+        sample(model, **given, journal=tmp_path / "draws", callback=stop)
+    again = sample(model, **given, journal=tmp_path / "draws", resume=True)["diagnostics"].attrs
+    whole = sample(model, **given)["diagnostics"].attrs
+    names = [name for name in whole if name.startswith("missed_modes")]
+    assert len(names) == 7
+    assert whole["missed_modes_alike"] <= 2
+    assert [again[name] for name in names] == [whole[name] for name in names]
+
+
+class TestNumbers:
+    def test_they_grow_by_one_from_chain_to_chain(self):
+        rng = np.random.default_rng(5)
+        first = [chain_number(own) for own in rng.spawn(3)]
+        assert np.diff(first).tolist() == [1, 1]
+        parts = [chain_number(own.spawn(2)[1]) for own in np.random.default_rng(5).spawn(3)]
+        assert np.diff(parts).tolist() == [1, 1]
+        assert chain_number(np.random.default_rng(5)) is None
+        assert chain_number(np.random.Generator(np.random.MT19937(5))) is None
+
+
+def _begun(name: str, number: int) -> TreeChain:
+    chain = CASES[name].chain(1)
+    chain.load(CASES[name].target.fiber.find_point().reshape(-1))
+    to_ends(chain, np.random.default_rng(1), number)
+    return chain
+
+
+def _many(cells: int, ends: list[list[int]], query: int | None) -> list[np.ndarray]:
+    """Words of chains of a leaf with so many cells that are all tied, of which one has the only count."""
+    found = []
+    for own in ends:
+        counts = np.zeros((1, cells), dtype=np.int64)
+        counts[0, own] = 1
+        state = SimpleNamespace(
+            counts=counts, group_start=np.array([[0, cells]]), group_cell=np.arange(cells, dtype=np.int64)
+        )
+        found.append(words_of(SimpleNamespace(state=state, tying=query)))
+    return found
+
+
+class TestWords:
+    def test_they_say_what_ties_and_which_cells_are_apart(self):
+        one, two = _begun("groups of four", 0), _begun("groups of four", 1)
+        words = [words_of(chain) for chain in (one, two)]
+        told = np.array([[numbered(own, i % len(own)) for i in range(5)] for own in words])
+        tied = read_words(told, one.structure)
+        assert tied is not None
+        for array, own in zip(tied.groups, (one.state.group_start, one.state.group_cell), strict=True):
+            np.testing.assert_array_equal(array, own)
+        counts = np.array([one.state.counts, two.state.counts])
+        most = (counts == counts.max(axis=2, keepdims=True)) & (counts > 0)
+        assert ((counts.max(axis=2, keepdims=True) == counts).sum(axis=2) == 1).all()  # no ties here
+        np.testing.assert_array_equal(tied.apart, most[0] != most[1])
+        assert tied.apart.any()
+
+    @pytest.mark.parametrize("end", [0, 47, 48, 100])
+    def test_large_tables_take_several(self, end):
+        words = _many(101, [[end], [13]], None)
+        assert [len(own) for own in words] == [4, 4]
+        structure = SimpleNamespace(
+            free=np.ones((1, 101), dtype=bool),
+            answer_of=np.zeros((101, 1), dtype=int),
+            pair_class=np.zeros(101, dtype=int),
+        )
+        told = np.array([[numbered(own, i) for i in (3, 1, 0, 2)] for own in words])
+        assert np.flatnonzero(read_words(told, structure).apart).tolist() == sorted({end, 13} if end != 13 else set())
+        # What was not told is not said to be apart.
+        few = read_words(told[:, :3], structure)
+        assert np.flatnonzero(few.apart).tolist() == [cell for cell in sorted({end, 13}) if not 48 <= cell < 96]
+        assert read_words(told[:, :2], structure) is None
+        # They travel with the state of a step method as real numbers.
+        np.testing.assert_array_equal(words[0].astype(np.float64).astype(np.int64), words[0])
