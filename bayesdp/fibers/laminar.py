@@ -1,4 +1,4 @@
-"""Sums that nest or are disjoint, with limits: whether a table has them, one that does, and the limits of every cell, without a program.
+"""Sums that nest or are disjoint, with limits: whether a table has them, one that does, and what every cell can be.
 
 Totals of a tree of geography, limits of the sums of its nodes and cells that are 0 are such a family: any two of the sets of cells
 that are added up are disjoint, or one holds the other (a laminar family), so that the sets are a forest. What a set can add up
@@ -63,7 +63,7 @@ class Laminar:
         lower, upper : int64 arrays, shape (cells,)
             Limits of the cells; ``2**53`` above where there is none.
         """
-        sets, cells = rows.shape
+        cells = rows.shape[1]
         if np.any(rows.data != 1) or not _adds_up(low, high, lower, upper):
             return None
         found = _forest(rows)

@@ -174,7 +174,8 @@ def _single(
         odd = np.flatnonzero(value % entry)
         if odd.size:
             first = int(odd[0])
-            reason = f" (the answer is {entry[first]} times the cell {query.frame.cell_name(int(cell[first]))}, and no whole number fits)"
+            name = query.frame.cell_name(int(cell[first]))
+            reason = f" (the answer is {entry[first]} times the cell {name}, and no whole number fits)"
             raise ValueError(no_table([f"{query.answer_name(int(rows[first]))} = {value[first]}"]) + reason)
         low = high = down
     else:

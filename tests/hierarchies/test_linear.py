@@ -110,7 +110,7 @@ def test_weighted_sums_of_one_node_are_those_of_dense_least_squares(release):
     odd = np.zeros((1, FRAME.size), dtype=int)
     odd[0, [0, -1]] = 1
     with pytest.raises(
-        ValueError, match="the answer 'odd one' is no sum of the cells of one node .* levels are tract, county, all"
+        ValueError, match=r"the answer 'odd one' is no sum of the cells of one node .* levels are tract, county, all"
     ):
         found.mean(bdp.LinearQuery(FRAME, odd, ["odd one"]))
 
