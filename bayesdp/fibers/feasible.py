@@ -32,8 +32,9 @@ def find_point(system: System, invariants: Invariants, guide: Floats) -> Ints:
     """A table of the fiber close to `guide` (flat arrays).
 
     Disjoint totals: the guide scaled to each total and rounded by largest remainders. Two-way margins: the guide fitted
-    to the margins, rounded down, and the rest put back by the north-west corner rule. Everything else: an integer
-    program (HiGHS) that minimises the sum of absolute differences to the guide.
+    to the margins, rounded down, and the rest put back by the north-west corner rule. Sums with limits that nest or are
+    disjoint, with zeros: from the top down (`Laminar`). Everything else: an integer program (HiGHS) that minimises the sum of
+    absolute differences to the guide.
 
     Raises
     ------
@@ -50,6 +51,10 @@ def find_point(system: System, invariants: Invariants, guide: Floats) -> Ints:
         return _fill_blocks(system, blocks, guide)
     if plain and not system.fixed.any() and is_two_way(invariants):
         return _fill_two_way(system, guide)
+    if system.laminar is not None:
+        if system.laminar.empty >= 0:
+            raise ValueError(conflict(system))
+        return _checked(system, system.laminar.point(guide))
     return _integer_program(system, guide)
 
 

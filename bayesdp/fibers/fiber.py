@@ -19,7 +19,7 @@ from bayesdp.fibers.system import System
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.moves.moves import Kept, Moves, moves_for
-from bayesdp.queries import LinearQuery, MatrixPart, Query
+from bayesdp.queries import LinearQuery, MatrixPart, Query, cell_list
 
 __all__ = ["ExactAnswers", "Fiber"]
 
@@ -193,10 +193,7 @@ class Fiber:
         ):
             cells = np.flatnonzero(which)
             if cells.size:
-                ones = np.ones(cells.size, dtype=np.int64)
-                rows = sp.csr_array((ones, (np.arange(cells.size), cells)), shape=(cells.size, self.frame.size))
-                names = [self.frame.cell_name(int(cell)) for cell in cells]
-                extra[kind].append((LinearQuery(self.frame, rows, names), values[cells]))
+                extra[kind].append((cell_list(self.frame, cells), values[cells]))
         return Fiber(
             self.frame,
             (*self.equalities, *extra["zero"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from bayesdp._validate import no_table
 from bayesdp.fibers.kernel.state import UNBOUNDED
+from bayesdp.fibers.laminar import Laminar
 from bayesdp.frames import Frame
 from bayesdp.queries import Query
 from bayesdp.queries.exact_sums import exact_product, largest_size
@@ -54,6 +56,14 @@ class System:
     lower: Ints
     upper: Ints
 
+    @cached_property
+    def laminar(self) -> Laminar | None:
+        """The rows as sets that nest or are disjoint, where they are."""
+        rows = sp.csr_array(sp.vstack([self.matrix, self.limit_matrix], format="csr"))
+        totals = self.totals.astype(np.float64)
+        low, high = np.concatenate([totals, self.limit_lower]), np.concatenate([totals, self.limit_upper])
+        return Laminar.of(rows, low, high, self.lower, self.upper)
+
     @property
     def fixed(self) -> npt.NDArray[np.bool_]:
         """Cells whose value is stated."""
@@ -82,11 +92,11 @@ class System:
             for query, values in answers:
                 matrix, flat = query.matrix, values.reshape(-1)
                 counts = np.diff(matrix.indptr)
-                for row in np.flatnonzero(counts <= 1).tolist():
-                    empty = _single(frame, query.answer_name(row), matrix, row, int(flat[row]), sign, lower, upper)
-                    if empty is not None:
-                        stated = ((s, query, values) for s, listed in by_sign for query, values in listed)
-                        raise ValueError(no_table(_about(empty, stated)))
+                _check_no_cell(query, flat, np.flatnonzero(counts == 0), sign)
+                empty = _single(query, matrix, flat, np.flatnonzero(counts == 1), sign, lower, upper)
+                if empty is not None:
+                    stated = ((s, query, values) for s, listed in by_sign for query, values in listed)
+                    raise ValueError(no_table(_about(empty, stated)))
                 several = np.flatnonzero(counts > 1)
                 if several.size:
                     kept[sign].append((matrix[several], flat[several], [query.answer_name(int(i)) for i in several]))
@@ -142,28 +152,40 @@ def _sums(matrix: sp.csr_array, table: Ints, names: list[str]) -> Ints:
     return np.asarray(exact_product(matrix, table[None], most, names.__getitem__)[0])
 
 
+def _check_no_cell(query: Query, values: Ints, rows: Ints, sign: str) -> None:
+    """Rows that add up no cell are 0."""
+    own = values[rows]
+    wrong = np.flatnonzero(own != 0 if sign == "=" else own > 0 if sign == ">=" else own < 0)
+    if wrong.size:
+        stated = f"{query.answer_name(int(rows[wrong[0]]))} {sign} {own[wrong[0]]}"
+        raise ValueError(no_table([stated]) + " (the answer adds up no cell, so it is 0)")
+
+
 def _single(
-    frame: Frame, name: str, matrix: sp.csr_array, row: int, value: int, sign: str, lower: Ints, upper: Ints
+    query: Query, matrix: sp.csr_array, values: Ints, rows: Ints, sign: str, lower: Ints, upper: Ints
 ) -> int | None:
-    """Turn a row with one cell (or none) into limits of that cell, in place; the cell if nothing is left for it."""
-    start, end = matrix.indptr[row], matrix.indptr[row + 1]
-    if start == end:
-        if (sign == "=" and value != 0) or (sign == ">=" and value > 0) or (sign == "<=" and value < 0):
-            raise ValueError(no_table([f"{name} {sign} {value}"]) + " (the answer adds up no cell, so it is 0)")
+    """Turn rows with one cell into limits of these cells, in place; a cell for which nothing is left, if there is one."""
+    if not rows.size:
         return None
-    cell, entry = int(matrix.indices[start]), int(matrix.data[start])
-    low, high = 0, UNBOUNDED
+    at = matrix.indptr[rows]
+    cell, entry, value = matrix.indices[at], matrix.data[at].astype(np.int64), values[rows]
+    down = value // entry
     if sign == "=":
-        if value % entry:
-            reason = f" (the answer is {entry} times the cell {frame.cell_name(cell)}, and no whole number fits)"
-            raise ValueError(no_table([f"{name} = {value}"]) + reason)
-        low = high = value // entry
-    elif (sign == ">=") == (entry > 0):
-        low = -((-value) // entry)  # ceiling
+        odd = np.flatnonzero(value % entry)
+        if odd.size:
+            first = int(odd[0])
+            name = query.frame.cell_name(int(cell[first]))
+            reason = f" (the answer is {entry[first]} times the cell {name}, and no whole number fits)"
+            raise ValueError(no_table([f"{query.answer_name(int(rows[first]))} = {value[first]}"]) + reason)
+        low = high = down
     else:
-        high = value // entry
-    lower[cell], upper[cell] = max(int(lower[cell]), low), min(int(upper[cell]), high)
-    return cell if lower[cell] > upper[cell] or high < 0 else None
+        from_below = (entry > 0) == (sign == ">=")
+        low = np.where(from_below, -((-value) // entry), 0)  # ceiling
+        high = np.where(from_below, UNBOUNDED, down)
+    np.maximum.at(lower, cell, low)
+    np.minimum.at(upper, cell, high)
+    wrong = np.flatnonzero((lower[cell] > upper[cell]) | (high < 0))
+    return int(cell[wrong[0]]) if wrong.size else None
 
 
 def _about(cell: int, stated: Iterable[tuple[str, Query, Ints]]) -> list[str]:

@@ -108,8 +108,9 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
     target : Target
         Fiber, noisy terms and prior family.
     leaves : str, optional
-        The dimension of the leaves. If left out, the one with the most levels; of several, one with group labels, and then the
-        one with the most labels.
+        The dimension of the leaves. If left out, one of which every answer keeps the label or that of a group (where there are both);
+        of several, or if there is none, the one with the most levels, then one with group labels, and then the one with the most
+        labels. The next one is tried where the first is none.
 
     Raises
     ------
@@ -126,15 +127,31 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
     exact = sum_parts([target.fiber.moving_invariants.query] if target.fiber.moving_invariants.rank else [])
     limits = _limit_parts(target)
     parts = [*noisy, *exact, *(part for part, _, _ in limits)]
-    axis, levels = best_axis(frame, parts, leaves)
-    return _build(target, tree_of(frame, axis, levels), noisy, exact, limits)
+    reasons = []
+    for axis, levels in _axes(frame, parts, leaves):
+        try:
+            return _build(target, tree_of(frame, axis, levels), noisy, exact, limits)
+        except NoStructure as reason:
+            reasons.append(reason)
+    raise reasons[0]
 
 
 def best_axis(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> tuple[int, Levels]:
     """The dimension of the leaves, and its levels: see `structure_of`."""
+    return _axes(frame, parts, leaves)[0]
+
+
+def _axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tuple[int, Levels]]:
+    """The dimensions that may be that of the leaves, the best first, with their levels.
+
+    Raises
+    ------
+    NoStructure
+        If there is none.
+    """
     axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
     grouped = {dim for _, dim, _ in frame.groups}
-    found: list[tuple[tuple[int, bool, int, int], Levels]] = []
+    found: list[tuple[tuple[bool, int, bool, int, int], Levels]] = []
     why = ""
     for axis in axes:
         try:
@@ -142,11 +159,15 @@ def best_axis(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> tup
         except NoStructure as reason:
             why = why or str(reason)
             continue
-        found.append(((len(levels), frame.dims[axis] in grouped, frame.shape[axis], -axis), levels))
+        named = {part.levels[axis] for part in parts}
+        # Releases of geography say of every answer where it is, by the label of the unit or of its group. Levels alone do not tell:
+        # within one county tracts have fewer than an axis that is cut by a recode.
+        everywhere = None not in named and len(named) > 1
+        rank = (everywhere, len(levels), frame.dims[axis] in grouped, frame.shape[axis], -axis)
+        found.append((rank, levels))
     if not found:
         raise NoStructure(why)
-    rank, levels = max(found, key=lambda own: own[0])
-    return -rank[-1], levels
+    return [(-rank[-1], levels) for rank, levels in sorted(found, key=lambda own: own[0], reverse=True)]
 
 
 def _limit_parts(target: Target) -> list[tuple[SumPart, Ints, bool]]:

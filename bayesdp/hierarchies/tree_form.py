@@ -24,7 +24,8 @@ from bayesdp.hierarchies.statements import (
 from bayesdp.hierarchies.structure import sum_parts
 from bayesdp.hierarchies.tree import NoStructure, Tree
 from bayesdp.hierarchies.two_pass import LevelEstimate, tree_estimate
-from bayesdp.queries import Query, SumPart
+from bayesdp.hierarchies.weighted_rows import rows_at_nodes
+from bayesdp.queries import MatrixPart, Query, SumPart
 
 __all__ = ["MOST_ENTRIES", "TreeForm", "tree_form"]
 
@@ -57,12 +58,26 @@ class TreeForm:
     def answers(self, query: Query) -> tuple[Floats, Floats]:
         """Estimates of the answers, and their variances."""
         means, variances = [], []
-        for part in sum_parts([query]):
+        for part in query.parts:
+            if isinstance(part, MatrixPart):
+                mean, variance = self._weighted(part)
+                means.append(mean)
+                variances.append(variance)
+                continue
             found = self.estimates[self._level(part)]
             codes = self._codes(part)
             means.append(in_part(self.tree, part, found.sums(codes)))
             variances.append(in_part(self.tree, part, found.variance(codes)))
         return np.concatenate(means), np.concatenate(variances)
+
+    def _weighted(self, part: MatrixPart) -> tuple[Floats, Floats]:
+        """The same for sums with weights, each of the cells of one node."""
+        mean, variance = np.zeros(part.rows), np.zeros(part.rows)
+        for own in rows_at_nodes(self.tree, part):
+            found = self.estimates[own.level]
+            mean[own.rows] = found.cells[own.nodes] @ own.weights
+            variance[own.rows] = found.variance_of(own.weights)[own.nodes]
+        return mean, variance
 
     def covariance(self, query: Query, node: object = None) -> Floats:
         """Covariances of the answers of a query at one node."""

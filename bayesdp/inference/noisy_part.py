@@ -30,10 +30,11 @@ def free_name(model: pm.Model, base: str) -> str:
 def answer_dims(model: pm.Model, name: str, query: Any, measured: Any = None) -> tuple[str, ...]:
     """Dimensions of the answers: those of the query where the model has the same labels, else one of their own."""
     if measured is None and len(query.parts) == 1:
-        for dim, labels in query.coords.items():
+        coords = query.coords
+        for dim, labels in coords.items():
             if dim not in model.coords:
                 model.add_coord(dim, labels)
-        if all(tuple(model.coords[dim]) == tuple(labels) for dim, labels in query.coords.items()):
+        if all(tuple(model.coords[dim]) == tuple(labels) for dim, labels in coords.items()):
             return tuple(query.dims)
     dim_name = f"{name}_answer"
     names = query.names if measured is None else [n for n, m in zip(query.names, measured, strict=True) if m]

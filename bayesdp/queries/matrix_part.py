@@ -24,7 +24,7 @@ class MatrixPart:
 
     frame: Frame
     matrix: sp.csr_array
-    names: list[str]
+    names: Sequence[str]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -40,6 +40,10 @@ class MatrixPart:
     def keep(self) -> tuple[str, ...]:
         """The one dimension of the answer."""
         return ("answer",)
+
+    def name(self, row: int) -> str:
+        """The name of one answer."""
+        return self.names[row]
 
     @property
     def answer_labels(self) -> tuple[tuple[Label, ...], ...]:
@@ -60,8 +64,7 @@ class MatrixPart:
         """
         lead = values.shape[: values.ndim - len(self.frame.shape)]
         flat = exact_integers(values.reshape(-1, self.frame.size))
-        names = self.names
-        answers = _product(self.matrix, flat, self._largest_weights[0], names.__getitem__)
+        answers = _product(self.matrix, flat, self._largest_weights[0], self.name)
         return answers.reshape(*lead, self.rows)
 
     def adjoint(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -81,7 +84,14 @@ class MatrixPart:
         }
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, MatrixPart) and self.frame == other.frame and self.describe() == other.describe()
+        return (
+            isinstance(other, MatrixPart)
+            and self.frame == other.frame
+            and self.matrix.shape == other.matrix.shape
+            and self.matrix.nnz == other.matrix.nnz
+            and not (self.matrix != other.matrix).nnz
+            and (self.names == other.names or list(self.names) == list(other.names))
+        )
 
     def __hash__(self) -> int:
         return hash((self.frame, self.matrix.shape, self.matrix.nnz))

@@ -184,6 +184,8 @@ class Query:
 
     def align(self, values: Any, argument: str) -> npt.NDArray[Any]:
         """Answers in the order of the query, of shape `shape`; labelled values are matched by label."""
+        if isinstance(values, np.ndarray) and values.shape == self.shape:
+            return values
         frame = self.answer_frame
         if frame is None:
             array = np.asarray(values)
@@ -194,7 +196,11 @@ class Query:
 
     def answer_name(self, position: int) -> str:
         """The name of one answer, given its position, as it may be shown."""
-        return printable(self.names[position])
+        for part in self.parts:
+            if position < part.rows:
+                return printable(part.name(position))
+            position -= part.rows
+        raise IndexError(f"position must be below {self.rows}")
 
     def __add__(self, other: Query) -> Query:
         if not isinstance(other, Query):

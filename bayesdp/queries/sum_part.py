@@ -98,7 +98,15 @@ class SumPart:
         """A name for each answer."""
         if not self.keep:
             return ["total"]
-        return Frame(self.keep, self.answer_labels).cell_names()
+        return self._answer_frame.cell_names()
+
+    def name(self, row: int) -> str:
+        """The name of one answer."""
+        return self._answer_frame.exact_cell_name(row) if self.keep else "total"
+
+    @cached_property
+    def _answer_frame(self) -> Frame:
+        return Frame(self.keep, self.answer_labels)
 
     @property
     def matrix(self) -> sp.csr_array:

@@ -25,8 +25,9 @@ def published_table(
     Parameters
     ----------
     posterior : xarray.DataTree or xarray.DataArray
-        What `bayesdp.sample` returns for a release of `bayesdp.datasets.read_nmf`; or draws, with the dimensions chain and draw, of
-        its counts, or of the answers of `bayesdp.datasets.code_query` (dimension ``answer``) where only these were kept.
+        What `bayesdp.sample` returns for a release of `bayesdp.datasets.read_nmf`, or `bayesdp.fit_hierarchy` where it was asked to
+        record a `bayesdp.datasets.code_query` of these lines; or draws, with the dimensions chain and draw, of the counts, or of the
+        answers of such a query (dimension ``answer``, or ``p1_answer`` and the like) where only these were kept.
     *names : str
         Tables (``"P1"``) or codes (``"P1_003N"``), see `bayesdp.datasets.published_codes`.
     by : str, optional
@@ -59,7 +60,8 @@ def published_table(
     if isinstance(given, xr.DataArray):
         numbers = _of_draws(given, names, by, prob)
     elif isinstance(given, xr.DataTree):
-        numbers = _of_tree(given, names, by, prob)
+        recorded = _recorded(given, names, by, prob)
+        numbers = _of_tree(given, names, by, prob) if recorded is None else recorded
     else:
         raise TypeError(f"posterior must be a DataTree or a DataArray of draws, got {type(given).__name__}")
     codes = [str(name).rsplit(", ", 1)[-1] for name in numbers.index]
@@ -93,20 +95,43 @@ def _of_tree(posterior: xr.DataTree, names: tuple[str, ...], by: str | None, pro
     return own
 
 
+def _answers_of(draws: xr.DataArray) -> str | None:
+    """The dimension of the answers of a stack of queries: ``answer``, or ``..._answer`` as `bayesdp.fit_hierarchy` calls it."""
+    found = [str(dim) for dim in draws.dims if dim == "answer" or str(dim).endswith("_answer")]
+    return found[0] if len(found) == 1 and len(draws.dims) == 3 else None
+
+
+def _recorded(posterior: xr.DataTree, names: tuple[str, ...], by: str | None, prob: float) -> pd.DataFrame | None:
+    """Of draws of answers that were kept by name, the first that have all lines; None where there are none."""
+    codes = set(published_codes(*names).index)
+    if "posterior" not in posterior.children:
+        return None
+    for draws in posterior["posterior"].data_vars.values():
+        dim = _answers_of(draws)
+        if dim is None or not {"chain", "draw"} <= set(draws.dims):
+            continue
+        there = [str(own) for own in draws[dim].values]
+        own = [name.rsplit(", ", 1)[-1] for name in there if (by is None) == (", " not in name)]
+        if codes <= set(own) and (by is None or all(name.startswith(f"{by}=") for name in there)):
+            return _of_draws(draws, names, by, prob)
+    return None
+
+
 def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob: float) -> pd.DataFrame:
     level = probability(prob, "prob")
     missing = [dim for dim in ("chain", "draw") if dim not in draws.dims]
     if missing:
         raise ValueError(f"draws must have the dimensions chain and draw, got {shown(draws.dims)}")
-    if "answer" in draws.dims:
-        there = [str(own) for own in draws["answer"].values]
+    dim = _answers_of(draws)
+    if dim is not None:
+        there = [str(own) for own in draws[dim].values]
         codes = published_codes(*names).index
         wanted = [own for own in there if own.rsplit(", ", 1)[-1] in codes and (", " in own) == (by is not None)]
         wanted = [own for own in wanted if by is None or own.startswith(f"{by}=")]
         absent = [code for code in codes if not any(own.rsplit(", ", 1)[-1] == code for own in wanted)]
         if absent:
             raise ValueError(f"the draws have no answers {shown(absent)}; they have {shown(there)}")
-        answers = draws.sel(answer=wanted).transpose("chain", "draw", "answer").values
+        answers = draws.sel({dim: wanted}).transpose("chain", "draw", dim).values
     else:
         query = code_query(Frame.of(draws.isel(chain=0, draw=0, drop=True)), *names, by=by)
         answers, wanted = query.apply(draws).transpose("chain", "draw", "answer").values, query.names

@@ -86,6 +86,35 @@ def test_every_answer_is_that_of_dense_least_squares(release):
     np.testing.assert_allclose(high - low, 2 * 1.6448536269514722 * found.sd(_query("tract")), rtol=1e-12)
 
 
+def test_weighted_sums_of_one_node_are_those_of_dense_least_squares(release):
+    """Published codes and contrasts: any weights of cells, alike at every leaf of a node; the leaves of a level in any order."""
+    found = gls(release)
+    rng = np.random.default_rng(5)
+    estimate, covariance = _dense(release)
+    rows = []
+    for group in ("tract", "county", None):
+        labels = np.asarray(FRAME.labels_of("tract") if group == "tract" else FRAME.group("county")[1])
+        for label in dict.fromkeys(labels.tolist()) if group else [None]:
+            inside = labels == label if group else np.ones(len(labels), dtype=bool)
+            weights = rng.integers(-2, 3, FRAME.shape[1:])
+            axis = FRAME.dims.index("tract")
+            assert axis == 0
+            rows.append(np.multiply.outer(inside, weights).reshape(-1))
+    rows.append(np.zeros(FRAME.size, dtype=int))
+    query = bdp.LinearQuery(FRAME, np.array(rows), [f"row {i}" for i in range(len(rows))])
+    a = np.array(rows)
+    np.testing.assert_allclose(found.mean(query), a @ estimate, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(found.sd(query) ** 2, np.diag(a @ covariance @ a.T), rtol=0, atol=1e-8)
+    stacked = query + _query("tract")
+    np.testing.assert_allclose(found.mean(stacked)[: len(rows)], a @ estimate, rtol=0, atol=1e-8)
+    odd = np.zeros((1, FRAME.size), dtype=int)
+    odd[0, [0, -1]] = 1
+    with pytest.raises(
+        ValueError, match=r"the answer 'odd one' is no sum of the cells of one node .* levels are tract, county, all"
+    ):
+        found.mean(bdp.LinearQuery(FRAME, odd, ["odd one"]))
+
+
 def test_two_cells_and_an_exact_total():
     """Vacant and occupied units of a block: the estimate is (30 - 80 + 100) / 2, its variance half of 25."""
     table = {"block": ["1"], "units": ["vacant", "occupied"]}

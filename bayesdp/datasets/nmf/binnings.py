@@ -54,18 +54,23 @@ class Binning:
             found[list(values)] = group
         return found
 
-    @property
+    @cached_property
+    def _firsts(self) -> Ints:
+        """The first value of each group."""
+        return np.asarray([own[0] for own in self.members], dtype=np.int64)
+
+    @cached_property
     def covers(self) -> bool:
         """Whether every value is in a group."""
         return bool(np.all(self.codes >= 0))
 
     def refines(self, other: Binning) -> bool:
         """Whether each group of this binning lies in one group of the other, which covers the axis."""
-        return self.covers and other.covers and all(len(set(other.codes[list(own)])) == 1 for own in self.members)
+        return self.covers and other.covers and bool(np.all(self.groups_in(other)[self.codes] == other.codes))
 
     def groups_in(self, other: Binning) -> Ints:
         """For each group of this binning, the group of a coarser one that it lies in."""
-        return np.asarray([other.codes[own[0]] for own in self.members], dtype=np.int64)
+        return np.asarray(other.codes[self._firsts], dtype=np.int64)
 
     def join(self, other: Binning) -> Binning:
         """The finest binning that both refine: what is known of sums over either is known of its groups."""

@@ -20,7 +20,7 @@ from bayesdp.datasets.nmf.spine import Spine
 from bayesdp.datasets.nmf.unused import Ledger
 from bayesdp.frames import Frame
 from bayesdp.measurements import SIGNS, Exact
-from bayesdp.queries import LinearQuery
+from bayesdp.queries import LinearQuery, cell_list
 
 __all__ = ["Limits", "joined_bins", "rows_of_part"]
 
@@ -142,10 +142,7 @@ class Limits:
             found.append(Exact(rows_of_part(frame, part.matrix, part.names, rows), ordered.reshape(-1)[rows]))
         cells = np.flatnonzero(self.zeros.reshape(-1))
         if cells.size:
-            ones = np.ones(cells.size, dtype=np.int64)
-            matrix = sp.csr_array((ones, (np.arange(cells.size), cells)), shape=(cells.size, frame.size))
-            names = [frame.exact_cell_name(int(cell)) for cell in cells]
-            found.append(Exact(LinearQuery(frame, matrix, names), np.zeros(cells.size, dtype=np.int64)))
+            found.append(Exact(cell_list(frame, cells), np.zeros(cells.size, dtype=np.int64)))
         return found
 
 
