@@ -39,8 +39,9 @@ class AreaAndCell:
     .. math:: \sigma_\alpha^2 \sim \text{InverseGamma}(3, 2\,\texttt{area\_spread}^2), \quad
         \sigma_\beta^2 \sim \text{InverseGamma}(3, 2\,\texttt{cell\_spread}^2), \quad \sigma_r^2 \sim \text{InverseGamma}(3, 2)
 
-    `VaryingShares` has one number in the place of the mean and the shape of a cell, costs a third of this, and fits worse where
-    some shares differ much more between areas than others of the same size.
+    `VaryingShares` has one number in the place of the mean and the shape of a cell, costs a tenth of this, and fits worse where
+    some shares differ much more between areas than others of the same size. Sizes of areas it leaves to the cells: where one cell
+    is nearly all of an area, they scatter as that cell does, and more than in fact.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import betaln
 
 from bayesdp.hierarchies.priors.base import Floats, Hyper, Ints, Mask, check_counts, finite_number, free_cells
-from bayesdp.hierarchies.priors.gamma_terms import gamma_terms, gather
+from bayesdp.hierarchies.priors.gamma_terms import GammaTerms, gamma_terms, gather
 from bayesdp.hierarchies.priors.slices import FREEDOM, draw_centre, draw_variance, slice_draws
 from bayesdp.hierarchies.tree import Tree
 
@@ -61,7 +61,8 @@ class VaryingShares:
     Notes
     -----
     An update draws the scales from their beta law given the table and the shapes, exactly; each log shape, and log m and log q, by
-    slice sampling of its density; and the normal centres and variances exactly. Only free cells count, for sizes and sums of
+    slice sampling of its density; the normal centres and variances exactly; and a factor by which all shapes grow and all scales
+    shrink, again by slice sampling. Only free cells count, for sizes and sums of
     shapes too: see `CellPrior`.
 
     Hyperparameters: ``log_scale`` of each leaf (log b), ``log_shape`` of each cell, or of each node and cell; ``typical_scale`` (m)
@@ -169,7 +170,11 @@ class VaryingShares:
         sizes = np.einsum("tc,tc->t", free, counts)
         log_scale = new["log_scale"] = _log_odds(p + sizes, q + sums, rng)
         new |= self._typical(new, log_scale, rng)
-        return new | self._shapes(new, counts, free, (group, groups), rng)
+        cells = counts.shape[1]
+        terms = gather(counts, free, group * cells, np.arange(cells), groups * cells)
+        new |= self._shapes(new, terms, free, (group, groups), rng)
+        sums = np.einsum("tc,tc->t", free, np.exp(new["log_shape"]).reshape(groups, -1)[group])
+        return new | self._rescaled(new, terms, sizes, sums, rng)
 
     def _typical(self, hyper: Hyper, log_scale: Floats, rng: np.random.Generator) -> dict[str, Floats]:
         """Draw m and q given the scales, one after the other."""
@@ -190,14 +195,13 @@ class VaryingShares:
         return {"typical_scale": np.exp(log_m[0]), "scale_shape": np.exp(log_q[0])}
 
     def _shapes(
-        self, hyper: Hyper, counts: Ints, free: Mask, nodes: tuple[Ints, int], rng: np.random.Generator
+        self, hyper: Hyper, terms: GammaTerms, free: Mask, nodes: tuple[Ints, int], rng: np.random.Generator
     ) -> dict[str, Floats]:
         """Draw the shapes given the scales, and then what they are pooled by."""
-        (group, groups), cells = nodes, counts.shape[1]
+        (group, groups), cells = nodes, free.shape[1]
         # Sums over the leaves of a node of log(1 - u); the leaves of a node follow one another.
         first = np.flatnonzero(np.diff(group, prepend=-1))
         misses = np.add.reduceat(free * -np.logaddexp(0.0, hyper["log_scale"])[:, None], first).reshape(-1)
-        terms = gather(counts, free, group * cells, np.arange(cells), groups * cells)
         pooled = self.level is None
         centre = np.broadcast_to(hyper["shape_centre"] if pooled else hyper["cell_centre"], (groups, cells)).reshape(-1)
         variance = float(hyper["shape_variance"] if pooled else hyper["within_variance"])
@@ -218,6 +222,29 @@ class VaryingShares:
         new["shape_centre"] = draw_centre(cell, float(hyper["shape_variance"]), self.log_shape, 4.0, rng)
         new["shape_variance"] = draw_variance(cell - new["shape_centre"], self.spread, rng)
         return new
+
+    def _rescaled(
+        self, hyper: Hyper, terms: GammaTerms, sizes: Ints, sums: Floats, rng: np.random.Generator
+    ) -> dict[str, Floats]:
+        """Move all shapes up and all scales down by one factor, which leaves expected counts as they are.
+
+        Large shapes and scales know one another nearly exactly, so that in turn they would move little.
+        """
+        eta, which = hyper["log_shape"].reshape(-1), np.arange(hyper["log_shape"].size)
+        log_m, q, leaves = float(np.log(hyper["typical_scale"])), float(hyper["scale_shape"]), len(sizes)
+
+        def log_density(shift: Floats, _: Ints) -> Floats:
+            s = float(shift[0])
+            p, log_scale = np.exp(log_m - s) * q, hyper["log_scale"] - s
+            up, down = -np.logaddexp(0.0, -log_scale), -np.logaddexp(0.0, log_scale)
+            found = gamma_terms(eta + s, which, terms).sum() + ((p + sizes) * up + (q + np.exp(s) * sums) * down).sum()
+            found -= leaves * betaln(p, q) + 0.5 * ((log_m - s - self.log_scale) / self.scale_spread) ** 2
+            return np.asarray([found - 0.125 * (float(hyper["shape_centre"]) + s - self.log_shape) ** 2])
+
+        width = np.asarray([2.5 / np.sqrt(0.25 + 0.5 * float(terms.above[:, 0].sum()))])
+        s = slice_draws(log_density, np.zeros(1), width, rng)[0]
+        moved = {name: hyper[name] + s for name in ("log_shape", "shape_centre", "cell_centre") if name in hyper}
+        return moved | {"log_scale": hyper["log_scale"] - s, "typical_scale": hyper["typical_scale"] * np.exp(-s)}
 
     def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
         """``theta = log u``, the same for all cells of a leaf, shape (T, C); shapes (1, C), or (T, C) with a level."""
