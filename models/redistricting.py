@@ -1,9 +1,9 @@
 """From noisy measurement files to a posterior: the blocks of one made-up county, as in the redistricting file of 2020.
 
-The Census Bureau published its noisy measurements beside the tables that it made of them: several queries of the same 2,016
-cells (group quarters x voting age x Hispanic x race) for every county, tract, block group and block, each with a noise of its own. The
-files are too large to be kept here, so this writes synthetic ones in the same layout, with the published noise allocation, from a county
-that is made up; the rest is what one would do with the real ones.
+The Census Bureau published its noisy measurements beside the tables that it made of them: several queries of the same 2,016 cells
+(group quarters x voting age x Hispanic x race) for every county, tract, block group and block, each with a noise of its own. The files
+are too large to be kept here, so this writes synthetic ones in the same layout, with the published noise allocation, from a
+county that is made up; the rest is what one would do with the real ones.
 
 Run it with ``python models/redistricting.py``; it needs pyarrow (``pip install 'bayesdp[census]'``).
 """
@@ -26,15 +26,9 @@ from bayesdp.datasets import read_nmf, synthetic_spine, write_synthetic_nmf
 from bayesdp.hierarchies.priors import VaryingShares
 
 __all__ = [
-    "build_model",
-    "district_queries",
-    "fit",
-    "make_county",
-    "make_release",
-    "read_county",
-    "true_table",
+    "build_model", "fit", "make_county", "make_release", "queries_of", "questions", "read_county", "true_districts", "true_table",
     "write_county",
-]
+]  # fmt: skip
 
 COUNTY = "05010001"
 LEVELS = ("County", "Tract", "Block_Group", "Block")
@@ -45,7 +39,7 @@ RACES = {0: 0.62, 1: 0.20, 2: 0.01, 3: 0.06, 4: 0.002, 5: 0.05, 6: 0.015, 7: 0.0
 
 
 def make_county(
-    seed: int | None = 2020, *, tracts: int = 3, groups: int = 2, blocks: int = 5
+    seed: int | None = 2020, *, tracts: int = 3, groups: int = 2, blocks: int = 5, dormitories: float = 0.1
 ) -> dict[str, npt.NDArray[np.int64]]:
     """Make up a county: geocodes of blocks, each with its histogram of persons.
 
@@ -54,6 +48,8 @@ def make_county(
     seed : int, optional
     tracts, groups, blocks : int
         Tracts of the county, block groups of a tract, blocks of a block group.
+    dormitories : float
+        Share of blocks with group quarters, on average.
 
     Returns
     -------
@@ -63,7 +59,7 @@ def make_county(
     Notes
     -----
     Neighbours are alike: the shares of a tract scatter around the county's, those of a block around its tract's. Sizes of blocks are
-    skewed, some three in ten are empty, and in one block of ten there is a dormitory.
+    skewed, some three in ten are empty.
     """
     rng = np.random.default_rng(seed)
     races = np.full(63, 2e-5)
@@ -83,7 +79,7 @@ def make_county(
         if rng.random() >= EMPTY:
             people = 1 + int(rng.gamma(0.9, 70.0))
             histogram[0] = rng.multinomial(people, shares).reshape(2, 2, 63)
-        if rng.random() < 0.1:
+        if rng.random() < dormitories:
             adults = shares.reshape(2, 2, 63)[1].reshape(-1)
             histogram[5, 1] = rng.multinomial(5 + int(rng.gamma(2.0, 60.0)), adults / adults.sum()).reshape(2, 63)
         found[geocode] = histogram
@@ -129,33 +125,115 @@ def true_table(release: bdp.Release, county: Mapping[str, npt.NDArray[np.int64]]
     return np.stack([county[str(block)] for block in release.coords["block"]])
 
 
-def district_queries(release: bdp.Release) -> dict[str, Any]:
-    """What is asked of the posterior: tables at every level, and of two districts that cut through block groups.
+def true_districts(release: bdp.Release, county: Mapping[str, npt.NDArray[np.int64]]) -> xr.DataArray:
+    """The true people of the two districts of `queries_of`."""
+    query = queries_of(release)["districts"]
+    return xr.DataArray(query.apply(true_table(release, county)), dims=query.dims, coords=query.coords)
 
-    Every second block is in the first district. Ratios and comparisons (shares; are there more of A than of B?) come from the
-    draws of these numbers.
+
+def queries_of(release: bdp.Release) -> dict[str, Any]:
+    """What is asked of the posterior: sums at every level, and people of two districts that cut through block groups.
+
+    Returns
+    -------
+    dict
+        ``totals``: of blocks; ``groups`` and ``tracts``: by Hispanic and race; ``districts``: by voting age too. Every
+        second block of the table is in the first district, the others are in the second.
     """
     frame = release.frame
-    levels = ("block_group", "tract", "county")
-    queries: dict[str, Any] = {
-        f"{level}_races": bdp.Margins(frame, [level, "votingage", "hispanic", "cenrace"]) for level in levels
+    source: dict[str, Any] = dict(zip(frame.dims, frame.labels, strict=True))
+    source |= {name: (dim, list(labels)) for name, dim, labels in frame.groups}
+    source["district"] = ("block", [f"district {1 + place % 2}" for place in range(len(source["block"]))])
+    districts = bdp.Frame.of(source)
+    return {
+        "totals": bdp.Margins(frame, ["block"]),
+        "groups": bdp.Margins(frame, ["block_group", "hispanic", "cenrace"]),
+        "tracts": bdp.Margins(frame, ["tract", "hispanic", "cenrace"]),
+        "districts": bdp.Margins(districts, ["district", "votingage", "hispanic", "cenrace"]),
     }
-    queries |= {f"{level}_totals": bdp.Margins(frame, [level]) for level in ("block", *levels[:2])}
-    blocks = frame.labels_of("block")
-    own = xr.Dataset(
-        coords={"block": list(blocks), "district": ("block", [f"{1 + i % 2}" for i in range(len(blocks))])}
-    )
-    del own
-    return queries
+
+
+def questions(districts: xr.DataArray) -> xr.Dataset:
+    """Questions about districts, from draws of their people or from the truth.
+
+    Parameters
+    ----------
+    districts : xarray.DataArray
+        With the dimensions district, votingage, hispanic and cenrace, and any others.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``total``; ``black_share``, of adults who are Black alone, not Hispanic; ``more_hispanic``: whether there are more Hispanic
+        adults than Black ones.
+    """
+    adults = districts.sel(votingage="voting_age")
+    everybody = adults.sum(["hispanic", "cenrace"])
+    black = adults.sel(hispanic="not_hispanic", cenrace="black")
+    hispanic = adults.sel(hispanic="hispanic").sum("cenrace")
+    found = xr.Dataset({"total": districts.sum(["votingage", "hispanic", "cenrace"])})
+    found["black_share"] = black / everybody.where(everybody > 0)
+    found["more_hispanic"] = hispanic > black
+    return found.drop_vars(["votingage", "hispanic", "cenrace"], errors="ignore")
 
 
 def fit(release: bdp.Release, **options: Any) -> xr.DataTree:
-    """The posterior of all blocks: `bayesdp.fit_hierarchy` with shares that vary by block.
+    """The posterior of all blocks: `bayesdp.fit_hierarchy` with shares that vary by block, and the rates integrated out.
 
     Parameters
     ----------
     release : Release
     **options
-        Of `bayesdp.fit_hierarchy`.
+        Of `bayesdp.fit_hierarchy`; by default `queries_of` are recorded.
     """
-    return bdp.fit_hierarchy(release, VaryingShares("tract"), **options)
+    return bdp.fit_hierarchy(release, VaryingShares(), **({"record": queries_of(release)} | options))
+
+
+def build_model(release: bdp.Release) -> pm.Model:
+    """A model of the same kind in PyMC, for tables so small that all draws can be kept.
+
+    Parameters
+    ----------
+    release : Release
+        What `make_release` gives, or any other whose first dimension are the areas.
+
+    Returns
+    -------
+    pymc.Model
+
+    Notes
+    -----
+    ``x[block, cell]`` is negative binomial with mean ``size[block] * share[cell]`` and shape ``concentration * share[cell]``: Poisson
+    counts whose gamma rates are integrated out. Chains with the rates as variables mix far more slowly.
+    """
+    areas, *others = release.dims
+    shape = release.frame.shape
+    with pm.Model(coords=release.coords) as model:
+        centre = pm.Normal("centre", np.log(50.0), 1.5)
+        log_size = pm.Normal("log_size", centre, 1.5, dims=areas)
+        log_share = pm.ZeroSumNormal("log_share", sigma=2.0, shape=int(np.prod(shape[1:])))
+        share = pm.Deterministic("share", pm.math.softmax(log_share).reshape(shape[1:]), dims=tuple(others))
+        concentration = pm.LogNormal("concentration", np.log(10.0), 1.0)
+        size = pm.math.exp(log_size).reshape((-1,) + (1,) * len(others))
+        base = pm.NegativeBinomial.dist(mu=size * share, alpha=concentration * share * pm.math.ones_like(size))
+        x = bdp.ConfidentialCounts("x", base, dims=release.dims)
+        bdp.observe(release, x)
+    return model
+
+
+if __name__ == "__main__":
+    county = make_county()
+    published = make_release(county=county)
+    posterior = fit(published, draws=1000, random_seed=1)
+    print(posterior["diagnostics"].attrs["message"])
+    answers = questions(posterior["posterior"]["districts"])
+    truth = questions(true_districts(published, county))
+    for district in answers["district"].values:
+        own = answers.sel(district=district)
+        low, high = np.quantile(own["black_share"], [0.025, 0.975])
+        true = truth.sel(district=district)
+        print(
+            f"{district}: {float(own['total'].mean()):.0f} people (truly {int(true['total'])}); Black share of adults 95% between "
+            f"{low:.3f} and {high:.3f} (truly {float(true['black_share']):.3f}); more Hispanic than Black adults with probability "
+            f"{float(own['more_hispanic'].mean()):.2f} (truly {bool(true['more_hispanic'])})"
+        )
