@@ -163,6 +163,7 @@ def estimates(release: bdp.Release, truth: npt.NDArray[np.int64], tree: xr.DataT
                 name: str = quantity,
                 known: Floats = real,
                 there: Any = there,
+                level: str = level,
             ) -> pd.DataFrame:
                 own = {
                     "level": level,

@@ -1,7 +1,7 @@
 """Calibration of `bayesdp.fit_hierarchy`: tables and hyperparameters from a prior, released at three levels of geography, and fitted.
 
-``python -m benchmarks.calibration.hierarchy -o hierarchy.csv`` runs all priors (a part of ``make calibration``), each with a journal of
-its own, so that a run that was stopped goes on. The truth is ranked among the posterior's draws: hyperparameters, cells, sums at
+``python -m benchmarks.calibration.hierarchy -o hierarchy.csv`` runs all priors (a part of ``make calibration``), each with a journal
+of its own, so that a run that was stopped goes on. The truth is ranked among the posterior's draws: hyperparameters, cells, sums at
 every level, the log-likelihood, and the error of the exact total.
 """
 
