@@ -32,7 +32,7 @@ from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
 from bayesdp.release import Release
 
-__all__ = ["Study"]
+__all__ = ["Study", "TooFewDraws", "joint_rank", "thinned"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -45,7 +45,7 @@ compiled anew or read from a file; they would decide the rank among tables with 
 _LOCK = threading.Lock()  # PyMC models are built in a context of the process: one simulation at a time in each
 
 
-class _TooFewDraws(ValueError):
+class TooFewDraws(ValueError):
     """A chain has hardly moved: too few effective draws for a rank."""
 
 
@@ -170,7 +170,7 @@ class Study(Refitting):
             tree = quiet_sample(self.refit.model(truth.release), chain, seed)
             try:
                 found = self._ranked(truth, tree, rng)
-            except _TooFewDraws:
+            except TooFewDraws:
                 if longer == _LONGER[-1]:
                     raise
                 continue
@@ -200,7 +200,7 @@ class Study(Refitting):
             elements = list(zip(scalars(name, true), scalars(name, draws), strict=True))
             for (label, one), (_, many) in elements:
                 at, settled = _settled(float(one[0, 0]), many)
-                kept, ess = _thinned(label, settled)
+                kept, ess = thinned(label, settled)
                 smallest = min(smallest, ess)
                 ranks[label] = uniform_rank(at, kept, rng)
                 dispersion[label] = squared_error_rank(at, kept, rng)
@@ -208,7 +208,7 @@ class Study(Refitting):
                 ones = np.array([one[0, 0] for (_, one), _ in elements])
                 many = np.stack([many for _, (_, many) in elements], axis=-1)
                 label = f"{name}: all squared errors"
-                ranks[label] = _joint_rank(label, ones, many, rng)
+                ranks[label] = joint_rank(label, ones, many, rng)
         return {"ranks": ranks, "dispersion": dispersion, "ess": smallest}
 
 
@@ -224,7 +224,7 @@ def _settled(truth: float, draws: Floats) -> tuple[float, Floats]:
     return float(np.rint(truth / quantum) * quantum), np.rint(draws / quantum) * quantum
 
 
-def _thinned(label: str, draws: Floats) -> tuple[Floats, float]:
+def thinned(label: str, draws: Floats) -> tuple[Floats, float]:
     """Every k-th draw, so that about as many are left as the effective sample size; and that size.
 
     Raises
@@ -240,14 +240,14 @@ def _thinned(label: str, draws: Floats) -> tuple[Floats, float]:
     step = max(1, int(np.ceil(draws.size / ess)))
     kept = draws[:, ::step].reshape(-1)
     if kept.size < _FEWEST:
-        raise _TooFewDraws(
+        raise TooFewDraws(
             f"the chain of {draws.size} draws has an effective sample size of {ess:.1f} for {label}; at least {_FEWEST} are needed "
             "for a rank"
         )
     return kept, ess
 
 
-def _joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generator) -> float:
+def joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generator) -> float:
     """Rank of the sum of squared standardised errors over the elements of an array.
 
     An error of scale that is common to many cells shows in their sum long before it shows in any of them. The mean and the
@@ -257,7 +257,7 @@ def _joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generat
     centre, spread = flat[::2].mean(axis=0), flat[::2].std(axis=0)
     free = flat[::2].min(axis=0) < flat[::2].max(axis=0)  # the deviation of equal numbers need not be zero
     sums = (((draws - centre)[..., free] / spread[free]) ** 2).sum(axis=-1)
-    kept, _ = _thinned(label, sums[:, 1::2])
+    kept, _ = thinned(label, sums[:, 1::2])
     return uniform_rank(float((((truth - centre)[free] / spread[free]) ** 2).sum()), kept, rng)
 
 

@@ -12,6 +12,7 @@ from scipy.special import betaln
 from bayesdp.hierarchies.priors.base import Floats, Hyper, Ints, Mask, check_counts, finite_number, free_cells
 from bayesdp.hierarchies.priors.gamma_terms import GammaTerms, gamma_terms, gather
 from bayesdp.hierarchies.priors.slices import FREEDOM, draw_centre, draw_variance, slice_draws
+from bayesdp.hierarchies.priors.unseen import move_centre, move_spread
 from bayesdp.hierarchies.tree import Tree
 
 __all__ = ["VaryingShares"]
@@ -221,7 +222,31 @@ class VaryingShares:
             new |= {"cell_centre": cell, "within_variance": draw_variance(own - cell, self.within, rng)}
         new["shape_centre"] = draw_centre(cell, float(hyper["shape_variance"]), self.log_shape, 4.0, rng)
         new["shape_variance"] = draw_variance(cell - new["shape_centre"], self.spread, rng)
-        return new
+        return self._unseen(new, terms.above[:, 0].reshape(groups, cells) > 0, misses.reshape(groups, cells), rng)
+
+    def _unseen(self, hyper: Hyper, seen: Mask, misses: Floats, rng: np.random.Generator) -> dict[str, Floats]:
+        """Move what log shapes are pooled by together with those of cells that are 0 in all leaves (of a node)."""
+        new, eta = dict(hyper), hyper["log_shape"].reshape(seen.shape)
+        if self.level is not None:
+            centre, within = hyper["cell_centre"], float(hyper["within_variance"])
+            deviation = eta - centre
+            places = np.broadcast_to(centre, eta.shape).reshape(-1), misses.reshape(-1)
+            r = move_spread(deviation.reshape(-1), places, seen.reshape(-1), within, self.within, rng)
+            eta = np.where(seen, eta, centre + deviation * np.exp(r))
+            new["within_variance"] = np.asarray(within * np.exp(2.0 * r))
+        cell = eta[0] if self.level is None else hyper["cell_centre"]
+        known, mean, variance = seen.any(axis=0), float(hyper["shape_centre"]), float(hyper["shape_variance"])
+        # All nodes' shapes of a cell move along with the cell's.
+        weight = (np.exp(eta) * misses).sum(axis=0)
+        s = move_centre(cell, weight, known, (mean, self.log_shape, 4.0), variance, rng)
+        moved, mean = np.where(known, cell, cell + s), mean + s
+        per_unit = (np.exp(eta - cell) * misses).sum(axis=0)
+        r = move_spread(moved - mean, (np.full_like(moved, mean), per_unit), known, variance, self.spread, rng)
+        moved = np.where(known, moved, mean + (moved - mean) * np.exp(r))
+        new |= {"shape_centre": np.asarray(mean), "shape_variance": np.asarray(variance * np.exp(2.0 * r))}
+        if self.level is not None:
+            new["cell_centre"] = moved
+        return new | {"log_shape": (eta + (moved - cell)).reshape(hyper["log_shape"].shape)}
 
     def _rescaled(
         self, hyper: Hyper, terms: GammaTerms, sizes: Ints, sums: Floats, rng: np.random.Generator

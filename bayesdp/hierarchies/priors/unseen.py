@@ -1,0 +1,95 @@
+"""Centre and spread of log shapes of which most have no count: moved together with these.
+
+Given the shapes of cells that are 0 everywhere, which the prior alone places, their centre and spread hardly move, and the other way
+round; the shapes of other cells are known too well to be moved along. So the first are moved along, and the second are not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.hierarchies.priors.slices import FREEDOM, slice_draws
+
+__all__ = ["move_centre", "move_spread"]
+
+type Floats = npt.NDArray[np.float64]
+type Mask = npt.NDArray[np.bool_]
+
+
+def move_centre(
+    effects: Floats,
+    misses: Floats,
+    seen: Mask,
+    centre: tuple[float, float, float],
+    variance: float,
+    rng: np.random.Generator,
+) -> float:
+    """Draw a shift of the centre of normal effects, along with which all effects that are not seen move.
+
+    Parameters
+    ----------
+    effects : float64 array, shape (n,)
+        Log shapes, or what their logarithms scatter around.
+    misses : float64 array, shape (n,)
+        Of an effect that is not seen: the log likelihood at the effect e + s is ``exp(s) * misses``.
+    seen : bool array, shape (n,)
+    centre : tuple of float
+        The centre, and mean and variance of its normal prior.
+    variance : float
+        Of the effects around it.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    float
+    """
+    (mean, prior_mean, prior_variance), known = centre, effects[seen] - centre[0]
+    total, unseen = known.sum(), float(misses[~seen].sum())
+    precision = len(known) / variance + 1.0 / prior_variance
+
+    def log_density(shift: Floats, _: npt.NDArray[np.int64]) -> Floats:
+        s = shift
+        return np.asarray(
+            (total / variance - (mean - prior_mean) / prior_variance) * s - 0.5 * precision * s**2 + np.exp(s) * unseen
+        )
+
+    return float(slice_draws(log_density, np.zeros(1), np.asarray([2.5 / np.sqrt(precision)]), rng)[0])
+
+
+def move_spread(
+    deviations: Floats,
+    likelihood: tuple[Floats, Floats],
+    seen: Mask,
+    variance: float,
+    spread: float,
+    rng: np.random.Generator,
+) -> float:
+    """Draw the logarithm of a factor of the spread of normal effects, by which the deviations of all that are not seen grow.
+
+    Parameters
+    ----------
+    deviations : float64 array, shape (n,)
+        Of the effects from their centres.
+    likelihood : tuple of float64 array, shape (n,) each
+        Centres e, and misses m: the log likelihood of a deviation d that is not seen is ``exp(e + d) * m``.
+    seen : bool array, shape (n,)
+    variance, spread : float
+        The variance, and the root of its prior mean; it is inverse gamma.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    float
+    """
+    known = 0.5 * float(np.square(deviations[seen]).sum()) + (FREEDOM - 1.0) * spread**2
+    number = int(seen.sum()) + 2.0 * FREEDOM  # the density of the log variance has the power FREEDOM
+    own, (place, misses) = deviations[~seen], (part[~seen] for part in likelihood)
+
+    def log_density(factor: Floats, _: npt.NDArray[np.int64]) -> Floats:
+        r = float(factor[0])
+        with np.errstate(over="ignore"):
+            away = np.where(misses < 0.0, np.exp(place + own * np.exp(r)) * misses, 0.0).sum()
+        return np.asarray([-number * r - known / variance * np.exp(-2.0 * r) + away])
+
+    return float(slice_draws(log_density, np.zeros(1), np.asarray([2.5 / np.sqrt(2.0 * number)]), rng)[0])
