@@ -108,8 +108,8 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
     target : Target
         Fiber, noisy terms and prior family.
     leaves : str, optional
-        The dimension of the leaves. If left out, the one with the most levels; of several, one with group labels, and then the
-        one with the most labels.
+        The dimension of the leaves. If left out, the one of which the most queries keep labels or group labels, as all do of
+        geography; of several, the one with the most levels, then one with group labels, and then the one with the most labels.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def best_axis(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> tup
     """The dimension of the leaves, and its levels: see `structure_of`."""
     axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
     grouped = {dim for _, dim, _ in frame.groups}
-    found: list[tuple[tuple[int, bool, int, int], Levels]] = []
+    found: list[tuple[tuple[int, int, bool, int, int], Levels]] = []
     why = ""
     for axis in axes:
         try:
@@ -142,7 +142,9 @@ def best_axis(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> tup
         except NoStructure as reason:
             why = why or str(reason)
             continue
-        found.append(((len(levels), frame.dims[axis] in grouped, frame.shape[axis], -axis), levels))
+        # Recodes of a dimension of the cells can make more levels than geography has, but many queries do not ask for it.
+        kept = sum(part.levels[axis] is not None for part in parts)
+        found.append(((kept, len(levels), frame.dims[axis] in grouped, frame.shape[axis], -axis), levels))
     if not found:
         raise NoStructure(why)
     rank, levels = max(found, key=lambda own: own[0])
