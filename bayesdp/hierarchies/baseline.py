@@ -42,7 +42,8 @@ def topdown_like(release: Release, leaves: str | None = None) -> xr.DataArray:
         :func:`bayesdp.gls`, with independent noise of known variance. Exact answers, and limits, may be any such sums, and
         single cells may be exactly 0.
     leaves : str, optional
-        The dimension of the leaves, such as ``"tract"``. By default the one with the most levels.
+        The dimension of the leaves, such as ``"tract"``. By default the one that the most queries
+        keep, and of several the one with the most levels.
 
     Returns
     -------

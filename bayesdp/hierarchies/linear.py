@@ -144,7 +144,8 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
         dimension's labels or groups of them that nest, by labels or groups of the other dimensions, and every cell of the leaves
         follows from what is published of the leaf. Tables of up to 2,000 cells can have any other sums, with weights or without.
     leaves : str, optional
-        The dimension of the leaves, such as ``"tract"``. By default the one with the most levels.
+        The dimension of the leaves, such as ``"tract"``. By default the one that the most queries
+        keep, and of several the one with the most levels.
 
     Returns
     -------

@@ -109,8 +109,8 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
         Fiber, noisy terms and prior family.
     leaves : str, optional
         The dimension of the leaves. If left out, one of which every answer keeps the label or that of a group (where there are both);
-        of several, or if there is none, the one with the most levels, then one with group labels, and then the one with the most
-        labels. The next one is tried where the first is none.
+        of several, or if there is none, the one of which the most queries keep labels, then the one with the most levels, then one
+        with group labels, and then the one with the most labels. The next one is tried where the first is none.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def _axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tu
     """
     axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
     grouped = {dim for _, dim, _ in frame.groups}
-    found: list[tuple[tuple[bool, int, bool, int, int], Levels]] = []
+    found: list[tuple[tuple[bool, int, int, bool, int, int], Levels]] = []
     why = ""
     for axis in axes:
         try:
@@ -163,7 +163,8 @@ def _axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tu
         # Releases of geography say of every answer where it is, by the label of the unit or of its group. Levels alone do not tell:
         # within one county tracts have fewer than an axis that is cut by a recode.
         everywhere = None not in named and len(named) > 1
-        rank = (everywhere, len(levels), frame.dims[axis] in grouped, frame.shape[axis], -axis)
+        kept = sum(part.levels[axis] is not None for part in parts)  # fewer queries ask for a dimension of the cells
+        rank = (everywhere, kept, len(levels), frame.dims[axis] in grouped, frame.shape[axis], -axis)
         found.append((rank, levels))
     if not found:
         raise NoStructure(why)

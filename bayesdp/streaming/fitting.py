@@ -112,7 +112,8 @@ def fit_hierarchy(
     memory_check : bool
         Refuse before sampling what needs more memory than there is.
     leaves : str, optional
-        The dimension of the leaves, such as ``"tract"``. By default the one with the most levels.
+        The dimension of the leaves, such as ``"tract"``. By default the one that the most queries
+        keep, and of several the one with the most levels.
 
     Returns
     -------
