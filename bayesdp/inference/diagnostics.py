@@ -13,7 +13,7 @@ from bayesdp._chains import chain_statistics
 from bayesdp.hierarchies.modes import MissedModes, TiedGroups, missed_modes_of_draws
 from bayesdp.inference._verdict import ESS_PER_CHAIN, RHAT_LIMIT, Worst, rhat_limit, verdict_of, with_modes
 
-__all__ = ["ESS_PER_CHAIN", "RHAT_LIMIT", "diagnose", "not_diagnosed"]
+__all__ = ["ESS_PER_CHAIN", "RHAT_LIMIT", "Worst", "diagnose", "not_diagnosed", "rhat_limit", "verdict_of"]
 
 
 def diagnose(

@@ -19,6 +19,7 @@ from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.keeping import diagnosed, drawn
 from bayesdp.inference.memory import check_memory
 from bayesdp.inference.replacing import warn_unobserved
+from bayesdp.inference.slow_forms import warn_slow_rates
 from bayesdp.steps import FiberGibbs
 
 __all__ = ["annotate", "prepared", "sample"]
@@ -59,7 +60,7 @@ def sample(
     progressbar : bool or str
         Where standard error is no terminal, a line now and then instead of a bar, unless `quiet`.
     quiet : bool
-        No messages and no warnings about convergence; the result's ``diagnostics`` have them.
+        No messages and no warnings about convergence or slow forms; the result's ``diagnostics`` have them.
     step : step method or list of them, optional
         For variables other than the counts, which `FiberGibbs` is assigned to by itself.
     initvals : dict or list of dict, optional
@@ -114,7 +115,8 @@ def sample(
     Warns
     -----
     UserWarning
-        If nothing was observed of a table, or `pm.set_data` has replaced numbers of a release.
+        If nothing was observed of a table, or `pm.set_data` has replaced numbers of a release; unless `quiet`, if each of more than
+        50 cells has a gamma rate of its own, which could be integrated out.
 
     Examples
     --------
@@ -161,6 +163,8 @@ def prepared(model: pm.Model, given: Mapping[str, Any], *, kept: bool = False) -
     asked = dict(given)
     _check_steps(model, asked.get("step"))
     warn_unobserved(model)
+    if not asked.get("quiet"):
+        warn_slow_rates(model)
     # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
     asked.setdefault("compute_convergence_checks", False)
     if kept:

@@ -1,9 +1,10 @@
-"""Default priors for the counts of a release: three documented models, built from published numbers only.
+"""Default priors for the counts of a release: four documented models, built from published numbers only.
 
 ==============  ===========================================================================================
 ``independent``  every cell has a rate of its own, nothing is shared
 ``log-linear``   main effects of each dimension, with cells that scatter around them
 ``hierarchical`` rates of a one-way table, partially pooled within groups
+``shares``       sizes of areas, and shares of the other dimensions' cells that vary by area
 ==============  ===========================================================================================
 
 They are a start. A model of one's own is a function ``build_model(release)`` in a file (see ``models/``).
@@ -18,6 +19,7 @@ from bayesdp.priors.independent import INDEPENDENT
 from bayesdp.priors.log_linear import LOG_LINEAR
 from bayesdp.priors.prior import Hyperparameter, Prior
 from bayesdp.priors.published import published_mean
+from bayesdp.priors.shares import SHARES
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PRIORS", "Hyperparameter", "Prior", "build_model", "describe_prior", "published_mean"]
 
-PRIORS: dict[str, Prior] = {prior.name: prior for prior in (INDEPENDENT, LOG_LINEAR, HIERARCHICAL)}
+PRIORS: dict[str, Prior] = {prior.name: prior for prior in (INDEPENDENT, LOG_LINEAR, HIERARCHICAL, SHARES)}
 """The default priors by name."""
 
 
@@ -37,7 +39,7 @@ def build_model(release: Release, prior: str = "independent", **hyper: Any) -> p
     ----------
     release : Release
         What was published.
-    prior : {"independent", "log-linear", "hierarchical"}
+    prior : {"independent", "log-linear", "hierarchical", "shares"}
         Which prior.
     **hyper
         Its hyperparameters; ``PRIORS[prior].hyperparameters`` lists them with their defaults, and

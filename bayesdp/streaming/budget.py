@@ -38,7 +38,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Budget:
-    """Bytes that a run takes at most, beside the release and some megabytes of work space that do not grow with it.
+    """About how many bytes a run takes, beside the release and some megabytes of work space that do not grow with it.
 
     Attributes
     ----------
@@ -68,10 +68,10 @@ class Budget:
         own = 8 * (4 * size + 2 * free + 5 * answers + 3 * structure.nodes * places)
         running = min(plan.cores, plan.chains)
         kept = bytes_per_cell(plan.draws, plan.counts, plan.bins, plan.batches)
-        summaries = 8 * (4 + 2 * plan.chains + len(plan.quantiles)) + 4 * (plan.counts + 1)
+        summaries = 8 * (4 + 5 * plan.chains + len(plan.quantiles)) + 4 * (plan.counts + 1)
         return cls(
             kernel=running * own,
-            cells=plan.chains * free * kept + 8 * free,
+            cells=plan.chains * free * (kept + 8) + 8 * free,  # with the starts
             record=3 * 8 * plan.chains * plan.draws * recorded,  # kept, put together, and diagnosed
             result=summaries * (free + size),
         )

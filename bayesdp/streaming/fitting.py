@@ -12,7 +12,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 import bayesdp
@@ -120,7 +119,8 @@ def fit_hierarchy(
     xarray.DataTree
         ``posterior`` (draws of `record` and of hyperparameters), ``cells``, with the dimensions of the table, ``release``,
         ``guarantee`` (where the mechanism is known) and ``diagnostics``: effective sample sizes and R-hat of what was recorded, and
-        a verdict over that and all cells. In ``cells``:
+        a verdict over that and all cells, with a check for missed modes: chains start at different ends of every group of cells
+        that a precise answer ties together, and must agree. In ``cells``:
 
         ==================  =================================================================================
         ``mean``, ``sd``    of the draws of all chains (``chain_mean``, ``chain_sd``: of each)
@@ -246,7 +246,7 @@ class _Run:
                 OneChain(i, self.target, self.structure, self.prior, self.plan, self.queries, where, own, writer)
                 for i, own in enumerate(generator.spawn(self.plan.chains))
             ]
-            early = run_all(chains, self._start, self.plan.cores, told)
+            early = run_all(chains, self.plan.cores, told)
         except BaseException:
             if writer is not None:
                 writer.abandon()
@@ -261,10 +261,6 @@ class _Run:
             with _carried(tree):
                 writer.finish()
         return tree
-
-    def _start(self, chain: OneChain) -> npt.NDArray[np.int64]:
-        """A table with the exact answers."""
-        return np.asarray(self.target.fiber.find_point(self.target.guide()), dtype=np.int64).reshape(-1)
 
     def _tree(self, chains: list[OneChain], attributes: dict[str, str]) -> xr.DataTree:
         posterior = posterior_of(chains, self.structure)
@@ -290,8 +286,9 @@ def _plan(
     for value, name, least in ((bins, "bins", 8), (batches, "batches", 8)):
         if positive_integer(value, name) < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
-    if isinstance(quantiles, str) or not isinstance(quantiles, Iterable):
-        raise TypeError(f"quantiles must be probabilities, got {quantiles!r}")
+    shares: Any = quantiles
+    if isinstance(shares, str) or not isinstance(shares, Iterable):
+        raise TypeError(f"quantiles must be probabilities, got {shares!r}")
     processors = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
     return Plan(
         draws=draws,
@@ -302,7 +299,7 @@ def _plan(
         counts=positive_integer(counts, "counts"),
         bins=bins,
         batches=batches,
-        quantiles=tuple(probability(own, "quantiles") for own in quantiles),
+        quantiles=tuple(probability(own, "quantiles") for own in shares),
     )
 
 

@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.chain import TreeChain
+from bayesdp.hierarchies.modes import to_ends
 from bayesdp.hierarchies.priors import CellPrior
+from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.queries import Query
 from bayesdp.streaming.budget import Plan
@@ -22,12 +24,6 @@ __all__ = ["OneChain"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
-
-_SCATTERED = 5
-"""Sweeps with flattened noise at the beginning, so that chains begin apart."""
-
-_FLATTENED = 0.25
-"""Share of the noise's precision in these."""
 
 _CHOOSING = (16, 8, 4, 2, 1)
 """Donors are chosen anew after one part in so many of the tuning, by the means since the last time."""
@@ -55,8 +51,10 @@ class OneChain:
         Sweeps of the tuning and draws so far.
     draws : int
         Draws so far.
-    changed : float
-        Moves that changed the table, a draw.
+    groups : tuple of int64 arrays, optional
+        The groups of tied cells.
+    ends : int64 array, shape (F,), optional
+        Counts of the cells that can move in the first table.
     """
 
     number: int
@@ -74,20 +72,20 @@ class OneChain:
         self.recorders: dict[str, Recorder] = {}
         self.hyper: dict[str, Floats] = {}
         self.kept: Kept | None = None
+        self.groups: tuple[Ints, Ints] | None = None
+        self.ends: Ints | None = None
 
-    def run(self, start: Ints, stopped: Callable[[], bool]) -> None:
+    def run(self, stopped: Callable[[], bool]) -> None:
         """Sample, until all draws are made or it is stopped.
 
         Parameters
         ----------
-        start : int64 array, shape (cells,)
-            A table with the exact answers, flat in the frame.
         stopped : callable
             Asked between two sweeps.
         """
         plan, structure = self.plan, self.structure
         chain = TreeChain(self.target, structure, self.rng)
-        self._begin(chain, start)
+        self._begin(chain)
         hyper = self.prior.start(structure, chain.state.counts)
         self._set(chain, hyper)
         typical, since = np.zeros(chain.state.counts.shape), 0
@@ -105,17 +103,13 @@ class OneChain:
         del typical
         self._keep(chain, hyper, stopped)
 
-    def _begin(self, chain: TreeChain, start: Ints) -> None:
-        """Load the start and scatter it: a few sweeps with flattened noise."""
-        self._set(
-            chain, self.prior.start(self.structure, np.asarray(self.structure.leaves_by_cells(start), dtype=np.int64))
-        )
-        scales = [term.scale for term in self.target.terms]
-        chain.set_scales(scales, temper=_FLATTENED)
-        chain.load(start)
-        chain.sweep(_SCATTERED)
-        chain.set_scales(scales)
-        chain.load(chain.counts)
+    def _begin(self, chain: TreeChain) -> None:
+        """Start near the linear estimate, with every tied group at one of its ends: another one in the next chain."""
+        start = start_table(self.target, self.structure, self.rng)
+        chain.load(np.asarray(self.structure.in_frame(start), dtype=np.int64))
+        to_ends(chain, self.rng, self.number)
+        self.groups = chain.state.group_start, chain.state.group_cell
+        self.ends = chain.state.counts.reshape(-1)[self.where]
 
     def _set(self, chain: TreeChain, hyper: dict[str, Floats]) -> None:
         chain.set_cells(*self.prior.weights(self.structure, hyper))

@@ -38,6 +38,8 @@ class Pooled:
         See `pooled_quantiles`.
     ess, rhat : float64 arrays, shape (F,)
         See `batch_diagnostics`.
+    chain_ess : float64 array, shape (chains, F)
+        Effective sample size of each chain by itself, at most 4 times the number of batches minus 1.
     """
 
     mean: Floats
@@ -49,6 +51,7 @@ class Pooled:
     width: Ints
     ess: Floats
     rhat: Floats
+    chain_ess: Floats
 
 
 def pooled(chains: Sequence[Kept], draws: Sequence[int], length: int, quantiles: Sequence[float]) -> Pooled:
@@ -75,23 +78,24 @@ def pooled(chains: Sequence[Kept], draws: Sequence[int], length: int, quantiles:
     quantile = np.zeros((len(quantiles), len(mean)), dtype=np.int64)
     width = np.zeros(len(mean), dtype=np.int64)
     ess, rhat = np.full(len(mean), np.nan), np.full(len(mean), np.nan)
+    alone = np.zeros((len(chains), len(mean)))
     # At least this share of the draws; a share of a draw above by rounding does not ask for one more.
     ranks = np.array([max(1.0, np.ceil(q * total - 1e-6)) for q in quantiles])
     for start in range(0, len(mean), _BLOCK):
         part = slice(start, start + _BLOCK)
-        small[:, part] = (sum(own.small[part].astype(np.int64) for own in chains) / total).T
+        small[:, part] = np.sum([own.small[part] for own in chains], axis=0, dtype=np.int64).T / total
         bins = np.stack([own.bins[part] for own in chains])
         grids = np.stack([own.grids[part] for own in chains])
         pooled_quantiles(bins, grids, ranks, quantile[:, part], width[part])
         offsets = np.stack([own.first[part] for own in chains]).astype(np.float64)
-        ess[part], rhat[part] = batch_diagnostics(
-            np.stack([own.batches[part] for own in chains]).astype(np.float64),
-            offsets,
-            np.stack([own.squares[part] for own in chains]),
-            draws,
-            length,
-        )
-    return Pooled(mean, np.sqrt(squares / max(total - 1, 1)), means, sds, small, quantile, width, ess, rhat)
+        sums = np.stack([own.batches[part] for own in chains]).astype(np.float64)
+        deviations = np.stack([own.squares[part] for own in chains])
+        ess[part], rhat[part] = batch_diagnostics(sums, offsets, deviations, draws, length)
+        for i, number_of in enumerate(draws):
+            one = slice(i, i + 1)
+            own, _ = batch_diagnostics(sums[one], offsets[one], deviations[one], [number_of], length)
+            alone[i, part] = np.minimum(np.nan_to_num(own), 4.0 * (min(number_of // length, sums.shape[2]) - 1))
+    return Pooled(mean, np.sqrt(squares / max(total - 1, 1)), means, sds, small, quantile, width, ess, rhat, alone)
 
 
 def batch_diagnostics(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numba as nb
 import numpy as np
@@ -39,15 +40,16 @@ def named_queries(
     ValueError
         If a query is about another table, or a name is taken: by a dimension, a hyperparameter or another query.
     """
-    given: list[tuple[str | None, Query]]
-    if isinstance(record, Query):
-        given = [(None, record)]
-    elif isinstance(record, Mapping):
-        given = list(record.items())
-    elif isinstance(record, str) or not isinstance(record, Iterable):
-        raise TypeError(f"record must be queries, in a list or by name, got {record!r}")
+    given: list[tuple[Any, Any]]
+    asked: Any = record  # what a caller without types may give
+    if isinstance(asked, Query):
+        given = [(None, asked)]
+    elif isinstance(asked, Mapping):
+        given = list(asked.items())
+    elif isinstance(asked, str) or not isinstance(asked, Iterable):
+        raise TypeError(f"record must be queries, in a list or by name, got {asked!r}")
     else:
-        given = [(None, own) for own in record]
+        given = [(None, own) for own in asked]
     found: dict[str, Query] = {}
     used = {*frame.dims, *(name for name, _, _ in frame.groups), *taken, "chain", "draw"}
     for key, query in given:

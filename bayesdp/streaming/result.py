@@ -11,9 +11,9 @@ import xarray as xr
 
 from bayesdp._chains import chain_statistics
 from bayesdp.fibers import Target
+from bayesdp.hierarchies.modes import MissedModes, missed_modes
 from bayesdp.hierarchies.structure import Structure
-from bayesdp.inference._verdict import Worst, rhat_limit, verdict_of
-from bayesdp.inference.diagnostics import not_diagnosed
+from bayesdp.inference.diagnostics import Worst, not_diagnosed, rhat_limit, verdict_of
 from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.cells import batching
 from bayesdp.streaming.one_chain import OneChain
@@ -41,7 +41,7 @@ def posterior_of(chains: Sequence[OneChain], structure: Structure) -> xr.Dataset
     """The draws of queries and hyperparameters, cut to the shortest chain."""
     draws = min(chain.draws for chain in chains)
     coords: dict[str, Any] = {"chain": [chain.number for chain in chains], "draw": np.arange(draws)}
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name, query in chains[0].queries.items():
         alone = len(query.parts) == 1 and query.dims != ("answer",)
         dims = query.dims if alone else (f"{name}_answer",)
@@ -50,8 +50,8 @@ def posterior_of(chains: Sequence[OneChain], structure: Structure) -> xr.Dataset
             dims, labels = (f"{name}_answer",), {f"{name}_answer": query.names}
         coords |= {dim: list(own) for dim, own in labels.items()}
         shape = query.shape if len(dims) == len(query.shape) else (query.rows,)
-        values = np.stack([chain.recorders[name].answers[:draws].reshape(draws, *shape) for chain in chains])
-        arrays[name] = (("chain", "draw", *dims), values)
+        answers = np.stack([chain.recorders[name].answers[:draws].reshape(draws, *shape) for chain in chains])
+        arrays[name] = (("chain", "draw", *dims), answers)
     for name, given in chains[0].prior.names.items():
         stacked = np.stack([chain.hyper[name][:draws] for chain in chains])
         dims, values, labels = _in_frame(stacked, given, structure)
@@ -99,7 +99,7 @@ def cells_of(chains: Sequence[OneChain], structure: Structure, plan: Plan) -> tu
     fixed = np.asarray(chains[0].target.fiber.system.lower)  # of cells that cannot move, the counts
     spread = _Spread(structure, chains[0].where)
     numbers = len(chains)
-    known = {
+    known: dict[str, tuple[npt.NDArray[Any], Any]] = {
         "mean": (found.mean, fixed),
         "sd": (found.sd, 0.0),
         "chain_mean": (found.chain_mean, fixed),
@@ -201,4 +201,29 @@ def diagnostics_of(
         attributes |= not_diagnosed(
             f"{shortest} draws of a chain are too few batches of {batching(plan.draws, plan.batches)[0]}"
         ).attrs
+    attributes |= _modes(chains, found).attributes
+    if attributes["missed_modes"] == "disagree":
+        attributes |= {"verdict": "not converged", "converged": 0}
+        attributes["message"] += " " + attributes["missed_modes_message"]
     return xr.Dataset(arrays, attrs=attributes)
+
+
+def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
+    """Whether chains that started at different ends of tied groups agree."""
+    structure, where = chains[0].structure, chains[0].where
+    ends = np.stack([chain.ends for chain in chains if chain.ends is not None])
+
+    def table(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        full = np.zeros((*values.shape[:-1], structure.free.size), dtype=values.dtype)
+        full[..., where] = values
+        return full.reshape(*values.shape[:-1], *structure.free.shape)
+
+    assert chains[0].groups is not None
+    return missed_modes(
+        structure,
+        chains[0].groups,
+        table(found.chain_mean),
+        table(found.chain_sd),
+        table(found.chain_ess),
+        table(np.ptp(ends, axis=0) > 0),
+    )

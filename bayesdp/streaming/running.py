@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
-import numpy as np
-import numpy.typing as npt
-
 from bayesdp._interrupts import handled, tell
 from bayesdp.streaming.one_chain import OneChain
 
@@ -22,7 +19,6 @@ FEWEST = 4
 
 def run_all(
     chains: Sequence[OneChain],
-    starts: Callable[[OneChain], npt.NDArray[np.int64]],
     cores: int,
     told: Callable[[int, int], None] | None,
 ) -> bool:
@@ -33,8 +29,6 @@ def run_all(
     Parameters
     ----------
     chains : sequence of OneChain
-    starts : callable
-        The first table of a chain.
     cores : int
     told : callable, optional
         Called now and then with the number of sweeps and draws that are done, and with their number in all.
@@ -61,9 +55,12 @@ def run_all(
     def stopped() -> bool:
         return bool(pressed or failed)
 
+    def run(chain: OneChain) -> None:
+        chain.run(stopped)
+
     total = sum(chain.plan.tune + chain.plan.draws for chain in chains)
     with handled(note), ThreadPoolExecutor(cores, "bayesdp chain") as pool:
-        running = {pool.submit(lambda own=chain: own.run(starts(own), stopped)) for chain in chains}
+        running = {pool.submit(run, chain) for chain in chains}
         left = set(running)
         try:
             while left:

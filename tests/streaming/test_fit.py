@@ -212,6 +212,30 @@ def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels(release)
     assert float(draws["spread"].isel(chain=0, draw=0).sel(age="young", race="b")) == 1.0
 
 
+def test_chains_that_stay_where_they_start_have_not_converged(release, monkeypatch):
+    monkeypatch.setattr(one_chain.OneChain, "_sweep", lambda self, chain, hyper: hyper)
+    tree = bdp.fit_hierarchy(release, PRIOR, record=BY_COUNTY, **{**QUICK, "draws": 400})
+    attributes = tree["diagnostics"].attrs
+    assert attributes["verdict"] == "not converged"
+    assert attributes["converged"] == 0
+    assert attributes["missed_modes"] == "disagree"
+    assert "Chains disagree in" in attributes["message"]
+    assert np.isinf(tree["cells"]["rhat"]).any()
+
+
+def test_chains_that_meet_pass_the_check_for_missed_modes(tree):
+    assert tree["diagnostics"].attrs["missed_modes"] in ("agree", "not judged")
+    assert tree["diagnostics"].attrs["missed_modes_disagreeing"] == 0
+
+
+def test_one_chain_and_few_draws_are_not_judged(release):
+    one = bdp.fit_hierarchy(release, PRIOR, chains=1, **QUICK)["diagnostics"].attrs
+    assert one["verdict"] == "not judged"
+    few = bdp.fit_hierarchy(release, PRIOR, **{**QUICK, "draws": 4})
+    assert few["diagnostics"].attrs["verdict"] != "converged"
+    assert few["cells"]["mean"].sum() == pytest.approx(5.0)
+
+
 def _laplace_release():
     return bdp.Release.from_published(
         FRAME, [bdp.Measured(bdp.Identity(FRAME), np.ones(FRAME.shape, dtype=int), bdp.noise.DiscreteLaplace(2.0))]

@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from bayesdp.hierarchies.priors.base import Floats, Hyper, Ints, check_counts, finite_number, free_cells
 from bayesdp.hierarchies.priors.gamma_terms import gamma_terms, gather
-from bayesdp.hierarchies.priors.product_terms import Lines, lines_of, product_terms
+from bayesdp.hierarchies.priors.product_terms import area_terms, cell_terms, lines_of
 from bayesdp.hierarchies.priors.slices import FREEDOM, draw_centre, draw_variance, slice_draws
 from bayesdp.hierarchies.tree import Tree
 
 __all__ = ["AreaAndCell"]
 
-_SHAPE = (0.0, 2.0)
-"""Mean and standard deviation of the log shape."""
+_LEVEL = 2.0
+"""Prior standard deviation of the mean of the area effects, and of the mean of the log shapes."""
+
+_SHAPE_SPREAD = 1.0
+"""Root of the prior mean of the variance of log shapes."""
 
 
 @dataclass(frozen=True)
 class AreaAndCell:
-    r"""Negative binomial cells whose mean is the product of an effect of the leaf and one of the cell, with one shape for all.
+    r"""Negative binomial cells whose mean is the product of an effect of the leaf and one of the cell, with a shape for each cell.
 
-    .. math:: x_{tc} \sim \text{Poisson}(e^{\alpha_t + \beta_c} g_{tc}), \quad g_{tc} \sim \text{Gamma}(r, r),
+    .. math:: x_{tc} \sim \text{Poisson}(e^{\alpha_t + \beta_c} g_{tc}), \quad g_{tc} \sim \text{Gamma}(r_c, r_c),
 
-    with the rates g integrated out: x is negative binomial with mean :math:`e^{\alpha_t + \beta_c}` and shape r. The
-    hyperparameters have proper priors:
+    with the rates g integrated out: x is negative binomial with mean :math:`e^{\alpha_t + \beta_c}` and shape :math:`r_c`, and
+    scatters by :math:`1 / \sqrt{r_c}` relative to the mean, beyond Poisson. The hyperparameters have proper priors:
 
     .. math:: \alpha_t \sim \text{Normal}(\mu, \sigma_\alpha^2), \quad \mu \sim \text{Normal}(\texttt{log\_mean}, 2^2), \quad
-        \beta_c \sim \text{Normal}(0, \sigma_\beta^2), \quad \log r \sim \text{Normal}(0, 2^2)
+        \beta_c \sim \text{Normal}(0, \sigma_\beta^2), \quad \log r_c \sim \text{Normal}(\rho, \sigma_r^2), \quad
+        \rho \sim \text{Normal}(0, 2^2)
 
     .. math:: \sigma_\alpha^2 \sim \text{InverseGamma}(3, 2\,\texttt{area\_spread}^2), \quad
-        \sigma_\beta^2 \sim \text{InverseGamma}(3, 2\,\texttt{cell\_spread}^2)
+        \sigma_\beta^2 \sim \text{InverseGamma}(3, 2\,\texttt{cell\_spread}^2), \quad \sigma_r^2 \sim \text{InverseGamma}(3, 2)
 
-    All cells scatter alike around the product, relative to it. Where rare cells scatter more, `VaryingShares` fits better, and
-    costs less.
+    `VaryingShares` has one number in the place of the mean and the shape of a cell, costs a third of this, and fits worse where
+    some shares differ much more between areas than others of the same size.
 
     Parameters
     ----------
@@ -46,12 +51,12 @@ class AreaAndCell:
 
     Notes
     -----
-    An update draws each area effect, each cell effect and the log shape by slice sampling of its density given the table and the
-    others, and the rest exactly; then it moves the level from the areas to the cells, which the counts do not notice. Only
+    An update draws each area effect, each cell effect and each log shape by slice sampling of its density given the table and
+    the others, and the rest exactly; then it moves the level from the areas to the cells, which the counts do not notice. Only
     free cells count: see `CellPrior`.
 
-    Hyperparameters: ``area`` of each leaf, ``cell`` of each cell, ``area_mean`` (mu), ``area_variance``, ``cell_variance`` and
-    ``shape`` (r).
+    Hyperparameters: ``area`` of each leaf, ``cell`` of each cell, ``area_mean`` (mu), ``area_variance``, ``cell_variance``,
+    ``log_shape`` of each cell, ``shape_centre`` and ``shape_variance``.
 
     Examples
     --------
@@ -79,26 +84,30 @@ class AreaAndCell:
             "area_mean": (),
             "area_variance": (),
             "cell_variance": (),
-            "shape": (),
+            "log_shape": ("cell",),
+            "shape_centre": (),
+            "shape_variance": (),
         }
 
     @property
     def formula(self) -> str:
         """The model, line by line."""
-        scales = [f"{(FREEDOM - 1.0) * own**2:.6g}" for own in (self.area_spread, self.cell_spread)]
+        scales = [f"{(FREEDOM - 1.0) * own**2:.6g}" for own in (self.area_spread, self.cell_spread, _SHAPE_SPREAD)]
         return "\n".join(
             [
-                "x[t, c] ~ Poisson(exp(area[t] + cell[c]) g[t, c]),  g[t, c] ~ Gamma(r, r);  the g are integrated out",
-                f"area[t] ~ Normal(mu, s),  mu ~ Normal({self.log_mean:.6g}, 2),  s**2 ~ InverseGamma({FREEDOM:.6g}, {scales[0]})",
+                "x[t, c] ~ Poisson(exp(area[t] + cell[c]) g[t, c]),  g[t, c] ~ Gamma(r[c], r[c]);  the g are integrated out",
+                f"area[t] ~ Normal(mu, s),  mu ~ Normal({self.log_mean:.6g}, {_LEVEL:.6g}),  "
+                f"s**2 ~ InverseGamma({FREEDOM:.6g}, {scales[0]})",
                 f"cell[c] ~ Normal(0, v),  v**2 ~ InverseGamma({FREEDOM:.6g}, {scales[1]})",
-                f"log r ~ Normal({_SHAPE[0]:.6g}, {_SHAPE[1]:.6g})",
+                f"log r[c] ~ Normal(rho, w),  rho ~ Normal(0, {_LEVEL:.6g}),  w**2 ~ InverseGamma({FREEDOM:.6g}, {scales[2]})",
             ]
         )
 
     def draw(self, tree: Tree, rng: np.random.Generator) -> dict[str, Floats]:
         """Draw hyperparameters from their prior."""
         leaves, cells = free_cells(tree).shape
-        mean = np.asarray(rng.normal(self.log_mean, 2.0))
+        mean, rho = np.asarray(rng.normal(self.log_mean, _LEVEL)), np.asarray(rng.normal(0.0, _LEVEL))
+        shapes = draw_variance(np.zeros(0), _SHAPE_SPREAD, rng)
         areas = draw_variance(np.zeros(0), self.area_spread, rng)
         across = draw_variance(np.zeros(0), self.cell_spread, rng)
         return {
@@ -107,7 +116,9 @@ class AreaAndCell:
             "area_mean": mean,
             "area_variance": areas,
             "cell_variance": across,
-            "shape": np.asarray(np.exp(rng.normal(*_SHAPE))),
+            "log_shape": rng.normal(rho, np.sqrt(shapes), cells),
+            "shape_centre": rho,
+            "shape_variance": shapes,
         }
 
     def start(self, tree: Tree, counts: Ints) -> dict[str, Floats]:
@@ -123,24 +134,51 @@ class AreaAndCell:
             "area_mean": np.asarray(area.mean()),
             "area_variance": np.asarray(self.area_spread**2),
             "cell_variance": np.asarray(self.cell_spread**2),
-            "shape": np.asarray(1.0),
+            "log_shape": np.zeros(free.shape[1]),
+            "shape_centre": np.asarray(0.0),
+            "shape_variance": np.asarray(_SHAPE_SPREAD**2),
         }
 
     def update(self, tree: Tree, counts: Ints, hyper: Hyper, rng: np.random.Generator) -> dict[str, Floats]:
         """One pass over the hyperparameters given the table, shape (T, C)."""
         counts, free = check_counts(tree, counts), free_cells(tree)
-        shape, mean = float(hyper["shape"]), float(hyper["area_mean"])
-        variances = [float(hyper[name]) for name in ("area_variance", "cell_variance")]
-        by_leaf = lines_of(counts, free)
-        area = _effects(by_leaf, hyper["area"], hyper["cell"], (mean, variances[0]), shape, rng)
-        cell = _effects(lines_of(counts.T, free.T), hyper["cell"], area, (0.0, variances[1]), shape, rng)
-        shape = _shape(by_leaf, counts, area, cell, shape, rng)
-        area_mean = draw_centre(area, variances[0], self.log_mean, 4.0, rng)
+        mean, across = float(hyper["area_mean"]), np.exp(hyper["cell"])
+        spread, cell_spread, shape_spread = (float(hyper[f"{own}_variance"]) for own in ("area", "cell", "shape"))
+        shapes, sizes = np.exp(hyper["log_shape"]), [np.where(free, counts, 0).sum(axis=axis) for axis in (1, 0)]
+
+        def of_area(effect: Floats, which: Ints) -> Floats:
+            normal = -0.5 * np.square(effect - mean) / spread
+            return np.asarray(normal + sizes[0][which] * effect - area_terms(effect, which, across, shapes, by_leaf))
+
+        # The precision of an effect is at most the total of its line, and at most the sum of the shapes along it.
+        by_leaf, by_cell = lines_of(counts, free), lines_of(counts.T, free.T)
+        area = slice_draws(of_area, hyper["area"], _width(1.0 / spread + np.minimum(sizes[0], free @ shapes)), rng)
+        areas, log_shape = np.exp(area), hyper["log_shape"]
+
+        def of_cell(effect: Floats, which: Ints) -> Floats:
+            normal = -0.5 * np.square(effect) / cell_spread
+            scatter = cell_terms(effect, log_shape[which], which, areas, by_cell)
+            return np.asarray(normal + sizes[1][which] * effect - scatter)
+
+        width = _width(1.0 / cell_spread + np.minimum(sizes[1], free.sum(axis=0) * shapes))
+        cell = slice_draws(of_cell, hyper["cell"], width, rng)
+        terms = gather(counts, free, np.zeros(len(free), dtype=np.int64), np.arange(len(cell)), len(cell))
+        centre = float(hyper["shape_centre"])
+
+        def of_shape(eta: Floats, which: Ints) -> Floats:
+            prior = -0.5 * np.square(eta - centre) / shape_spread - sizes[1][which] * eta
+            return np.asarray(
+                prior + gamma_terms(eta, which, terms) - cell_terms(cell[which], eta, which, areas, by_cell)
+            )
+
+        # A count that is not zero says something of the shape, about half a unit of precision.
+        log_shape = slice_draws(of_shape, log_shape, _width(1.0 / shape_spread + 0.5 * terms.above[:, 0]), rng)
+        rho = draw_centre(log_shape, shape_spread, 0.0, _LEVEL**2, rng)
+        area_mean = draw_centre(area, spread, self.log_mean, _LEVEL**2, rng)
         # Along (area + d, mean + d, cell - d) the counts, and areas about their mean, are as likely as before.
-        precision = len(cell) / variances[1] + 0.25
-        shift = rng.normal(
-            (cell.sum() / variances[1] + 0.25 * (self.log_mean - area_mean)) / precision, precision**-0.5
-        )
+        precision = len(cell) / cell_spread + 1.0 / _LEVEL**2
+        pull = cell.sum() / cell_spread + (self.log_mean - area_mean) / _LEVEL**2
+        shift = rng.normal(pull / precision, precision**-0.5)
         area, area_mean, cell = area + shift, np.asarray(area_mean + shift), cell - shift
         return {
             "area": area,
@@ -148,45 +186,17 @@ class AreaAndCell:
             "area_mean": area_mean,
             "area_variance": draw_variance(area - area_mean, self.area_spread, rng),
             "cell_variance": draw_variance(cell, self.cell_spread, rng),
-            "shape": np.asarray(shape),
+            "log_shape": log_shape,
+            "shape_centre": rho,
+            "shape_variance": draw_variance(log_shape - rho, _SHAPE_SPREAD, rng),
         }
 
     def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
-        """``theta = log(mean / (mean + r))``, shape (T, C), and r for every cell, shape (1, C)."""
+        """``theta = log(mean / (mean + r))``, shape (T, C), and the shapes r, shape (1, C)."""
         log_mean = hyper["area"][:, None] + hyper["cell"]
-        return -np.logaddexp(0.0, np.log(hyper["shape"]) - log_mean), np.full(
-            (1, log_mean.shape[1]), float(hyper["shape"])
-        )
+        return -np.logaddexp(0.0, hyper["log_shape"] - log_mean), np.exp(hyper["log_shape"])[None, :]
 
 
-def _effects(
-    lines: Lines, start: Floats, across: Floats, prior: tuple[float, float], shape: float, rng: np.random.Generator
-) -> Floats:
-    """Draw the log effects of lines, given the log effects across and the mean and variance of the prior."""
-    (mean, variance), effects = prior, np.exp(across)
-    totals = np.add.reduceat(np.append(lines.value, 0), lines.start[:-1]) * (np.diff(lines.start) > 0)
-
-    def log_density(effect: Floats, which: Ints) -> Floats:
-        normal = -0.5 * np.square(effect - mean) / variance
-        return np.asarray(normal + totals[which] * effect - product_terms(effect, which, effects, lines, shape))
-
-    # The precision of an effect is at most the total of its line, and at most r for each of its cells.
-    width = 2.5 / np.sqrt(1.0 / variance + np.minimum(totals, shape * lines.free.sum(axis=1)))
-    return slice_draws(log_density, start.astype(np.float64), width, rng)
-
-
-def _shape(lines: Lines, counts: Ints, area: Floats, cell: Floats, start: float, rng: np.random.Generator) -> float:
-    """Draw the shape that all cells have."""
-    leaves, cells = lines.free.shape
-    zeros, effects, every = np.zeros(max(leaves, cells), dtype=np.int64), np.exp(cell), np.arange(leaves)
-    terms = gather(counts, lines.free, zeros[:leaves], zeros[:cells], 1)
-    total = int(lines.value.sum())
-
-    def log_density(log_shape: Floats, which: Ints) -> Floats:
-        scatter = product_terms(area, every, effects, lines, float(np.exp(log_shape[0]))).sum()
-        prior = -0.5 * np.square((log_shape - _SHAPE[0]) / _SHAPE[1])
-        return np.asarray(prior + gamma_terms(log_shape, which, terms) - total * log_shape - scatter)
-
-    # Non-zero counts say something of the shape, about half a unit of precision each.
-    width = 2.5 / np.sqrt(0.25 + 0.25 * terms.above[:, 0])
-    return float(np.exp(slice_draws(log_density, np.log([start]), width, rng)[0]))
+def _width(precision: npt.NDArray[np.floating[Any]]) -> Floats:
+    """Widths for slice sampling, a little more than two standard deviations."""
+    return np.asarray(2.5 / np.sqrt(precision))

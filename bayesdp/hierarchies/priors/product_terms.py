@@ -9,7 +9,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Lines", "lines_of", "product_terms"]
+__all__ = ["Lines", "area_terms", "cell_terms", "lines_of"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -41,21 +41,21 @@ def lines_of(counts: Ints, free: Mask) -> Lines:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def product_terms(log_effect: Floats, which: Ints, across: Floats, lines: Lines, shape: float) -> Floats:
-    """``sum over free cells of (x + r) log(1 + a b / r)`` for the lines numbered `which`.
+def cell_terms(log_effect: Floats, log_shape: Floats, which: Ints, across: Floats, lines: Lines) -> Floats:
+    """``sum over free cells of (x + r) log(1 + a b / r)`` for lines numbered `which` that have a shape r each.
 
     Parameters
     ----------
-    log_effect : float64 array
-        Logarithms of a, one for each of `which`.
+    log_effect, log_shape : float64 arrays
+        Logarithms of a and r, one for each of `which`.
     across : float64 array, shape (m,)
         The effects b.
     """
     free, start, place, value = lines
     out = np.empty(len(which))
     for j in range(len(which)):
-        i = which[j]
-        a = math.exp(log_effect[j]) / shape
+        i, shape = which[j], math.exp(log_shape[j])
+        a = math.exp(log_effect[j] - log_shape[j])
         logs, product = 0.0, 1.0
         for c in range(len(across)):
             # Logarithms of products: a logarithm costs as much as a dozen products.
@@ -65,6 +65,32 @@ def product_terms(log_effect: Floats, which: Ints, across: Floats, lines: Lines,
                 product = 1.0
         total = shape * (logs + math.log(product))
         for e in range(start[i], start[i + 1]):
-            total += value[e] * math.log(1.0 + a * across[place[e]])
+            total += value[e] * math.log1p(a * across[place[e]])
+        out[j] = total
+    return out
+
+
+@nb.njit(cache=True, error_model="numpy")
+def area_terms(log_effect: Floats, which: Ints, across: Floats, shapes: Floats, lines: Lines) -> Floats:
+    """The same sums for lines across which the shapes differ.
+
+    Parameters
+    ----------
+    log_effect : float64 array
+        Logarithms of a, one for each of `which`.
+    across, shapes : float64 arrays, shape (m,)
+        The effects b, and the shapes.
+    """
+    free, start, place, value = lines
+    ratio = across / shapes
+    out = np.empty(len(which))
+    for j in range(len(which)):
+        i, a = which[j], math.exp(log_effect[j])
+        total = 0.0
+        for c in range(len(across)):
+            if free[i, c]:
+                total += shapes[c] * math.log1p(a * ratio[c])
+        for e in range(start[i], start[i + 1]):
+            total += value[e] * math.log1p(a * ratio[place[e]])
         out[j] = total
     return out

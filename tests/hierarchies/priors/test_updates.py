@@ -101,7 +101,9 @@ def test_draws_of_hyperparameters_are_as_the_formula_says():
         "cell": stats.norm.cdf(h["cell"][:, 0], 0.0, np.sqrt(h["cell_variance"])),
         "areas": stats.invgamma.cdf(h["area_variance"], 3.0, scale=2 * 0.3**2),
         "cells": stats.invgamma.cdf(h["cell_variance"], 3.0, scale=2 * 1.2**2),
-        "r": stats.norm.cdf(np.log(h["shape"]), 0.0, 2.0),
+        "rho": stats.norm.cdf(h["shape_centre"], 0.0, 2.0),
+        "r": stats.norm.cdf(h["log_shape"][:, 1], h["shape_centre"], np.sqrt(h["shape_variance"])),
+        "shapes": stats.invgamma.cdf(h["shape_variance"], 3.0, scale=2.0),
     }
     for name, values in uniform.items():
         assert stats.kstest(values, "uniform").pvalue > RATE / len(uniform), name

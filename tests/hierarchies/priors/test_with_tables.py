@@ -37,10 +37,11 @@ def shares_by_hand(rng, draws, cells):
 
 def effects_by_hand(rng, draws, cells):
     """The same of the model of area and cell effects."""
-    areas, across = (stats.invgamma.rvs(3.0, scale=2 * s**2, size=draws, random_state=rng) for s in (1.0, 2.0))
+    own = (stats.invgamma.rvs(3.0, scale=2 * s**2, size=draws, random_state=rng) for s in (1.0, 2.0, 1.0))
+    areas, across, shapes = own
     area = rng.normal(rng.normal(0.0, 2.0, draws)[:, None], np.sqrt(areas)[:, None], (draws, 2))
     mean = np.exp(area[:, :, None] + rng.normal(0.0, np.sqrt(across)[:, None], (draws, cells))[:, None])
-    r = np.exp(rng.normal(0.0, 2.0, draws))[:, None, None]
+    r = np.exp(rng.normal(rng.normal(0.0, 2.0, draws)[:, None], np.sqrt(shapes)[:, None], (draws, cells)))[:, None]
     return np.broadcast_to(r, mean.shape), r / (r + mean)
 
 
@@ -74,7 +75,7 @@ def test_tables_and_hyperparameters_in_turn(prior, by_hand):
         chain.load(tables[rng.integers(len(tables))])
         hyper = prior.start(tree, chain.state.counts)
         found = []
-        for _ in range(2_000):
+        for _ in range(3_000):
             theta, alpha = (
                 np.ascontiguousarray(np.broadcast_to(w, tree.free.shape)) for w in prior.weights(tree, hyper)
             )

@@ -1,0 +1,76 @@
+"""Slice sampling from exact draws leaves a density as it is; centres and variances of normal effects are drawn exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import gammaln
+
+from bayesdp.hierarchies.priors.gamma_terms import gamma_terms, gather
+from bayesdp.hierarchies.priors.slices import draw_centre, draw_variance, slice_draws
+
+DRAWS = 100_000
+RATE = 1e-6
+"""False alarms of a comparison."""
+
+
+def mixture(x):
+    return np.log(0.8 * stats.norm.pdf(x, 0.0, 0.5) + 0.2 * stats.norm.pdf(x, 3.0, 0.3))
+
+
+LAWS = {
+    "two modes": (
+        mixture,
+        lambda rng: np.where(rng.random(DRAWS) < 0.8, rng.normal(0, 0.5, DRAWS), rng.normal(3, 0.3, DRAWS)),
+    ),
+    "one-sided": (stats.expon.logpdf, lambda rng: rng.exponential(size=DRAWS)),
+}
+
+
+@pytest.mark.parametrize("width", [0.4, 3.0])
+@pytest.mark.parametrize("name", LAWS)
+def test_one_update_from_exact_draws(name, width):
+    log_density, draws = LAWS[name]
+    rng = np.random.default_rng(4)
+    start = draws(rng)
+    after = slice_draws(lambda value, _: log_density(value), start, np.full(DRAWS, width), rng)
+    assert np.mean(after != start) == 1.0
+    assert stats.ks_2samp(after, draws(rng)).pvalue > RATE
+    # Pairs are as likely as the reversed pairs.
+    assert stats.ks_2samp((start - after)[: DRAWS // 2], (after - start)[DRAWS // 2 :]).pvalue > RATE
+
+
+def test_centre_and_variance_against_grids():
+    rng, effects = np.random.default_rng(5), np.array([[0.3, 2.0], [1.5, -1.0], [0.2, 0.4]])
+    drawn = np.array([draw_centre(effects, 0.7, 0.5, 2.0, rng) for _ in range(4_000)])
+    grid = np.linspace(-6, 6, 4_001)
+    for c in range(2):
+        logs = stats.norm.logpdf(effects[:, c, None], grid, np.sqrt(0.7)).sum(axis=0) + stats.norm.logpdf(
+            grid, 0.5, np.sqrt(2.0)
+        )
+        _compare(drawn[:, c], grid, logs)
+    drawn = np.array([draw_variance(effects, 0.8, rng) for _ in range(4_000)])
+    grid = np.linspace(1e-3, 60, 60_001)
+    logs = stats.norm.logpdf(effects.reshape(-1, 1), 0.0, np.sqrt(grid)).sum(axis=0)
+    _compare(drawn, grid, logs + stats.invgamma.logpdf(grid, 3.0, scale=2 * 0.8**2))
+
+
+def _compare(drawn, grid, logs):
+    cumulated = np.cumsum(np.exp(logs - logs.max()))
+    assert stats.kstest(np.interp(drawn, grid, cumulated / cumulated[-1]), "uniform").pvalue > RATE
+
+
+def test_gamma_terms():
+    """Against sums of log gamma functions, with counts on both sides of the limit."""
+    rng = np.random.default_rng(6)
+    counts = rng.integers(0, 3, (30, 4)) * rng.integers(1, 40_000, (30, 4)) ** rng.integers(0, 2, (30, 4))
+    counts[:3, 0] = 15, 16, 17
+    free = rng.random(counts.shape) < 0.8
+    terms = gather(counts, free, np.repeat([0, 4], 15), np.arange(4), 8)
+    which = np.arange(8)
+    for log_shape in (-9.0, -1.0, 3.0):
+        a = np.exp(log_shape)
+        cells = np.where(free, gammaln(counts + a) - gammaln(a), 0.0)
+        expected = np.concatenate([cells[:15].sum(axis=0), cells[15:].sum(axis=0)])
+        np.testing.assert_allclose(gamma_terms(np.full(8, log_shape), which, terms), expected, rtol=1e-10, atol=1e-9)

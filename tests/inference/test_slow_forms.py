@@ -1,0 +1,150 @@
+"""Gamma rates that could be integrated out: told where that is true, and then with the right numbers."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+
+import bayesdp as bdp
+from bayesdp.fibers import enumerate_fiber
+from bayesdp.inference import slow_forms
+from bayesdp.inference.slow_forms import warn_slow_rates
+from tests.comparison.enumeration import probabilities
+from tests.comparison.variation import assert_close_in_variation
+
+A, B = 12, 5
+DIMS = ("area", "cell")
+COORDS = {"area": np.arange(A), "cell": np.arange(B)}
+FACTOR = np.linspace(0.5, 2.0, B)
+
+
+def gamma(name="rate", **kwargs):
+    return pm.Gamma(name, **({"alpha": 2.0, "beta": 0.1} | kwargs), dims=DIMS)
+
+
+def counts(rate, name="x"):
+    return bdp.ConfidentialCounts(name, pm.Poisson.dist(rate), dims=DIMS)
+
+
+def hyper_shape():
+    return pm.Gamma("rate", pm.Exponential("shape", 1.0), 0.1, dims=DIMS)
+
+
+def random_factor():
+    return gamma() * pm.LogNormal("exposure", shape=(A, 1))
+
+
+SLOW = {
+    "alone": (lambda: counts(gamma()), "mu=20, alpha=2)"),
+    "mu and sigma": (lambda: counts(gamma(alpha=None, beta=None, mu=6.0, sigma=3.0)), "mu=6, alpha=4)"),
+    "deterministic": (lambda: counts(pm.Deterministic("d", gamma(), dims=DIMS)), "mu=20, alpha=2)"),
+    "times": (lambda: counts(3.0 * gamma() * FACTOR), "mu=20 times what the rates multiply rate by, alpha=2)"),
+    "over": (lambda: counts(gamma() / FACTOR), "mu=20 times what"),
+    "other form": (lambda: counts(pm.Gamma("rate", 2.0, 0.1, shape=A * B).reshape((A, B))), "mu=20, alpha=2)"),
+    "hyperparameter": (
+        lambda: counts(hyper_shape()),
+        "mu=mean of rate, alpha=alpha) in the place of pm.Poisson.dist, with alpha",
+    ),
+    "random factor": (lambda: counts(random_factor()), "mu=20 times what"),
+    "exponential": (lambda: counts(pm.Exponential("rate", 0.25, dims=DIMS)), "mu=4, alpha=1)"),
+    "shown otherwise": (lambda: pm.Deterministic("total", counts(gamma()).sum()), "mu=20, alpha=2)"),
+    "counts used": (lambda: pm.Poisson("y", counts(gamma()).sum() + 1.0, observed=3), "mu=20, alpha=2)"),
+}
+FINE = {
+    "few cells": lambda: bdp.ConfidentialCounts("x", pm.Poisson.dist(pm.Gamma("r", 2.0, 1.0, shape=50)), shape=50),
+    "one rate for all": lambda: counts(pm.Gamma("r", 2.0, 1.0)),
+    "one rate an area": lambda: counts(pm.Gamma("r", 2.0, 1.0, shape=(A, 1)) * np.ones((A, B))),
+    "marginal": lambda: counts_of(pm.NegativeBinomial.dist(mu=20.0, alpha=2.0)),
+    "log-normal": lambda: counts(pm.LogNormal("r", dims=DIMS)),
+    "sum of two": lambda: counts(gamma() + 1.0),
+    "a power": lambda: counts(gamma() ** 2),
+    "a square": lambda: counts((own := gamma()) * own),
+    "also the factor": lambda: counts((own := gamma()) / own.sum()),
+    "shuffled": lambda: counts(gamma()[np.zeros(A, dtype=int)]),
+    "used by another likelihood": lambda: (counts(own := gamma()), pm.Poisson("y", own.sum(), observed=3)),
+    "used by a potential": lambda: (counts(own := gamma()), pm.Potential("p", -own.sum())),
+    "used by other counts": lambda: (counts(own := gamma()), counts(own, "y")),
+    "structural zeros": lambda: counts(gamma() * (np.arange(B) > 0)),
+    "observed rates": lambda: counts(pm.Gamma("r", 2.0, 1.0, dims=DIMS, observed=np.ones((A, B)))),
+}
+
+
+def counts_of(base):
+    return bdp.ConfidentialCounts("x", base, dims=DIMS)
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_slow_rates_are_told(name):
+    make, stated = SLOW[name]
+    with pm.Model(coords=COORDS) as model:
+        make()
+    with pytest.warns(UserWarning, match=r"each of the 60 cells of x has a gamma rate of its own \(rate\)") as caught:
+        warn_slow_rates(model)
+    assert len(caught) == 1
+    assert stated in str(caught[0].message)
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_nothing_is_told_where_it_would_not_be_true(name):
+    with pm.Model(coords=COORDS) as model:
+        FINE[name]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_slow_rates(model)
+
+
+@pytest.mark.parametrize(("alpha", "beta", "factor"), [(2.0, 0.1, 1.0), (0.3, 2.0, 5.0)])
+def test_what_is_told_is_true(alpha, beta, factor):
+    """Rates integrated out by quadrature; given a count they are Gamma(alpha + count, beta + factor)."""
+    rate = stats.gamma(alpha, scale=1.0 / beta)
+    for x in (0, 1, 7):
+        product = lambda g, x=x: stats.poisson.pmf(x, factor * g) * rate.pdf(g)  # noqa: E731  of this loop only
+        ends = [stats.gamma(alpha + x, scale=1.0 / (beta + factor)).ppf(p) for p in (1e-12, 0.5, 1 - 1e-13)]
+        mass = sum(quad(product, *own, epsabs=0, epsrel=1e-9, limit=200)[0] for own in pairwise(ends))
+        base = pm.NegativeBinomial.dist(mu=factor * alpha / beta, alpha=alpha)
+        assert np.exp(pm.logp(base, x).eval()) == pytest.approx(mass, rel=2e-3)
+        assert product(1.3) / mass == pytest.approx(
+            stats.gamma.pdf(1.3, alpha + x, scale=1 / (beta + factor)), rel=2e-3
+        )
+
+
+def test_both_forms_have_the_same_posterior_of_counts(monkeypatch):
+    """Counts under gamma rates, sampled, against all tables with the negative binomial weights that the warning states."""
+    table = {"cell": ["a", "b", "c"]}
+    noisy = bdp.Measured(bdp.Identity(table), [3, 0, 1], bdp.noise.DiscreteGaussian(1.5))
+    release = bdp.Release.from_published(table, [noisy], [bdp.Exact(bdp.Totals(table), 5)])
+    monkeypatch.setattr(slow_forms, "_FEW", 2)
+    with pm.Model(coords=release.coords):
+        rate = pm.Gamma("rate", 0.8, 0.5, dims="cell")
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate * np.array([1.0, 2.0, 0.5])), dims="cell")
+        bdp.observe(release, x)
+        with pytest.warns(UserWarning, match="has a gamma rate of its own") as caught:
+            tree = bdp.sample(1000, tune=200, chains=2, cores=1, random_seed=3, progressbar=False)
+    mean, alpha = map(float, re.search(r"mu=(\S+) times .*, alpha=([\d.]+)\)", str(caught[0].message)).groups())
+    assert (mean, alpha) == (1.6, 0.8)
+    tables = enumerate_fiber(release.fiber, 100).reshape(-1, 3)
+    means = mean * np.array([1.0, 2.0, 0.5])
+    logs = stats.nbinom.logpmf(tables, alpha, alpha / (alpha + means)).sum(axis=1)
+    logs -= np.square(tables - [3, 0, 1]).sum(axis=1) / (2 * 1.5**2)
+    number = {tuple(own): i for i, own in enumerate(tables)}
+    index = np.array([[number[tuple(own)] for own in chain] for chain in tree.posterior["x"].to_numpy()])
+    assert_close_in_variation(index, probabilities(logs), rate=1e-5, largest=0.3)
+
+
+def test_a_quiet_run_says_nothing(monkeypatch):
+    monkeypatch.setattr(slow_forms, "_FEW", 1)
+    table = {"cell": ["a", "b"]}
+    noisy = bdp.Measured(bdp.Identity(table), [3, 0], bdp.noise.DiscreteGaussian(1.5))
+    release = bdp.Release.from_published(table, [noisy])
+    with bdp.priors.build_model(release, "independent", collapsed=False) as model:
+        given = {"quiet": True}
+        bdp.inference.sampling.prepared(model, given)
+        with pytest.warns(UserWarning, match="gamma rate"):
+            bdp.inference.sampling.prepared(model, {"quiet": False})

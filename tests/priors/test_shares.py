@@ -1,0 +1,114 @@
+"""The prior of shares that vary by area: its formula, for tables of any dimensions, and a posterior."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+
+import bayesdp as bdp
+from bayesdp.priors import build_model, describe_prior
+
+LAW = bdp.noise.DiscreteGaussian(2.0)
+TABLE = {"age": ["y", "o"], "tract": ["a", "b", "c"], "race": ["r", "s"], "county": ("tract", ["A", "B", "A"])}
+
+
+def release(table, **kwargs):
+    cells = bdp.Identity(table)
+    shape = cells.frame.shape
+    counts = np.arange(2, 2 + cells.frame.size).reshape(shape)
+    return bdp.Release.from_published(table, [bdp.Measured(cells, counts, LAW)], **kwargs)
+
+
+def test_the_law_of_the_counts_is_that_of_the_formula():
+    """Given the parameters: negative binomial cells, so that an area's shares are Dirichlet multinomial given its size."""
+    model = build_model(release(TABLE), "shares", concentration=4.0, mean=5.0)
+    assert model.named_vars_to_dims["log_area_size"] == ("tract",)
+    assert model.named_vars_to_dims["share"] == ("age", "race")
+    r, p = model["x"].owner.inputs[0].owner.inputs[-2:]  # of the negative binomial base
+    names = ["log_area_size", "share", "concentration", "log_share", "x"]
+    *own, r, p = pm.draw([*(model[name] for name in names), r, p], draws=20, random_seed=1)
+    log_size, share, a, log_share, x = own
+    soft = np.exp(log_share)
+    np.testing.assert_allclose(share.reshape(20, 4), soft / soft.sum(axis=1, keepdims=True))
+    size, a = np.exp(log_size)[:, None, :, None], a[:, None, None, None]
+    shapes = np.broadcast_to(a * share[:, :, None, :], x.shape)
+    np.testing.assert_allclose(np.broadcast_to(r, x.shape), shapes)
+    np.testing.assert_allclose(np.broadcast_to(p, x.shape), np.broadcast_to(a / (a + size), x.shape))
+    for draw in range(20):
+        # Given its size an area is Dirichlet multinomial, with the shares and the concentration as parameters.
+        tract, n = x[draw, :, 1], int(x[draw, :, 1].sum())
+        given_size = stats.dirichlet_multinomial.logpmf(tract.reshape(-1), shapes[draw, :, 1].reshape(-1), n)
+        whole = stats.nbinom.logpmf(n, a[draw], a[draw] / (a[draw] + size[draw, 0, 1]))
+        cells = stats.nbinom.logpmf(tract, shapes[draw, :, 1], (a / (a + size))[draw, :, 1]).sum()
+        assert cells == pytest.approx(float((given_size + whole).item()), rel=1e-6)
+
+
+def test_hyperpriors():
+    model = build_model(release(TABLE), "shares", size_spread=0.5, concentration=3.0, centre_scale=0.1, mean=5.0)
+    with model:
+        names = ["area_size_centre", "area_size_spread", "concentration", "log_share", "log_area_size"]
+        own = dict(zip(names, pm.draw([model[name] for name in names], draws=4_000, random_seed=2), strict=True))
+    np.testing.assert_allclose(own["log_share"].sum(axis=1), 0.0, atol=1e-9)
+    centre, spread = own["area_size_centre"], own["area_size_spread"]
+    uniform = (
+        stats.norm.cdf(centre, np.log(5.0 * 4), 0.1),
+        stats.norm.cdf(np.log(spread), np.log(0.5), 0.75),
+        stats.norm.cdf(np.log(own["concentration"]), np.log(3.0), 1.0),
+        stats.norm.cdf(own["log_area_size"][:, 2], centre, spread),
+        stats.norm.cdf(own["log_share"][:, 0], 0.0, 2.0 * np.sqrt(0.75)),
+    )
+    for values in uniform:
+        assert stats.kstest(values, "uniform").pvalue > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("table", "hyper", "areas"),
+    [
+        ({"county": ["a", "b"], "age": ["y", "o"]}, {}, "county"),
+        ({"county": ["a", "b"], "age": ["y", "o"]}, {"areas": "age"}, "age"),
+        ({"county": ["a", "b"], "age": ["all"]}, {}, "county"),
+        ({"county": ["a"], "age": ["y", "o"]}, {}, "county"),
+        (TABLE, {}, "tract"),
+    ],
+    ids=["first", "named", "one cell", "one area", "with groups"],
+)
+def test_the_dimension_of_the_areas(table, hyper, areas):
+    model = build_model(release(table), "shares", **hyper)
+    assert model.named_vars_to_dims["log_area_size"] == (areas,)
+    assert model["x"].type.ndim == len(table) - ("county" in table and isinstance(table["county"], tuple))
+
+
+def test_tables_that_it_is_not_for():
+    with pytest.raises(ValueError, match="two and more dimensions, areas by cells, and this one has only 'county'"):
+        build_model(release({"county": ["a", "b"]}), "shares")
+    with pytest.raises(
+        ValueError, match="areas must be a dimension of the table, one of 'age', 'tract', 'race', got 'county'"
+    ):
+        build_model(release(TABLE), "shares", areas="county")
+
+
+def test_it_describes_itself():
+    text = describe_prior(release(TABLE), "shares", concentration=5.0)
+    assert text.splitlines()[0].startswith("shares: sizes of areas")
+    assert "concentration = 5" in text.splitlines()[-1]
+
+
+def test_a_posterior_of_a_release_that_is_no_hierarchy():
+    """Noise that is not normal, and an odd query: nothing here needs a tree."""
+    table = {"county": list("abc"), "age": ["y", "o"]}
+    odd = bdp.LinearQuery(table, [[1, 0, 0, 1, 1, 0]], ["odd"])
+    published = bdp.Release.from_published(
+        table,
+        [
+            bdp.Measured(bdp.Identity(table), [[30, 4], [60, 9], [5, 1]], bdp.noise.DiscreteLaplace(2.0)),
+            bdp.Measured(odd, [44], bdp.noise.DiscreteLaplace(1.0)),
+        ],
+        [bdp.Exact(bdp.Totals(table), 110)],
+    )
+    with build_model(published, "shares"):
+        posterior = bdp.sample(60, tune=60, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True).posterior
+    assert (posterior["x"].sum(("county", "age")) == 110).all()
+    assert (posterior["share"].sum("age") - 1.0 < 1e-9).all()
+    assert posterior["share"].mean(("chain", "draw")).sel(age="y") > 0.6
