@@ -27,10 +27,10 @@ NOISE = (
     (("county", "race"), 2.0),
     (("county",), 0.8),
     (("state", "race"), 1.5),
-    (("region", "race"), 0.9),
-    (("race",), 0.4),
+    (("region", "race"), 1.5),
+    (("race",), 0.8),
 )
-"""The national sums are the precise ones."""
+"""The national sums are known twice as well as the states' own answers tell them."""
 
 
 def country(noise=NOISE, exact=("state",), seed=5):
