@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     )
     from bayesdp.queries import Identity, LinearQuery, Margins, Totals
     from bayesdp.release import Exact, Measured, Release
-    from bayesdp.streaming import fit_hierarchy
+    from bayesdp.streaming import fit_hierarchy, fit_parts
     from bayesdp.summaries import published_table, summary
 
 __version__ = "0.1.0.dev0"
@@ -78,7 +78,8 @@ __all__ = [
     "ExtendedGaussian", "ExtendedLaplace", "FlatCounts", "Frame", "Identity", "Invariants", "KNorm", "LatticeGaussian",
     "LatticeLaplace", "LinearQuery", "Margins", "Measured", "PostProcessedWarning", "ProjectedGaussian",
     "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals", "TruncatedLaplace", "__version__",
-    "calibration", "compose", "datasets", "distributions", "feasible_point", "fit_hierarchy", "gls", "hierarchies",
+    "calibration", "compose", "datasets", "distributions", "feasible_point", "fit_hierarchy", "fit_parts", "gls",
+    "hierarchies",
     "inference", "is_nested", "mechanisms", "noise", "observe", "plots", "priors", "privacy", "published_table",
     "report", "sample", "set_release",
     "significance", "summary", "tables",
@@ -95,7 +96,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "ProjectedGaussian ProjectedLaplace SemiGaussian SemiKNorm SemiNorm TruncatedLaplace",
     "queries": "Identity LinearQuery Margins Totals",
     "release": "Exact Measured Release",
-    "streaming": "fit_hierarchy",
+    "streaming": "fit_hierarchy fit_parts",
     "summaries": "published_table summary",
 }
 """Module -> the public names that it defines."""

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from bayesdp.hierarchies.baseline import topdown_like
 from bayesdp.hierarchies.linear import LinearEstimate, gls
+from bayesdp.hierarchies.split import split
 
-__all__ = ["LinearEstimate", "gls", "topdown_like"]
+__all__ = ["LinearEstimate", "gls", "split", "topdown_like"]

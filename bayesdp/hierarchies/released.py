@@ -10,7 +10,7 @@ from bayesdp.hierarchies.tree import NoStructure
 from bayesdp.measurements import Measured
 from bayesdp.release import Release
 
-__all__ = ["target_of"]
+__all__ = ["noise_term", "target_of"]
 
 _OTHERWISE = "put the release into a model with bdp.observe and draw with bdp.sample, which know it"
 
@@ -51,7 +51,7 @@ def target_of(release: Release, family: str) -> Target:
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
     if release.about != "counts":
         raise ValueError("release is about statistics, which are real numbers; a hierarchy has counts in its cells")
-    target = Target(release.fiber, tuple(_term(measured) for measured in release.measurements), family)
+    target = Target(release.fiber, tuple(noise_term(measured) for measured in release.measurements), family)
     if family == "flat":
         open_ = np.flatnonzero(target.unsupported_cells())
         if open_.size:
@@ -62,8 +62,8 @@ def target_of(release: Release, family: str) -> Target:
     return target
 
 
-def _term(measured: Measured) -> NoiseTerm:
-    """A noisy part as a term of a target."""
+def noise_term(measured: Measured) -> NoiseTerm:
+    """A noisy part of a release of a hierarchy as a term of a target; errors are those of `target_of`."""
     law, query = measured.law, measured.query
     form = law.kernel_form
     # Noise that is cut off at bounds has the form of its free law, with factors besides that this form does not have.

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from bayesdp.streaming.fitting import fit_hierarchy
+from bayesdp.streaming.parts import fit_parts
 
-__all__ = ["fit_hierarchy"]
+__all__ = ["fit_hierarchy", "fit_parts"]

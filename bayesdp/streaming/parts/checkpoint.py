@@ -1,0 +1,100 @@
+"""Where a run stands, in a file: a driver that was killed goes on from there."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.storage import write_bytes
+from bayesdp.streaming.parts.state import packed_arrays, unpacked_arrays
+
+__all__ = ["NAME", "Standing", "load", "save"]
+
+type Ints = npt.NDArray[np.int64]
+type Records = dict[str, npt.NDArray[Any]]
+
+NAME = "parts.bin"
+"""Name of the file in its folder."""
+
+
+@dataclass(eq=False)
+class Standing:
+    """Where a run stands between two phases.
+
+    Parameters
+    ----------
+    phase : int
+        Phases that are done, tuning among them.
+    states : list of list of bytes
+        Chain by chain, part by part.
+    tables : int64 array, shape (chains, K, C)
+        Sums over the leaves of each part.
+    records : list of list of dict
+        What is recorded of each part of each chain: arrays with a row for each draw.
+    tops : list of dict
+        What is recorded of each chain above the parts: arrays with a row for each phase.
+    """
+
+    phase: int
+    states: list[list[bytes]]
+    tables: Ints
+    records: list[list[Records]]
+    tops: list[Records]
+
+
+def save(folder: Path, standing: Standing, identity: dict[str, Any]) -> None:
+    """Write where a run stands; the file is whole at any moment.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; what was there is unchanged.
+    """
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "identity": np.frombuffer(json.dumps(identity).encode(), dtype=np.uint8),
+        "phase": np.array(standing.phase),
+        "tables": standing.tables,
+    }
+    for c, states in enumerate(standing.states):
+        for k, state in enumerate(states):
+            arrays[f"state {c} {k}"] = np.frombuffer(state, dtype=np.uint8)
+            arrays |= {f"record {c} {k} {name}": own for name, own in standing.records[c][k].items()}
+        arrays |= {f"top {c} {name}": own for name, own in standing.tops[c].items()}
+    write_bytes(folder / NAME, [packed_arrays(arrays)], overwrite=True)
+
+
+def load(folder: Path) -> tuple[Standing, dict[str, Any]]:
+    """Read where a run stands, and what run it is.
+
+    Raises
+    ------
+    ValueError
+        If the file is no such file, or is damaged.
+    """
+    path = folder / NAME
+    try:
+        arrays = unpacked_arrays(path.read_bytes())
+        identity = json.loads(arrays["identity"].tobytes())
+        chains, parts = arrays["tables"].shape[:2]
+        found = Standing(
+            int(arrays["phase"]),
+            [[arrays[f"state {c} {k}"].tobytes() for k in range(parts)] for c in range(chains)],
+            arrays["tables"],
+            [[{} for _ in range(parts)] for _ in range(chains)],
+            [{} for _ in range(chains)],
+        )
+    except (zlib.error, ValueError, KeyError, EOFError) as error:
+        raise ValueError(f"{str(path)!r} is no file of bdp.fit_parts that can be read: {error}") from error
+    for name, own in arrays.items():
+        kind, *rest = name.split(" ", 3)
+        if kind == "record":
+            found.records[int(rest[0])][int(rest[1])][rest[2]] = own
+        elif kind == "top":
+            found.tops[int(rest[0])][name.split(" ", 2)[2]] = own
+    return found, identity

@@ -1,0 +1,372 @@
+"""The posterior of a hierarchy part by part: state by state, on a cluster or in one process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import xarray as xr
+
+import bayesdp
+from bayesdp._validate import positive_integer, shown
+from bayesdp.frames import Frame
+from bayesdp.hierarchies.priors import CellPrior
+from bayesdp.inference.runs.progress import ProgressLines
+from bayesdp.queries import Query
+from bayesdp.release import Release
+from bayesdp.storage import compress_draws
+from bayesdp.streaming.budget import Plan
+from bayesdp.streaming.fitting import _check_prior, _plan
+from bayesdp.streaming.parts import work
+from bayesdp.streaming.parts.checkpoint import NAME, load
+from bayesdp.streaming.parts.coupling import check_known, coupling_of, together_at_most
+from bayesdp.streaming.parts.driver import Driver
+from bayesdp.streaming.parts.result import tree_of_parts
+from bayesdp.streaming.parts.runners import OnDask, Runner, Serially, Task
+from bayesdp.streaming.parts.top import KnownAbove, NoisyAbove, above, cell_dims, parts_axis
+from bayesdp.streaming.recording import named_queries
+
+__all__ = ["fit_parts"]
+
+type Source = Release | Callable[[], Release]
+
+_PHASE, _ALONE = 10, 100
+"""Draws of a phase at most, where something couples the parts and where nothing does."""
+
+
+def fit_parts(
+    parts: Mapping[Any, Source],
+    prior: CellPrior | Mapping[Any, CellPrior],
+    *,
+    top: Release | None = None,
+    record: Query | Mapping[str, Query] | Iterable[Query] = (),
+    record_parts: Callable[[Frame], Query | Mapping[str, Query] | Iterable[Query]] | None = None,
+    draws: int = 1000,
+    tune: int | None = None,
+    chains: int = 2,
+    thin: int = 1,
+    phase: int | None = None,
+    together: int | None = None,
+    client: Any = None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    save_every: int = 10,
+    quantiles: Iterable[float] = (0.025, 0.05, 0.5, 0.95, 0.975),
+    counts: int = 15,
+    bins: int = 64,
+    batches: int = 32,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    quiet: bool = False,
+    leaves: str | None = None,
+) -> xr.DataTree:
+    """Sample the posterior of a hierarchy that is given in parts, such as states, on one machine or many.
+
+    The parts are what stands under one node of a level each (both branches of a state's spine are one part). What is published above
+    them, as the queries about the whole country are, couples them, and is used exactly: the posterior is that of all parts and the
+    top together, as `bdp.fit_hierarchy` would sample it from one release if each part had its own hyperparameters.
+
+    Parameters
+    ----------
+    parts : mapping
+        Releases by label, or functions without arguments that give them, such as one that reads the files of a state: it is called
+        in every process that works on this part, and must give the same release each time. `bdp.hierarchies.split` makes parts
+        out of one release.
+    prior : CellPrior or mapping
+        Of `bayesdp.hierarchies.priors`: one for all parts, or one for each label. Hyperparameters are each part's own.
+    top : Release, optional
+        What is published above the parts: noisy sums of a table of parts by cells, over all parts or groups of them (regions). Exact
+        sums in it must follow from exact sums of the parts.
+    record : queries, optional
+        About a table of parts by cells: those whose draws are kept, in a list or by name. They are kept at the end of each phase.
+    record_parts : callable, optional
+        Gives such queries about a part's table, by its frame: ``lambda frame: bdp.Totals(frame, by="county")``. Each draw is kept.
+    draws, tune, chains, thin, quantiles, counts, bins, batches
+        As in `bdp.fit_hierarchy`. Tuning is rounded up to whole phases.
+    phase : int, optional
+        Draws that a part makes on its own at a time; `draws` must be a multiple. Few mix the sums of parts better, many need fewer
+        messages. By default the largest divisor of `draws` that is at most 10, or at most 100 where nothing couples the parts.
+    together : int, optional
+        Parts of a chain that move at the same time; the noise of what couples them is divided among them (see Notes). The more, the more
+        workers are used, and the slower sums of parts mix. By default as many as slow them down by little. It does not depend on the
+        cluster, so that the draws do not.
+    client : distributed.Client or str, optional
+        A Dask cluster, or the address of its scheduler. By default everything is done in this process. The draws are the same.
+    folder : path, optional
+        Where the run is saved: one file, which is whole at any moment.
+    resume : bool
+        Go on with the run that is saved in `folder`, if there is one; arguments must be the same. The result is that of a run that
+        was not stopped.
+    save_every : int
+        Phases from one saving to the next.
+    random_seed : int, sequence of int, numpy.random.Generator or None
+    progressbar, quiet : bool
+    leaves : str, optional
+        The dimension of the leaves in the parts. By default the one that `top` or `record` do not have, or else the one with the most
+        levels.
+
+    Returns
+    -------
+    xarray.DataTree
+        ``posterior``: the draws of `record`, joint over the parts, one for each phase. ``coupling``: what couples the parts, what was
+        left out, and standard errors of the sums of the parts with and without it. ``diagnostics``: a verdict over all.
+        ``parts/LABEL/``: for each part ``posterior``, ``cells``, ``diagnostics`` and ``release``, as in `bdp.fit_hierarchy`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not valid, the table of a part is none of the cells of the others, exact sums of `top` contradict the parts,
+        or the run in `folder` is another one. Errors about a part have a note with its label.
+    NotImplementedError
+        If an exact sum of `top` has parts without exact sums of their own, or noise is not normal and independent.
+    FileExistsError
+        If a run is saved in `folder` and `resume` is False.
+    RuntimeError
+        If the cluster loses the same work five times.
+    ImportError
+        If `client` is given and distributed (the extra ``cluster``) is not installed.
+
+    Notes
+    -----
+    In each phase the parts of a chain move in a random order, `together` of them at a time. Those that move share what the noisy
+    answers above leave to them: ``y = sum u_k + e`` becomes ``z_k = u_k + e_k``, with e_k of the variance of e over the number of parts
+    that share it, and the z_k drawn given the tables, so that they add up to y minus the sums of the parts that stand still. That leaves
+    the joint posterior as it is. Then each part sweeps with z_k as one more noisy answer, by all of its moves, and needs nothing
+    from elsewhere. The draws of one part within a phase go with one z_k and with the others as they stood: as draws of that part they have
+    the posterior; as joint draws of all parts, those at the ends of phases have it.
+
+    The driver holds the state of every part of every chain, compressed (tables, donors, and what is kept of the cells, up to 328 bytes
+    for a cell that can move, many of which are 0); each phase sends it to a worker and back. A worker that dies costs the work that it
+    had at that time. Ctrl-C raises KeyboardInterrupt; what was saved in `folder` stays.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> from bayesdp.hierarchies.priors import FixedNegativeBinomial
+    >>> table = {"county": ["a", "b", "c", "d"], "state": ("county", ["S", "S", "T", "T"])}
+    >>> noise = bdp.noise.DiscreteGaussian(sigma=3.0)
+    >>> release = bdp.Release.from_published(
+    ...     table, [bdp.Measured(bdp.Identity(table), [3, 8, 5, 0], noise), bdp.Measured(bdp.Totals(table), 12, noise)]
+    ... )
+    >>> parts, top = bdp.hierarchies.split(release, "state")
+    >>> prior = FixedNegativeBinomial(mean=4.0, shape=1.0)
+    >>> tree = fit_parts(
+    ...     parts, prior, top=top, record=bdp.Totals(top.frame), draws=200, tune=50, random_seed=1, quiet=True
+    ... )
+    >>> tree["posterior"]["total"].dims
+    ('chain', 'draw')
+    >>> tree["parts/S/cells"]["mean"].dims
+    ('county',)
+    """
+    labels, sources, priors = _parts(parts, prior)
+    plan = _plan(draws, tune, chains, 1, thin, counts, bins, batches, quantiles)
+    noisy, known = _top(top, labels)
+    size = _phase(phase, plan.draws, coupled=bool(noisy))
+    asked = None if together is None else positive_integer(together, "together")
+    positive_integer(save_every, "save_every")
+    if record_parts is not None and not callable(record_parts):
+        raise TypeError(f"record_parts must be a function of the frame of a part, got {record_parts!r}")
+    queries, axis = _recorded(record, labels)
+    place = _folder(folder, resume=resume)
+    cells = _cells(labels, top, queries, axis)
+    jobs = [
+        cloudpickle.dumps(
+            work.Job(
+                source, own, plan, tuple(query.of_part(k) for query in noisy), tuple(query.keep for query in known),
+                record_parts, leaves, cells,
+            )
+        )
+        for k, (source, own) in enumerate(zip(sources, priors, strict=True))
+    ]  # fmt: skip
+    with _running(client, jobs, labels) as runner:
+        looks: list[work.Look] = runner.run([Task(k, work.look) for k in range(len(labels))])
+        _check_dims(looks, labels, top, queries, axis)
+        errors = [own.errors for own in looks]
+        used = together_at_most(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
+        standing, entropy = None, _entropy(random_seed)
+        identity = {
+            "version": bayesdp.__version__,
+            "plan": json.loads(json.dumps(asdict(plan))),
+            "phase": size,
+            "together": used,
+            "parts": [str(label) for label in labels],
+            "releases": [own.digest for own in looks],
+            "priors": [own.formula for own in looks],
+            "top": [[query.name, query.values.tolist(), query.scale.tolist()] for query in noisy],
+            "recorded": [[name, repr(query)] for name, query in queries.items()],
+        }
+        if place is not None and (place / NAME).exists():
+            standing, entropy = _going_on(place, identity, random_seed, entropy)
+        identity["entropy"] = entropy
+        driver = Driver(
+            runner, len(labels), noisy, plan, size, used, axis, queries, entropy, place, save_every, identity
+        )
+        if standing is None:
+            standing = driver.begun()
+            check_known(known, [own.known for own in looks], standing.tables[0], labels)
+        driver.run(standing, ProgressLines("sampling", "phases") if progressbar and not quiet else None)
+        results = driver.ended(standing)
+    ends = np.arange(size - 1, plan.draws, size)
+    coupling = coupling_of(noisy, errors, labels, any(own.names for own in priors))
+    tree = tree_of_parts(standing, queries, list(ends), [str(label) for label in labels], results, coupling)
+    tree.attrs.update(
+        bayesdp_version=bayesdp.__version__,
+        seed="not recorded" if random_seed is None or isinstance(random_seed, np.random.Generator) else str(random_seed),
+        prior=looks[0].formula if len({own.formula for own in looks}) == 1 else "one for each part",
+        sampler=json.dumps(
+            {"draws": plan.draws, "tune": plan.tune, "chains": plan.chains, "thin": thin, "phase": size, "together": used}
+        ),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    compress_draws(tree)
+    return tree
+
+
+def _parts(parts: Any, prior: Any) -> tuple[list[Any], list[Source], list[CellPrior]]:
+    if not isinstance(parts, Mapping) or not parts:
+        raise TypeError(f"parts must be releases by label, such as those of bdp.hierarchies.split, got {parts!r}")
+    labels = list(parts)
+    names = [str(label) for label in labels]
+    wrong = [name for name in names if not name or "/" in name or name == "."]
+    if wrong:
+        raise ValueError(f"parts: labels name groups of the result, and {shown(wrong)} cannot (empty, '.', or with a slash)")
+    if len(set(names)) < len(names):
+        raise ValueError("parts: two labels are the same in words; labels must differ as strings")
+    for label, own in parts.items():
+        if not isinstance(own, Release) and not callable(own):
+            raise TypeError(f"parts: {label!r} must be a release, or a function that gives one, got {own!r}")
+    if isinstance(prior, Mapping):
+        lacking = [label for label in labels if label not in prior]
+        if lacking:
+            raise ValueError(f"prior: there is none for the parts {shown(lacking)}")
+        priors = [prior[label] for label in labels]
+    else:
+        priors = [prior] * len(labels)
+    for own in priors:
+        _check_prior(own)
+    return labels, list(parts.values()), priors
+
+
+def _top(top: Any, labels: list[Any]) -> tuple[list[NoisyAbove], list[KnownAbove]]:
+    if top is None:
+        return [], []
+    if not isinstance(top, Release):
+        raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
+    if top.about != "counts":
+        raise ValueError("top is about statistics, which are real numbers; a hierarchy has counts in its cells")
+    return above(top, labels)
+
+
+def _phase(phase: int | None, draws: int, *, coupled: bool) -> int:
+    if phase is None:
+        most = _PHASE if coupled else _ALONE
+        return max(own for own in range(1, most + 1) if draws % own == 0)
+    if draws % positive_integer(phase, "phase"):
+        raise ValueError(f"draws must be a multiple of phase, got {draws} and {phase}")
+    return phase
+
+
+def _recorded(record: Any, labels: list[Any]) -> tuple[dict[str, Query], int]:
+    """The queries of parts by cells, and the dimension of the parts."""
+    given = [record] if isinstance(record, Query) else list(record.values() if isinstance(record, Mapping) else record)
+    frames = [own.frame for own in given if isinstance(own, Query)]
+    if not given:
+        return {}, 0
+    if not frames:
+        raise TypeError(f"record must hold queries (bdp.Margins, bdp.Totals, bdp.Identity), got {given[0]!r}")
+    return named_queries(record, frames[0], ()), parts_axis(frames[0], labels, "record")
+
+
+def _cells(labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int) -> tuple[str, ...] | None:
+    """The dimensions of the cells, where something above the parts has them."""
+    if top is not None:
+        frame, axis = top.frame, parts_axis(top.frame, labels, "top")
+    elif queries:
+        frame = next(iter(queries.values())).frame
+    else:
+        return None
+    return tuple(dim for i, dim in enumerate(frame.dims) if i != axis)
+
+
+def _folder(folder: Any, *, resume: bool) -> Path | None:
+    if folder is None:
+        if resume:
+            raise ValueError("resume needs the folder that the run was saved in")
+        return None
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    if (place / NAME).exists() and not resume:
+        raise FileExistsError(
+            f"a run is saved in {str(place / NAME)!r}: go on with it by resume=True, or name another folder"
+        )
+    return place
+
+
+def _check_dims(
+    looks: list[work.Look], labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int
+) -> None:
+    first = looks[0].dims
+    for own, label in zip(looks, labels, strict=True):
+        if own.dims != first:
+            raise ValueError(
+                f"parts: the cells of {label!r} are not those of {labels[0]!r}; all parts need the same dimensions with the same "
+                "labels in the same order, other than that of their leaves (which `leaves` can name)"
+            )
+    frames = {"top": top.frame} if top is not None else {}
+    frames |= {"record": query.frame for query in queries.values()}
+    for name, frame in frames.items():
+        if cell_dims(frame, parts_axis(frame, labels, name)) != first:
+            raise ValueError(
+                f"{name}: its cells are not those of the parts; it needs the dimensions "
+                f"{shown([str(dim) for dim, _ in first])} with the same labels in the same order"  # type: ignore[misc,str-unpack]
+            )
+
+
+def _entropy(seed: Any) -> int:
+    if isinstance(seed, np.random.Generator):
+        return int.from_bytes(seed.bytes(16))
+    if seed is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+    return int.from_bytes(np.random.default_rng(seed).bytes(16))
+
+
+def _going_on(place: Path, identity: dict[str, Any], seed: Any, entropy: int) -> tuple[Any, int]:
+    standing, saved = load(place)
+    if seed is not None and not isinstance(seed, np.random.Generator) and saved.get("entropy") != entropy:
+        raise ValueError(f"random_seed: the run in {str(place)!r} has another seed")
+    other = [name for name, own in identity.items() if saved.get(name) != own]
+    if other:
+        raise ValueError(f"the run in {str(place)!r} is another one: {shown(other)} differ; name another folder")
+    return standing, int(saved["entropy"])
+
+
+class _running:
+    """The runner, and a client of its own where an address was given."""
+
+    def __init__(self, client: Any, jobs: list[bytes], labels: list[Any]) -> None:
+        self._client, self._jobs, self._labels = client, jobs, labels
+        self._own: Any = None
+
+    def __enter__(self) -> Runner:
+        if self._client is None:
+            return Serially(self._jobs, self._labels)
+        try:
+            import distributed
+        except ImportError as error:
+            raise ImportError(
+                "a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'"
+            ) from error
+        if isinstance(self._client, str):
+            self._own = distributed.Client(self._client)
+        return OnDask(self._own or self._client, self._jobs, self._labels)
+
+    def __exit__(self, *_: object) -> None:
+        if self._own is not None:
+            self._own.close()

@@ -1,0 +1,103 @@
+"""The result of a run of parts as one tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayesdp._chains import chain_statistics
+from bayesdp._text import printable
+from bayesdp.inference.diagnostics import Worst, rhat_limit, verdict_of
+from bayesdp.queries import Query
+from bayesdp.streaming.parts.checkpoint import Standing
+
+__all__ = ["tree_of_parts"]
+
+_SAID = 10
+"""Parts that the message names at most."""
+
+
+def tree_of_parts(
+    standing: Standing,
+    queries: dict[str, Query],
+    ends: Sequence[int],
+    labels: Sequence[str],
+    results: Sequence[dict[str, xr.Dataset]],
+    coupling: xr.Dataset,
+) -> xr.DataTree:
+    """Put together what was recorded above the parts, the statement of the coupling, a verdict, and the parts.
+
+    Parameters
+    ----------
+    standing : Standing
+        At the end of the run.
+    queries : dict
+        What was recorded above the parts.
+    ends : sequence of int
+        The last draw of each phase, which the joint draws are.
+    labels : sequence of str
+    results : sequence of dict
+        Of the parts.
+    coupling : xarray.Dataset
+    """
+    chains = len(standing.states)
+    coords: dict[str, Any] = {"chain": np.arange(chains), "draw": np.asarray(ends)}
+    arrays: dict[str, Any] = {}
+    for name, query in queries.items():
+        alone = len(query.parts) == 1 and query.dims != ("answer",)
+        dims = query.dims if alone else (f"{name}_answer",)
+        own = query.coords if alone else {dims[0]: query.names}
+        if any(dim in coords and list(coords[dim]) != list(own[dim]) for dim in own):
+            dims, own = (f"{name}_answer",), {f"{name}_answer": query.names}
+        coords |= {dim: list(items) for dim, items in own.items()}
+        shape = tuple(len(own[dim]) for dim in dims)
+        values = np.stack([standing.tops[c][name].reshape(len(ends), *shape) for c in range(chains)])
+        arrays[name] = (("chain", "draw", *dims), values)
+    posterior = xr.Dataset(arrays, coords=coords)
+    posterior.attrs["meaning"] = "joint draws of all parts: the tables at the end of each phase"
+    diagnostics = _diagnostics(posterior, chains, labels, results)
+    groups: dict[str, Any] = {"posterior": posterior, "coupling": coupling, "diagnostics": diagnostics}
+    for label, own_groups in zip(labels, results, strict=True):
+        groups |= {f"parts/{label}/{name}": own_data for name, own_data in own_groups.items()}
+    return xr.DataTree.from_dict(groups)
+
+
+def _diagnostics(
+    posterior: xr.Dataset, chains: int, labels: Sequence[str], results: Sequence[dict[str, xr.Dataset]]
+) -> xr.Dataset:
+    """Of what was recorded above the parts, with a verdict over that and all parts."""
+    draws = posterior.sizes["draw"]
+    arrays, seen = {}, []
+    for name, given in posterior.data_vars.items():
+        flat = given.values.reshape(chains, draws, -1)
+        moved = ~(flat == flat[:1, :1]).all(axis=(0, 1))
+        if not moved.any():
+            continue
+        statistics = chain_statistics(flat[..., moved])
+        first = given.isel(chain=0, draw=0, drop=True)
+        for statistic in ("ess_bulk", "ess_tail", "rhat"):
+            full = np.full(moved.size, np.nan)
+            full[moved] = getattr(statistics, statistic)
+            arrays[f"{name}_{statistic}"] = first.copy(data=full.reshape(first.shape))
+        limit = rhat_limit(chains, draws, int(moved.sum()), len(posterior.data_vars))
+        seen.append(Worst.of(str(name), statistics, limit, stuck=False))
+    verdicts = [str(own["diagnostics"].attrs["verdict"]) for own in results]
+    own_verdict = verdict_of(seen, chains, draws) if seen else {"verdict": "converged", "message": ""}
+    every = [str(own_verdict["verdict"]), *verdicts]
+    verdict = next((one for one in ("not converged", "not judged") if one in every), "converged")
+    told = [str(own_verdict["message"])] if seen else []
+    for kind in ("not converged", "not judged"):
+        bad = [printable(label) for label, one in zip(labels, verdicts, strict=True) if one == kind]
+        if bad:
+            more = f" and {len(bad) - _SAID} more" if len(bad) > _SAID else ""
+            told.append(f"{len(bad)} of {len(labels)} parts are {kind}: {', '.join(bad[:_SAID])}{more}.")
+    attributes = {name: own for name, own in own_verdict.items() if name not in ("verdict", "message", "converged")}
+    message = " ".join(told) or f"All {len(labels)} parts converged."
+    part = xr.DataArray(verdicts, dims="part", coords={"part": list(labels)})
+    return xr.Dataset(
+        {**arrays, "verdict_of_part": part},
+        attrs={**attributes, "verdict": verdict, "converged": int(verdict == "converged"), "message": message},
+    )

@@ -1,0 +1,219 @@
+"""What is published above the parts, and how its noise is divided among parts so that they can move side by side.
+
+A noisy answer above the parts is ``y = sum_k u_k + e``, with the same sum of cells u_k of each part k that counts in it, and e normal
+of variance s^2. While the parts of a set S of m move, and the others stand still, put
+
+    ``z_k = u_k + e_k``,  e_k independent normal of variance s^2 / m,  given that ``sum_S z_k = y - sum_others u_k``.
+
+Summed over z this gives back the law of y, so that the joint law of tables and z has the posterior of the tables as its marginal.
+Given z, the parts of S are independent, each with one more noisy answer of its sum, z_k of variance s^2 / m; given the tables, z_k is
+``u_k + e_k + (y - sum_k u_k - sum_S e_k) / m``. Drawing z, and then moving each part of S by moves that leave its law given z_k as it is,
+is a Gibbs step: exact for every S that is chosen without looking at the tables. With one part at a time it is the plain Gibbs step, in
+which z_k is y minus the sum of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._validate import shown
+from bayesdp.fibers import NoiseTerm
+from bayesdp.frames import Frame
+from bayesdp.hierarchies.released import noise_term
+from bayesdp.hierarchies.structure import sum_parts
+from bayesdp.queries import Query, SumPart
+from bayesdp.release import Release
+
+__all__ = ["KnownAbove", "NoisyAbove", "PartTerm", "above", "cell_dims", "cell_rows", "parts_axis", "split_noise"]
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class PartTerm:
+    """A noisy query above the parts, as one of them sees it: sums of its cells over all of its leaves.
+
+    Parameters
+    ----------
+    keep : tuple of str
+        What the sums keep of the cells.
+    measured : bool array, shape (sums,)
+        Sums that something was published of.
+    """
+
+    keep: tuple[str, ...]
+    measured: Mask
+
+    def on(self, frame: Frame) -> NoiseTerm:
+        """As a term of the target of a part's table; its numbers are set before every use."""
+        ones = np.ones(len(self.measured))
+        return NoiseTerm(Query(frame, (SumPart(frame, self.keep),)), 0.0 * ones, "gaussian", ones, self.measured)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyAbove:
+    """Noisy sums of one query over parts.
+
+    Parameters
+    ----------
+    name : str
+    keep : tuple of str
+        What the sums keep of the cells.
+    rows : int64 array, shape (K, sums)
+        The answer that each sum of each part counts in.
+    row_of_cell : int64 array, shape (K, C)
+        The same by cells.
+    sum_of_cell : int64 array, shape (C,)
+        The sum of a part that each cell counts in.
+    values, scale : float64 arrays, shape (answers,)
+    measured : bool array, shape (answers,)
+    labels : list of str
+        The answers in words.
+    """
+
+    name: str
+    keep: tuple[str, ...]
+    rows: Ints
+    row_of_cell: Ints
+    sum_of_cell: Ints
+    values: Floats
+    scale: Floats
+    measured: Mask
+    labels: list[str]
+
+    def sums(self, tables: Ints) -> Floats:
+        """The answers to tables of parts by cells, shape (K, C)."""
+        return np.bincount(
+            self.row_of_cell.reshape(-1), weights=tables.reshape(-1).astype(np.float64), minlength=len(self.values)
+        )
+
+    def of_part(self, k: int) -> PartTerm:
+        """What part k sees of it."""
+        return PartTerm(self.keep, self.measured[self.rows[k]])
+
+
+@dataclass(frozen=True, eq=False)
+class KnownAbove:
+    """Exact sums of one query over parts: see `NoisyAbove`."""
+
+    keep: tuple[str, ...]
+    rows: Ints
+    row_of_cell: Ints
+    sum_of_cell: Ints
+    values: Ints
+    sign: str
+    labels: list[str]
+
+
+def parts_axis(frame: Frame, labels: Sequence[object], argument: str) -> int:
+    """The dimension of a frame whose labels are the parts, in their order."""
+    for axis, own in enumerate(frame.labels):
+        if list(own) == list(labels):
+            return axis
+    raise ValueError(
+        f"{argument} must be about a table that has the parts {shown(labels)}, in this order, as the labels of one dimension; "
+        f"its dimensions are {shown(frame.dims)}"
+    )
+
+
+def cell_dims(frame: Frame, axis: int) -> tuple[object, ...]:
+    """The other dimensions of a frame with their labels."""
+    return tuple((dim, own) for i, (dim, own) in enumerate(zip(frame.dims, frame.labels, strict=True)) if i != axis)
+
+
+def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove], list[KnownAbove]]:
+    """The sums of a release of parts by cells.
+
+    Raises
+    ------
+    ValueError
+        If no dimension has the parts as its labels.
+    NotImplementedError
+        If noise is not normal and independent, or a query is no sum of cells.
+    """
+    frame = release.frame
+    axis = parts_axis(frame, labels, "top")
+    noisy, known = [], []
+    for number, measured in enumerate(release.measurements):
+        term = noise_term(measured)
+        scale = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.values.shape)
+        start = 0
+        parts = sum_parts([measured.query])
+        for part in parts:
+            own = slice(start, start + part.rows)
+            name = measured.name or ("by_" + "_".join(part.keep) if part.keep else "total")
+            if any(name == other.name for other in noisy):
+                name = f"{name}_{number}"
+            noisy.append(
+                NoisyAbove(
+                    name,
+                    *_rows(part, axis),
+                    np.asarray(term.values, dtype=np.float64)[own],
+                    scale[own],
+                    term.measured[own],
+                    part.names,
+                )
+            )
+            start += part.rows
+    for exact in release.exact:
+        start = 0
+        for part in sum_parts([exact.query]):
+            values = exact.values.reshape(-1)[start : start + part.rows]
+            known.append(KnownAbove(*_rows(part, axis), values.astype(np.int64), exact.sign, part.names))
+            start += part.rows
+    return noisy, known
+
+
+def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, Ints]:
+    """The first four fields after the name of `NoisyAbove`."""
+    name = part.levels[axis]
+    keep = tuple(own for own in part.keep if own != name)
+    rows = np.moveaxis(part.row_of_cell.reshape(part.frame.shape), axis, 0).reshape(part.frame.shape[axis], -1)
+    sum_of_cell = cell_rows(part.frame, axis, keep)
+    first = np.unique(sum_of_cell, return_index=True)[1]
+    return keep, rows[:, first], np.ascontiguousarray(rows), sum_of_cell
+
+
+def cell_rows(frame: Frame, axis: int, keep: tuple[str, ...]) -> Ints:
+    """The sum that each cell of a part counts in, shape (C,)."""
+    rows = SumPart(frame, keep).row_of_cell.reshape(frame.shape)
+    return np.asarray(np.take(rows, 0, axis=axis).reshape(-1), dtype=np.int64)
+
+
+def split_noise(
+    noisy: Sequence[NoisyAbove], tables: Ints, moving: Ints, rng: np.random.Generator
+) -> list[tuple[list[Floats], list[Floats]]]:
+    """Draw z, for the parts that move: for each of them the values and the scales of its sums, query by query.
+
+    Parameters
+    ----------
+    noisy : sequence of NoisyAbove
+    tables : int64 array, shape (K, C)
+        The sums over the leaves of each part, as they stand.
+    moving : int64 array
+        The parts that move.
+    rng : numpy.random.Generator
+    """
+    values: list[list[Floats]] = [[] for _ in moving]
+    scales: list[list[Floats]] = [[] for _ in moving]
+    for query in noisy:
+        rows = query.rows[moving]
+        size = rows.shape[1]
+        sharing = np.zeros(len(query.values))
+        for own in rows:
+            sharing[own] += 1.0
+        spread = query.scale / np.sqrt(np.maximum(sharing, 1.0))
+        noise = rng.standard_normal(rows.shape) * spread[rows]
+        added = np.bincount(rows.reshape(-1), weights=noise.reshape(-1), minlength=len(query.values))
+        shift = (query.values - query.sums(tables) - added) / np.maximum(sharing, 1.0)
+        for i, k in enumerate(moving):
+            current = np.bincount(query.sum_of_cell, weights=tables[k].astype(np.float64), minlength=size)
+            values[i].append(current + noise[i] + shift[rows[i]])
+            scales[i].append(spread[rows[i]])
+    return list(zip(values, scales, strict=True))

@@ -1,0 +1,55 @@
+"""A small country of three states in two regions, and all of its tables with their posterior."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import nbinom
+
+import bayesdp as bdp
+from bayesdp.fibers import enumerate_fiber
+from bayesdp.hierarchies.priors import FixedNegativeBinomial
+from tests.comparison.enumeration import probabilities
+
+FRAME = bdp.Frame.of(
+    {
+        "race": ["a", "b"],
+        "county": ["c1", "c2", "c3", "c4", "c5", "c6"],
+        "state": ("county", ["S", "T", "S", "U", "T", "U"]),
+        "region": ("county", ["north", "south", "north", "south", "south", "south"]),
+    }
+)
+"""The states' counties are not beside each other."""
+
+TRUTH = np.array([[2, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1]])
+MEAN, SHAPE = 1.5, 0.6
+PRIOR = FixedNegativeBinomial(MEAN, SHAPE)
+NOISE = (
+    (("county", "race"), 2.0),
+    (("county",), 0.8),
+    (("state", "race"), 1.5),
+    (("region", "race"), 1.5),
+    (("race",), 0.8),
+)
+"""The national sums are known twice as well as the states' own answers tell them."""
+
+
+def country(noise=NOISE, exact=("state",), seed=5):
+    """Noise at four levels, and exact totals of states."""
+    rng = np.random.default_rng(seed)
+    measured = []
+    for keep, sigma in noise:
+        query = bdp.Margins(FRAME, list(keep))
+        noisy = np.rint(query.apply(TRUTH) + rng.normal(0.0, sigma, query.shape)).astype(int)
+        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(sigma)))
+    totals = [bdp.Totals(FRAME, by=level) for level in exact]
+    return bdp.Release.from_published(FRAME, measured, [bdp.Exact(own, own.apply(TRUTH)) for own in totals])
+
+
+def posterior(release):
+    """All tables, shape (n, *frame), and their probabilities."""
+    tables = enumerate_fiber(release.fiber, 10**6).reshape(-1, *release.frame.shape)
+    logs = nbinom.logpmf(tables, SHAPE, SHAPE / (SHAPE + MEAN)).sum(axis=(1, 2))
+    for measured in release.measurements:
+        residuals = measured.values - measured.query.apply(tables)
+        logs = logs - (residuals**2 / (2.0 * measured.law.sigma**2)).sum(axis=tuple(range(1, residuals.ndim)))
+    return tables, probabilities(logs)

@@ -1,0 +1,128 @@
+"""Parts that move side by side have the joint posterior of all of them, against tables that are all listed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesdp as bdp
+from bayesdp.hierarchies import split
+from bayesdp.streaming.parts import driver
+from bayesdp.streaming.parts.top import above, split_noise
+from tests.comparison.chi_square import chi_square_pvalue
+from tests.comparison.variation import assert_close_in_variation
+from tests.streaming.parts.cases import FRAME, PRIOR, country, posterior
+
+RATE = 1e-5
+"""False alarms of each comparison."""
+
+BY_STATE = bdp.Margins(FRAME, ["state", "race"])
+STARTS = 3_000
+
+
+def _sums(release, query):
+    """The answers of a query: all that there are, with their probabilities."""
+    tables, probability = posterior(release)
+    every, where = np.unique(query.apply(tables).reshape(len(tables), -1), axis=0, return_inverse=True)
+    return every, np.bincount(where.reshape(-1), weights=probability)
+
+
+def _after_one_phase(together, *, stale=False):
+    """P-value of the sums of the states after one phase from exact draws, each part being drawn exactly given its z."""
+    release = country()
+    parts, top = split(release, "state")
+    noisy, _ = above(top, list(parts))
+    own = [_sums(part, bdp.Margins(part.frame, ["race"])) for part in parts.values()]
+    every, probability = _sums(release, BY_STATE)
+    number = {row.tobytes(): i for i, row in enumerate(every)}
+    rng = np.random.default_rng(7)
+    after = np.zeros(len(every))
+    for start in rng.choice(len(every), size=STARTS, p=probability):
+        tables = every[start].reshape(2, 3).T.copy()  # the frame has races first; parts by cells
+        before = tables.copy()
+        for first in range(0, 3, together):
+            moving = np.arange(first, min(first + together, 3))
+            given = split_noise(noisy, before if stale else tables, moving, rng)
+            for k, (values, scales) in zip(moving, given, strict=True):
+                sums, weight = own[k]
+                logs = np.log(weight)
+                for z, s in zip(values, scales, strict=True):
+                    logs = logs - (((sums - z) / s) ** 2).sum(axis=1) / 2.0
+                share = np.exp(logs - logs.max())
+                tables[k] = sums[rng.choice(len(sums), p=share / share.sum())]
+        after[number[np.ascontiguousarray(tables.T).reshape(-1).tobytes()]] += 1
+    return chi_square_pvalue(after, STARTS * probability)
+
+
+@pytest.mark.parametrize("together", [1, 2, 3])
+def test_one_phase_from_exact_draws(together):
+    assert _after_one_phase(together) > RATE
+
+
+@pytest.mark.parametrize("together", [1, 2])
+def test_sums_of_others_that_are_out_of_date_are_found(together):
+    """The comparison has power: parts that move given where the others stood before the phase are wrong."""
+    found = _after_one_phase(together, stale=True)
+    assert found < 1e-8, found
+
+
+def _fitted(release, **more):
+    parts, top = split(release, "state")
+    frame = bdp.Frame.of({"race": ["a", "b"], "state": ["S", "T", "U"]})
+    return bdp.fit_parts(
+        parts, PRIOR, top=top, record=bdp.Identity(frame), draws=600, tune=20, phase=1, random_seed=2, quiet=True, **more
+    )
+
+
+def _index(tree, release, query, values):
+    every, probability = _sums(release, query)
+    number = {row.tobytes(): i for i, row in enumerate(every)}
+    rows = values.reshape(*values.shape[:2], -1)
+    return np.array([[number[np.ascontiguousarray(own).tobytes()] for own in chain] for chain in rows]), probability
+
+
+def test_fit_parts_has_the_joint_posterior():
+    release = country()
+    tree = _fitted(release)
+    draws = tree["posterior"]["by_race_state"].transpose("chain", "draw", "race", "state")
+    by_race = bdp.Margins(FRAME, ["race"])
+    assert_close_in_variation(*_index(tree, release, by_race, draws.values.sum(axis=3)), rate=RATE, largest=0.3)
+    states = bdp.Margins(FRAME, ["race", "state"])
+    assert_close_in_variation(*_index(tree, release, states, draws.values), rate=RATE, largest=0.4)
+    tables, probability = posterior(release)
+    mean = np.tensordot(probability, tables, 1)
+    sd = np.sqrt(np.tensordot(probability, (tables - mean) ** 2, 1))
+    for label in "STU":
+        cells = tree[f"parts/{label}/cells"].to_dataset()
+        where = [FRAME.labels_of("county").index(own) for own in cells["county"].values]
+        error = sd[:, where] / np.sqrt(cells["ess"].values)
+        np.testing.assert_array_less(np.abs(cells["mean"].values - mean[:, where]), 5.5 * error + 3.0 / 1400)
+
+
+def test_fit_parts_with_sums_that_are_out_of_date_is_wrong(monkeypatch):
+    """The comparison above has power."""
+    seen = []
+
+    def stale(noisy, tables, moving, rng):
+        seen.append(tables.copy())
+        return split_noise(noisy, seen[0], moving, rng)
+
+    monkeypatch.setattr(driver, "split_noise", stale)
+    release = country()
+    tree = _fitted(release)
+    draws = tree["posterior"]["by_race_state"].transpose("chain", "draw", "race", "state").values.sum(axis=3)
+    with pytest.raises((AssertionError, KeyError)):
+        assert_close_in_variation(
+            *_index(tree, release, bdp.Margins(FRAME, ["race"]), draws), rate=RATE, largest=1.0
+        )
+
+
+def test_without_a_top_the_parts_are_independent():
+    release = country(noise=((("county", "race"), 2.0), (("county",), 0.8), (("state", "race"), 1.5)))
+    parts, top = split(release, "state")
+    assert top is None
+    tree = _fitted(release)
+    draws = tree["posterior"]["by_race_state"].transpose("chain", "draw", "race", "state")
+    states = bdp.Margins(FRAME, ["race", "state"])
+    assert_close_in_variation(*_index(tree, release, states, draws.values), rate=RATE, largest=0.4)
+    assert tree["coupling"].attrs["left_out"].startswith("nothing of what was given; no noisy answer above")
