@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import xarray as xr
 
 from bayesdp.frames import Frame
-from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
+from bayesdp.queries import CellNames, Identity, LinearQuery, Margins, Query, Totals, cell_list
 
 LABELS = {
     "county": ["Alpha", "Beta", "Gamma", "Delta"],
@@ -193,9 +193,7 @@ def test_tables_of_another_shape_are_refused(values, message):
 
 
 def test_lists_of_cells_name_them_when_asked():
-    from bayesdp.queries import CellNames, LinearQuery, cell_list
-
-    frame = bdp.Frame.of({"county": ["Alpha", "Beta"], "age": [1, 2, 3]})
+    frame = Frame.of({"county": ["Alpha", "Beta"], "age": [1, 2, 3]})
     query = cell_list(frame, [4, 0])
     assert isinstance(query.parts[0].names, CellNames)
     names = ["county=Beta, age=2", "county=Alpha, age=1"]
@@ -208,7 +206,7 @@ def test_lists_of_cells_name_them_when_asked():
     assert listed == query
     assert hash(query) == hash(listed)
     assert query != cell_list(frame, [4, 1])
-    assert bdp.queries.Query.from_description(query.describe(), frame) == query
+    assert Query.from_description(query.describe(), frame) == query
     assert pickle.loads(pickle.dumps(query)) == query
     for cells, message in (([0, 0], "distinct"), ([6], "from 0 to 5"), ([], "from 0 to 5")):
         with pytest.raises(ValueError, match=message):
