@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import xarray as xr
 
 from bayesdp.frames import Frame
-from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
+from bayesdp.queries import CellNames, Identity, LinearQuery, Margins, Query, Totals, cell_list
 
 LABELS = {
     "county": ["Alpha", "Beta", "Gamma", "Delta"],
@@ -190,3 +190,27 @@ def test_bad_descriptions_are_refused(description, message):
 def test_tables_of_another_shape_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
         Margins(FRAME, ["county"]).apply(values)
+
+
+def test_lists_of_cells_name_them_when_asked():
+    frame = Frame.of({"county": ["Alpha", "Beta"], "age": [1, 2, 3]})
+    query = cell_list(frame, [4, 0])
+    assert isinstance(query.parts[0].names, CellNames)
+    names = ["county=Beta, age=2", "county=Alpha, age=1"]
+    assert query.names == names == [query.answer_name(0), query.answer_name(1)]
+    assert list(query.parts[0].names[1:]) == names[1:]
+    table = np.arange(6).reshape(2, 3)
+    assert query.apply(table).tolist() == [4, 0]
+    listed = LinearQuery(frame, [[0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0]], names)
+    assert query == listed
+    assert listed == query
+    assert hash(query) == hash(listed)
+    assert query != cell_list(frame, [4, 1])
+    assert Query.from_description(query.describe(), frame) == query
+    assert pickle.loads(pickle.dumps(query)) == query
+    for cells, message in (([0, 0], "distinct"), ([6], "from 0 to 5"), ([], "from 0 to 5")):
+        with pytest.raises(ValueError, match=message):
+            cell_list(frame, cells)
+    same = {"a": ["x, b=1", "x"], "b": ["1", "1, b=1"]}
+    with pytest.raises(ValueError, match="labels of this table make some alike"):
+        cell_list(same, [0, 3])

@@ -129,7 +129,7 @@ class Fiber:
                     continue
                 several = np.flatnonzero(np.diff(part.matrix.indptr) > 1)
                 if several.size:
-                    names = [part.names[i] for i in several]
+                    names = [part.name(int(i)) for i in several]
                     queries.append(LinearQuery(self.frame, part.matrix[several], names))
         return Invariants(queries, self.frame)
 

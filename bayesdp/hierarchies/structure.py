@@ -215,8 +215,10 @@ def _build(
     classes = [cell_codes(tree.rows(part)[0]) for part, _, _ in limits]
     if classes:
         sum_class = classes[0]
-        if any(not np.array_equal(own, sum_class) for own in classes):
-            raise NoStructure("limits are stated of sums that are cut in different ways")
+        odd = [part for (part, _, _), own in zip(limits, classes, strict=True) if not np.array_equal(own, sum_class)]
+        if odd:
+            first, other = (" x ".join(part.keep) or "nothing" for part in (limits[0][0], odd[0]))
+            raise NoStructure(f"limits are stated of sums that are cut in different ways: by {first} and by {other}")
     lower = np.full((tree.nodes, int(sum_class.max()) + 1), -UNBOUNDED, dtype=np.int64)
     upper = np.full(lower.shape, UNBOUNDED, dtype=np.int64)
     one_cell = np.unique(sum_class, return_index=True)[1]

@@ -116,6 +116,15 @@ def test_folders_that_are_not_right(tmp_path, written):
     )
 
 
+def test_demonstration_files_are_in_a_folder_of_another_name(written, root):
+    """Those of the census of 2010 have the layout of 2020; the folder is named."""
+    (root / "US_Person_PL_PROD").rename(root / "2010_PL94_Demonstration")
+    with pytest.raises(FileNotFoundError, match="there are '2010_PL94_Demonstration'"):
+        read_nmf(root, "50", levels=["State"])
+    found = read_nmf(root / "2010_PL94_Demonstration", "50", levels=["State", "County"])
+    assert found.release == read_nmf(written, "50", levels=["State", "County"]).release
+
+
 def test_a_level_that_is_not_there(root):
     shutil.rmtree(root / "US_Person_PL_PROD/Tract.parquet")
     with pytest.raises(
