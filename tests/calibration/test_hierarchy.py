@@ -16,7 +16,7 @@ def test_the_stored_results_have_200_simulations_and_no_rejection():
     with STORED.open() as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS
-    assert {"varying shares", "varying shares by county"} <= {row["prior"] for row in rows} <= set(PRIORS)
+    assert {"varying shares"} <= {row["prior"] for row in rows} <= set(PRIORS)
     assert min(int(row["simulations"]) for row in rows) >= 200
     assert min(float(row["p_adjusted"]) for row in rows) > 0.01
     for prior in {row["prior"] for row in rows}:
@@ -41,24 +41,24 @@ def test_a_simulation_keeps_the_total_and_has_noise_as_stated():
 
 
 def test_a_run_goes_on_and_noise_that_is_understated_is_found(tmp_path):
-    right, _ = run_prior("varying shares", n=3, seed=2, folder=tmp_path, draws=120, tune=60)
+    right, _ = run_prior("varying shares", n=6, seed=2, folder=tmp_path, draws=120, tune=60)
     assert right.calibrated  # false alarm 0.01
     lines = next(tmp_path.iterdir()).read_text().splitlines()
-    assert len(lines) == 4
-    wrong, numbers = run_prior("varying shares", n=12, seed=2, draws=120, tune=60, wrong=0.3)
+    assert len(lines) == 7
+    wrong, numbers = run_prior("varying shares", n=10, seed=2, draws=120, tune=60, wrong=0.3)
     assert numbers["failed"] == 0
     assert not wrong.calibrated
-    again, _ = run_prior("varying shares", n=3, seed=2, folder=tmp_path, draws=120, tune=60)
+    again, _ = run_prior("varying shares", n=6, seed=2, folder=tmp_path, draws=120, tune=60)
     assert [q.p_ranks for q in again.quantities] == [q.p_ranks for q in right.quantities]
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("benchmarks.calibration.hierarchy.Simulation", _short)
     target = tmp_path / "hierarchy.csv"
-    assert main(["--only", "area", "--n", "2", "-o", str(target)]) == 0
+    assert main(["--only", "area", "--n", "6", "-o", str(target)]) == 0
     assert "area and cell: No sign of miscalibration" in capsys.readouterr().out
     with target.open() as file:
-        assert {row["simulations"] for row in csv.DictReader(file)} == {"2"}
+        assert {row["simulations"] for row in csv.DictReader(file)} == {"6"}
 
 
 def _short(prior, seed, **settings):
