@@ -91,9 +91,11 @@ bench: $(INSTALLED) ## the benchmarks, with the load of the machine before and a
 	$(BIN)/python -m pytest benchmarks/ --benchmark-only --durations=0 $(PYTEST_OPTIONS)
 	@$(BIN)/python -c 'import os; print("load average after: %.2f %.2f %.2f on %d cores" % (*os.getloadavg(), os.cpu_count()))'
 
-calibration: $(INSTALLED) ## every mechanism x 2 priors x 2 invariants, 300 simulations each; goes on where it was stopped
+calibration: $(INSTALLED) ## every mechanism x 2 priors x 2 invariants, and hierarchies; goes on where it was stopped
 	$(BIN)/python -m benchmarks.calibration.matrix --workers 2 --folder .cache/calibration \
 	  --output notebooks/data/calibration_matrix.csv
+	$(BIN)/python -m benchmarks.calibration.hierarchy --workers 2 --folder .cache/calibration \
+	  --output notebooks/data/calibration_hierarchy.csv
 
 notebooks: $(INSTALLED) ## run every notebook in full, twice, and store the outputs if the numbers agree
 	$(BIN)/python notebooks/run.py --twice --store
