@@ -55,5 +55,5 @@ def test_moves_compile_with_and_without_it(without, monkeypatch):
 
 def test_what_makes_arrays_is_refused_rather_than_wrong(monkeypatch):
     made = _known(False, monkeypatch)
-    with pytest.raises(NumbaError, match="NRT"):
+    with pytest.raises(NumbaError, match="zeros"):
         made.compiled(_array)(3)
