@@ -22,7 +22,8 @@ Exact sums at several levels, every cell free
     fiber.) Its tables are connected by the moves that swap N0 between two counts that agree in a separator, or everything above it
     (Dobra, 2003, Bernoulli 9(6), 1093-1108): exchanges of two cells between two leaves, `kernel.moves.move_square`, whose cells are in
     one class at every level below the node where the leaves meet. Cells of one class in leaves of one node of L0 are linked as above,
-    so that the counts that are swapped can be brought to one pair of cells and of leaves.
+    so that the counts that are swapped can be brought to one pair of cells and of leaves. Leaves of which every cell is known, such
+    as the only tract of a county whose cells are published, are taken out of the tree: the sums of the others are known as well.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def connection(tree: Tree, classes: Ints, free: Mask, *, limited: bool) -> tuple
     levels = effective_levels(classes)
     if not levels:
         proved, claim = True, _SINGLE
-    elif free.all():
+    elif free.all() or (len(levels) > 1 and (free.all(axis=1) | ~free.any(axis=1)).all()):
         proved, claim = True, _LINKED if len(levels) == 1 else _SQUARES
     elif len(levels) > 1:
         raise NoStructure("exact sums at several levels of the tree, beside cells that are known")

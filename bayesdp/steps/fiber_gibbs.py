@@ -36,7 +36,7 @@ class FiberGibbs(TableGibbs):
         The counts; all of the model if left out. Several tables in one model share one step.
     sweeps : int
         Moves a draw, in units of the degrees of freedom of the table (at least 100 moves where all are exact). Where the counts
-        are a hierarchy (`bayesdp.hierarchies.structure`; tables of 500 cells or more with normal noise, on which nothing else in
+        are a hierarchy (`bayesdp.hierarchies.structure`; tables of 100 cells or more with normal noise, on which nothing else in
         the model depends), whole sweeps, in which every free cell takes part; what cells are moved against is chosen while
         tuning.
     model, initial_point, compile_kwargs, blocked, rng

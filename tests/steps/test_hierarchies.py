@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import cloudpickle
+import numba as nb
 import numpy as np
 import pymc as pm
 import pytest
@@ -16,6 +18,7 @@ from bayesdp.fibers import enumerate_fiber
 from bayesdp.inference import FiberGibbs
 from bayesdp.inference.runs import recorded
 from bayesdp.steps import movement
+from bayesdp.steps._compiling import told_while_compiling
 from bayesdp.steps.count_chains import LineChain, SweepChain
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
@@ -288,3 +291,71 @@ def test_the_rest_of_a_model_and_small_tables_take_single_lines(monkeypatch):
     monkeypatch.setattr(movement, "HIERARCHY_CELLS", 500)
     with case.model():
         assert isinstance(FiberGibbs().tables[0].chain, LineChain)
+
+
+def test_a_scale_that_varies_keeps_the_joint_law():
+    """Noise of cells of which the model does not know how large it is: the kernel gets another scale at every step."""
+    case = Case()
+    scales, tables = np.array([0.6, 2.5]), case.posterior()[0]
+    extra = np.array([[1, 0], [2, 1], [0, 2]])
+    with case.model() as model:
+        wide = pm.Bernoulli("wide", 0.3)
+        scale = pm.math.switch(wide, scales[1], scales[0])
+        bdp.distributions.DiscreteGaussian("extra", mu=model["x"], sigma=scale, observed=extra)
+        assert isinstance(FiberGibbs([model["x"]]).tables[0].chain, SweepChain)
+    drawn = run(model, draws=4_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior
+    logs = []
+    for weight, sigma in zip((0.7, 0.3), scales, strict=True):
+        norm = np.exp(-(np.arange(-200, 201) ** 2) / (2.0 * sigma**2)).sum()
+        own = -((extra - tables) ** 2).sum(axis=(1, 2)) / (2.0 * sigma**2) - extra.size * np.log(norm)
+        logs.append(np.log(case.posterior()[1]) + own + np.log(weight))
+    flat = indices(tables, np.ascontiguousarray(drawn["x"].values)) + len(tables) * drawn["wide"].values
+    assert_close_in_variation(flat, probabilities(np.concatenate(logs)), rate=RATE)
+
+
+@pytest.mark.parametrize("levels", [2, 3])
+def test_flat_counts_and_three_levels_have_the_posterior_law(levels):
+    labels = {"block": ["1", "2", "3", "4"], "race": ["a", "b"], "tract": ("block", ["t", "t", "u", "v"])}
+    if levels == 3:
+        labels["county"] = ("block", ["p", "p", "p", "q"])
+    truth, rng = np.array([[1, 0], [0, 1], [2, 0], [0, 0]]), np.random.default_rng(8)
+    noise = [(("block", "race"), 1.5), (("tract",), 0.5), *([(("county", "race"), 0.8)] if levels == 3 else [])]
+    measured = []
+    for keep, sigma in noise:
+        part = bdp.Margins(labels, list(keep))
+        noisy = np.rint(part.apply(truth) + rng.normal(0.0, sigma, part.shape)).astype(int)
+        measured.append(bdp.Measured(part, noisy, bdp.noise.DiscreteGaussian(sigma=sigma)))
+    release = bdp.Release.from_published(labels, measured, [bdp.Exact(bdp.Totals(labels), 4)])
+    with pm.Model(coords={"block": labels["block"], "race": labels["race"]}) as model:
+        x = bdp.FlatCounts("x", dims=("block", "race"))
+        bdp.observe(release, x)
+        chain = FiberGibbs().tables[0].chain
+    assert isinstance(chain, SweepChain)
+    assert chain.structure.path.shape[1] >= levels
+    tables = enumerate_fiber(release.fiber, 10**5)
+    logs = np.zeros(len(tables))
+    for part, (_, sigma) in zip(release.measurements, noise, strict=True):
+        residuals = (part.query.apply(tables) - part.values).reshape(len(tables), -1)
+        logs -= (residuals**2).sum(axis=1) / (2.0 * sigma**2)
+    drawn = np.ascontiguousarray(run(model, draws=4_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"].values)
+    assert_close_in_variation(indices(tables, drawn), probabilities(logs), rate=RATE)
+
+
+def test_a_first_compilation_is_told_on_standard_error_once(capfd):
+    def small(x):
+        return x + 1
+
+    def made(module):
+        function = FunctionType(small.__code__, small.__globals__, "small", None, None)
+        function.__module__ = module
+        return nb.njit(function)
+
+    with told_while_compiling():
+        made("numpy.kernel.pretended")(1)
+    assert capfd.readouterr().err == ""
+    with told_while_compiling():
+        made("bayesdp.hierarchies.kernel.pretended")(1)
+        made("bayesdp.fibers.kernel.pretended")(1)
+    assert capfd.readouterr().err.count("compiling the moves of tables") == 1
+    made("bayesdp.hierarchies.kernel.pretended")(1)
+    assert capfd.readouterr().err == ""

@@ -1,8 +1,13 @@
 """How the moves are compiled.
 
 Numba counts references to the arrays of a tuple wherever a function takes it apart. The moves only look into arrays that their
-caller holds, and make none: counting cost two thirds of a sweep (3.5 of 5.4 ms for 5,040 cells), so it is switched off. The
-option has no public name; where a version of Numba does not know it, the moves are compiled with the counting, and are slower.
+caller holds, and make none: counting cost two thirds of a sweep (3.5 of 5.4 ms for 5,040 cells), so it is switched off.
+
+The option has no public name, and so may change. Where a version of Numba does not know it, the moves are compiled with the
+counting, and are slower. A move that made an array would not compile without the counting, whatever it was meant to do: Numba
+refuses it. That the draws are right is tested by enumeration with the version in use. Numba's cache is read by the version
+that wrote it only; but it does not know of options: who changes them here has to empty it. With ``NUMBA_DISABLE_JIT=1``
+nothing is compiled, and no option matters.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def test_tables_and_hyperparameters_in_turn(prior, by_hand):
         chain.load(tables[rng.integers(len(tables))])
         hyper = prior.start(tree, chain.state.counts)
         found = []
-        for _ in range(3_000):
+        for _ in range(4_000):
             theta, alpha = (
                 np.ascontiguousarray(np.broadcast_to(w, tree.free.shape)) for w in prior.weights(tree, hyper)
             )
