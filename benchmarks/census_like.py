@@ -20,7 +20,7 @@ from bayesdp.datasets.nmf import sigma_squared
 from bayesdp.frames import Frame
 from bayesdp.queries import LinearQuery, Query, SumPart
 
-__all__ = ["CensusLike", "SMALL", "census_like"]
+__all__ = ["SMALL", "CensusLike", "census_like"]
 
 type Ints = npt.NDArray[np.int64]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from bayesdp._random import seed_state
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.connectivity import effective_levels
-from bayesdp.hierarchies.groups import donors_of, tied_groups, tying_query
+from bayesdp.hierarchies.groups import donors_of, tied_groups, tying_query, visits_of
 from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, ROOM, State
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, MIX, SINGLE, SQUARES, SUMS, sweep
 from bayesdp.hierarchies.structure import Structure, sum_parts
@@ -90,6 +90,7 @@ class TreeChain:
             group_cell=np.zeros(0, dtype=np.int64),
             free_start=free_start,
             free_cell=free_cell,
+            visits=np.ones(len(free_cell), dtype=np.int64),
             donor_start=np.zeros((leaves, int(structure.pair_class.max()) + 2), dtype=np.int64),
             donor_cell=np.zeros(0, dtype=np.int64),
             pair_class=structure.pair_class,
@@ -177,9 +178,13 @@ class TreeChain:
         self.renew()
 
     def choose_donors(self, counts: npt.NDArray[np.generic]) -> None:
-        """Choose donors by typical counts, leaves by cells; while draws are kept they must not change."""
+        """Choose donors, and how often cells are visited, by typical counts, leaves by cells.
+
+        While draws are kept they must not change.
+        """
         start, cell = donors_of(self.structure, counts)
-        self.state = self.state._replace(donor_start=start, donor_cell=cell)
+        visits = visits_of(self.structure, counts)
+        self.state = self.state._replace(donor_start=start, donor_cell=cell, visits=visits)
 
     def load(self, counts: Ints) -> None:
         """Put a flat table of the frame into the chain."""

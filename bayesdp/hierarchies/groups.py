@@ -12,13 +12,17 @@ import numpy.typing as npt
 
 from bayesdp.hierarchies.structure import Structure
 
-__all__ = ["DONORS", "donors_of", "tied_groups", "tying_query"]
+__all__ = ["DONORS", "donors_of", "tied_groups", "tying_query", "visits_of"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 DONORS = 8
 """Donors of a leaf in each pair class."""
+
+_MIDDLING = (0.5, 50.0)
+_VISITS = 3
+"""Cells with typical counts in this range are visited more often than others: they, and sums with them, mix worst."""
 
 _TIES = 0.25
 """A sum ties its cells if its precision is at least this share of the precision of all finer sums together."""
@@ -83,6 +87,23 @@ def donors_of(structure: Structure, counts: npt.NDArray[np.generic]) -> tuple[In
         most = cells[np.argsort(-size[:, cells], axis=1, kind="stable")[:, :DONORS]]
         np.put_along_axis(chosen, most, True, axis=1)
     return _ragged(chosen & structure.free, kind)
+
+
+def visits_of(structure: Structure, counts: npt.NDArray[np.generic]) -> Ints:
+    """How often the free cells of each leaf are visited in a sweep, as `State.visits`.
+
+    Cells that are nearly always 0 are not visited less than once: there are many of them, and the sums that they make up mix as
+    fast as they do.
+
+    Parameters
+    ----------
+    structure : Structure
+    counts : array, shape (T, C)
+        Of a typical table, such as the means while tuning.
+    """
+    typical = np.asarray(counts, dtype=np.float64)[structure.free]
+    low, high = _MIDDLING
+    return np.where((typical >= low) & (typical < high), _VISITS, 1).astype(np.int64)
 
 
 def _ragged(chosen: npt.NDArray[np.bool_], group: Ints) -> tuple[Ints, Ints]:

@@ -16,12 +16,14 @@ RATE = 1e-5
 STARTS = 6_000
 
 
-def _after_one_sweep(case, mix, seed=3):
-    """P-value of the tables after one sweep from exact draws."""
+def _after_one_sweep(case, mix, seed=3, typical=None):
+    """P-value of the tables after one sweep from exact draws; `typical` are counts that choose donors and visits."""
     tables, probability = case.enumerate()
     number = {table.tobytes(): i for i, table in enumerate(tables)}
     chain = case.chain(seed)
     chain.load(tables[0])
+    if typical is not None:
+        chain.choose_donors(typical)
     chain.mix[:] = mix
     after = np.zeros(len(tables))
     for start in np.random.default_rng(seed).choice(len(tables), size=STARTS, p=probability):
@@ -61,6 +63,17 @@ def _only(**moves):
 )
 def test_each_kind_of_move_by_itself(name, mix):
     assert _after_one_sweep(CASES[name], mix) > RATE
+
+
+@pytest.mark.parametrize("name", ["exact total", "structural zeros"])
+def test_some_cells_are_visited_more_often(name):
+    """How often a cell is visited was chosen before, by typical counts, and not by the table."""
+    case = CASES[name]
+    typical = np.resize([0.0, 3.0, 200.0, 0.7], case.chain(1).structure.free.shape)
+    chain = case.chain(1)
+    chain.choose_donors(typical)
+    assert set(chain.state.visits) == {1, 3}
+    assert _after_one_sweep(case, _only(DONORS=1), typical=typical) > RATE
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -81,6 +81,8 @@ class State(NamedTuple):
     free_start : int64 array, shape (T + 1,)
     free_cell : int64 array, shape (entries,)
         Free cells of each leaf.
+    visits : int64 array, shape (entries,)
+        How often each of them is visited, in units of `kernel.sweeps.MIX`.
     donor_start : int64 array, shape (T, pair classes + 1)
     donor_cell : int64 array, shape (entries,)
         Cells of a leaf that other cells of their pair class are moved against.
@@ -121,6 +123,7 @@ class State(NamedTuple):
     group_cell: Ints
     free_start: Ints
     free_cell: Ints
+    visits: Ints
     donor_start: Ints
     donor_cell: Ints
     pair_class: Ints

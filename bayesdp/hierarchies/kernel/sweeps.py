@@ -34,11 +34,10 @@ type Ints = npt.NDArray[np.int64]
 
 IN_GROUP, FEW, DONORS, CROSS_DONORS, CROSS_CELLS, GROUP_SQUARES, SQUARES, SINGLE, SUMS = range(9)
 MIX = (1, 3, 1, 20, 0, 2, 0, 0, 0)
-"""Moves of a sweep. Pairs in a group of tied cells, times its size (once for groups with fewer counts than `FEW`); exchanges
-of each cell
-with donors of its leaf; exchanges of donor cells with another leaf, a leaf; of every cell, in percent; squares in a group;
-squares of
-any cell and a donor, in percent of the cells; single cells, in percent; sums of lines, in percent of the cells."""
+"""Moves of a sweep. Pairs in a group of tied cells, times its size (once for groups with fewer counts than `FEW`);
+exchanges of each cell with donors of its leaf, times `State.visits`; exchanges of donor cells with another leaf, a leaf; of every
+cell, in percent; squares in a group; squares of any cell and a donor, in percent of the cells; single cells, in percent; sums of
+lines, in percent of the cells."""
 
 
 @inlined
@@ -149,7 +148,7 @@ def _cells(state: State, t: int, mix: Ints) -> int:
     changed = 0
     for v in range(state.free_start[t], state.free_start[t + 1]):
         cell = state.free_cell[v]
-        for _ in range(mix[DONORS]):
+        for _ in range(mix[DONORS] * state.visits[v]):
             donor = _donor(state, t, cell)
             if donor >= 0 and donor != cell:
                 changed += move_in_leaf(state, t, cell, donor, 1.0) != 0
