@@ -7,7 +7,7 @@ covers the identity, margins and totals, and never needs a matrix), and an expli
 
 from __future__ import annotations
 
-from bayesdp.queries.answers import answer_labels
+from bayesdp.queries.answers import answer_labels, rows_of
 from bayesdp.queries.identity import Identity
 from bayesdp.queries.linear import LinearQuery
 from bayesdp.queries.margins import Margins
@@ -16,4 +16,4 @@ from bayesdp.queries.query import Query
 from bayesdp.queries.sum_part import SumPart
 from bayesdp.queries.totals import Totals
 
-__all__ = ["Identity", "LinearQuery", "Margins", "MatrixPart", "Query", "SumPart", "Totals", "answer_labels"]
+__all__ = ["Identity", "LinearQuery", "Margins", "MatrixPart", "Query", "SumPart", "Totals", "answer_labels", "rows_of"]

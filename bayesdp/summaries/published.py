@@ -25,8 +25,9 @@ def published_table(
     Parameters
     ----------
     posterior : xarray.DataTree or xarray.DataArray
-        What `bayesdp.sample` returns for a release of `bayesdp.datasets.read_nmf`; or draws, with the dimensions chain and draw, of
-        its counts, or of the answers of `bayesdp.datasets.code_query` (dimension ``answer``) where only these were kept.
+        What `bayesdp.sample` returns for a release of `bayesdp.datasets.read_nmf`, or `bayesdp.fit_hierarchy`, with the answers of
+        `bayesdp.datasets.code_query` among what it recorded; or draws, with the dimensions chain and draw, of its counts, or of
+        these answers (dimension ``answer``, or ``NAME_answer`` of the variable NAME) where only these were kept.
     *names : str
         Tables (``"P1"``) or codes (``"P1_003N"``), see `bayesdp.datasets.published_codes`.
     by : str, optional
@@ -98,15 +99,17 @@ def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob:
     missing = [dim for dim in ("chain", "draw") if dim not in draws.dims]
     if missing:
         raise ValueError(f"draws must have the dimensions chain and draw, got {shown(draws.dims)}")
-    if "answer" in draws.dims:
-        there = [str(own) for own in draws["answer"].values]
+    # `fit_hierarchy` puts the name of the variable in front: two variables may have answers.
+    answer = next((dim for dim in draws.dims if dim in ("answer", f"{draws.name}_answer")), None)
+    if answer is not None:
+        there = [str(own) for own in draws[answer].values]
         codes = published_codes(*names).index
         wanted = [own for own in there if own.rsplit(", ", 1)[-1] in codes and (", " in own) == (by is not None)]
         wanted = [own for own in wanted if by is None or own.startswith(f"{by}=")]
         absent = [code for code in codes if not any(own.rsplit(", ", 1)[-1] == code for own in wanted)]
         if absent:
             raise ValueError(f"the draws have no answers {shown(absent)}; they have {shown(there)}")
-        answers = draws.sel(answer=wanted).transpose("chain", "draw", "answer").values
+        answers = draws.sel({answer: wanted}).transpose("chain", "draw", answer).values
     else:
         query = code_query(Frame.of(draws.isel(chain=0, draw=0, drop=True)), *names, by=by)
         answers, wanted = query.apply(draws).transpose("chain", "draw", "answer").values, query.names
