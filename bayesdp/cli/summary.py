@@ -54,12 +54,14 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp._validate import probability
     from bayesdp.cli.files import convergence, read_posterior
     from bayesdp.cli.queries import parse_query
-    from bayesdp.composition import determined_of
+    from bayesdp.composition import determined_of, is_streamed
     from bayesdp.storage.counts import relaxation_of
     from bayesdp.summaries import summarise, summarise_variable, variable_names
 
     probability(args.prob, "--prob")
     tree, release = read_posterior(args.posterior)
+    if is_streamed(tree):
+        return _streamed(tree, args)
     draws, release, counts = _variable(tree, release, args.var)
     if counts:
         query = parse_query(args.query or "cells", release.frame)
@@ -86,6 +88,48 @@ def run(args: argparse.Namespace) -> int:
     write = {"table": _table, "csv": _csv, "json": _json}[args.format]
     others = variable_names(tree, str(draws.name)) if args.format == "table" else []
     more = f"\nother variables: {', '.join(map(printable, others))} (--var NAME)" if others else ""
+    show(write(answers, heading, message) + more)
+    return status_of(tree)
+
+
+def _streamed(tree: xr.DataTree, args: argparse.Namespace) -> int:
+    """Of a result of `bayesdp.fit_hierarchy`: the cells, the answers of a query that was recorded, or a parameter."""
+    from bayesdp._validate import shown
+    from bayesdp.cli.files import convergence
+    from bayesdp.cli.queries import parse_query
+    from bayesdp.composition import CELLS, Streamed
+    from bayesdp.measurements import described
+    from bayesdp.queries import Identity
+    from bayesdp.summaries import summarise_streamed, summarise_variable
+
+    own = Streamed(tree)
+    posterior, release = tree["posterior"].to_dataset(), own.release
+    known = [CELLS, *map(str, posterior.data_vars)]
+    name = CELLS if args.var is None else args.var
+    if name not in known:
+        raise ValueError(f"--var: there is no variable {name!r} in the posterior; there are {shown(known, 30)}")
+    if args.query is not None and name != CELLS:
+        raise ValueError(f"--query is about the cells; leave one of --query and --var {name} out")
+    query = Identity(release.frame) if args.query is None else parse_query(args.query, release.frame)
+    query = own.queries.get(name, query)
+    counts = name == CELLS or name in own.queries
+    answers = summarise_streamed(own, query, args.prob) if counts else summarise_variable(posterior[name], args.prob)
+    converged, message = convergence(tree)
+    heading = {
+        "variable": name,
+        "query": (args.query or "cells" if name == CELLS else described(query)) if counts else None,
+        "prob": answers.prob,
+        "interval": "equal-tailed",
+        "chains": int(posterior.sizes["chain"]),
+        "draws": int(posterior.sizes["draw"]),
+        "converged": converged,
+        "simulated": release.simulated,
+    }
+    if counts:
+        heading["counts"] = "whole numbers"
+    write = {"table": _table, "csv": _csv, "json": _json}[args.format]
+    others = [printable(other) for other in known if other != name] if args.format == "table" else []
+    more = f"\nother variables: {', '.join(others)} (--var NAME)" if others else ""
     show(write(answers, heading, message) + more)
     return status_of(tree)
 

@@ -5,6 +5,7 @@
 - `joint_release`, `as_one`: their measurements and exact parts as one release, without and with their total guarantee;
 - `posterior_release`: the same of the releases that a posterior is based on; `tables_of_posterior`: of each of its tables;
 - `check_posterior`: whether its draws agree with them, `converged_of`: what it says of convergence;
+- `Streamed`: what a result of `bayesdp.fit_hierarchy` has, whose draws of the cells were not kept;
 - `is_nested`: whether the invariants of one release follow from those of another.
 """
 
@@ -18,11 +19,14 @@ from bayesdp.composition.composing import compose
 from bayesdp.composition.joint import joint_release, releases_of_posterior
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.composition.of_posterior import determined_of, draws_of, releases_of_tables, tables_of_posterior
+from bayesdp.composition.streamed import CELLS, Streamed, is_streamed
 from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN
 
 __all__ = [
+    "CELLS",
     "LOSS_UNKNOWN",
     "Composition",
+    "Streamed",
     "as_one",
     "check_posterior",
     "compose",
@@ -30,6 +34,7 @@ __all__ = [
     "determined_of",
     "draws_of",
     "is_nested",
+    "is_streamed",
     "joint_release",
     "posterior_release",
     "releases_of_posterior",

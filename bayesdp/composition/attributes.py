@@ -37,6 +37,12 @@ _ATTRIBUTES: dict[str, _Kinds] = {
         "ess_limit": _NUMBER,
         "worst_rhat": _NUMBER,
         "worst_ess": _NUMBER,
+        "cells_always_zero": _NUMBER,
+        "missed_modes": _TEXT,
+        "missed_modes_message": _TEXT,
+        **dict.fromkeys(
+            (f"missed_modes_{name}" for name in ("tested", "alike", "short", "disagreeing", "rate")), _NUMBER
+        ),
     },
     "fiber": {
         "variable": _TEXT,

@@ -20,7 +20,7 @@ from bayesdp.consistency.post_processed import (
     warn_if_post_processed,
 )
 from bayesdp.measurements import Exact, Measured
-from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
+from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart, rows_of
 
 __all__ = [
     "FALSE_ALARMS", "PostProcessedWarning", "check_consistent", "check_noisy_keeps_invariants", "implied_answers",
@@ -142,8 +142,18 @@ def implied_answers(query: Query, exact: Iterable[Exact]) -> npt.NDArray[np.bool
     -------
     numpy.ndarray of bool, shape (query.rows,)
         True where an exact value, or a sum of exact values of one part, is the answer. Combinations of
-        several parts are not looked for.
+        several parts are not looked for; of linear combinations, those that are published row by row are found.
     """
     known = equalities(exact)
     found = [np.full(part.rows, implied(part, known, combine=False) is not None) for part in query.parts]
+    open_parts = [
+        (part, own)
+        for part, own in zip(query.parts, found, strict=True)
+        if isinstance(part, MatrixPart) and not own.all()
+    ]
+    wanted = {row for part, _ in open_parts for row in rows_of(part.matrix)}
+    if wanted:
+        published = {row for stated, _ in known for row in rows_of(stated.matrix) if row in wanted}
+        for part, own in open_parts:
+            own |= np.array([row in published for row in rows_of(part.matrix)], dtype=np.bool_)
     return np.concatenate(found)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._validate import probability
-from bayesdp.composition import check_posterior, draws_of, releases_of_tables, tables_of_posterior
+from bayesdp.composition import check_posterior, draws_of, is_streamed, releases_of_tables, tables_of_posterior
 from bayesdp.consistency import implied_answers
 from bayesdp.fibers import Fiber
 from bayesdp.plots.observed import names_of_measurements
@@ -135,6 +135,10 @@ class Fit:
             )
         if "posterior" not in posterior.children:
             raise ValueError(f"posterior lacks the group 'posterior'; {_has(posterior)}")
+        if is_streamed(posterior):
+            from bayesdp.plots.streamed_fit import StreamedFit  # which is a Fit
+
+            return [StreamedFit.read(posterior)]
         if not releases_of_tables(posterior):
             raise ValueError(f"posterior lacks the group 'release'; {_has(posterior)}")
         tables = tables_of_posterior(posterior)
@@ -229,6 +233,20 @@ class Fit:
     def summary(self, query: Query, prob: float) -> Summary:
         """Posterior summary of a query's answers."""
         return summarise(self.answers(query), prob)
+
+    def moments(self, query: Query) -> tuple[Floats, Floats]:
+        """Posterior means and standard deviations of a query's answers."""
+        draws = self.answers(query)
+        return draws.mean(axis=0), draws.std(axis=0)
+
+    @property
+    def recorded(self) -> dict[str, Query]:
+        """Queries whose draws were kept beside those of the cells, by the variables that hold them: none, as all are sums of these."""
+        return {}
+
+    def has(self, query: Query) -> bool:
+        """Whether `summary` can tell of a query: of any, where there are draws of the cells."""
+        return bool(query.rows)
 
     def fixed(self, query: Query) -> Mask:
         """Which answers have one possible value: exact, a sum of exact values, or of determined cells only."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp.composition import is_streamed
 from bayesdp.release import Exact, Measured, Release
 
 __all__ = ["Described", "Further", "described_model", "further", "names_of_measurements"]
@@ -94,6 +95,8 @@ def further(tree: xr.DataTree, releases: Sequence[Sequence[Release]]) -> Further
 def described_model(tree: xr.DataTree) -> Described:
     """The attribute ``prior``: `bayesdp fit` writes words and formulas first, and the model as PyMC prints it after them."""
     text = str(tree.attrs.get("prior", "")).strip("\n")
+    if is_streamed(tree):  # without a model of PyMC
+        return Described(text.strip(), "")
     words, separator, last = text.rpartition("\n\n")
     if not separator:
         words, last = "", text

@@ -43,7 +43,8 @@ def heatmaps(posterior: xr.DataTree, *, dims: tuple[str, str] | None = None, var
     Raises
     ------
     TypeError, ValueError
-        If the DataTree is not a posterior of a release, or `dims` are not two dimensions of its table.
+        If the DataTree is not a posterior of a release, or `dims` are not two dimensions of its table; of a result of
+        `bayesdp.fit_hierarchy` also if the table has more, and these sums were not recorded.
     """
     fit = Fit.of(posterior, var)
     names = fit.release.dims if dims is None else tuple(dims)
@@ -53,9 +54,8 @@ def heatmaps(posterior: xr.DataTree, *, dims: tuple[str, str] | None = None, var
         )
     query = Margins(fit.release.frame, list(names))
     turned = query.dims != names
-    draws = fit.answers(query)
     fixed = fit.fixed(query).reshape(query.shape)
-    maps = [found.reshape(query.shape) for found in (draws.mean(axis=0), draws.std(axis=0))]
+    maps = [found.reshape(query.shape) for found in fit.moments(query)]
     if turned:
         fixed, maps = fixed.T, [own.T for own in maps]
     rows, columns = maps[0].shape

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+import scipy.sparse as sp
 
 from bayesdp.frames import Label
 from bayesdp.queries.query import Part, Query
 from bayesdp.queries.sum_part import SumPart
 
-__all__ = ["answer_labels"]
+__all__ = ["answer_labels", "rows_of"]
 
 
 def answer_labels(query: Query, rows: Iterable[int]) -> list[tuple[Label, ...]]:
@@ -57,3 +58,20 @@ def _part(query: Query, row: int) -> tuple[Part, int]:
             return part, place
         place -= part.rows
     raise IndexError(f"row must be from 0 to {query.rows - 1}, got {row}")
+
+
+def rows_of(matrix: sp.csr_array) -> Iterator[tuple[bytes, bytes]]:
+    """The cells of each row of a matrix and their weights, as keys that are equal where rows are.
+
+    Examples
+    --------
+    >>> one, two = rows_of(sp.csr_array([[1, 0, 1], [0, 2, 0]]))
+    >>> list(rows_of(sp.csr_array([[0, 2, 0]]))) == [two]
+    True
+    """
+    own = matrix.copy()
+    own.sum_duplicates()
+    own.eliminate_zeros()
+    cells, weights = own.indices.astype(np.int64), own.data.astype(np.int64)
+    for start, end in zip(own.indptr[:-1].tolist(), own.indptr[1:].tolist(), strict=True):
+        yield cells[start:end].tobytes(), weights[start:end].tobytes()

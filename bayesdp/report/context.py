@@ -106,9 +106,13 @@ class Context:
 
     @cached_property
     def totals(self) -> list[Query]:
-        """Totals that are reported: released queries other than the cells, one-way margins, groups, the grand total."""
+        """Totals that are reported: released queries other than the cells, one-way margins, groups, the grand total.
+
+        Of a result of `bayesdp.fit_hierarchy`, those that were recorded.
+        """
         frame = self.frame
-        queries = [part.query for part in self.fit.exact] + [part.query for part in self.fit.measurements]
+        queries = [*self.fit.recorded.values(), *(part.query for part in self.fit.exact)]
+        queries += [part.query for part in self.fit.measurements]
         released = [part for query in queries for part in query.parts]
         one_way = [SumPart(frame, (dim,)) for dim in frame.dims] if len(frame.dims) > 1 else []
         groups = [SumPart(frame, (name,)) for name, _, labels in frame.groups if len(set(labels)) > 1]
@@ -117,7 +121,8 @@ class Context:
             whole = isinstance(part, SumPart) and part.keep == frame.dims
             if not whole and not any(same_part(part, other) for other in wanted):
                 wanted.append(part)
-        return [Query(part.frame, (part,)) for part in wanted]
+        asked = [Query(part.frame, (part,)) for part in wanted]
+        return [query for query in asked if self.fit.has(query)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +175,8 @@ class Whole:
         relaxed = [
             str(group.attrs.get("variable")) for name, group in self.tree.children.items() if name[:10] == "relaxation"
         ]
-        hidden = tables | {f"{name}_coordinates" for name in relaxed}
+        recorded = {name for table in self.tables for name in table.fit.recorded}
+        hidden = tables | recorded | {f"{name}_coordinates" for name in relaxed}
         variables = self.tree["posterior"].to_dataset().data_vars
         return [
             str(name) for name, variable in variables.items() if variable.dtype.kind in "iuf" and name not in hidden
@@ -196,6 +202,11 @@ class Whole:
     def message(self) -> str:
         """Convergence in words."""
         return str(_diagnostics(self.tree).get("message", ""))
+
+    @property
+    def missed_modes(self) -> str:
+        """What the check for missed modes found, in words; empty where there was none."""
+        return str(_diagnostics(self.tree).get("missed_modes_message", ""))
 
     @property
     def simulated(self) -> bool:

@@ -11,6 +11,10 @@ from bayesdp.streaming.cells import bytes_per_cell
 __all__ = ["Budget", "Plan"]
 
 
+_START = 26
+"""Tables of real numbers that a start needs: estimates at all levels, and limits of sums with their remainders."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """The numbers of a run.
@@ -44,18 +48,24 @@ class Budget:
     ----------
     kernel : int
         Tables, residuals and lists of the chains that run at the same time.
+    start : int
+        Work space of one start: chains start one after another.
     cells : int
-        What all chains keep of the cells. Neither this nor `kernel` grows with the number of draws.
+        What all chains keep of the cells, from the first draw to the last. Neither this nor `kernel` grows with the number of draws.
     record : int
         Draws of queries and hyperparameters.
     result : int
-        Summaries of the cells in the result.
+        Summaries of the cells in the result, and diagnostics; made when the chains are gone.
+    pooled : int
+        Summaries of the cells that can move, made while what chains keep is there still.
     """
 
     kernel: int
+    start: int
     cells: int
     record: int
     result: int
+    pooled: int
 
     @classmethod
     def of(cls, structure: Structure, plan: Plan, recorded: int) -> Budget:
@@ -68,18 +78,25 @@ class Budget:
         own = 8 * (4 * size + 2 * free + 5 * answers + 3 * structure.nodes * places)
         running = min(plan.cores, plan.chains)
         kept = bytes_per_cell(plan.draws, plan.counts, plan.bins, plan.batches)
-        summaries = 8 * (4 + 5 * plan.chains + len(plan.quantiles)) + 4 * (plan.counts + 1)
+        shares = 4 * (plan.counts + 1)
+        # While they are made, wide; in the result quantiles and diagnostics take half.
+        wide = 8 * (5 + 6 * plan.chains + len(plan.quantiles)) + shares
+        own_result = 8 * (2 + 2 * plan.chains) + 4 * (3 + len(plan.quantiles)) + shares
+        diagnosed = 8 * (3 * plan.chains * size + (6 + 7 * plan.chains) * free)
         return cls(
             kernel=running * own,
+            start=8 * _START * size,
             cells=plan.chains * free * (kept + 8) + 8 * free,  # with the starts
             record=3 * 8 * plan.chains * plan.draws * recorded,  # kept, put together, and diagnosed
-            result=summaries * (free + size),
+            result=own_result * size + wide * free + diagnosed,
+            pooled=wide * free,
         )
 
     @property
     def total(self) -> int:
-        """All of it."""
-        return self.kernel + self.cells + self.record + self.result
+        """The most at any time: when chains start, when they draw, and when their draws are summarised."""
+        phases = (self.kernel + self.start, self.kernel + self.cells, self.cells + self.pooled, self.result)
+        return max(phases) + self.record
 
     def check(self, plan: Plan) -> None:
         """Refuse a run that does not fit.
@@ -95,10 +112,11 @@ class Budget:
         raise MemoryError(
             f"fit_hierarchy needs about {_in_words(self.total)} of memory, and {_in_words(free)} are available: "
             f"{_in_words(self.kernel)} for the tables of {min(plan.cores, plan.chains)} chains that run at the same time (fewer "
-            f"`cores`), {_in_words(self.cells)} for what {plan.chains} chains keep of the cells (fewer `chains`, `bins`, `batches` or "
-            f"`counts`), {_in_words(self.record)} for the draws of what is recorded (fewer `draws`, each after more sweeps with "
-            f"a larger `thin`, or fewer answers in `record`), and {_in_words(self.result)} for the result. A release of a part of "
-            "the leaves needs less of all"
+            f"`cores`) and {_in_words(self.start)} for a start, {_in_words(self.cells)} for what {plan.chains} chains keep of the "
+            f"cells (fewer `chains`, `bins`, `batches` or `counts`), {_in_words(self.record)} for the draws of what is recorded "
+            "(fewer `draws`, each after more sweeps with a larger `thin`, or fewer answers in `record`), and "
+            f"{_in_words(self.result)} for the result; not all of these at the same time. A release of a part of the leaves needs "
+            "less of all"
         )
 
 

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from math import prod
 from typing import Any
@@ -28,10 +28,11 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
 from bayesdp.streaming.budget import Budget, Plan
+from bayesdp.streaming.journal import KeptTables, RunJournal, digest
 from bayesdp.streaming.one_chain import OneChain
 from bayesdp.streaming.plausible import TableWriter, thinned
 from bayesdp.streaming.recording import named_queries
-from bayesdp.streaming.result import cells_of, diagnostics_of, posterior_of
+from bayesdp.streaming.result import cells_of, diagnostics_of, limits_of, posterior_of
 from bayesdp.streaming.running import FEWEST, longest_together, run_all
 
 __all__ = ["fit_hierarchy"]
@@ -61,6 +62,8 @@ def fit_hierarchy(
     tables: int = 100,
     tables_path: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
+    journal: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     quantiles: Iterable[float] = (0.025, 0.05, 0.5, 0.95, 0.975),
     counts: int = 15,
     bins: int = 64,
@@ -102,6 +105,12 @@ def fit_hierarchy(
         A parquet file for them; none is written if left out. See the Notes.
     overwrite : bool
         Whether it may replace a file.
+    journal : path, optional
+        A folder in which the state of every chain is kept, with what it has kept of the cells, once a minute or so; made if there is
+        none. Remove it when the result is saved.
+    resume : bool
+        Go on from the states in `journal`, if there are any, with the same arguments: the result is that of a run that was never
+        stopped. `cores`, `quantiles`, the name of `tables_path` and what is told may be others.
     quantiles : iterable of float
         Which ones are given of each cell.
     counts : int
@@ -127,7 +136,8 @@ def fit_hierarchy(
     -------
     xarray.DataTree
         ``posterior`` (draws of `record` and of hyperparameters), ``cells``, with the dimensions of the table, ``release``,
-        ``guarantee`` (where the mechanism is known) and ``diagnostics``: effective sample sizes and R-hat of what was recorded, and
+        ``guarantee`` (where the mechanism is known), ``fiber`` (which cells have one possible value) and ``diagnostics``:
+        effective sample sizes and R-hat of what was recorded, and
         a verdict over that and all cells, with a check for missed modes: chains start at different ends of every group of cells
         that a precise answer ties together, and must agree. In ``cells``:
 
@@ -145,7 +155,8 @@ def fit_hierarchy(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not valid, or the release is about statistics or is no hierarchy (the message says why).
+        If an argument is not valid, or the release is about statistics or is no hierarchy (the message says why); if `journal` is
+        of another run (both sides are named).
     NotImplementedError
         If noise is not normal and independent; it names the law, and what to use instead.
     MemoryError
@@ -153,7 +164,9 @@ def fit_hierarchy(
     ImportError
         If `tables_path` is given and pyarrow (the extra ``census``) is not installed.
     FileExistsError
-        If `tables_path` exists, and `overwrite` is False.
+        If `tables_path` exists, and `overwrite` is False; or if `journal` has the states of a run, and `resume` is False.
+    BlockingIOError
+        If another process is writing to `journal`.
     OSError
         If tables cannot be written. The draws are in the attribute ``draws`` of the error.
 
@@ -206,6 +219,8 @@ def fit_hierarchy(
     run = _Run(release, target, structure, prior, plan, queries)
     if memory_check:
         run.budget.check(plan)
+    if resume and journal is None:
+        raise ValueError("resume=True goes on from a journal: name its folder with journal=")
     generator = _generator(random_seed)
     attributes = run.attributes(random_seed)
     writer = None
@@ -215,7 +230,19 @@ def fit_hierarchy(
             tables_path, structure, thinned(number, plan.chains, plan.draws), attributes, overwrite=overwrite
         )
     told = ProgressLines("sampling", "sweeps") if progressbar and not quiet else None
-    return run.sampled(generator, writer, told, attributes)
+    if journal is None:
+        return run.sampled(generator, writer, told, attributes)
+    try:
+        kept = RunJournal(journal, run.described(None if random_seed is None else generator, writer), resume=resume)
+    except BaseException:
+        if writer is not None:
+            writer.abandon()
+        raise
+    try:
+        own = np.random.default_rng(kept.entropy) if random_seed is None else generator
+        return run.sampled(own, writer, told, attributes, kept)
+    finally:
+        kept.close()
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,13 +273,54 @@ class _Run:
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 
+    def described(self, generator: np.random.Generator | None, tables: TableWriter | None) -> dict[str, Any]:
+        """What makes the draws what they are, for a journal."""
+        empty = np.zeros(self.structure.free.shape, dtype=np.int64)
+        weights = self.prior.weights(self.structure, self.prior.start(self.structure, empty))
+        own: Any = self.prior
+        given = [getattr(own, field.name) for field in fields(own)] if is_dataclass(own) else []
+        release = self.release.to_dataset()
+        arrays = [part for name in sorted(map(str, release.variables)) for part in (name, release[name].values)]
+        attributes = [f"{name}={release.attrs[name]}" for name in sorted(release.attrs) if name != "writer"]
+        run: dict[str, Any] = {
+            "bayesdp": bayesdp.__version__,
+            "release": f"{self.release!r} [{digest(*arrays, *attributes)}]",
+            "prior": f"{self.prior.formula} [{digest(type(self.prior).__name__, *given, *weights)}]",
+            "leaves": self.structure.frame.dims[self.structure.axis],
+            "record": {name: f"{query!r} [{digest(query.describe())}]" for name, query in self.queries.items()},
+            "tables": 0 if tables is None else sum(map(len, tables.numbers)),
+            "seed": "none"
+            if generator is None
+            else digest(repr(generator.bit_generator.state), generator.bit_generator.seed_seq),
+        }
+        names = ("draws", "tune", "chains", "thin", "counts", "bins", "batches")
+        return run | {name: getattr(self.plan, name) for name in names}
+
     def sampled(
-        self, generator: np.random.Generator, writer: TableWriter | None, told: Any, attributes: dict[str, str]
+        self,
+        generator: np.random.Generator,
+        writer: TableWriter | None,
+        told: Any,
+        attributes: dict[str, str],
+        journal: RunJournal | None = None,
     ) -> xr.DataTree:
+        """Run the chains; the result."""
+        tables = writer if writer is None or journal is None else KeptTables(journal, writer)
         try:
             where = np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
             chains = [
-                OneChain(i, self.target, self.structure, self.prior, self.plan, self.queries, where, own, writer)
+                OneChain(
+                    i,
+                    self.target,
+                    self.structure,
+                    self.prior,
+                    self.plan,
+                    self.queries,
+                    where,
+                    own,
+                    tables,
+                    None if journal is None else journal.writer(i),
+                )
                 for i, own in enumerate(generator.spawn(self.plan.chains))
             ]
             early = run_all(chains, self.plan.cores, told)
@@ -262,17 +330,21 @@ class _Run:
             raise
         with deferred():
             tree = self._tree(longest_together(chains), attributes)
+        if journal is not None and journal.resumed:
+            tree.attrs["resumed"] = journal.resumed
         if early:
             tree.attrs["interrupted"] = 1
             if writer is not None:
                 writer.abandon()
         elif writer is not None:
             with _carried(tree):
+                if isinstance(tables, KeptTables):
+                    tables.give(self.structure.free.shape)
                 writer.finish()
         return tree
 
     def _tree(self, chains: list[OneChain], attributes: dict[str, str]) -> xr.DataTree:
-        posterior = posterior_of(chains, self.structure)
+        posterior = posterior_of(chains, self.structure, self.release.frame)
         cells, found = cells_of(chains, self.structure, self.plan)
         diagnostics = diagnostics_of(posterior, chains, found, self.target, self.plan)
         tree = xr.DataTree.from_dict({"posterior": posterior, "cells": cells, "diagnostics": diagnostics})
@@ -282,6 +354,7 @@ class _Run:
         )
         compress_draws(tree)
         add_releases_to(tree, [self.release], "")
+        tree["fiber"] = xr.DataTree(limits_of(self.target, self.release, self.structure))
         add_group_labels(tree, self.release.frame)
         return tree
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +20,7 @@ from bayesdp.hierarchies.structure import Structure
 from bayesdp.queries import Query
 from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.cells import Kept, batching, new_kept, take
+from bayesdp.streaming.journal import KeptTables, Writer
 from bayesdp.streaming.plausible import TableWriter
 from bayesdp.streaming.recording import Recorder
 
@@ -24,6 +28,12 @@ __all__ = ["OneChain"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+
+_STARTING = threading.Lock()
+"""Chains start one after another: a start needs more memory than a chain that runs."""
+
+_MOVING = ("generator", "counts", "group_start", "group_cell", "donor_start", "donor_cell", "tried")
+"""Arrays of `State` that say where a chain is; all others follow from the target, the hyperparameters or the counts."""
 
 _CHOOSING = (16, 8, 4, 2, 1)
 """Donors are chosen anew after one part in so many of the tuning, by the means since the last time."""
@@ -43,7 +53,9 @@ class OneChain:
     where : int64 array
         The cells that can move, in leaves by cells.
     rng : numpy.random.Generator
-    tables : TableWriter, optional
+    tables : TableWriter or KeptTables, optional
+    journal : Writer, optional
+        Where states of the chain are kept, and one may be that it goes on from.
 
     Attributes
     ----------
@@ -65,7 +77,8 @@ class OneChain:
     queries: dict[str, Query]
     where: Ints
     rng: np.random.Generator
-    tables: TableWriter | None
+    tables: TableWriter | KeptTables | None
+    journal: Writer | None = None
 
     def __post_init__(self) -> None:
         self.done = self.draws = 0
@@ -84,13 +97,23 @@ class OneChain:
             Asked between two sweeps.
         """
         plan, structure = self.plan, self.structure
+        saved = None if self.journal is None else self.journal.read()
         chain = TreeChain(self.target, structure, self.rng)
-        self._begin(chain)
-        hyper = self.prior.start(structure, chain.state.counts)
+        typical, since = (
+            np.zeros(chain.state.counts.shape, dtype=np.float32),
+            0,
+        )  # sums are whole, and exact below 2**24
+        if saved is None:
+            with _STARTING:
+                self._begin(chain)
+            hyper = self.prior.start(structure, chain.state.counts)
+        else:
+            hyper = self._restored(chain, saved)
+            if "typical" in saved:
+                typical, since = saved["typical"], int(saved["since"])
         self._set(chain, hyper)
-        typical, since = np.zeros(chain.state.counts.shape), 0
         choosing = {max(plan.tune // part, 1) for part in _CHOOSING}
-        for sweep in range(1, plan.tune + 1):
+        for sweep in range(self.done + 1, plan.tune + 1):
             if stopped():
                 return
             hyper = self._sweep(chain, hyper)
@@ -100,8 +123,39 @@ class OneChain:
             if sweep in choosing:
                 chain.choose_donors(typical / since)
                 typical[:], since = 0.0, 0
+            if self.journal is not None and self.journal.due and sweep < plan.tune:
+                self.journal.write(self._state(chain, hyper) | {"typical": typical, "since": np.array(since)})
         del typical
-        self._keep(chain, hyper, stopped)
+        self._keep(chain, hyper, stopped, saved or {})
+
+    def _state(self, chain: TreeChain, hyper: dict[str, Floats]) -> dict[str, npt.NDArray[Any]]:
+        """All that the chain goes on from, and what it has kept."""
+        drawn = self.draws
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "done": np.array(self.done),
+            "draws": np.array(drawn),
+            "rng": np.array(json.dumps(self.rng.bit_generator.state, default=_plain)),
+            "mix": chain.mix,
+        }
+        arrays |= {f"state:{name}": getattr(chain.state, name) for name in _MOVING}
+        arrays |= {f"hyper:{name}": np.asarray(own) for name, own in hyper.items()}
+        assert self.ends is not None
+        assert self.groups is not None
+        arrays |= {"ends": self.ends, "group_start": self.groups[0], "group_cell": self.groups[1]}
+        if self.kept is not None:
+            arrays |= {f"kept:{name}": own for name, own in self.kept._asdict().items() if name != "where"}
+            arrays |= {f"answers:{name}": own.answers[:drawn] for name, own in self.recorders.items()}
+            arrays |= {f"drawn:{name}": own[:drawn] for name, own in self.hyper.items()}
+        return arrays
+
+    def _restored(self, chain: TreeChain, saved: dict[str, npt.NDArray[Any]]) -> dict[str, Floats]:
+        """Put a chain where it was; its hyperparameters."""
+        self.done, self.draws = int(saved["done"]), int(saved["draws"])
+        self.rng.bit_generator.state = json.loads(str(saved["rng"]))
+        chain.mix = saved["mix"]
+        chain.state = chain.state._replace(**{name: saved[f"state:{name}"] for name in _MOVING})
+        self.ends, self.groups = saved["ends"], (saved["group_start"], saved["group_cell"])
+        return {name[6:]: own for name, own in saved.items() if name.startswith("hyper:")}
 
     def _begin(self, chain: TreeChain) -> None:
         """Start near the linear estimate, with every tied group at one of its ends: another one in the next chain."""
@@ -123,13 +177,26 @@ class OneChain:
         self._set(chain, hyper)
         return hyper
 
-    def _keep(self, chain: TreeChain, hyper: dict[str, Floats], stopped: Callable[[], bool]) -> None:
+    def _keep(
+        self,
+        chain: TreeChain,
+        hyper: dict[str, Floats],
+        stopped: Callable[[], bool],
+        saved: dict[str, npt.NDArray[Any]],
+    ) -> None:
         plan = self.plan
         self.recorders = {name: Recorder(query, self.structure, plan.draws) for name, query in self.queries.items()}
         self.hyper = {name: np.empty((plan.draws, *np.shape(hyper[name]))) for name in self.prior.names}
         self.kept = new_kept(self.where, plan.draws, plan.counts, plan.bins, plan.batches)
+        if self.draws:
+            self.kept = self.kept._replace(**{name[5:]: own for name, own in saved.items() if name.startswith("kept:")})
+            for name, recorder in self.recorders.items():
+                recorder.answers[: self.draws] = saved[f"answers:{name}"]
+            for name, kept in self.hyper.items():
+                kept[: self.draws] = saved[f"drawn:{name}"]
+        saved.clear()
         length, _ = batching(plan.draws, plan.batches)
-        for draw in range(plan.draws):
+        for draw in range(self.draws, plan.draws):
             for _ in range(plan.thin):
                 if stopped():
                     return
@@ -144,3 +211,10 @@ class OneChain:
                 self.tables.add(self.number, draw, counts)
             self.draws = draw + 1
             self.done += 1
+            if self.journal is not None and (self.journal.due or self.draws == plan.draws):
+                self.journal.write(self._state(chain, hyper))
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of the state of a generator as JSON can hold them; all bit generators take lists back."""
+    return value.tolist()

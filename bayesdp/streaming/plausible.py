@@ -79,6 +79,7 @@ class TableWriter:
             raise IsADirectoryError(f"{str(self._target)!r} is a folder; name a file")
         self._overwrite = overwrite
         self._tree = tree
+        self.numbers = numbers
         self._first = np.concatenate([[0], np.cumsum([len(own) for own in numbers])])
         self._number = [{int(draw): i for i, draw in enumerate(own)} for own in numbers]
         self._columns = _Columns(arrow, tree.frame)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import shown
+from bayesdp.composition import CELLS
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.tree import Tree
 from bayesdp.queries import MatrixPart, Query, SumPart
@@ -51,7 +52,7 @@ def named_queries(
     else:
         given = [(None, own) for own in asked]
     found: dict[str, Query] = {}
-    used = {*frame.dims, *(name for name, _, _ in frame.groups), *taken, "chain", "draw"}
+    used = {*frame.dims, *(name for name, _, _ in frame.groups), *taken, "chain", "draw", CELLS}
     for key, query in given:
         if not isinstance(query, Query):
             raise TypeError(f"record must hold queries (bdp.Margins, bdp.Totals, bdp.Identity), got {query!r}")
@@ -69,7 +70,8 @@ def named_queries(
             )
         if name in used:
             raise ValueError(
-                f"record: the name {name!r} is that of a dimension, a group label or a hyperparameter; choose another"
+                f"record: the name {name!r} is that of a dimension, a group label, a hyperparameter or the summaries of cells; choose "
+                "another"
             )
         found[name] = query
     return found

@@ -9,17 +9,22 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp import _strict_json as strict_json
 from bayesdp._chains import chain_statistics
+from bayesdp.composition import CELLS
 from bayesdp.fibers import Target
+from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import MissedModes, missed_modes
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.diagnostics import Worst, not_diagnosed, rhat_limit, verdict_of, with_modes
+from bayesdp.queries import Query
+from bayesdp.release import Release
 from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.cells import batching
 from bayesdp.streaming.one_chain import OneChain
 from bayesdp.streaming.pooling import Pooled, pooled
 
-__all__ = ["cells_of", "diagnostics_of", "posterior_of"]
+__all__ = ["cells_of", "diagnostics_of", "limits_of", "posterior_of"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -37,8 +42,8 @@ _MEANING = {
 }
 
 
-def posterior_of(chains: Sequence[OneChain], structure: Structure) -> xr.Dataset:
-    """The draws of queries and hyperparameters, cut to the shortest chain."""
+def posterior_of(chains: Sequence[OneChain], structure: Structure, frame: Frame) -> xr.Dataset:
+    """The draws of queries of `frame` and of hyperparameters, cut to the shortest chain."""
     draws = min(chain.draws for chain in chains)
     coords: dict[str, Any] = {"chain": [chain.number for chain in chains], "draw": np.arange(draws)}
     arrays: dict[str, Any] = {}
@@ -51,13 +56,38 @@ def posterior_of(chains: Sequence[OneChain], structure: Structure) -> xr.Dataset
         coords |= {dim: list(own) for dim, own in labels.items()}
         shape = query.shape if len(dims) == len(query.shape) else (query.rows,)
         answers = np.stack([chain.recorders[name].answers[:draws].reshape(draws, *shape) for chain in chains])
-        arrays[name] = (("chain", "draw", *dims), answers)
+        arrays[name] = (("chain", "draw", *dims), answers, _described(query, frame))
     for name, given in chains[0].prior.names.items():
         stacked = np.stack([chain.hyper[name][:draws] for chain in chains])
         dims, values, labels = _in_frame(stacked, given, structure)
         coords |= {dim: own for dim, own in labels.items() if dim not in coords}
         arrays[name] = (("chain", "draw", *dims), values)
     return xr.Dataset(arrays, coords=coords)
+
+
+def _described(query: Query, frame: Frame) -> dict[str, str]:
+    """The query for those who read its draws, where it can be stated with the labels of the release alone."""
+    description = query.describe()
+    try:
+        same = Query.from_description(description, frame).parts == query.parts
+    except (KeyError, ValueError):  # it has group labels that the release does not know
+        same = False
+    return {"query": strict_json.dumps(description, "query")} if same else {}
+
+
+def limits_of(target: Target, release: Release, structure: Structure) -> xr.Dataset:
+    """Which cells have one possible value, and what is known of the moves, as `bayesdp.sample` states it of a table."""
+    frame, fiber = release.frame, target.fiber
+    determined = fiber.determined() | ~structure.in_frame(structure.free).reshape(frame.shape)
+    return xr.Dataset(
+        {"determined": frame.data_array(determined)},
+        attrs={
+            "variable": CELLS,
+            "determined_complete": int(fiber.determined_is_complete),
+            "connectivity": structure.claim,
+            "proved": int(structure.proved),
+        },
+    )
 
 
 def _in_frame(
@@ -96,6 +126,9 @@ def cells_of(chains: Sequence[OneChain], structure: Structure, plan: Plan) -> tu
     length, _ = batching(plan.draws, plan.batches)
     kept = [chain.kept for chain in chains if chain.kept is not None]
     found = pooled(kept, [chain.draws for chain in chains], length, plan.quantiles)
+    del kept
+    for chain in chains:
+        chain.kept = None  # most of the memory of a run, and not needed any more
     fixed = np.asarray(chains[0].target.fiber.system.lower)  # of cells that cannot move, the counts
     spread = _Spread(structure, chains[0].where)
     numbers = len(chains)
@@ -105,10 +138,10 @@ def cells_of(chains: Sequence[OneChain], structure: Structure, plan: Plan) -> tu
         "chain_mean": (found.chain_mean, fixed),
         "chain_sd": (found.chain_sd, 0.0),
         "probability": (found.probability, (fixed == np.arange(plan.counts + 1)[:, None])),
-        "quantile": (found.quantile, fixed),
-        "width": (found.width, 1),
-        "ess": (found.ess, np.nan),
-        "rhat": (found.rhat, np.nan),
+        "quantile": (_short(found.quantile, fixed), fixed),
+        "width": (_short(found.width), 1),
+        "ess": (found.ess.astype(np.float32), np.nan),
+        "rhat": (found.rhat.astype(np.float32), np.nan),
     }
     lead = {"chain_mean": "chain", "chain_sd": "chain", "probability": "value", "quantile": "share"}
     arrays = {
@@ -135,6 +168,12 @@ def cells_of(chains: Sequence[OneChain], structure: Structure, plan: Plan) -> tu
         "moving_cells": len(chains[0].where),
     }
     return cells, found
+
+
+def _short(values: Ints, *others: Ints) -> npt.NDArray[np.integer]:
+    """Whole numbers in half of the memory, where they fit with all others of their table."""
+    largest = max((int(own.max(initial=0)) for own in (values, *others)), default=0)
+    return values.astype(np.int32) if largest < 2**31 else values
 
 
 class _Spread:

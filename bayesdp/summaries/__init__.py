@@ -2,7 +2,7 @@
 
 - `summary`: a labelled `pandas.DataFrame` of all of it, or of some variables or one query;
 - `published_table`: lines of published tables of the Census by their codes;
-- `summarise`, `summarise_variable`: the numbers behind it and behind ``bayesdp summary``.
+- `summarise`, `summarise_streamed`, `summarise_variable`: the numbers behind it and behind ``bayesdp summary``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,16 @@ from bayesdp.summaries.answers import Answers, summarise
 from bayesdp.summaries.asked import totals_of
 from bayesdp.summaries.frame import summary
 from bayesdp.summaries.published import published_table
+from bayesdp.summaries.streamed import summarise_streamed
 from bayesdp.summaries.variables import summarise_variable, variable_names
 
-__all__ = ["Answers", "published_table", "summarise", "summarise_variable", "summary", "totals_of", "variable_names"]
+__all__ = [
+    "Answers",
+    "published_table",
+    "summarise",
+    "summarise_streamed",
+    "summarise_variable",
+    "summary",
+    "totals_of",
+    "variable_names",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.counts import without_rounding_errors
 
-__all__ = ["Answers", "interval_and_diagnostics", "summarise"]
+__all__ = ["Answers", "interval_and_diagnostics", "labelled", "summarise", "summarise_answers"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -100,21 +101,44 @@ def summarise(
     2, and with at least (1 + prob) / 2, of all draws at or below it. For counts the interval therefore holds
     at least `prob` of the draws.
     """
-    level = probability(prob, "prob")
     answers = query.apply(draws.transpose("chain", "draw", ...)).values
     chains = answers.reshape(*answers.shape[:2], query.rows)
+    return summarise_answers(chains, query, release, prob, determined_cells)
+
+
+def summarise_answers(
+    chains: npt.NDArray[Any],
+    query: Query,
+    release: Release,
+    prob: float,
+    determined_cells: npt.NDArray[np.bool_] | None = None,
+) -> Answers:
+    """Summarise draws of the answers, shape (chains, draws, rows); all else as for `summarise`."""
+    level = probability(prob, "prob")
     pooled = chains.reshape(-1, query.rows).astype(np.float64)
     if release.about == "statistics":
         cells = np.zeros(release.frame.shape, dtype=np.bool_)
     else:
-        if answers.dtype.kind == "f":  # a continuous relaxation
+        if chains.dtype.kind == "f":  # a continuous relaxation
             pooled = without_rounding_errors(pooled)
         cells = release.fiber.determined() if determined_cells is None else determined_cells
     exact = implied_answers(query, release.exact)
     determined = exact | _all_determined(query, cells)
+    numbers = interval_and_diagnostics(chains, pooled.reshape(chains.shape), level, determined)
+    return labelled(query, release, level, exact, determined, numbers)
+
+
+def labelled(
+    query: Query,
+    release: Release,
+    prob: float,
+    exact: npt.NDArray[np.bool_],
+    determined: npt.NDArray[np.bool_],
+    numbers: Mapping[str, Floats],
+) -> Answers:
+    """Numbers of the answers of a query with their labels, and what was published of them."""
     published = _published(query, release)
-    shape = query.shape
-    grid = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
+    grid = np.meshgrid(*(np.arange(n) for n in query.shape), indexing="ij")
     return Answers(
         labels={
             dim: [own[i] for i in index.reshape(-1)]
@@ -122,10 +146,10 @@ def summarise(
         },
         published=published[0] if published else np.full(query.rows, np.nan),
         further=tuple(published[1:]),
-        prob=level,
+        prob=prob,
         exact=exact,
         determined=determined,
-        **interval_and_diagnostics(chains, pooled.reshape(chains.shape), level, determined),
+        **numbers,
     )
 
 

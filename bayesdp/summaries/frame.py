@@ -11,19 +11,23 @@ import xarray as xr
 
 from bayesdp._validate import probability, shown
 from bayesdp.composition import (
+    CELLS,
+    Streamed,
     as_one,
     check_posterior,
     converged_of,
     determined_of,
     draws_of,
+    is_streamed,
     releases_of_tables,
     tables_of_posterior,
 )
 from bayesdp.measurements import described
 from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.release import Release
-from bayesdp.summaries.answers import Answers, summarise
+from bayesdp.summaries.answers import Answers, summarise, summarise_answers
 from bayesdp.summaries.asked import totals_of
+from bayesdp.summaries.streamed import summarise_streamed
 from bayesdp.summaries.variables import summarise_variable, variable_names
 
 __all__ = ["summary"]
@@ -40,7 +44,9 @@ def summary(
     Parameters
     ----------
     posterior : xarray.DataTree
-        As `bayesdp.sample` returns it, or read from a file.
+        As `bayesdp.sample` or `bayesdp.fit_hierarchy` returns it, or read from a file. The latter keeps no draws of the cells: their
+        numbers are those of its group ``cells`` (``ess_bulk`` and ``rhat`` from means of batches), called ``cells``, and of
+        totals there are those that were recorded.
     var : str or list of str, optional
         Variables of the model: the counts, cell by cell, or parameters. By default the counts, their totals (what was
         asked, one-way margins, groups, the grand total) and all other variables.
@@ -72,7 +78,8 @@ def summary(
         If an argument has the wrong type.
     ValueError
         If there is no such variable (those that there are are named), both `var` and `query` are given, counts are asked for
-        and the posterior has no release or has not recorded them, or `query` is about other cells than those of its tables.
+        and the posterior has no release or has not recorded them, or `query` is about other cells than those of its tables. Of a
+        result of `bayesdp.fit_hierarchy`: if `query` was not recorded, or no quantiles of cells for `prob` were kept.
 
     Examples
     --------
@@ -102,18 +109,13 @@ def summary(
     if query is not None and not isinstance(wanted, Query):
         raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(wanted).__name__}")
     check_posterior(posterior)
-    source = _Source(posterior)
+    source: _Source | _StreamedSource = _StreamedSource(posterior) if is_streamed(posterior) else _Source(posterior)
     if var is not None:
         parts = [source.variable(name, level) for name in ([var] if isinstance(var, str) else var)]
     elif query is not None:
-        parts = [part for name in source.with_cells_of(query) for part in source.answers(name, [query], level)]
+        parts = source.answered(query, level)
     else:
-        parts = [
-            part
-            for name, release in source.stated().items()
-            for part in source.answers(name, [Identity(release.frame), *totals_of(release)], level)
-        ]
-        parts += [source.variable(name, level) for name in variable_names(posterior, *source.tables)]
+        parts = source.everything(level)
     if not parts:
         raise ValueError("var names no variable")
     table = pd.concat([_rows(*part) for part in parts])
@@ -148,6 +150,19 @@ class _Source:
             )
         return found
 
+    def answered(self, query: Query, level: float) -> list[_Part]:
+        """The answers of a query of every table with its cells."""
+        return [part for name in self.with_cells_of(query) for part in self.answers(name, [query], level)]
+
+    def everything(self, level: float) -> list[_Part]:
+        """All tables with their totals, and all other variables."""
+        parts = [
+            part
+            for name, release in self.stated().items()
+            for part in self.answers(name, [Identity(release.frame), *totals_of(release)], level)
+        ]
+        return parts + [self.variable(name, level) for name in variable_names(self.tree, *self.tables)]
+
     def answers(self, name: str, queries: list[Query], level: float) -> list[_Part]:
         """Answers about the counts of a table; the grand total and linear combinations have names in place of labels."""
         release = self.tables[name]
@@ -157,7 +172,7 @@ class _Source:
             (
                 _title(name, query),
                 summarise(draws, query, release, level, cells),
-                query.names if not query.dims or not _sums(query) else None,
+                _names(query),
             )
             for query in queries
         ]
@@ -174,6 +189,46 @@ class _Source:
         if name in self.tables:
             return self.answers(name, [Identity(self.tables[name].frame)], level)[0]
         return name, summarise_variable(self.draws[name], level), None
+
+
+class _StreamedSource:
+    """What is read from a result of `bayesdp.fit_hierarchy`."""
+
+    def __init__(self, tree: xr.DataTree) -> None:
+        self.streamed = Streamed(tree)
+        self.draws = tree["posterior"].to_dataset()
+
+    def answered(self, query: Query, level: float) -> list[_Part]:
+        frame = self.streamed.release.frame
+        if not frame.same_cells(query.frame):
+            raise ValueError(f"query must be about a table of the posterior ({CELLS}: {frame}), not {query.frame}")
+        return [(_title(CELLS, query), summarise_streamed(self.streamed, query, level), _names(query))]
+
+    def everything(self, level: float) -> list[_Part]:
+        return [self.variable(name, level) for name in [CELLS, *map(str, self.draws.data_vars)]]
+
+    def variable(self, name: str, level: float) -> _Part:
+        """The cells, the answers of a recorded query, or a parameter."""
+        given: Any = name
+        if not isinstance(given, str):
+            raise TypeError(f"var must be names of variables, got {name!r}")
+        if name == CELLS:
+            return name, summarise_streamed(self.streamed, Identity(self.streamed.release.frame), level), None
+        if name not in self.draws:
+            known = [CELLS, *map(str, self.draws.data_vars)]
+            raise ValueError(f"there is no variable {name!r} in the posterior; there are {shown(known, 30)}")
+        query = self.streamed.queries.get(name)
+        if query is None:
+            return name, summarise_variable(self.draws[name], level), None
+        answers = summarise_answers(
+            self.streamed.draws(name), query, self.streamed.release, level, self.streamed.determined
+        )
+        return name, answers, _names(query)
+
+
+def _names(query: Query) -> list[str] | None:
+    """Names of rows that have no labels: of the grand total and of linear combinations."""
+    return query.names if not query.dims or not _sums(query) else None
 
 
 def _title(name: str, query: Query) -> str:

@@ -43,6 +43,7 @@ def write(whole: Whole) -> Html:
         parts.append(alarm)
     told = [f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')} after tuning."]
     told += _fiber(whole) + _divergences(whole)
+    told += [whole.missed_modes] if whole.missed_modes else []
     told.append(
         "Cells that the exact values determine are left out of R-hat and effective sample sizes: they mean nothing there."
     )

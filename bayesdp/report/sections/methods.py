@@ -7,6 +7,7 @@ from typing import Any
 
 import xarray as xr
 
+from bayesdp.composition import is_streamed
 from bayesdp.measurements import SIGNS, described
 from bayesdp.release import Release
 from bayesdp.report.context import Context, Whole, is_simulated
@@ -57,6 +58,7 @@ def _sentences(whole: Whole) -> list[str]:
         _joint(whole),
         f"It was sampled with {by}{pymc}: {chains} after tuning.",
         _sampler(whole),
+        _streamed(whole),
         _resumed(attrs),
         *(
             _relaxation(context, context.fit.relaxation)
@@ -199,6 +201,16 @@ def _sampler(whole: Whole) -> str:
     if not rest or not stats:
         return f"{steps}."
     return f"{steps}, {' and '.join(rest)} by {_by(whole, stats)}."
+
+
+def _streamed(whole: Whole) -> str:
+    """A sentence on cells whose draws were not kept."""
+    if not is_streamed(whole.tree):
+        return ""
+    return (
+        "Draws of cells were not kept: means, standard deviations and quantiles of each cell were gathered while sampling, and "
+        "its effective sample size and R-hat are those of means of batches of draws."
+    )
 
 
 def _by(whole: Whole, stats: set[Any]) -> str:

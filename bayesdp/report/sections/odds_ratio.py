@@ -22,7 +22,7 @@ def applies(context: Context) -> bool:
     if (
         len(context.fit.releases) > 1
         or not is_two_by_two(context.fit.release)
-        or context.fit.counts.dtype.kind not in "iu"
+        or context.fit.counts.dtype.kind not in "iu"  # nor of means, where no draws were kept
     ):
         return False
     table = context.fit.counts[0, 0].values

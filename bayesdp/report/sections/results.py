@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from bayesdp.plots import heatmaps, intervals
 from bayesdp.plots.cell_intervals import number_of_pages
+from bayesdp.plots.streamed_fit import StreamedFit
 from bayesdp.plots.style import percent
-from bayesdp.queries import Query, SumPart
+from bayesdp.queries import Margins, Query, SumPart
 from bayesdp.report.context import Context, same_part
 from bayesdp.report.figures import embedded
 from bayesdp.report.html import Html, element, joined, paragraph
@@ -25,10 +26,17 @@ TITLE = "Counts: published and posterior"
 
 _PER_PAGE, _MOST_PAGES = 40, 4
 _LARGEST_MAP = 40
+_MOST_CELLS = 200_000
+"""Cells that are listed: the page holds a CSV file of them, some 60 bytes a cell."""
 
 _RELAXED = (
     " Counts are real numbers here (continuous relaxation): ends of intervals are not rounded, and the next whole numbers "
     "need not have the stated probability."
+)
+
+_STREAMED = (
+    " No draws of the cells were kept: their numbers were gathered while sampling, and totals are those whose draws were "
+    "recorded."
 )
 
 type Floats = npt.NDArray[np.float64]
@@ -42,15 +50,28 @@ def write(context: Context) -> Html:
                 f"Intervals are {percent(context.prob)} equal-tailed: half of the remaining probability is on either side. They are "
                 "about the confidential count itself, given everything published and the prior. All numbers are counts."
                 + ("" if context.fit.relaxation is None else _RELAXED)
+                + (_STREAMED if isinstance(context.fit, StreamedFit) else "")
             ),
             _coverage(context),
             *_pictures(context),
             element("h3", "Cells"),
-            cell_table(context).to_html(),
-            element("h3", "Totals"),
+            *_cells(context),
+            *([element("h3", "Totals")] if context.totals else []),
             *(total_table(context, query, i).to_html() for i, query in enumerate(context.totals)),
         ]
     )
+
+
+def _cells(context: Context) -> list[Html]:
+    """The table of the cells, or why a page does not hold it."""
+    size = context.frame.size
+    if size <= _MOST_CELLS:
+        return [cell_table(context).to_html()]
+    told = (
+        f"The {size:,} cells are too many for a page (at most {_MOST_CELLS:,} are listed); bayesdp.summary and the group "
+        "of the counts in the posterior file have them all."
+    )
+    return [paragraph(told)]
 
 
 def _coverage(context: Context) -> Html:
@@ -85,7 +106,8 @@ def _pictures(context: Context) -> list[Html]:
         )
         shown.append(embedded(picture, text))
     dims = context.frame.dims
-    if len(dims) >= 2 and max(context.frame.shape[:2]) <= _LARGEST_MAP:
+    map_of = Margins(context.frame, list(dims[:2]))
+    if len(dims) >= 2 and max(context.frame.shape[:2]) <= _LARGEST_MAP and context.fit.has(map_of):
         rest = f", summed over {', '.join(dims[2:])}" if len(dims) > 2 else ""
         text = f"Posterior mean and standard deviation by {dims[0]} and {dims[1]}{rest}, in counts."
         shown.append(embedded(heatmaps(context.tree, dims=(dims[0], dims[1]), var=context.fit.name), text))

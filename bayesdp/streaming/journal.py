@@ -1,0 +1,257 @@
+"""Where the chains of a run are, in a folder, so that a run that was killed goes on and ends as it would have.
+
+The folder has the file ``run.json`` (which run it is of), a file ``chain-N.npz`` for each chain, replaced as a whole now and then, and
+plausible tables as they come.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import secrets
+import threading
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp import _strict_json as strict_json
+from bayesdp.inference.runs.journal_file import locked
+from bayesdp.storage.atomic import replacing, write_text
+
+__all__ = ["RunJournal", "digest"]
+
+type Arrays = Mapping[str, npt.NDArray[Any]]
+type Ints = npt.NDArray[np.int64]
+
+_log = logging.getLogger(__name__)
+
+SECONDS = 60.0
+"""Between two states of a chain; more where writing one takes more than a thirtieth of it."""
+
+_SHARE = 30.0
+_VERSION = 1
+
+
+def digest(*parts: Any) -> str:
+    """A fingerprint of arrays and text."""
+    found = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray) and part.dtype.kind != "O":
+            found.update(f"{part.dtype.str} {part.shape}:".encode())
+            found.update(np.ascontiguousarray(part).data)
+        else:
+            found.update(f"{part.tolist() if isinstance(part, np.ndarray) else part!s};".encode())
+    return found.hexdigest()[:16]
+
+
+class RunJournal:
+    """The folder of one run.
+
+    Parameters
+    ----------
+    path : path
+        A folder, made if there is none; the one that it is in must exist.
+    run : mapping
+        What the run is, name by name; text and numbers.
+    resume : bool
+        Go on with what is there. Without it, a folder that has the states of a run is an error.
+
+    Raises
+    ------
+    FileExistsError
+        If there are states of chains and `resume` is False, or the folder has something else.
+    FileNotFoundError
+        If the folder that it should be in does not exist.
+    BlockingIOError
+        If another process is writing to it.
+    ValueError
+        If it is of another run; both sides are named.
+
+    Attributes
+    ----------
+    resumed : int
+        How often the run was stopped and went on.
+    entropy : int
+        The seed of a run that was given none.
+    """
+
+    def __init__(self, path: Any, run: Mapping[str, Any], *, resume: bool) -> None:
+        self.path = Path(path)
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"the folder {str(self.path.parent)!r} does not exist; create it first")
+        if self.path.exists() and (not self.path.is_dir() or (_others(self.path) and not self._head.exists())):
+            raise FileExistsError(
+                f"{str(self.path)!r} is no journal of a run: name a folder that does not exist, or an empty one"
+            )
+        self.path.mkdir(exist_ok=True)
+        self._lock: BinaryIO = locked(self.path / "lock")
+        self._failed = threading.Event()
+        try:
+            self._begin(json.loads(json.dumps(run)), resume=resume)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def _head(self) -> Path:
+        return self.path / "run.json"
+
+    def _begin(self, run: dict[str, Any], *, resume: bool) -> None:
+        self.resumed, self.entropy = 0, secrets.randbits(128)
+        states = sorted(self.path.glob("chain-*.npz"))
+        if states and not resume:
+            raise FileExistsError(
+                f"{str(self.path)!r} has a run that did not end, or whose result may not have been saved: resume=True goes on with "
+                "it; to begin anew, remove the folder"
+            )
+        if states:
+            head = strict_json.loads(self._head.read_text(encoding="utf-8"), str(self._head))
+            theirs = head["run"]
+            differs = [
+                f"{name} was {theirs.get(name)!r}, and is {run.get(name)!r} now"
+                for name in dict.fromkeys([*theirs, *run])
+                if theirs.get(name) != run.get(name)
+            ]
+            if head.get("version") != _VERSION or differs:
+                what = "; ".join(differs) or f"it was written in the form {head.get('version')!r}"
+                raise ValueError(
+                    f"{str(self.path)!r} is of another run: {what}. Go on with the arguments of then, or remove the folder"
+                )
+            self.resumed, self.entropy = int(head["resumed"]) + 1, int(head["entropy"])
+        told = {"version": _VERSION, "run": run, "entropy": str(self.entropy), "resumed": self.resumed}
+        write_text(self._head, json.dumps(told, indent=1), overwrite=True)
+
+    def read(self, chain: int) -> dict[str, npt.NDArray[Any]] | None:
+        """The last state of a chain; None where there is none.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged.
+        """
+        file = self.path / f"chain-{chain}.npz"
+        return _read(file) if file.exists() else None
+
+    def writer(self, chain: int) -> Writer:
+        """Writes the states of one chain."""
+        return Writer(self, chain)
+
+    def write(self, name: str, arrays: Arrays) -> None:
+        """Write a file as a whole. An error of the disk is told once; the run goes on, and nothing is written from then on."""
+        if self._failed.is_set():
+            return
+        try:
+            with replacing(self.path / name, overwrite=True) as temporary, temporary.open("wb") as file:
+                np.savez(file, **arrays)
+        except OSError as error:
+            if not self._failed.is_set():
+                self._failed.set()
+                _log.warning(
+                    "%s: %s. Sampling goes on; it cannot be resumed from later than what was written before",
+                    self.path,
+                    error.strerror,
+                )
+
+    @property
+    def failed(self) -> bool:
+        """Whether something could not be written."""
+        return self._failed.is_set()
+
+    def close(self) -> None:
+        """Let other processes write to the folder."""
+        self._lock.close()
+
+
+class Writer:
+    """Writes the states of one chain now and then.
+
+    Parameters
+    ----------
+    journal : RunJournal
+    chain : int
+    """
+
+    def __init__(self, journal: RunJournal, chain: int) -> None:
+        self._journal, self._chain = journal, chain
+        self._wait, self._last = SECONDS, time.monotonic()
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time."""
+        return not self._journal.failed and time.monotonic() - self._last >= self._wait
+
+    def write(self, arrays: Arrays) -> None:
+        """Write a state."""
+        begun = time.monotonic()
+        self._journal.write(f"chain-{self._chain}.npz", arrays)
+        self._last = time.monotonic()
+        self._wait = max(SECONDS, _SHARE * (self._last - begun))
+
+    def read(self) -> dict[str, npt.NDArray[Any]] | None:
+        """The last state."""
+        return self._journal.read(self._chain)
+
+
+class KeptTables:
+    """Plausible tables in a journal until the end of the run: a parquet file cannot be gone on with.
+
+    Parameters
+    ----------
+    journal : RunJournal
+    tables : object
+        A `bayesdp.streaming.plausible.TableWriter`, which gets them in the end.
+    """
+
+    def __init__(self, journal: RunJournal, tables: Any) -> None:
+        self._journal, self._tables = journal, tables
+
+    def wanted(self, chain: int, draw: int) -> bool:
+        """Whether this draw is one of those that are written."""
+        return bool(self._tables.wanted(chain, draw)) and not self._journal.failed
+
+    def add(self, chain: int, draw: int, counts: Ints) -> None:
+        """Keep a draw, leaves by cells."""
+        flat = counts.reshape(-1)
+        place = np.flatnonzero(flat)
+        self._journal.write(f"table-{chain}-{draw}.npz", {"place": place, "count": flat[place]})
+
+    def give(self, shape: tuple[int, ...]) -> None:
+        """Give all tables to the parquet file.
+
+        Raises
+        ------
+        OSError
+            If they could not be kept.
+        """
+        if self._journal.failed:
+            raise OSError(f"{str(self._journal.path)!r}: tables could not be written there")
+        for chain, draw in self._all():
+            kept = _read(self._journal.path / f"table-{chain}-{draw}.npz")
+            counts = np.zeros(shape, dtype=np.int64)
+            counts.reshape(-1)[kept["place"]] = kept["count"]
+            self._tables.add(chain, draw, counts)
+
+    def _all(self) -> Iterator[tuple[int, int]]:
+        for chain, draws in enumerate(self._tables.numbers):
+            for draw in draws.tolist():
+                yield chain, draw
+
+
+def _others(folder: Path) -> list[str]:
+    return [own.name for own in folder.iterdir() if own.name != "lock"]
+
+
+def _read(file: Path) -> dict[str, npt.NDArray[Any]]:
+    try:
+        with np.load(file, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{str(file)!r} is damaged ({error}): nothing can go on from it; remove it to draw its part again"
+        ) from None

@@ -1,0 +1,47 @@
+"""Summaries of results of `bayesdp.fit_hierarchy`: cells from what was kept of them, recorded queries from their draws."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayesdp._validate import probability
+from bayesdp.composition import Streamed
+from bayesdp.consistency import implied_answers
+from bayesdp.queries import Identity, Query
+from bayesdp.summaries.answers import Answers, labelled, summarise_answers
+
+__all__ = ["summarise_streamed"]
+
+
+def summarise_streamed(own: Streamed, query: Query, prob: float) -> Answers:
+    """Summarise the answers of a query.
+
+    Parameters
+    ----------
+    own : Streamed
+    query : Query
+        The cells (`Identity`), or what was recorded. Of cells, ``ess_bulk`` and ``rhat`` are those of means of batches, and there is
+        no ``ess_tail``.
+    prob : float
+        Probability of the equal-tailed intervals.
+
+    Raises
+    ------
+    ValueError
+        If draws of the answers were not kept, or no quantiles of cells for this probability.
+    """
+    level, release = probability(prob, "prob"), own.release
+    if not query.is_identity:
+        return summarise_answers(own.answers(query), query, release, level, own.determined)
+    cells, determined = own.cells(level), own.determined.reshape(-1)
+    numbers = {
+        "mean": cells.mean,
+        "sd": cells.sd,
+        "lower": cells.lower,
+        "upper": cells.upper,
+        "ess_bulk": np.where(determined, np.nan, cells.ess),
+        "ess_tail": np.full(cells.mean.shape, np.nan),
+        "rhat": np.where(determined, np.nan, cells.rhat),
+    }
+    query = Identity(release.frame)
+    return labelled(query, release, level, implied_answers(query, release.exact), determined, numbers)

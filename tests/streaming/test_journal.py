@@ -1,0 +1,162 @@
+"""A run that is killed, and goes on from its journal, ends as a run that was never stopped."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
+from bayesdp.streaming import journal as journals
+from tests.streaming.cases import FRAME, MEAN, PRIOR, SHAPE, small_release
+
+RELEASE = small_release()
+GIVEN = {
+    "record": {"areas": bdp.Margins(FRAME, ["county", "race"])},
+    "draws": 60,
+    "tune": 40,
+    "random_seed": 7,
+    "quiet": True,
+    "thin": 2,
+}
+
+
+class Killed(BaseException):
+    """Stands for the end of a process: nothing of ours catches it."""
+
+
+def _often(monkeypatch, kill=None):
+    """A state after every sweep and draw; the process ends at write number `kill`."""
+    monkeypatch.setattr(journals, "SECONDS", 0.0)
+    monkeypatch.setattr(journals, "_SHARE", 0.0)
+    write, made = journals.RunJournal.write, []
+
+    def counted(self, name, arrays):
+        made.append(name)
+        if kill is not None and len(made) >= kill:
+            raise Killed
+        write(self, name, arrays)
+
+    monkeypatch.setattr(journals.RunJournal, "write", counted)
+    return made
+
+
+def _same(one, other):
+    for group in ("posterior", "cells", "diagnostics", "fiber"):
+        xr.testing.assert_identical(one[group].to_dataset(), other[group].to_dataset())
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN)
+
+
+@pytest.mark.parametrize("kill", [30, 120])
+def test_a_run_that_ends_while_tuning_or_drawing_goes_on(kill, whole, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        _often(patched, kill)
+        with pytest.raises(Killed):
+            bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN, cores=1, journal=tmp_path / "run")
+    with pytest.raises(FileExistsError, match="resume=True goes on"):
+        bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN, journal=tmp_path / "run")
+    resumed = bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN, journal=tmp_path / "run", resume=True)
+    _same(resumed, whole)
+    assert resumed.attrs["resumed"] == 1
+    _same(bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN, journal=tmp_path / "run", resume=True), whole)
+
+
+_SCRIPT = """
+import os, signal, sys
+import bayesdp as bdp
+from bayesdp.hierarchies.priors import VaryingShares
+from bayesdp.streaming import journal
+from tests.streaming.test_journal import GIVEN, RELEASE
+journal.SECONDS = journal._SHARE = 0.0
+write, made = journal.RunJournal.write, []
+def counted(self, name, arrays):
+    write(self, name, arrays)
+    made.append(name)
+    if len(made) == 150:
+        os.kill(os.getpid(), signal.SIGKILL)
+journal.RunJournal.write = counted
+bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN, journal=sys.argv[1], tables_path=sys.argv[2], tables=7)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_killed_process_goes_on_with_its_tables(whole, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    root = Path(__file__).resolve().parents[2]
+    paths = [str(tmp_path / "run"), str(tmp_path / "tables.parquet")]
+    done = subprocess.run([sys.executable, "-c", _SCRIPT, *paths], cwd=root, timeout=300, check=False)
+    assert done.returncode == -9
+    assert not Path(paths[1]).exists()
+    tables = {"tables_path": paths[1], "tables": 7}
+    resumed = bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN, **tables, journal=paths[0], resume=True)
+    _same(resumed, whole)
+    bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN, tables_path=tmp_path / "whole.parquet", tables=7)
+    one, two = (
+        parquet.read_table(path).to_pandas().sort_values(["table", "age", "tract", "race"]).reset_index(drop=True)
+        for path in (paths[1], tmp_path / "whole.parquet")
+    )
+    assert one.equals(two)
+
+
+def test_another_run_is_refused_with_both_sides(tmp_path):
+    given = {**GIVEN, "journal": tmp_path / "run"}
+    bdp.fit_hierarchy(RELEASE, PRIOR, **given)
+    for change, said in (
+        ({"draws": 61}, "draws was 60, and is 61 now"),
+        ({"random_seed": 8}, "seed was .*, and is .* now"),
+        ({"record": bdp.Totals(FRAME)}, "record was .*'areas'.* is .*'total'"),
+    ):
+        with pytest.raises(ValueError, match=f"is of another run: {said}"):
+            bdp.fit_hierarchy(RELEASE, PRIOR, **{**given, **change}, resume=True)
+    with pytest.raises(ValueError, match="another run: prior was"):
+        bdp.fit_hierarchy(RELEASE, FixedNegativeBinomial(2 * MEAN, SHAPE), **given, resume=True)
+    with pytest.raises(ValueError, match="another run: release was"):
+        bdp.fit_hierarchy(small_release(law=bdp.noise.Gaussian), PRIOR, **given, resume=True)
+    (tmp_path / "run" / "chain-1.npz").write_bytes(b"PK nothing")
+    with pytest.raises(ValueError, match=r"chain-1.npz' is damaged"):
+        bdp.fit_hierarchy(RELEASE, PRIOR, **given, resume=True)
+
+
+def test_folders_that_cannot_be_a_journal(tmp_path):
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "a.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="is no journal of a run"):
+        bdp.fit_hierarchy(RELEASE, PRIOR, **GIVEN, journal=tmp_path / "letters")
+    with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
+        bdp.fit_hierarchy(RELEASE, PRIOR, **GIVEN, journal=tmp_path / "no" / "run")
+    with pytest.raises(ValueError, match="resume=True goes on from a journal"):
+        bdp.fit_hierarchy(RELEASE, PRIOR, **GIVEN, resume=True)
+
+
+def test_without_a_seed_the_seed_is_kept(tmp_path, monkeypatch):
+    given = {**GIVEN, "random_seed": None, "journal": tmp_path / "run"}
+    first = bdp.fit_hierarchy(RELEASE, PRIOR, **given)
+    (tmp_path / "run" / "chain-0.npz").unlink()  # this chain begins anew
+    _same(bdp.fit_hierarchy(RELEASE, PRIOR, **given, resume=True), first)
+
+
+def test_a_full_disk_is_told_once_and_the_run_goes_on(whole, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(journals, "SECONDS", 0.0)
+    monkeypatch.setattr(journals, "_SHARE", 0.0)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(journals.np, "savez", full)
+    _same(bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN, journal=tmp_path / "run"), whole)
+    assert [own.getMessage().count("No space left on device") for own in caplog.records] == [1]
+    assert sorted(own.name for own in (tmp_path / "run").iterdir()) == ["lock", "run.json"]
+
+
+def test_states_hold_what_was_kept(tmp_path):
+    bdp.fit_hierarchy(RELEASE, PRIOR, **GIVEN, journal=tmp_path / "run")
+    with np.load(tmp_path / "run" / "chain-1.npz") as state:
+        assert int(state["draws"]) == 60
+        assert state["answers:areas"].shape == (60, 4)
