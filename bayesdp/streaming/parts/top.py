@@ -6,10 +6,10 @@ of variance s^2. While the parts of a set S of m move, and the others stand stil
     ``z_k = u_k + e_k``,  e_k independent normal of variance s^2 / m,  given that ``sum_S z_k = y - sum_others u_k``.
 
 Summed over z this gives back the law of y, so that the joint law of tables and z has the posterior of the tables as its marginal.
-Given z, the parts of S are independent, each with one more noisy answer of its sum, z_k of variance s^2 / m; given the tables, z_k is
-``u_k + e_k + (y - sum_k u_k - sum_S e_k) / m``. Drawing z, and then moving each part of S by moves that leave its law given z_k as it is,
-is a Gibbs step: exact for every S that is chosen without looking at the tables. With one part at a time it is the plain Gibbs step, in
-which z_k is y minus the sum of the others.
+Given z, the parts of S are independent, each with one more noisy answer of its sum, z_k of variance s^2 / m; given the tables,
+z_k is ``u_k + e_k + (y - sum_k u_k - sum_S e_k) / m``. Drawing z, and then moving each part of S by moves that leave its law given
+z_k as it is, is a Gibbs step: exact for every S that is chosen without looking at the tables. With one part at a time it is the
+plain Gibbs step, in which z_k is y minus the sum of the others.
 """
 
 from __future__ import annotations
