@@ -89,10 +89,10 @@ def check_known(
                 )
         wrong = {"=": sums != query.values, "<=": sums > query.values, ">=": sums < query.values}[query.sign]
         if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
+            first = int(np.flatnonzero(wrong)[0])
             raise ValueError(
-                f"top: the exact answer {query.labels[row]!r} is {query.sign} {query.values[row]}, and the exact answers of the parts "
-                f"add up to {sums[row]}"
+                f"top: the exact answer {query.labels[first]!r} is {query.sign} {query.values[first]}, and the exact answers of the parts "
+                f"add up to {sums[first]}"
             )
 
 

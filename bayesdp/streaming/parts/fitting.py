@@ -340,7 +340,7 @@ def _check_dims(
         if cell_dims(frame, parts_axis(frame, labels, name)) != first:
             raise ValueError(
                 f"{name}: its cells are not those of the parts; it needs the dimensions "
-                f"{shown([str(dim) for dim, _ in first])} with the same labels in the same order"  # type: ignore[misc,str-unpack]
+                f"{shown([dim for dim, _ in first])} with the same labels in the same order"
             )
 
 

@@ -122,7 +122,7 @@ def parts_axis(frame: Frame, labels: Sequence[object], argument: str) -> int:
     )
 
 
-def cell_dims(frame: Frame, axis: int) -> tuple[object, ...]:
+def cell_dims(frame: Frame, axis: int) -> tuple[tuple[str, tuple[object, ...]], ...]:
     """The other dimensions of a frame with their labels."""
     return tuple((dim, own) for i, (dim, own) in enumerate(zip(frame.dims, frame.labels, strict=True)) if i != axis)
 
@@ -139,7 +139,8 @@ def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove],
     """
     frame = release.frame
     axis = parts_axis(frame, labels, "top")
-    noisy, known = [], []
+    noisy: list[NoisyAbove] = []
+    known: list[KnownAbove] = []
     for number, measured in enumerate(release.measurements):
         term = noise_term(measured)
         scale = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.values.shape)

@@ -62,6 +62,7 @@ def _agree(cells, sums):
     assert np.abs(sums).max() < 5.0
 
 
+@pytest.mark.slow
 def test_communes_of_morocco_region_by_region():
     counts = bdp.datasets.morocco_communes()
     counts = counts.isel(commune=np.isin(counts["region"].values, np.unique(counts["region"].values)[:4]))

@@ -78,8 +78,7 @@ def _fitted(release, draws=500):
         phase=1,
         random_seed=2,
         quiet=True,
-        draws=more.pop("draws", 500),
-        **more,
+        draws=draws,
     )
 
 
