@@ -104,7 +104,9 @@ def split(release: Release, level: str) -> tuple[dict[Label, Release], Release |
             given = np.where(own, np.nan, values[rows]) if own.any() else values[rows]
             unmeasured = own.reshape(shape) if own.any() else None
             name = noisy.name if len(noisy.query.parts) == 1 else None
-            measured[place].append(Measured(query, given.reshape(shape), law.of(shape), name=name, unmeasured=unmeasured))
+            measured[place].append(
+                Measured(query, given.reshape(shape), law.of(shape), name=name, unmeasured=unmeasured)
+            )
     for known_answers in release.exact:
         stated = known_answers.values.reshape(-1)
         for place, (query, rows) in cut.pieces(known_answers.query):
@@ -113,9 +115,7 @@ def split(release: Release, level: str) -> tuple[dict[Label, Release], Release |
     for k, label in enumerate(cut.labels):
         if not measured[label] and not exact[label]:
             raise ValueError(f"release: nothing is published of the part {level}={label}")
-        parts[label] = Release.from_published(
-            cut.frames[k], measured[label], exact[label], simulated=release.simulated
-        )
+        parts[label] = Release.from_published(cut.frames[k], measured[label], exact[label], simulated=release.simulated)
     if not measured[None] and not exact[None]:
         return parts, None
     return parts, Release.from_published(cut.top, measured[None], exact[None], simulated=release.simulated)
@@ -141,7 +141,9 @@ def _law_of(noisy: Measured, rows: Ints) -> _Law:
     if all(own.ndim == 0 for own in given.values()):
         return _Law(noisy.law, None)
     if len(given) > 1:
-        raise NotImplementedError(f"split takes laws with one parameter that varies between answers, not that of {noisy!r}")
+        raise NotImplementedError(
+            f"split takes laws with one parameter that varies between answers, not that of {noisy!r}"
+        )
     (scale,) = given.values()
     return _Law(noisy.law, np.broadcast_to(scale, noisy.query.shape).reshape(-1)[rows].astype(np.float64))
 
@@ -185,7 +187,11 @@ class _Cut:
         dims, labels = list(frame.dims), list(frame.labels)
         dims[self.axis], labels[self.axis] = self.level, tuple(self.labels)
         groups = tuple(
-            (name, self.level if of == dim else of, tuple(own[leaves[0]] for leaves in self.leaves) if of == dim else own)
+            (
+                name,
+                self.level if of == dim else of,
+                tuple(own[leaves[0]] for leaves in self.leaves) if of == dim else own,
+            )
             for name, of, own in frame.groups
             if name != self.level and (of != dim or self._above(_codes(own)))
         )

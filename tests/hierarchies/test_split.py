@@ -38,7 +38,15 @@ def _likelihood(release, table):
 
 def _release(rng, truth):
     noisy = []
-    for keep in (["race", "county"], ["county"], ["branch", "race"], ["state"], ["region", "race"], ["race"], ["kind", "state"]):
+    for keep in (
+        ["race", "county"],
+        ["county"],
+        ["branch", "race"],
+        ["state"],
+        ["region", "race"],
+        ["race"],
+        ["kind", "state"],
+    ):
         query = bdp.Margins(FRAME, keep)
         values = query.apply(truth) + rng.integers(-3, 4, query.shape)
         noisy.append(bdp.Measured(query, values, LAW(1.5)))
@@ -112,7 +120,7 @@ def test_groups_that_cross_the_parts_are_refused():
 
 
 def test_levels_that_are_none_are_listed():
-    with pytest.raises(ValueError, match="level must be a group label of the table .*'state'.*, got 'county'"):
+    with pytest.raises(ValueError, match=r"level must be a group label of the table .*'state'.*, got 'county'"):
         split(_named(), "county")
     with pytest.raises(TypeError, match="release must be"):
         split("release", "state")

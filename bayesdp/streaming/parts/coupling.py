@@ -89,10 +89,10 @@ def check_known(
                 )
         wrong = {"=": sums != query.values, "<=": sums > query.values, ">=": sums < query.values}[query.sign]
         if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
+            first = int(np.flatnonzero(wrong)[0])
             raise ValueError(
-                f"top: the exact answer {query.labels[row]!r} is {query.sign} {query.values[row]}, and the exact answers of the parts add "
-                f"up to {sums[row]}"
+                f"top: the exact answer {query.labels[first]!r} is {query.sign} {query.values[first]}, and the exact answers of the parts "
+                f"add up to {sums[first]}"
             )
 
 
@@ -110,7 +110,7 @@ def together_at_most(noisy: Sequence[NoisyAbove], errors: Sequence[Sequence[Floa
             variance = np.square(own[number][used])
             if not np.isfinite(variance).all():
                 return 1
-            ratios.append((np.square(query.scale[rows])[used] / np.maximum(variance, 1e-12)))
+            ratios.append(np.square(query.scale[rows])[used] / np.maximum(variance, 1e-12))
     every = np.concatenate(ratios) if ratios else np.zeros(0)
     if not every.size:
         return parts
@@ -159,7 +159,9 @@ def coupling_of(
         "left_out": "nothing of what was given"
         + ("" if noisy else "; no noisy answer above the parts was given, and if there are any they are not used"),
         "hyperparameters": (
-            "each part has its own, and parts are pooled within themselves only" if hyper else "none: parts are independent a priori"
+            "each part has its own, and parts are pooled within themselves only"
+            if hyper
+            else "none: parts are independent a priori"
         ),
         "meaning": (
             "sd_without: standard error of a part's sum by the linear estimate from its own release. sd_with: with this one answer "

@@ -97,9 +97,7 @@ class Driver:
             self._phase(standing)
             with deferred():
                 standing.phase += 1
-                if self.folder is not None and (
-                    standing.phase % self.save_every == 0 or standing.phase == self.phases
-                ):
+                if self.folder is not None and (standing.phase % self.save_every == 0 or standing.phase == self.phases):
                     save(self.folder, standing, self.identity)
             if told is not None:
                 told(standing.phase, self.phases)

@@ -22,7 +22,6 @@ from bayesdp.inference.runs.progress import ProgressLines
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
-from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.fitting import _check_prior, _plan
 from bayesdp.streaming.parts import work
 from bayesdp.streaming.parts.checkpoint import NAME, load
@@ -94,9 +93,9 @@ def fit_parts(
         Draws that a part makes on its own at a time; `draws` must be a multiple. Few mix the sums of parts better, many need fewer
         messages. By default the largest divisor of `draws` that is at most 10, or at most 100 where nothing couples the parts.
     together : int, optional
-        Parts of a chain that move at the same time; the noise of what couples them is divided among them (see Notes). The more, the more
-        workers are used, and the slower sums of parts mix. By default as many as slow them down by little. It does not depend on the
-        cluster, so that the draws do not.
+        Parts of a chain that move at the same time; the noise of what couples them is divided among them (see Notes). The more,
+        the more workers are used, and the slower sums of parts mix. By default as many as slow them down by little. It does not
+        depend on the cluster, so that the draws do not.
     client : distributed.Client or str, optional
         A Dask cluster, or the address of its scheduler. By default everything is done in this process. The draws are the same.
     folder : path, optional
@@ -136,11 +135,15 @@ def fit_parts(
     Notes
     -----
     In each phase the parts of a chain move in a random order, `together` of them at a time. Those that move share what the noisy
-    answers above leave to them: ``y = sum u_k + e`` becomes ``z_k = u_k + e_k``, with e_k of the variance of e over the number of parts
-    that share it, and the z_k drawn given the tables, so that they add up to y minus the sums of the parts that stand still. That leaves
-    the joint posterior as it is. Then each part sweeps with z_k as one more noisy answer, by all of its moves, and needs nothing
-    from elsewhere. The draws of one part within a phase go with one z_k and with the others as they stood: as draws of that part they have
-    the posterior; as joint draws of all parts, those at the ends of phases have it.
+    answers above leave to them: ``y = sum u_k + e`` becomes ``z_k = u_k + e_k``, with e_k of the variance of e over the number of
+    parts that share it, and the z_k drawn given the tables, so that they add up to y minus the sums of the parts that stand
+    still. That leaves the joint posterior as it is. Then each part sweeps with z_k as one more noisy answer, by all of its moves,
+    and needs nothing from elsewhere. The draws of one part within a phase go with one z_k and with the others as they stood: as
+    draws of that part they have the posterior; as joint draws of all parts, those at the ends of phases have it.
+
+    No move takes counts from one part and gives them to another at once. So where an answer above is known far more precisely than
+    the parts know their own sums (its standard deviation is below about half a count, or a small share of theirs), the sums of
+    parts mix slowly, which effective sample sizes and R-hat of `record` and `record_parts` show; fit such a release in one.
 
     The driver holds the state of every part of every chain, compressed (tables, donors, and what is kept of the cells, up to 328 bytes
     for a cell that can move, many of which are 0); each phase sends it to a worker and back. A worker that dies costs the work that it
@@ -218,10 +221,19 @@ def fit_parts(
     tree = tree_of_parts(standing, queries, list(ends), [str(label) for label in labels], results, coupling)
     tree.attrs.update(
         bayesdp_version=bayesdp.__version__,
-        seed="not recorded" if random_seed is None or isinstance(random_seed, np.random.Generator) else str(random_seed),
+        seed="not recorded"
+        if random_seed is None or isinstance(random_seed, np.random.Generator)
+        else str(random_seed),
         prior=looks[0].formula if len({own.formula for own in looks}) == 1 else "one for each part",
         sampler=json.dumps(
-            {"draws": plan.draws, "tune": plan.tune, "chains": plan.chains, "thin": thin, "phase": size, "together": used}
+            {
+                "draws": plan.draws,
+                "tune": plan.tune,
+                "chains": plan.chains,
+                "thin": thin,
+                "phase": size,
+                "together": used,
+            }
         ),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
@@ -236,7 +248,9 @@ def _parts(parts: Any, prior: Any) -> tuple[list[Any], list[Source], list[CellPr
     names = [str(label) for label in labels]
     wrong = [name for name in names if not name or "/" in name or name == "."]
     if wrong:
-        raise ValueError(f"parts: labels name groups of the result, and {shown(wrong)} cannot (empty, '.', or with a slash)")
+        raise ValueError(
+            f"parts: labels name groups of the result, and {shown(wrong)} cannot (empty, '.', or with a slash)"
+        )
     if len(set(names)) < len(names):
         raise ValueError("parts: two labels are the same in words; labels must differ as strings")
     for label, own in parts.items():
@@ -319,13 +333,14 @@ def _check_dims(
                 f"parts: the cells of {label!r} are not those of {labels[0]!r}; all parts need the same dimensions with the same "
                 "labels in the same order, other than that of their leaves (which `leaves` can name)"
             )
-    frames = {"top": top.frame} if top is not None else {}
-    frames |= {"record": query.frame for query in queries.values()}
+    frames = {} if top is None else {"top": top.frame}
+    if queries:
+        frames["record"] = next(iter(queries.values())).frame
     for name, frame in frames.items():
         if cell_dims(frame, parts_axis(frame, labels, name)) != first:
             raise ValueError(
                 f"{name}: its cells are not those of the parts; it needs the dimensions "
-                f"{shown([str(dim) for dim, _ in first])} with the same labels in the same order"  # type: ignore[misc,str-unpack]
+                f"{shown([dim for dim, _ in first])} with the same labels in the same order"
             )
 
 
@@ -360,9 +375,7 @@ class _running:
         try:
             import distributed
         except ImportError as error:
-            raise ImportError(
-                "a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'"
-            ) from error
+            raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
         if isinstance(self._client, str):
             self._own = distributed.Client(self._client)
         return OnDask(self._own or self._client, self._jobs, self._labels)

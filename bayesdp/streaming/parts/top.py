@@ -6,10 +6,10 @@ of variance s^2. While the parts of a set S of m move, and the others stand stil
     ``z_k = u_k + e_k``,  e_k independent normal of variance s^2 / m,  given that ``sum_S z_k = y - sum_others u_k``.
 
 Summed over z this gives back the law of y, so that the joint law of tables and z has the posterior of the tables as its marginal.
-Given z, the parts of S are independent, each with one more noisy answer of its sum, z_k of variance s^2 / m; given the tables, z_k is
-``u_k + e_k + (y - sum_k u_k - sum_S e_k) / m``. Drawing z, and then moving each part of S by moves that leave its law given z_k as it is,
-is a Gibbs step: exact for every S that is chosen without looking at the tables. With one part at a time it is the plain Gibbs step, in
-which z_k is y minus the sum of the others.
+Given z, the parts of S are independent, each with one more noisy answer of its sum, z_k of variance s^2 / m; given the tables,
+z_k is ``u_k + e_k + (y - sum_k u_k - sum_S e_k) / m``. Drawing z, and then moving each part of S by moves that leave its law given
+z_k as it is, is a Gibbs step: exact for every S that is chosen without looking at the tables. With one part at a time it is the
+plain Gibbs step, in which z_k is y minus the sum of the others.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def parts_axis(frame: Frame, labels: Sequence[object], argument: str) -> int:
     )
 
 
-def cell_dims(frame: Frame, axis: int) -> tuple[object, ...]:
+def cell_dims(frame: Frame, axis: int) -> tuple[tuple[str, tuple[object, ...]], ...]:
     """The other dimensions of a frame with their labels."""
     return tuple((dim, own) for i, (dim, own) in enumerate(zip(frame.dims, frame.labels, strict=True)) if i != axis)
 
@@ -139,7 +139,8 @@ def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove],
     """
     frame = release.frame
     axis = parts_axis(frame, labels, "top")
-    noisy, known = [], []
+    noisy: list[NoisyAbove] = []
+    known: list[KnownAbove] = []
     for number, measured in enumerate(release.measurements):
         term = noise_term(measured)
         scale = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.values.shape)

@@ -71,7 +71,7 @@ class Look:
         Leaves, and cells that can move.
     """
 
-    dims: tuple[object, ...]
+    dims: tuple[tuple[str, tuple[object, ...]], ...]
     errors: list[Floats]
     known: list[npt.NDArray[np.bool_]]
     digest: str
@@ -132,7 +132,7 @@ class _Built:
     def release(self) -> Release:
         source = self.job.source
         release = source if isinstance(source, Release) else source()
-        if not isinstance(release, Release):  # type: ignore[redundant-expr]  # a user's function may give anything
+        if not isinstance(release, Release):  # a user's function may give anything
             raise TypeError(f"the function of a part must return a bayesdp.Release, got {type(release).__name__}")
         return release
 

@@ -1,0 +1,223 @@
+"""`bdp.fit_parts`: the same draws wherever it runs and wherever it was stopped, and what it refuses."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp.hierarchies import split
+from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
+from bayesdp.streaming.parts import driver
+from bayesdp.streaming.parts.checkpoint import NAME
+from tests.streaming.parts.cases import PRIOR, country
+
+SIZES = {"draws": 40, "tune": 10, "phase": 5, "together": 2, "random_seed": 3, "quiet": True}
+
+
+@pytest.fixture(scope="module")
+def cut():
+    return split(country(), "state")
+
+
+def _fit(cut, prior=PRIOR, **more):
+    parts, top = cut
+    return bdp.fit_parts(
+        parts, prior, top=top, record=bdp.Margins(top.frame, ["state", "race"]),
+        **{"record_parts": lambda frame: bdp.Totals(frame, by="county"), **SIZES, **more},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def alone(cut):
+    return _fit(cut)
+
+
+def _same(one, other):
+    assert list(one.groups) == list(other.groups)
+    for group in one.groups:
+        xr.testing.assert_equal(one[group].to_dataset(), other[group].to_dataset())
+
+
+def test_what_is_in_the_result(alone):
+    draws = alone["posterior"]["by_race_state"]
+    assert draws["draw"].values.tolist() == [4, 9, 14, 19, 24, 29, 34, 39]
+    assert (draws.sum("race") == xr.DataArray([3, 2, 2], dims="state")).all()
+    own = alone["parts/S/posterior"]["by_county"]
+    assert own.sizes == {"chain": 2, "draw": 40, "county": 2}
+    np.testing.assert_array_equal(own.isel(draw=slice(4, None, 5)).sum("county"), draws.sel(state="S").sum("race"))
+    np.testing.assert_allclose(alone["parts/S/cells"]["mean"].sum("race"), own.mean(("chain", "draw")))
+    assert alone["parts/S/release"].attrs
+
+
+def test_the_same_draws_from_the_same_seed(cut, alone):
+    _same(_fit(cut), alone)
+    other = _fit(cut, random_seed=4)
+    assert (other["posterior"]["by_race_state"] != alone["posterior"]["by_race_state"]).any()
+
+
+def test_parts_may_be_functions(cut, alone):
+    parts, top = cut
+    _same(_fit(({label: lambda own=own: own for label, own in parts.items()}, top)), alone)
+
+
+class _KilledError(Exception):
+    pass
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was_saved(cut, alone, tmp_path, monkeypatch):
+    saved = []
+
+    def killed(*given):
+        saved.append(original(*given))
+        if len(saved) == 3:
+            raise _KilledError
+
+    original = driver.save
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "save", killed)
+        with pytest.raises(_KilledError):
+            _fit(cut, folder=tmp_path, save_every=2)
+    with pytest.raises(FileExistsError, match="resume=True"):
+        _fit(cut, folder=tmp_path)
+    with pytest.raises(ValueError, match="has another seed"):
+        _fit(cut, folder=tmp_path, resume=True, random_seed=9)
+    with pytest.raises(ValueError, match="is another one: 'priors' differ"):
+        _fit(cut, folder=tmp_path, resume=True, prior=FixedNegativeBinomial(1.0, 1.0))
+    moved = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            driver.Driver, "_phase", lambda self, own, real=driver.Driver._phase: (moved.append(1), real(self, own))
+        )
+        _same(_fit(cut, folder=tmp_path, resume=True, save_every=2), alone)
+    assert len(moved) == 10 - 6
+    _same(
+        _fit(cut, folder=tmp_path, resume=True, random_seed=None), alone
+    )  # a run that has ended gives its result again
+    damaged = (tmp_path / NAME).read_bytes()[:-30]
+    (tmp_path / NAME).write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"parts\.bin.* is no file of bdp\.fit_parts that can be read"):
+        _fit(cut, folder=tmp_path, resume=True)
+
+
+def test_on_a_cluster_the_draws_are_the_same(cut, alone):
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        _same(_fit(cut, client=client), alone)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_its_tasks_and_no_draw(cut, alone, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    killed = []
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+
+        def save(folder, standing, identity):
+            if standing.phase in (3, 5):
+                process = next(iter(client.run(os.getpid).values()))
+                os.kill(process, signal.SIGKILL)
+                killed.append(process)
+
+        monkeypatch.setattr(driver, "save", save)
+        _same(_fit(cut, client=client, folder=tmp_path, save_every=1), alone)
+    assert len(set(killed)) == 2
+
+
+def test_hyperparameters_are_those_of_each_part(cut):
+    tree = _fit(cut, VaryingShares(), draws=20)
+    assert "each part has its own" in tree["coupling"].attrs["hyperparameters"]
+    for label in "STU":
+        names = VaryingShares().names
+        assert set(names) <= set(tree[f"parts/{label}/posterior"].data_vars)
+
+
+def test_the_statement_of_the_coupling(alone, cut):
+    """One answer at a time, by dense least squares."""
+    parts, _ = cut
+    coupling = alone["coupling"].to_dataset()
+    variances = [bdp.gls(own, "county").sd(bdp.Margins(own.frame, ["race"]))[0] ** 2 for own in parts.values()]
+    v = np.diag(variances)
+    row = np.ones((3, 1))
+    after = np.linalg.inv(np.linalg.inv(v) + row @ row.T / 0.8**2)
+    own = coupling.isel(by_race_answer=0)
+    np.testing.assert_allclose(own["by_race_sd_without"], np.sqrt(variances))
+    np.testing.assert_allclose(own["by_race_sd_with"], np.sqrt(np.diag(after)))
+    np.testing.assert_allclose(own["by_race_total_sd_without"], np.sqrt(v.sum()))
+    np.testing.assert_allclose(own["by_race_total_sd_with"], np.sqrt((row.T @ after @ row).item()))
+    assert np.isnan(coupling["by_race_region_share"].sel(part="S", by_race_region_answer="race=a, region=south"))
+
+
+def test_exact_sums_above_follow_from_the_parts_or_are_refused(cut):
+    parts, top = cut
+    known = country(exact=("state", "region"))
+    _, both = split(known, "state")
+    assert len(both.exact) == 1
+    _fit((parts, both), draws=5, phase=5)
+    wrong = bdp.Release.from_published(top.frame, top.measurements, [bdp.Exact(bdp.Totals(top.frame), 8)])
+    with pytest.raises(ValueError, match="exact answer 'total' is = 8, and the exact answers of the parts add up to 7"):
+        _fit((parts, wrong))
+    free, above = split(country(exact=()), "state")
+    only = bdp.Release.from_published(above.frame, above.measurements, [bdp.Exact(bdp.Totals(above.frame), 7)])
+    with pytest.raises(NotImplementedError, match="about the part 'S', whose own sum is not exact"):
+        _fit((free, only))
+    finer = bdp.Release.from_published(
+        top.frame, top.measurements, [bdp.Exact(bdp.Margins(top.frame, ["race"]), [4, 3])]
+    )
+    with pytest.raises(NotImplementedError, match="'race=a' is about the part 'S'"):
+        _fit((parts, finer))
+
+
+def test_errors_name_the_part(cut):
+    parts, top = cut
+
+    def unreadable():
+        raise OSError("no such file: U.parquet")
+
+    with pytest.raises(OSError, match=r"U\.parquet") as raised:
+        _fit(({**parts, "U": unreadable}, top))
+    assert raised.value.__notes__ == ["This is about the part 'U'."]
+    with pytest.raises(TypeError, match=r"must return a bayesdp\.Release, got int"):
+        _fit(({**parts, "U": lambda: 3}, top))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "match"),
+    [
+        ({"phase": 7}, ValueError, "draws must be a multiple of phase, got 40 and 7"),
+        ({"resume": True}, ValueError, "resume needs the folder"),
+        ({"together": 0}, ValueError, "together must be"),
+        ({"record_parts": 3}, TypeError, "record_parts must be a function"),
+        ({"prior": {"S": PRIOR}}, ValueError, "prior: there is none for the parts 'T', 'U'"),
+        ({"leaves": "tract"}, ValueError, "leaves must be a dimension of every part"),
+    ],
+)
+def test_arguments_that_are_not_valid(cut, changed, error, match):
+    with pytest.raises(error, match=match):
+        _fit(cut, **changed)
+
+
+def test_parts_that_are_not_valid(cut):
+    parts, top = cut
+    with pytest.raises(TypeError, match="parts must be releases by label"):
+        bdp.fit_parts([1], PRIOR)
+    with pytest.raises(ValueError, match="'N/A' cannot"):
+        bdp.fit_parts({"N/A": parts["S"]}, PRIOR)
+    with pytest.raises(TypeError, match="'S' must be a release, or a function"):
+        bdp.fit_parts({"S": 3}, PRIOR)
+    with pytest.raises(ValueError, match="top must be about a table that has the parts 'S', 'T'"):
+        bdp.fit_parts({"S": parts["S"], "T": parts["T"]}, PRIOR, top=top)
+    with pytest.raises(TypeError, match=r"top must be a bayesdp\.Release"):
+        bdp.fit_parts(parts, PRIOR, top=3)
