@@ -97,7 +97,9 @@ class FiberGibbs(TableGibbs):
         options = compile_kwargs or {}
         self.tables: list[CountTable] = [CountTable(model, value, self.rng, options, initial_point) for value in chosen]
         self.fresh = True
-        ends = {f"{ENDS}{table.name}": (np.int64, []) for table in self.tables if table.sweeps is not None}
+        ends: dict[str, tuple[type, list[int]]] = {
+            f"{ENDS}{table.name}": (np.int64, []) for table in self.tables if table.sweeps is not None
+        }
         if ends:
             self.stats_dtypes_shapes = {**type(self).stats_dtypes_shapes, **ends}  # PyMC looks at those of the instance
             self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
