@@ -63,7 +63,7 @@ class Case:
 
 
 CASES = {
-    "tracts": Case(20, 1000, 150, "answers and cells 400, 5 s of kernel, 20 s in all", full=False, most=10_000),
+    "tracts": Case(20, 1200, 150, "answers and cells 400, 5 s of kernel, 20 s in all", full=False, most=10_000),
     "full": Case(100, 2200, 200, "answers of tracts and the county 400, cells 100, 120 s, 1 GB"),
     "blocks": Case(
         1000,
