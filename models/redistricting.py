@@ -226,7 +226,7 @@ if __name__ == "__main__":
     published = make_release(county=county)
     posterior = fit(published, draws=1000, random_seed=1)
     print(posterior["diagnostics"].attrs["message"])
-    answers = questions(posterior["posterior"]["districts"])
+    answers = questions(posterior["posterior"].to_dataset()["districts"])
     truth = questions(true_districts(published, county))
     for district in answers["district"].values:
         own = answers.sel(district=district)

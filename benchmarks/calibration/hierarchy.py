@@ -210,7 +210,8 @@ def _log_likelihood(release: Release, tables: npt.NDArray[Any]) -> Floats:
     found = np.zeros(tables.shape[: tables.ndim - 3])
     for measured in release.measurements:
         own = np.asarray(measured.query.apply(tables)) - np.asarray(measured.values)
-        scale = float(np.asarray(measured.law.sigma))
+        law: Any = measured.law  # a discrete Gaussian one
+        scale = float(np.asarray(law.sigma))
         found = found - 0.5 * np.square(own / scale).reshape(*found.shape, -1).sum(axis=-1)
     return np.asarray(found)
 
