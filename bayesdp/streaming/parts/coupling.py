@@ -91,7 +91,7 @@ def check_known(
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
             raise ValueError(
-                f"top: the exact answer {query.labels[first]!r} is {query.sign} {query.values[first]}, and the exact answers of the parts "
+                f"top: the exact answer {query.labels[first]!r} is {query.sign} {query.values[first]}; the exact answers of the parts "
                 f"add up to {sums[first]}"
             )
 

@@ -66,7 +66,7 @@ def test_sums_of_others_that_are_out_of_date_are_found(together):
     assert found < 1e-8, found
 
 
-def _fitted(release, draws=500):
+def _fitted(release):
     parts, top = split(release, "state")
     frame = bdp.Frame.of({"race": ["a", "b"], "state": ["S", "T", "U"]})
     return bdp.fit_parts(
@@ -78,7 +78,7 @@ def _fitted(release, draws=500):
         phase=1,
         random_seed=2,
         quiet=True,
-        draws=draws,
+        draws=600,
     )
 
 
@@ -104,7 +104,7 @@ def test_fit_parts_has_the_joint_posterior():
         cells = tree[f"parts/{label}/cells"].to_dataset()
         where = [FRAME.labels_of("county").index(own) for own in cells["county"].values]
         error = sd[:, where] / np.sqrt(cells["ess"].values)
-        np.testing.assert_array_less(np.abs(cells["mean"].values - mean[:, where]), 5.5 * error + 3.0 / 1000)
+        np.testing.assert_array_less(np.abs(cells["mean"].values - mean[:, where]), 5.5 * error + 3.0 / 1200)
 
 
 def test_fit_parts_with_sums_that_are_out_of_date_is_wrong(monkeypatch):
@@ -117,7 +117,7 @@ def test_fit_parts_with_sums_that_are_out_of_date_is_wrong(monkeypatch):
 
     monkeypatch.setattr(driver, "split_noise", stale)
     release = country()
-    tree = _fitted(release, draws=200)
+    tree = _fitted(release)
     draws = tree["posterior"]["by_race_state"].transpose("chain", "draw", "race", "state").values.sum(axis=3)
     with pytest.raises((AssertionError, KeyError)):
         assert_close_in_variation(*_index(tree, release, bdp.Margins(FRAME, ["race"]), draws), rate=RATE, largest=1.0)

@@ -167,7 +167,7 @@ def test_exact_sums_above_follow_from_the_parts_or_are_refused(cut):
     assert len(both.exact) == 1
     _fit((parts, both), draws=5, phase=5)
     wrong = bdp.Release.from_published(top.frame, top.measurements, [bdp.Exact(bdp.Totals(top.frame), 8)])
-    with pytest.raises(ValueError, match="exact answer 'total' is = 8, and the exact answers of the parts add up to 7"):
+    with pytest.raises(ValueError, match="exact answer 'total' is = 8; the exact answers of the parts add up to 7"):
         _fit((parts, wrong))
     free, above = split(country(exact=()), "state")
     only = bdp.Release.from_published(above.frame, above.measurements, [bdp.Exact(bdp.Totals(above.frame), 7)])
