@@ -15,7 +15,20 @@ ROOT = Path(__file__).resolve().parent
 
 # Packages, and a module, whose numba kernels call one another across files.
 _COMPILED = (
-    *(f"bayesdp/{name}" for name in ("_random.py", "moves", "fibers", "lattices", "hulls", "noise", "distributions")),
+    *(
+        f"bayesdp/{name}"
+        for name in (
+            "_random.py",
+            "moves",
+            "fibers",
+            "lattices",
+            "hulls",
+            "noise",
+            "distributions",
+            "hierarchies",
+            "streaming",
+        )
+    ),
     "benchmarks/paper_sampler",
 )
 

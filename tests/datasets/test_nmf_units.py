@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow.parquet as pq
 import pymc as pm
 import pytest
 
 import bayesdp as bdp
-from bayesdp.datasets import code_query, published_codes, read_nmf
+from bayesdp.datasets import code_query, published_codes, read_nmf, synthetic_spine, write_synthetic_nmf
 from bayesdp.fibers import enumerate_fiber
 from tests.datasets.nmf_files import minimal
 
@@ -87,3 +88,19 @@ def test_the_observed_posterior_has_that_law_and_published_codes(found):
     with pytest.raises(ValueError, match="P1 is a table of pl94-person"):
         bdp.published_table(posterior, "P1")
     assert published_codes("H1").shape == (3, 2)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.35, 0.8, 1.0, 30.0])
+def test_the_variance_of_a_file_is_that_of_the_discrete_law(tmp_path, sigma):
+    """As `computeDiscreteGaussianVariance` of the production code sums it; both ways, through the writer and the reader."""
+    k = np.arange(-400.0, 401.0)
+    mass = np.exp(-(k**2) / (2.0 * sigma**2))
+    by_hand = float(k**2 @ mass / mass.sum())
+    [block] = blocks = synthetic_spine("50", counties=1, tracts=1, groups=1, blocks=1)
+    folder = write_synthetic_nmf(tmp_path / "f", {block: [3, 8]}, product="pl94-unit", variance=sigma**2, rng=1)
+    [file] = (folder / "Block.parquet" / "DPQuery").rglob("*.parquet")
+    stated = pq.read_table(file).column("variance").to_pylist()
+    assert stated == pytest.approx([by_hand] * len(stated), rel=1e-7)
+    found = read_nmf(folder, "50", product="pl94-unit", levels=["Block"])
+    assert len(blocks) == len(found.release.measurements) == 1
+    assert float(found.release.measurements[0].law.sigma) == pytest.approx(sigma, rel=1e-6)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from bayesdp.hierarchies.kernel import sweeps
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.variation import assert_close_in_variation
-from tests.hierarchies.cases import CASES
+from tests.hierarchies.cases import CASES, Case
 
 RATE = 1e-5
 """False alarms of each comparison."""
@@ -74,6 +75,21 @@ def test_some_cells_are_visited_more_often(name):
     chain.choose_donors(typical)
     assert set(chain.state.visits) == {1, 3}
     assert _after_one_sweep(case, _only(DONORS=1), typical=typical) > RATE
+
+
+def test_windows_of_sums_of_lines_do_not_depend_on_the_table():
+    """Lines longer than there is room for, with limits that never bind: ends of the line that move with the table would widen it."""
+    case = Case((2, 1, 1), "AA", 400, noise=((("tract",), 7.07),))
+    tables, probability = case.enumerate()
+    mean = tables[:, 0] @ probability
+    chain = case.chain(3)
+    chain.load(tables[probability.argmax()])
+    chain.mix[:] = _only(SUMS=100)
+    chain.state = chain.state._replace(limited=True, weights=np.zeros(50))
+    away = np.abs(chain.draw(200_000)[:, 0, 0] - mean)
+    batches = away.reshape(100, -1).mean(axis=1)
+    error = (batches.mean() - np.abs(tables[:, 0] - mean) @ probability) / (batches.std(ddof=1) / 10.0)
+    assert abs(error) < student.isf(0.5 * RATE, 99)
 
 
 @pytest.mark.parametrize("name", CASES)

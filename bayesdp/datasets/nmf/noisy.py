@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 
 from bayesdp.datasets.nmf.binnings import Binning
 from bayesdp.datasets.nmf.cells import Cells
@@ -20,7 +21,7 @@ from bayesdp.measurements import Measured
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Query, SumPart
 
-__all__ = ["Bins", "Gathered", "bins_of", "in_order", "level_query"]
+__all__ = ["Bins", "Gathered", "bins_of", "in_order", "level_query", "sigma_of_variance"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -66,6 +67,29 @@ def bins_of(row: Row, histogram: Histogram, named: tuple[str, ...] | None = None
     return bins
 
 
+def sigma_of_variance(variance: Floats) -> Floats:
+    """The scale sigma of discrete Gaussian noise of these variances.
+
+    What files state is the variance of the discrete law (``computeDiscreteGaussianVariance`` of programs/engine/primitives.py in the
+    Bureau's production code). From 1 on it is sigma**2 to 2e-7, which is as near as the files' float32 tells; below it is less.
+
+    Parameters
+    ----------
+    variance : float64 array
+        Positive.
+    """
+    stated, place = np.unique(variance, return_inverse=True)
+    sigma = np.sqrt(stated)
+    for i in np.flatnonzero(stated < 1.0):
+        least = np.sqrt(0.5 / np.log(4.0 / stated[i]))  # the variance is below 4 exp(-1 / (2 sigma**2)) here
+        sigma[i] = brentq(lambda own, of=stated[i]: _law_variance(own) - of, least, 1.1, xtol=1e-15, rtol=1e-13)
+    return np.asarray(sigma[place].reshape(variance.shape))
+
+
+def _law_variance(sigma: float) -> float:
+    return float(np.asarray(DiscreteGaussian(sigma=sigma).variance((1,))).reshape(-1)[0])
+
+
 def level_query(frame: Frame, spine: Spine, level: str, kept: Iterable[str]) -> tuple[Query, SumPart]:
     """Sums of the geounits of a level."""
     part = SumPart(frame, (level.lower(), *kept))
@@ -100,6 +124,7 @@ class Gathered:
     values : float64 array, shape (nodes, groups of each axis)
         NaN where nothing was measured.
     variance : float64 array, shape (nodes,)
+        Of the discrete noise, see `sigma_of_variance`.
     """
 
     level: str
@@ -141,7 +166,7 @@ class Gathered:
         variance = np.asarray(in_order(wide, part, spine, self.level, cells, self.bins), dtype=np.float64)
         missing = np.isnan(values)
         # Where nothing was measured the scale means nothing, but must be some positive number.
-        sigma = np.sqrt(np.where(missing, 1.0, variance))
+        sigma = sigma_of_variance(np.where(missing, 1.0, variance))
         known = np.unique(sigma[~missing])
         law = DiscreteGaussian(sigma=float(known[0]) if len(known) == 1 else sigma)
         name = f"{self.level.lower()}_{plain_name(self.name).replace(' * ', '_by_').replace(' ', '_')}"

@@ -119,7 +119,8 @@ def read_nmf(
 
     Notes
     -----
-    Each noisy number is the true one plus discrete Gaussian noise of the variance that stands beside it. Constraints that say that
+    Each noisy number is the true one plus discrete Gaussian noise of the variance that stands beside it: that of the discrete law,
+    from which its sigma is worked out (from 1 on ``sigma**2`` is the variance, below it is more). Constraints that say that
     sums of cells are 0 become cells that are 0. Totals of states are exact, but not in the files of persons: see `totals`.
 
     Measurements of areas larger than `geography` are about other cells besides, and are not used: see ``unused``.

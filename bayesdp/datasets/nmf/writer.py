@@ -101,7 +101,8 @@ def write_synthetic_nmf(
         The level of the leaves.
     variance : float or callable, optional
         ``sigma**2`` of the noise, or a function of level and query that gives it. By default that of the published production
-        settings, which are known here for ``pl94-person``.
+        settings, which are known here for ``pl94-person``. As in the published files, the column ``variance`` has the variance of
+        the discrete noise, which is less than ``sigma**2`` where that is below 1.
     queries : iterable of str, optional
         Those that are measured; by default all of the product, and the total of the nation is not, as in the published files.
     constraints : bool
@@ -237,8 +238,10 @@ def _measured(
         names = product.histogram.named(query)
         bins = [axis.binning(name) for axis, name in zip(product.histogram.axes, names, strict=True)]
         answers = histogram_sums(table, bins)
-        noise = DiscreteGaussian(sigma=float(np.sqrt(spread))).draw(rng, answers.shape)
-        rows.append(_record(product, node, f"{query}_dpq", names, answers + np.asarray(noise, dtype=np.int64), spread))
+        law = DiscreteGaussian(sigma=float(np.sqrt(spread)))
+        noise = np.asarray(law.draw(rng, answers.shape), dtype=np.int64)
+        stated = float(np.asarray(law.variance((1,))).reshape(-1)[0])
+        rows.append(_record(product, node, f"{query}_dpq", names, answers + noise, stated))
     return rows
 
 

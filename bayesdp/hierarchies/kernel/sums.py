@@ -149,8 +149,8 @@ def move_sum(state: State) -> int:
     if m == 0 or low >= high:
         return 0
     if state.limited:
-        far = len(state.weights)  # no step is longer than the window
-        low, high = -_reach(state, m, -1, min(-low, far)), _reach(state, m, 1, min(high, far))
+        # Both ends of the line, however far: an end that moved with the table would make windows depend on it.
+        low, high = -_reach(state, m, -1, -low), _reach(state, m, 1, high)
         if low >= high:
             return 0
     # The fall over one step is e + a / 2, over the next e + 3 a / 2.
