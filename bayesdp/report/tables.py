@@ -17,12 +17,15 @@ from bayesdp.queries import Query, SumPart
 from bayesdp.report.html import Html, element, joined, label
 from bayesdp.report.numbers import plural
 
-__all__ = ["Column", "Table", "facts", "is_grand_total", "labels", "numeric"]
+__all__ = ["MOST_ROWS", "Column", "Table", "facts", "is_grand_total", "labels", "numeric"]
 
 SHOWN = 30
 """Rows that are always shown."""
 FOLDED = 1000
 """Rows that are in the page at all; the rest is in the CSV."""
+
+MOST_ROWS = 200_000
+"""Rows of a table that a page can hold, as its CSV file takes some 60 bytes a row."""
 
 
 @dataclass(frozen=True)

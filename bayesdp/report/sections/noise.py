@@ -10,7 +10,7 @@ from bayesdp.release import Measured
 from bayesdp.report.context import Context
 from bayesdp.report.html import Html, element, joined, paragraph
 from bayesdp.report.numbers import decimal, plural, spread
-from bayesdp.report.tables import Table, labels, numeric
+from bayesdp.report.tables import MOST_ROWS, Table, labels, numeric
 
 __all__ = ["ANCHOR", "TITLE", "noise_table", "write"]
 
@@ -35,14 +35,22 @@ def write(context: Context) -> Html:
     for i, (measured, scale) in enumerate(zip(context.fit.measurements, context.noise, strict=True)):
         if len(context.fit.measurements) > 1:
             parts.append(element("h3", context.measurement_title(i)))
-        parts += [_words(context, measured, scale), noise_table(context, measured, scale, i).to_html()]
+        parts.append(_words(context, measured, scale))
+        if measured.query.rows <= MOST_ROWS:
+            parts.append(noise_table(context, measured, scale, i).to_html())
     return joined(parts)
 
 
 def _compared(context: Context, measured: Measured) -> tuple[Floats, Floats]:
-    """Posterior and sampling standard deviation of each answer."""
-    draws = context.fit.answers(measured.query)
-    return draws.std(axis=0), np.sqrt(np.maximum(draws.mean(axis=0), 0.0))
+    """Posterior and sampling standard deviation of each answer; the former is NaN where draws of sums were not kept."""
+    fit, query = context.fit, measured.query
+    if fit.has(query):
+        mean, sd = fit.moments(query)
+    else:  # means of sums are sums of means, and standard deviations are not
+        means = fit.moments(fit.cells)[0].reshape(context.frame.shape)
+        mean = np.asarray(query.apply(means), dtype=np.float64).reshape(-1)
+        sd = np.full(query.rows, np.nan)
+    return sd, np.sqrt(np.maximum(mean, 0.0))
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
@@ -55,6 +63,11 @@ def _words(context: Context, measured: Measured, scale: NoiseScale) -> Html:
     free = ~context.fit.fixed(measured.query) & ~measured.unmeasured.reshape(-1) & np.isfinite(scale.sd)
     if not free.any():
         return paragraph("No free published number has noise of a known size.")
+    if not context.fit.has(measured.query):
+        return paragraph(
+            f"Median noise sd {spread(float(np.median(scale.sd[free])))}. The posterior sd of these sums is not known: their draws "
+            "were not recorded."
+        )
     shrunk = float(np.nanmedian(_ratio(posterior, scale.sd)[free]))
     larger = int((scale.sd > sampling)[free].sum())
     return paragraph(

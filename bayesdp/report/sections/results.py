@@ -17,7 +17,7 @@ from bayesdp.report.figures import embedded
 from bayesdp.report.html import Html, element, joined, paragraph
 from bayesdp.report.numbers import count, decimal, interval, plural, spread
 from bayesdp.report.sections.release import SIGN_WORDS
-from bayesdp.report.tables import Column, Table, labels, numeric
+from bayesdp.report.tables import MOST_ROWS, Column, Table, labels, numeric
 
 __all__ = ["ANCHOR", "TITLE", "cell_table", "total_table", "write"]
 
@@ -26,8 +26,6 @@ TITLE = "Counts: published and posterior"
 
 _PER_PAGE, _MOST_PAGES = 40, 4
 _LARGEST_MAP = 40
-_MOST_CELLS = 200_000
-"""Cells that are listed: the page holds a CSV file of them, some 60 bytes a cell."""
 
 _RELAXED = (
     " Counts are real numbers here (continuous relaxation): ends of intervals are not rounded, and the next whole numbers "
@@ -65,10 +63,10 @@ def write(context: Context) -> Html:
 def _cells(context: Context) -> list[Html]:
     """The table of the cells, or why a page does not hold it."""
     size = context.frame.size
-    if size <= _MOST_CELLS:
+    if size <= MOST_ROWS:
         return [cell_table(context).to_html()]
     told = (
-        f"The {size:,} cells are too many for a page (at most {_MOST_CELLS:,} are listed); bayesdp.summary and the group "
+        f"The {size:,} cells are too many for a page (at most {MOST_ROWS:,} are listed); bayesdp.summary and the group "
         "of the counts in the posterior file have them all."
     )
     return [paragraph(told)]

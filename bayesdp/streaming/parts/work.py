@@ -18,7 +18,7 @@ from bayesdp._validate import shown
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.modes import to_ends
+from bayesdp.hierarchies.modes import ends_of, to_ends
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.start import start_table
@@ -322,13 +322,16 @@ def end(built: _Built, states: Sequence[bytes], records: Sequence[Records]) -> d
             number, built.target, structure, built.job.prior, plan, built.queries, built.where,
             np.random.default_rng(0), None,
         )  # fmt: skip
-        made.draws, made.kept, made.groups, made.ends = plan.draws, own.kept_at(built.where), groups, own.ends
+        start = np.zeros(structure.free.size, dtype=np.int64)
+        start[built.where] = own.ends
+        made.draws, made.kept, made.groups = plan.draws, own.kept_at(built.where), groups
+        made.ends = ends_of(groups, start.reshape(structure.free.shape))
         made.recorders = {name: Recorder(query, structure, 0) for name, query in built.queries.items()}
         for name, recorder in made.recorders.items():
             recorder.answers = recorded[f"answers_{name}"]
         made.hyper = {name: recorded[f"hyper_{name}"] for name in built.job.prior.names}
         chains.append(made)
-    posterior = posterior_of(chains, structure)
+    posterior = posterior_of(chains, structure, built.release.frame)
     cells, found = cells_of(chains, structure, plan)
     diagnostics = diagnostics_of(posterior, chains, found, built.target, plan)
     return {"posterior": posterior, "cells": cells, "diagnostics": diagnostics, "release": built.release.to_dataset()}
