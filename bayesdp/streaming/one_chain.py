@@ -153,7 +153,8 @@ class OneChain:
         self.done, self.draws = int(saved["done"]), int(saved["draws"])
         self.rng.bit_generator.state = json.loads(str(saved["rng"]))
         chain.mix = saved["mix"]
-        chain.state = chain.state._replace(**{name: saved[f"state:{name}"] for name in _MOVING})
+        moving: dict[str, Any] = {name: saved[f"state:{name}"] for name in _MOVING}
+        chain.state = chain.state._replace(**moving)
         self.ends, self.groups = saved["ends"], (saved["group_start"], saved["group_cell"])
         return {name[6:]: own for name, own in saved.items() if name.startswith("hyper:")}
 
