@@ -250,7 +250,7 @@ class _Cut:
             rows = np.flatnonzero(most == k)
             if rows.size:
                 here = np.take(cells, leaves, axis=self.axis).reshape(-1)
-                yield label, (LinearQuery(frame, matrix[rows][:, here], [part.names[i] for i in rows]), rows)
+                yield label, (LinearQuery(frame, matrix[rows][:, here], [part.names[int(i)] for i in rows]), rows)
 
 
 def _codes(labels: tuple[Label, ...]) -> Ints:

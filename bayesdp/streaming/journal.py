@@ -148,7 +148,7 @@ class RunJournal:
             return
         try:
             with replacing(self.path / name, overwrite=True) as temporary, temporary.open("wb") as file:
-                np.savez(file, **arrays)
+                np.savez(file, **dict[str, Any](arrays))
         except OSError as error:
             if not self._failed.is_set():
                 self._failed.set()

@@ -78,8 +78,8 @@ def _described(query: Query, frame: Frame) -> dict[str, str]:
 def limits_of(target: Target, release: Release, structure: Structure) -> xr.Dataset:
     """Which cells have one possible value, and what is known of the moves, as `bayesdp.sample` states it of a table."""
     frame, fiber = release.frame, target.fiber
-    known = np.asarray(structure.in_frame(~structure.free), dtype=np.bool_)
-    determined = fiber.determined() | known.reshape(frame.shape)
+    free = np.asarray(structure.in_frame(structure.free), dtype=np.bool_).reshape(frame.shape)
+    determined = fiber.determined() | ~free
     return xr.Dataset(
         {"determined": frame.data_array(determined)},
         attrs={
