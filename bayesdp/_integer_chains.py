@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
+
+from bayesdp._numba import nb
 
 __all__ = ["LEAST_LENGTH", "LONGEST", "effective_sizes", "statistics_of_integers"]
 

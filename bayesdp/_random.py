@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
+
+from bayesdp._numba import nb
 
 __all__ = ["below", "exponential", "next_word", "seed_state", "uniform"]
 

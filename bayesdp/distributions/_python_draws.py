@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.tensor.random.variable import shared_rng
+
+from bayesdp._numba import nb as numba
 
 __all__ = ["applied", "drawn_in_python"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.hulls.boundary import Boundary
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
+from bayesdp._numba import nb
 from bayesdp.hulls.base import Hull
 from bayesdp.hulls.generators import Generators, differences
 from bayesdp.hulls.proposals import Proposal

@@ -14,9 +14,10 @@ closed walk of k steps over the rows. So the 10^5 vertices of a 10 x 10 table ar
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
+
+from bayesdp._numba import nb
 
 __all__ = ["CIRCUITS", "DIFFERENCES", "LISTED", "best_vertex"]
 

@@ -10,10 +10,10 @@ one of the bounds is on one side of it.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp.hulls.pricing import best_vertex
 
 __all__ = ["ABOVE", "BELOW", "FAILED", "SOLVED", "is_below", "solve"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import below, uniform
 from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS
 

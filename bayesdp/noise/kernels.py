@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayesdp._numba import nb as numba
 
 __all__ = [
     "discrete_gaussian",

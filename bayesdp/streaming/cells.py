@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp.streaming.histograms import add_to
 
 __all__ = ["Kept", "batching", "bytes_per_cell", "new_kept", "take"]

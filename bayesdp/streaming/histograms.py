@@ -8,9 +8,10 @@ joined only where B of them are too few for a range R, so that w < R / (B - 1).
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
+
+from bayesdp._numba import nb
 
 __all__ = ["add_to", "pooled_quantiles"]
 

@@ -6,7 +6,6 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import DisconnectedType, grad_not_implemented
@@ -14,6 +13,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 
+from bayesdp._numba import nb as numba
 from bayesdp.noise.bounded import kernels
 
 __all__ = ["gaussian_sums"]

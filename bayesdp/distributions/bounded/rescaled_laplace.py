@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
@@ -18,6 +17,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.variable import shared_rng
 
 from bayesdp import noise
+from bayesdp._numba import nb as numba
 from bayesdp._validate import choice
 from bayesdp.distributions.parameters import location, scale
 from bayesdp.distributions.registry import register_distribution

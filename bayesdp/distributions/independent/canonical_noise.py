@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -17,6 +16,7 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 
 from bayesdp import noise
+from bayesdp._numba import nb as numba
 from bayesdp.distributions._python_draws import applied, drawn_in_python
 from bayesdp.distributions.parameters import location
 from bayesdp.distributions.registry import register_distribution

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pytensor.tensor as pt
@@ -13,6 +12,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
+from bayesdp._numba import nb as numba
 from bayesdp.distributions.table_densities import dense_basis, measured
 from bayesdp.hulls import Hull, SensitivityHull
 from bayesdp.invariants import Invariants

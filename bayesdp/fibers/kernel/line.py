@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
-
+from bayesdp._numba import nb
 from bayesdp._random import uniform
 from bayesdp.fibers.kernel.state import (
     ACROSS,

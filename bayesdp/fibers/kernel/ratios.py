@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp.fibers.kernel.state import (
     ACROSS,
     ALONG,

@@ -7,9 +7,9 @@ those atomic operations cost as much as the arithmetic of a move.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from bayesdp._numba import nb
 from bayesdp._random import below, next_word, uniform
 from bayesdp.fibers.kernel.state import (
     EXP_MINUS_RATE,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp.fibers.kernel.line import draw_step
 from bayesdp.fibers.kernel.short import short_moves
 from bayesdp.fibers.kernel.state import ACROSS, ALONG, GROUP, NOISY, SQUARED, UNIT_CELLS, VALUE, WINDOW, Line, State, X

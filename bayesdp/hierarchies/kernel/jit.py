@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba as nb
 from numba.core.options import DefaultOptions
+
+from bayesdp._numba import nb
 
 __all__ = ["compiled", "inlined", "inside"]
 

@@ -8,10 +8,10 @@ chains hardly meet.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import seed_state
 from bayesdp._validate import nonnegative_integer, positive_integer
 from bayesdp.lattices.coupling.basis_law import BasisLaw, shift

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._numba import nb
 from bayesdp._validate import choice, positive_real
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import kernel_basis

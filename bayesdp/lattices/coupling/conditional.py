@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import uniform
 from bayesdp.lattices.coupling.basis_law import GAUSSIAN, L1
 from bayesdp.lattices.exact.centred import centred_gaussian, mass_ratio

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import uniform
 from bayesdp.lattices.coupling.basis_gibbs import gibbs_update
 from bayesdp.lattices.coupling.basis_law import shift

@@ -16,10 +16,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import seed_state
 from bayesdp._validate import positive_integer
 from bayesdp.lattices.coupling.basis_law import BasisLaw

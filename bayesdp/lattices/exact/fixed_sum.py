@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
+from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp.lattices.integers import discrete_laplace, geometric, spare_bits, uniform_below
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import uniform
 from bayesdp.lattices.exact.fixed_sum import compose, scratch
 from bayesdp.lattices.integers import geometric

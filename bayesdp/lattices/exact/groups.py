@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 from flint import fmpz_mat
 
+from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp.invariants.general import echelon_pivots
 from bayesdp.lattices.exact.group_sums import log_sum_mass, split_sum, sum_ratios

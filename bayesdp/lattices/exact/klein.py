@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp.lattices.exact.centred import centred_gaussian, mass_ratio
 from bayesdp.lattices.exact.gram_schmidt import GramSchmidt

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import discrete_gaussian, discrete_laplace

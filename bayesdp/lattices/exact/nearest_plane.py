@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.lattices.exact.centred import normal
 from bayesdp.lattices.exact.gram_schmidt import GramSchmidt

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state
 from bayesdp.lattices.exact.two_way import TwoWay, add_two_way
 

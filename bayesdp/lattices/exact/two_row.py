@@ -24,10 +24,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp.lattices.exact.fixed_sum import log_normaliser
 
 __all__ = ["MOST_NODES", "TwoRow", "two_row", "two_row_bound", "two_row_ratio"]

@@ -17,10 +17,10 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state
 from bayesdp.lattices.exact.fixed_sum import add_fixed_sum, mass_table
 from bayesdp.lattices.exact.group_sums import pair_given_sum

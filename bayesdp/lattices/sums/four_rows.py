@@ -11,9 +11,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
+
+from bayesdp._numba import nb
 
 __all__ = ["four_row_shells"]
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
+
+from bayesdp._numba import nb
 
 __all__ = ["l1_shells"]
 

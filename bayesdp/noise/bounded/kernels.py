@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 
+from bayesdp._numba import nb as numba
 from bayesdp.noise.kernels import discrete_gaussian, discrete_laplace
 
 __all__ = [

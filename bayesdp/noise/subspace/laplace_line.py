@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._numba import nb
 from bayesdp._random import exponential, uniform
 
 __all__ = ["blocks_density", "draw_on_line", "line_integrals", "order_of"]

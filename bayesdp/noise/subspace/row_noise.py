@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
+from bayesdp._numba import nb
 from bayesdp.invariants import Invariants
 from bayesdp.noise.subspace.laplace_line import draw_on_line
 from bayesdp.noise.subspace.rows import row_basis

@@ -1,0 +1,67 @@
+"""Compiled code on disk is never that of an older version of a function that it calls."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import bayesdp
+from bayesdp._numba import stamp_of
+
+OUTER = """
+from bayesdp._numba import nb
+from bayesdp.inner import inner
+
+@nb.njit(cache=True)
+def outer():
+    return inner()
+
+print(outer(), len(outer.stats.cache_hits))
+"""
+
+INNER = """
+from bayesdp._numba import nb
+
+@nb.njit(cache=True)
+def inner():
+    return {number}
+"""
+
+
+def test_a_change_in_a_file_that_is_called_is_noticed(tmp_path):
+    package = tmp_path / "bayesdp"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "_numba.py").write_text((Path(bayesdp.__file__).parent / "_numba.py").read_text())
+    (package / "outer.py").write_text(OUTER)
+
+    def run(number):
+        (package / "inner.py").write_text(INNER.format(number=number))
+        run = subprocess.run(
+            [sys.executable, "-c", "import bayesdp.outer"],
+            cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return run.stdout.split()
+
+    assert run(1) == ["1", "0"]
+    assert run(1) == ["1", "1"]  # compiled before
+    assert run(2) == ["2", "0"]
+
+
+def test_only_files_with_compiled_functions_count(tmp_path):
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "a.py").write_text("@nb.njit\ndef f(): return 1\n")
+    (tmp_path / "b.py").write_text("x = 1\n")
+    before = stamp_of(tmp_path)
+    (tmp_path / "b.py").write_text("x = 2\n")
+    assert stamp_of(tmp_path) == before
+    (tmp_path / "inside" / "a.py").write_text("@nb.njit\ndef f(): return 2\n")
+    assert stamp_of(tmp_path) != before
+
+
+def test_kernels_have_the_stamp_of_the_package():
+    from bayesdp.hierarchies.kernel.sweeps import sweep
+
+    stamp = sweep._cache._cache_file._source_stamp
+    assert stamp[1] == stamp_of(Path(bayesdp.__file__).parent)
