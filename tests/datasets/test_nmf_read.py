@@ -168,7 +168,7 @@ def test_every_answer_is_at_its_place(state, whole):
 def test_answers_without_noise_are_the_truth(tmp_path):
     # With next to no noise every answer of every query equals the truth exactly, recodes and both branches among them.
     truth = split_state(3)
-    root = write_synthetic_nmf(tmp_path, truth, variance=1e-4, rng=2).parent
+    root = write_synthetic_nmf(tmp_path, truth, variance=0.02, rng=2).parent
     found = read_nmf(root, "US")
     table = table_of(found, truth)
     for part in found.release.measurements:
@@ -176,6 +176,11 @@ def test_answers_without_noise_are_the_truth(tmp_path):
     assert found.release.fiber.contains(table)
     assert len(found.release.measurements) == 6 * 11 - 1
     assert not found.unused
+
+
+def test_noise_that_is_always_0_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"sigma\*\*2 = 0\.0001 for .* every noise is 0"):
+        write_synthetic_nmf(tmp_path, split_state(3), variance=1e-4, rng=2)
 
 
 def test_the_truth_keeps_all_that_is_exact(state, whole):

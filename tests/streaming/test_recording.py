@@ -62,7 +62,7 @@ OTHER = {"tract": ["t1", "t2", "t4"], "age": ["young", "old"]}
         (
             {"spread": QUERIES["race"]},
             ValueError,
-            "the name 'spread' is that of a dimension, a group label or a hyperparameter",
+            "the name 'spread' is that of a dimension, a group label, a hyperparameter or the summaries",
         ),
         ({"": QUERIES["race"]}, TypeError, "not empty"),
         ([QUERIES["race"], QUERIES["race"]], ValueError, "two queries are called 'by_race'"),

@@ -241,6 +241,11 @@ def _measured(
         law = DiscreteGaussian(sigma=float(np.sqrt(spread)))
         noise = np.asarray(law.draw(rng, answers.shape), dtype=np.int64)
         stated = float(np.asarray(law.variance((1,))).reshape(-1)[0])
+        if np.float32(stated) == 0.0:
+            raise ValueError(
+                f"variance must leave noise: with sigma**2 = {spread:g} for {query!r} at the level {level} every noise is 0, and files "
+                "state a variance that is positive; give 0.02 for next to none"
+            )
         rows.append(_record(product, node, f"{query}_dpq", names, answers + noise, stated))
     return rows
 
