@@ -243,8 +243,8 @@ def _measured(
         stated = float(np.asarray(law.variance((1,))).reshape(-1)[0])
         if np.float32(stated) == 0.0:
             raise ValueError(
-                f"variance must leave noise: with sigma**2 = {spread:g} for {query!r} at the level {level} every noise is 0, and files "
-                "state a variance that is positive; give 0.02 for next to none"
+                f"variance must leave noise: with sigma**2 = {spread:g} for {query!r} at the level {level} every noise is 0, and "
+                "files state a variance that is positive; give 0.02 for next to none"
             )
         rows.append(_record(product, node, f"{query}_dpq", names, answers + noise, stated))
     return rows
