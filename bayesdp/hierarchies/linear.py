@@ -179,7 +179,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     ...     ],
     ...     [bdp.Exact(bdp.Totals(table), 20)],
     ... )
-    >>> estimate = gls(release)
+    >>> estimate = gls(release, "tract")
     >>> estimate
     <LinearEstimate: 2 tract, 1 all; 2 cells each; nonnegativity not used>
     >>> estimate.mean(bdp.Identity(table)).round(2).tolist()

@@ -32,7 +32,7 @@ type Ints = npt.NDArray[np.int64]
 _STARTING = threading.Lock()
 """Chains start one after another: a start needs more memory than a chain that runs."""
 
-_MOVING = ("generator", "counts", "group_start", "group_cell", "donor_start", "donor_cell", "tried")
+_MOVING = ("generator", "counts", "group_start", "group_cell", "donor_start", "donor_cell", "visits", "tried")
 """Arrays of `State` that say where a chain is; all others follow from the target, the hyperparameters or the counts."""
 
 _CHOOSING = (16, 8, 4, 2, 1)

@@ -60,8 +60,7 @@ def published_table(
     if isinstance(given, xr.DataArray):
         numbers = _of_draws(given, names, by, prob)
     elif isinstance(given, xr.DataTree):
-        recorded = _recorded(given, names, by, prob)
-        numbers = _of_tree(given, names, by, prob) if recorded is None else recorded
+        numbers = _of_tree(given, names, by, prob)
     else:
         raise TypeError(f"posterior must be a DataTree or a DataArray of draws, got {type(given).__name__}")
     codes = [str(name).rsplit(", ", 1)[-1] for name in numbers.index]
@@ -99,22 +98,6 @@ def _answers_of(draws: xr.DataArray) -> str | None:
     """The dimension of the answers of a stack of queries: ``answer``, or ``..._answer`` as `bayesdp.fit_hierarchy` calls it."""
     found = [str(dim) for dim in draws.dims if dim == "answer" or str(dim).endswith("_answer")]
     return found[0] if len(found) == 1 and len(draws.dims) == 3 else None
-
-
-def _recorded(posterior: xr.DataTree, names: tuple[str, ...], by: str | None, prob: float) -> pd.DataFrame | None:
-    """Of draws of answers that were kept by name, the first that have all lines; None where there are none."""
-    codes = set(published_codes(*names).index)
-    if "posterior" not in posterior.children:
-        return None
-    for draws in posterior["posterior"].data_vars.values():
-        dim = _answers_of(draws)
-        if dim is None or not {"chain", "draw"} <= set(draws.dims):
-            continue
-        there = [str(own) for own in draws[dim].values]
-        own = [name.rsplit(", ", 1)[-1] for name in there if (by is None) == (", " not in name)]
-        if codes <= set(own) and (by is None or all(name.startswith(f"{by}=") for name in there)):
-            return _of_draws(draws, names, by, prob)
-    return None
 
 
 def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob: float) -> pd.DataFrame:

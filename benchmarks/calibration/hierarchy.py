@@ -144,7 +144,7 @@ class Simulation:
             tree = fit_hierarchy(
                 release,
                 PRIORS[self.prior],
-                record={"cells": Identity(FRAME)},
+                record={"table": Identity(FRAME)},
                 draws=self.draws * longer,
                 tune=self.tune * longer,
                 chains=1,
@@ -172,7 +172,7 @@ def _ranked(
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Ranks of truth and of its squared errors, by quantity, and the smallest effective sample size."""
-    draws = posterior["cells"].values
+    draws = posterior["table"].values
     truth: dict[str, tuple[Any, Any]] = {}
     for name, value in hyper.items():
         truth[name] = value, posterior[name].values

@@ -38,7 +38,7 @@ def truth():
 def root(tmp_path_factory, truth):
     folder = tmp_path_factory.mktemp("dhc")
     return write_synthetic_nmf(
-        folder, truth, "dhc-person", level="County", variance=1e-4, queries=QUERIES, rng=1
+        folder, truth, "dhc-person", level="County", variance=0.02, queries=QUERIES, rng=1
     ).parent
 
 

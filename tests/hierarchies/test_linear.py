@@ -323,9 +323,9 @@ def test_too_many_cells_for_variances_that_differ(monkeypatch):
     monkeypatch.setattr(tree_form, "MOST_ENTRIES", 8 * 36 - 1)
     every = (_query("tract", "kind", "age"), SIGMA(sigma=1.0), [])
     with pytest.raises(NotImplementedError, match="8 nodes of 6 cells are too many for a covariance of all cells each"):
-        gls(_published([every, (_query("tract", "age"), SIGMA(sigma=1.0), [1])]))
+        gls(_published([every, (_query("tract", "age"), SIGMA(sigma=1.0), [1])]), "tract")
     gls(
-        _published([every, (_query("tract", "age"), SIGMA(sigma=1.0), [0, 1])])
+        _published([every, (_query("tract", "age"), SIGMA(sigma=1.0), [0, 1])]), "tract"
     )  # all answers of a node: as if never asked there
 
 

@@ -32,7 +32,7 @@ def precise(tmp_path_factory):
     lesson = _lesson()
     county = lesson.make_county(3, tracts=2, groups=1, blocks=3, dormitories=0.0)
     folder = tmp_path_factory.mktemp("county")
-    write_synthetic_nmf(folder, county, variance=1e-3, rng=1)
+    write_synthetic_nmf(folder, county, variance=0.02, rng=1)
     total = sum(int(own.sum()) for own in county.values())
     release = lesson.read_county(folder, total)
     return lesson, county, release
@@ -43,7 +43,7 @@ def test_households_have_every_measurement_and_the_total(precise):
     smaller, truth = households(release), lesson.true_table(release, county)[:, 0]
     assert smaller.frame.dims == ("block", *CELLS)
     assert len(smaller.measurements) == len(release.measurements) == 44
-    for own in smaller.measurements:  # a variance of 1/1000: an error of one person has a probability of 1e-217
+    for own in smaller.measurements:  # sigma**2 of 1/50: an error of one person has a probability of 1e-11
         assert np.array_equal(own.query.apply(truth), own.values)
     assert int(smaller.exact[0].values) == truth.sum()
 

@@ -228,7 +228,9 @@ class TestDonors:
         point, _ = step.step(shared.initial_point())
         chain = step.tables[0].chain
         chosen_by = chain.memory[: chain.state.counts.size].copy()
-        assert chosen_by.sum() == chain.state.counts.sum()  # the table near the estimate, before it was moved to ends of groups
+        assert (
+            chosen_by.sum() == chain.state.counts.sum()
+        )  # the table near the estimate, before it was moved to ends of groups
         for _ in range(3):
             point, _ = step.step(point)
         np.testing.assert_array_equal(chain.memory[: chain.state.counts.size], chosen_by)

@@ -58,7 +58,7 @@ class PartState:
     Parameters
     ----------
     counts : int64 array, shape (T, C)
-    donor_start, donor_cell : int64 arrays
+    donor_start, donor_cell, visits : int64 arrays
         See `bayesdp.hierarchies.kernel.state.State`; chosen while tuning.
     ends : int64 array, shape (F,)
         Counts of the cells that can move in the first table.
@@ -73,6 +73,7 @@ class PartState:
     counts: Ints
     donor_start: Ints
     donor_cell: Ints
+    visits: Ints
     ends: Ints
     typical: Floats
     hyper: dict[str, Floats]

@@ -246,6 +246,7 @@ def begin(built: _Built, number: int, seed: tuple[int, tuple[int, ...]]) -> Move
         counts=counts.copy(),
         donor_start=chain.state.donor_start,
         donor_cell=chain.state.donor_cell,
+        visits=chain.state.visits,
         ends=counts.reshape(-1)[built.where],
         typical=np.zeros(counts.shape),
         hyper=prior.start(structure, counts),
@@ -265,7 +266,7 @@ def move(
     own = PartState.unpacked(state)
     chain = built.chain(rng)
     built.set_above(chain, values, scales)
-    chain.state = chain.state._replace(donor_start=own.donor_start, donor_cell=own.donor_cell)
+    chain.state = chain.state._replace(donor_start=own.donor_start, donor_cell=own.donor_cell, visits=own.visits)
     chain.state.counts[:] = own.counts
     chain.renew()
     hyper = own.hyper
@@ -300,7 +301,11 @@ def move(
             place[draw] = hyper[name]
     if tuning:
         chain.choose_donors(own.typical)
-        own.donor_start, own.donor_cell = chain.state.donor_start, chain.state.donor_cell
+        own.donor_start, own.donor_cell, own.visits = (
+            chain.state.donor_start,
+            chain.state.donor_cell,
+            chain.state.visits,
+        )
     own.counts, own.hyper = chain.state.counts.copy(), dict(hyper)
     built.idle.append(chain)
     records: Records = {f"answers_{name}": recorder.answers for name, recorder in recorders.items()}

@@ -78,7 +78,7 @@ def _fitted(release):
         phase=1,
         random_seed=2,
         quiet=True,
-        draws=600,
+        draws=2000,
     )
 
 
