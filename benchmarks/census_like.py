@@ -92,7 +92,6 @@ def census_like(
     recodes = {}
     if full:
         cells = {HOUSING: list(range(8)), **cells}
-        recodes = {KINDS: (HOUSING, ["household", "institutional", "other"])}
         recodes = {KINDS: (HOUSING, [("household", "institutional", "other")[i] for i in _INSTITUTIONAL])}
     frame = Frame.of({**labels, **cells, **groups, **recodes})
     truth, present = _people(frame, full, people, kinds, rng)

@@ -92,8 +92,7 @@ def donors_of(structure: Structure, counts: npt.NDArray[np.generic]) -> tuple[In
 def visits_of(structure: Structure, counts: npt.NDArray[np.generic]) -> Ints:
     """How often the free cells of each leaf are visited in a sweep, as `State.visits`.
 
-    Cells that are nearly always 0 are not visited less than once: there are many of them, and the sums that they make up mix as
-    fast as they do.
+    Cells that are nearly always 0 are not visited less than once: in trials sums over cells mixed worse then.
 
     Parameters
     ----------
