@@ -38,9 +38,11 @@ def test_a_change_in_a_file_that_is_called_is_noticed(tmp_path):
 
     def run(number):
         (package / "inner.py").write_text(INNER.format(number=number))
+        # Python's own bytecode is as old as the second in which the file was written.
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
         run = subprocess.run(
             [sys.executable, "-c", "import bayesdp.outer"],
-            cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}, capture_output=True, text=True, check=True,
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
         )  # fmt: skip
         return run.stdout.split()
 
