@@ -3,7 +3,7 @@
 Each case is a release like the Census Bureau's (`benchmarks.census_like`), fitted by `bdp.fit_hierarchy` with a fixed negative
 binomial prior. It prints CPU seconds of this process, compiled code on disk, of the kernel and in all; the largest resident memory;
 and the smallest effective sample sizes, by level of geography and of cells. ``--leaves`` and ``--draws`` make a case smaller;
-``--cores 2`` runs chains side by side, which changes no draw.
+``--seed`` is that of the chains; ``--cores 2`` runs chains side by side, which changes no draw.
 """
 
 from __future__ import annotations
@@ -158,6 +158,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int)
     parser.add_argument("--tune", type=int)
     parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the chains; the release stays the same")
     given = parser.parse_args()
     case = CASES[given.case]
     leaves, draws = given.leaves or case.leaves, given.draws or case.draws
@@ -165,7 +166,7 @@ def main() -> None:
     start = time.process_time()
     own = census_like(leaves, case.levels, leaf=case.leaf, full=case.full, people=case.people)
     built = time.process_time() - start
-    found = fitted(own, draws, given.tune or case.tune, most=case.most, cores=given.cores)
+    found = fitted(own, draws, given.tune or case.tune, most=case.most, cores=given.cores, seed=given.seed)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)
     diagnostics = found.tree["diagnostics"].attrs
     print(
