@@ -25,9 +25,9 @@ def umpu_odds_ratio(
     """The uniformly most powerful unbiased test of the odds ratio under Semi-DP, as a function of the confidential corner.
 
     One-sided, ``phi(x) = F(x - m)`` with m such that the size is alpha (paper 003, Theorem 37). Two-sided,
-    ``phi(x) = max(F(x - k - m), F(k - m - x))``, k and m such that the size is alpha and the power is least at the null:
-    the form that Awan and Slavkovic (2018) prove for binomial data. For the two-sided odds ratio we have no proof; the
-    tests compare its power with that of the best test, by linear programming, on small margins.
+    ``phi(x) = F(|x - k| - m)``, k and m such that the size is alpha and the power is least at the null: the form that Awan
+    and Slavkovic (2018) prove for binomial data. docs/TWO-SIDED-TEST.md proves it for the odds ratio and every symmetric
+    trade-off function; the tests compare its power with that of the best test, by linear programming, on small margins.
 
     Parameters
     ----------
