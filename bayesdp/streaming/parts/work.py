@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
@@ -14,27 +13,18 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._caches import dispensable_caches
-from bayesdp._validate import shown
-from bayesdp.fibers import Target
-from bayesdp.frames import Frame
-from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.modes import ends_of, to_ends
-from bayesdp.hierarchies.priors import CellPrior
-from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.start import start_table
-from bayesdp.hierarchies.structure import Structure, structure_of
-from bayesdp.queries import Query
-from bayesdp.release import Release
-from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.cells import batching, new_kept, take
 from bayesdp.streaming.one_chain import OneChain
 from bayesdp.streaming.parts.coupling import known_sums, own_errors
+from bayesdp.streaming.parts.job import Built
 from bayesdp.streaming.parts.state import PartState
-from bayesdp.streaming.parts.top import PartTerm, cell_dims
-from bayesdp.streaming.recording import Recorder, named_queries
+from bayesdp.streaming.parts.top import cell_dims
+from bayesdp.streaming.recording import Recorder
 from bayesdp.streaming.result import cells_of, diagnostics_of, posterior_of
 
-__all__ = ["Failed", "Job", "Look", "Moved", "begin", "end", "look", "move", "run_packed"]
+__all__ = ["Failed", "Look", "Moved", "begin", "end", "look", "move", "run_packed"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -89,115 +79,15 @@ class Moved:
     records: Records
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One part, as it is sent to workers.
-
-    Parameters
-    ----------
-    source : Release or callable
-        What is published of it, or a function that reads that.
-    prior : CellPrior
-    plan : Plan
-    above : tuple of PartTerm
-        Noisy queries above.
-    known : tuple
-        For each exact query above, what it keeps of the cells.
-    record : callable, optional
-        The queries whose draws are kept, by the frame of the part.
-    leaves : str, optional
-        The dimension of the leaves.
-    cells : tuple of str, optional
-        The other dimensions, where they are known.
-    """
-
-    source: Release | Callable[[], Release]
-    prior: CellPrior
-    plan: Plan
-    above: tuple[PartTerm, ...]
-    known: tuple[tuple[str, ...], ...]
-    record: Callable[[Frame], Any] | None
-    leaves: str | None
-    cells: tuple[str, ...] | None
+_BUILT: dict[str, Built] = {}
 
 
-@dataclass(eq=False)
-class _Built:
-    """A job with what takes long to work out."""
-
-    job: Job
-    idle: list[TreeChain] = field(default_factory=list)
-
-    @cached_property
-    def release(self) -> Release:
-        source = self.job.source
-        release = source if isinstance(source, Release) else source()
-        if not isinstance(release, Release):  # a user's function may give anything
-            raise TypeError(f"the function of a part must return a bayesdp.Release, got {type(release).__name__}")
-        return release
-
-    @cached_property
-    def own(self) -> Target:
-        return target_of(self.release, self.job.prior.family)
-
-    @cached_property
-    def target(self) -> Target:
-        """With the sums above."""
-        more = tuple(term.on(self.release.frame) for term in self.job.above)
-        return Target(self.own.fiber, (*self.own.terms, *more), self.own.family)
-
-    @cached_property
-    def structure(self) -> Structure:
-        leaves, frame = self.job.leaves, self.release.frame
-        if leaves is None and self.job.cells is not None:
-            others = [dim for dim in frame.dims if dim not in self.job.cells]
-            if len(others) != 1:
-                raise ValueError(
-                    f"a part needs one dimension besides those of the cells ({shown(self.job.cells)}), which holds its leaves; it has "
-                    f"{shown(frame.dims)}"
-                )
-            (leaves,) = others
-        if leaves is not None and leaves not in frame.dims:
-            raise ValueError(f"leaves must be a dimension of every part ({shown(frame.dims)}), got {leaves!r}")
-        return structure_of(self.target, leaves)
-
-    @cached_property
-    def where(self) -> Ints:
-        return np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
-
-    @cached_property
-    def queries(self) -> dict[str, Query]:
-        record = () if self.job.record is None else self.job.record(self.release.frame)
-        return named_queries(record, self.release.frame, self.job.prior.names)
-
-    def chain(self, rng: np.random.Generator) -> TreeChain:
-        """A chain that no other thread uses."""
-        try:
-            chain = self.idle.pop()  # one step for the interpreter: two threads do not get the same
-        except IndexError:
-            return TreeChain(self.target, self.structure, rng)
-        chain.reseed(rng)
-        return chain
-
-    def set_above(self, chain: TreeChain, values: Sequence[Floats], scales: Sequence[Floats]) -> None:
-        own = self.own.terms
-        chain.set_scales([*(term.scale for term in own), *scales], [*(term.values for term in own), *values])
-
-    def without_above(self, chain: TreeChain) -> None:
-        """Noise above that is so wide that it says nothing."""
-        wide = [np.full(len(term.measured), np.inf) for term in self.job.above]
-        self.set_above(chain, [np.zeros_like(own) for own in wide], wide)
-
-
-_BUILT: dict[str, _Built] = {}
-
-
-def _built(packed: bytes) -> _Built:
+def _built(packed: bytes) -> Built:
     key = hashlib.sha256(packed).hexdigest()
     if key not in _BUILT:
         while len(_BUILT) >= MOST_BUILT:
             _BUILT.pop(next(iter(_BUILT)), None)
-        _BUILT[key] = _Built(cloudpickle.loads(packed))
+        _BUILT[key] = Built(cloudpickle.loads(packed))
     return _BUILT[key]
 
 
@@ -210,7 +100,7 @@ def run_packed(packed: bytes, task: Callable[..., Any], *arguments: Any) -> Any:
         return Failed(error)
 
 
-def look(built: _Built) -> Look:
+def look(built: Built) -> Look:
     """Check a part, and say what the driver must know."""
     structure, frame = built.structure, built.release.frame
     if not built.queries and built.job.record is not None:
@@ -232,7 +122,7 @@ def look(built: _Built) -> Look:
     )
 
 
-def begin(built: _Built, number: int, seed: tuple[int, tuple[int, ...]]) -> Moved:
+def begin(built: Built, number: int, seed: tuple[int, tuple[int, ...]]) -> Moved:
     """The start of chain `number`: near the part's own linear estimate, with tied groups at one of their ends."""
     rng = _generator(seed)
     structure, prior = built.structure, built.job.prior
@@ -257,7 +147,7 @@ def begin(built: _Built, number: int, seed: tuple[int, tuple[int, ...]]) -> Move
 
 
 def move(
-    built: _Built, state: bytes, seed: tuple[int, tuple[int, ...]], values: Sequence[Floats], scales: Sequence[Floats],
+    built: Built, state: bytes, seed: tuple[int, tuple[int, ...]], values: Sequence[Floats], scales: Sequence[Floats],
     draws: int, first: int,
 ) -> Moved:  # fmt: skip
     """Sweep for so many draws, the first of which has the number `first`; negative while tuning, when nothing is kept."""
@@ -313,7 +203,7 @@ def move(
     return Moved(own.packed(), own.counts.sum(axis=0), records)
 
 
-def end(built: _Built, states: Sequence[bytes], records: Sequence[Records]) -> dict[str, xr.Dataset]:
+def end(built: Built, states: Sequence[bytes], records: Sequence[Records]) -> dict[str, xr.Dataset]:
     """The result of a part from all of its chains: draws, cells, diagnostics, and what was published."""
     plan, structure = built.job.plan, built.structure
     chain = built.chain(np.random.default_rng(0))
