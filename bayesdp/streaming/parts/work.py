@@ -13,6 +13,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._caches import dispensable_caches
+from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.modes import ends_of, to_ends
 from bayesdp.hierarchies.start import start_table
 from bayesdp.streaming.cells import batching, new_kept, take
@@ -79,6 +80,9 @@ class Moved:
     records: Records
 
 
+_ALONE = 20
+"""Sweeps of a part from its start, before it hears of the others: from the ends of tied groups sums need about ten."""
+
 _BUILT: dict[str, Built] = {}
 
 
@@ -123,7 +127,11 @@ def look(built: Built) -> Look:
 
 
 def begin(built: Built, number: int, seed: tuple[int, tuple[int, ...]]) -> Moved:
-    """The start of chain `number`: near the part's own linear estimate, with tied groups at one of their ends."""
+    """The start of chain `number`: near the part's own linear estimate, with tied groups at one of their ends.
+
+    From there it sweeps on its own for a while. The ends put its sums far from where they belong; given its share of the noise
+    above, a part stays near the sums that it had, and would come back by a small step a phase only.
+    """
     rng = _generator(seed)
     structure, prior = built.structure, built.job.prior
     chain = built.chain(rng)
@@ -131,19 +139,35 @@ def begin(built: Built, number: int, seed: tuple[int, tuple[int, ...]]) -> Moved
     chain.load(np.asarray(structure.in_frame(start_table(built.own, structure, rng)), dtype=np.int64))
     chain.choose_donors(chain.state.counts)
     to_ends(chain, rng, number)
-    counts = chain.state.counts
+    ends = chain.state.counts.reshape(-1)[built.where]
+    hyper = prior.start(structure, chain.state.counts)
+    chain.set_cells(*prior.weights(structure, hyper))
+    for _ in range(_ALONE):
+        hyper = _swept(built, chain, hyper, rng)
+    chain.choose_donors(chain.state.counts)
     state = PartState(
-        counts=counts.copy(),
+        counts=chain.state.counts.copy(),
         donor_start=chain.state.donor_start,
         donor_cell=chain.state.donor_cell,
         visits=chain.state.visits,
-        ends=counts.reshape(-1)[built.where],
-        typical=np.zeros(counts.shape),
-        hyper=prior.start(structure, counts),
+        ends=ends,
+        typical=np.zeros(chain.state.counts.shape),
+        hyper=dict(hyper),
         kept={},
     )
     built.idle.append(chain)
     return Moved(state.packed(), state.counts.sum(axis=0), {})
+
+
+def _swept(built: Built, chain: TreeChain, hyper: dict[str, Floats], rng: np.random.Generator) -> dict[str, Floats]:
+    """A sweep of the table, and of the hyperparameters given it."""
+    chain.sweep()
+    prior = built.job.prior
+    if not prior.names:
+        return hyper
+    hyper = prior.update(built.structure, chain.state.counts, hyper, rng)
+    chain.set_cells(*prior.weights(built.structure, hyper))
+    return hyper
 
 
 def move(
@@ -177,10 +201,7 @@ def move(
         kept = own.kept_at(built.where)
     for draw in range(draws):
         for _ in range(plan.thin):
-            chain.sweep()
-            if prior.names:
-                hyper = prior.update(structure, chain.state.counts, hyper, rng)
-                chain.set_cells(*prior.weights(structure, hyper))
+            hyper = _swept(built, chain, hyper, rng)
             if tuning:
                 own.typical += chain.state.counts
         if kept is not None:

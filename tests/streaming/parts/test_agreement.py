@@ -85,7 +85,7 @@ def test_counties_of_the_united_states_state_by_state_on_a_cluster():
     truth = with_groups(bdp.datasets.read_county_populations(CENSUS), ["a", "b"], seed=1)
     release = make_release(truth, ["state"], "state", rho=0.05)
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         cells, sums, found = _apart(

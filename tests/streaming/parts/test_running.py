@@ -108,7 +108,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_saved(cut, alone, tmp_path,
 def test_on_a_cluster_the_draws_are_the_same(cut, alone):
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         _same(_fit(cut, client=client), alone)
@@ -120,7 +120,7 @@ def test_a_killed_worker_costs_its_tasks_and_no_draw(cut, alone, tmp_path, monke
     killed = []
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=logging.CRITICAL
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
