@@ -39,6 +39,7 @@ from bayesdp.streaming.parts.checkpoint import NAME
 from bayesdp.streaming.parts.coupling import check_known, coupling_of, together_at_most
 from bayesdp.streaming.parts.driver import Driver
 from bayesdp.streaming.parts.job import Job
+from bayesdp.streaming.parts.mixing import mixing_of
 from bayesdp.streaming.parts.result import tree_of_parts
 from bayesdp.streaming.parts.runners import Task, running
 
@@ -148,7 +149,9 @@ def fit_parts(
 
     No move takes counts from one part and gives them to another at once. So where an answer above is known far more precisely than
     the parts know their own sums (its standard deviation is below about half a count, or a small share of theirs), the sums of
-    parts mix slowly, which effective sample sizes and R-hat of `record` and `record_parts` show; fit such a release in one.
+    parts mix slowly. ``diagnostics`` has effective sample sizes and R-hat of what each part adds to each answer above, at the ends
+    of phases (``NAME_of_part_ess_bulk``, ``NAME_of_part_rhat``), recorded or not; where they are bad the verdict is *not converged*,
+    and the message names the answers. Fit such a release in one.
 
     The driver holds the state of every part of every chain, compressed (tables, donors, and what is kept of the cells, up to 328 bytes
     for a cell that can move, many of which are 0); each phase sends it to a worker and back. A worker that dies costs the work that it
@@ -223,7 +226,9 @@ def fit_parts(
         results = driver.ended(standing)
     ends = np.arange(size - 1, plan.draws, size)
     coupling = coupling_of(noisy, errors, labels, any(own.names for own in priors))
-    tree = tree_of_parts(standing, queries, list(ends), [str(label) for label in labels], results, coupling)
+    names = [str(label) for label in labels]
+    mixing = mixing_of(noisy, standing, [own.fixed for own in looks], names)
+    tree = tree_of_parts(standing, queries, list(ends), names, results, coupling, mixing)
     tree.attrs.update(
         bayesdp_version=bayesdp.__version__,
         seed="not recorded"

@@ -54,6 +54,8 @@ class Look:
         For each noisy query above, standard errors of the part's own linear estimates of its sums; NaN where there are none.
     known : list of bool array
         For each exact query above, whether the exact answers of the part determine its sums.
+    fixed : list of bool array
+        The same for each noisy query above.
     digest : str
         Of what is published.
     formula : str
@@ -65,6 +67,7 @@ class Look:
     dims: tuple[tuple[str, tuple[object, ...]], ...]
     errors: list[Floats]
     known: list[npt.NDArray[np.bool_]]
+    fixed: list[npt.NDArray[np.bool_]]
     digest: str
     formula: str
     leaves: int
@@ -119,6 +122,7 @@ def look(built: Built) -> Look:
         dims=cell_dims(frame, structure.axis),
         errors=own_errors(built.release, [term.keep for term in built.job.above], structure),
         known=[known_sums(structure, keep) for keep in built.job.known],
+        fixed=[known_sums(structure, term.keep) for term in built.job.above],
         digest=digest.hexdigest(),
         formula=built.job.prior.formula,
         leaves=len(structure.order),

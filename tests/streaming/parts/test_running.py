@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,6 +106,42 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_saved(cut, alone, tmp_path,
     (tmp_path / NAME).write_bytes(damaged)
     with pytest.raises(ValueError, match=r"parts\.bin.* is no file of bdp\.fit_parts that can be read"):
         _fit(cut, folder=tmp_path, resume=True)
+
+
+_SCRIPT = """
+import os, signal, sys
+from bayesdp.hierarchies import split
+from bayesdp.streaming.parts import driver
+from tests.streaming.parts.cases import country
+from tests.streaming.parts.test_running import _fit
+real = driver.Driver._phase
+def phase(self, standing):
+    real(self, standing)
+    if standing.phase == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+driver.Driver._phase = phase
+_fit(split(country(), "state"), folder=sys.argv[1], save_every=2)
+"""
+
+
+@pytest.mark.slow  # two processes that import everything
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_killed_driver_goes_on_where_it_was_saved(cut, alone, tmp_path, monkeypatch):
+    """Killed in the tuning, then among the draws, each time in the middle of two savings."""
+    root = Path(__file__).resolve().parents[3]
+    script = _SCRIPT
+    for phase in ("1", "7"):
+        done = subprocess.run([sys.executable, "-c", script, str(tmp_path), phase], cwd=root, timeout=300, check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert (tmp_path / NAME).exists() == (phase == "7")
+        script = _SCRIPT.replace("save_every=2)", "save_every=2, resume=True)")
+    moved = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            driver.Driver, "_phase", lambda self, own, real=driver.Driver._phase: (moved.append(1), real(self, own))
+        )
+        _same(_fit(cut, folder=tmp_path, resume=True, save_every=2), alone)
+    assert len(moved) == 10 - 6
 
 
 def test_on_a_cluster_the_draws_are_the_same(cut, alone):
