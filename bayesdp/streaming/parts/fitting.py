@@ -39,6 +39,7 @@ from bayesdp.streaming.parts.checkpoint import NAME
 from bayesdp.streaming.parts.coupling import check_known, coupling_of, together_at_most
 from bayesdp.streaming.parts.driver import Driver
 from bayesdp.streaming.parts.job import Job
+from bayesdp.streaming.parts.memory import check_driver
 from bayesdp.streaming.parts.mixing import mixing_of
 from bayesdp.streaming.parts.result import tree_of_parts
 from bayesdp.streaming.parts.runners import Task, running
@@ -70,6 +71,7 @@ def fit_parts(
     random_seed: Any = None,
     progressbar: bool = True,
     quiet: bool = False,
+    memory_check: bool = True,
     leaves: str | None = None,
 ) -> xr.DataTree:
     """Sample the posterior of a hierarchy that is given in parts, such as states, on one machine or many.
@@ -113,6 +115,8 @@ def fit_parts(
         Phases from one saving to the next.
     random_seed : int, sequence of int, numpy.random.Generator or None
     progressbar, quiet : bool
+    memory_check : bool
+        Refuse before sampling what needs more memory than there is, here or on a worker.
     leaves : str, optional
         The dimension of the leaves in the parts. By default the one that `top` or `record` do not have, or else the one with the most
         levels.
@@ -135,6 +139,9 @@ def fit_parts(
         If a run is saved in `folder` and `resume` is False.
     RuntimeError
         If the cluster loses the same work five times.
+    MemoryError
+        If a part needs more memory than a process that works on it has, or the result more than there is here; it says what for, and
+        what to change.
     ImportError
         If `client` is given and distributed (the extra ``cluster``) is not installed.
 
@@ -152,6 +159,9 @@ def fit_parts(
     parts mix slowly. ``diagnostics`` has effective sample sizes and R-hat of what each part adds to each answer above, at the ends
     of phases (``NAME_of_part_ess_bulk``, ``NAME_of_part_rhat``), recorded or not; where they are bad the verdict is *not converged*,
     and the message names the answers. Fit such a release in one.
+
+    Plausible tables are not written; `bdp.fit_hierarchy` does that. Whole tables of one joint draw exist at the ends of phases only,
+    on the driver as states of parts, and no file of them is made yet.
 
     The driver holds the state of every part of every chain, compressed (tables, donors, and what is kept of the cells, up to 328 bytes
     for a cell that can move, many of which are 0); each phase sends it to a worker and back. A worker that dies costs the work that it
@@ -197,8 +207,12 @@ def fit_parts(
         for k, (source, own) in enumerate(zip(sources, priors, strict=True))
     ]  # fmt: skip
     with running(client, jobs, labels) as runner:
-        looks: list[work.Look] = runner.run([Task(k, work.look) for k in range(len(labels))])
+        looks: list[work.Look] = runner.run([Task(k, work.look, (memory_check,)) for k in range(len(labels))])
         check_dims(looks, labels, top, queries, axis)
+        if memory_check:
+            answers = sum(query.rows.size for query in noisy) + sum(query.rows for query in queries.values())
+            above = 3 * 8 * plan.chains * (plan.draws // size) * answers
+            check_driver([own.memory for own in looks], above, alone=client is None)
         errors = [own.errors for own in looks]
         used = together_at_most(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
         standing, entropy = None, entropy_of(random_seed)

@@ -91,7 +91,7 @@ def mixing_of(
         message = (
             f"Sums of parts moved too little from phase to phase, held by the noisy answers above: {'; '.join(told[:_NAMED])}{more}. "
             "What depends on how these answers are divided among the parts is not to be trusted. Draw more, in shorter phases and "
-            "with together=1; where an answer above is far more precise than the parts are, fit all parts in one with bdp.fit_hierarchy"
+            "with together=1; where an answer above is far more precise than the parts, fit all in one with bdp.fit_hierarchy"
         )
     return Mixing(arrays, message)
 

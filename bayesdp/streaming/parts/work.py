@@ -20,6 +20,7 @@ from bayesdp.streaming.cells import batching, new_kept, take
 from bayesdp.streaming.one_chain import OneChain
 from bayesdp.streaming.parts.coupling import known_sums, own_errors
 from bayesdp.streaming.parts.job import Built
+from bayesdp.streaming.parts.memory import PartMemory, check_worker
 from bayesdp.streaming.parts.state import PartState
 from bayesdp.streaming.parts.top import cell_dims
 from bayesdp.streaming.recording import Recorder
@@ -62,6 +63,7 @@ class Look:
         The prior.
     leaves, free : int
         Leaves, and cells that can move.
+    memory : PartMemory
     """
 
     dims: tuple[tuple[str, tuple[object, ...]], ...]
@@ -72,6 +74,7 @@ class Look:
     formula: str
     leaves: int
     free: int
+    memory: PartMemory
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +110,12 @@ def run_packed(packed: bytes, task: Callable[..., Any], *arguments: Any) -> Any:
         return Failed(error)
 
 
-def look(built: Built) -> Look:
+def look(built: Built, memory_check: bool) -> Look:  # tasks have their arguments by place
     """Check a part, and say what the driver must know."""
     structure, frame = built.structure, built.release.frame
+    memory = PartMemory.of(structure, built.job.plan, built.job.prior, built.queries)
+    if memory_check:
+        check_worker(memory)
     if not built.queries and built.job.record is not None:
         raise ValueError("record_parts gave no query")
     digest = hashlib.sha256(repr(built.release).encode())
@@ -127,6 +133,7 @@ def look(built: Built) -> Look:
         formula=built.job.prior.formula,
         leaves=len(structure.order),
         free=len(built.where),
+        memory=memory,
     )
 
 

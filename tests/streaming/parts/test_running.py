@@ -260,3 +260,23 @@ def test_parts_that_are_not_valid(cut):
         bdp.fit_parts({"S": parts["S"], "T": parts["T"]}, PRIOR, top=top)
     with pytest.raises(TypeError, match=r"top must be a bayesdp\.Release"):
         bdp.fit_parts(parts, PRIOR, top=3)
+
+
+def test_more_than_memory_is_refused_before_sampling(cut, monkeypatch):
+    seen = []
+    monkeypatch.setattr(driver.Driver, "_phase", lambda *_: seen.append(1))
+    monkeypatch.setattr("bayesdp.streaming.parts.memory.available_memory", lambda: 1_000)
+    message = r"works on this part needs about .* MB of memory, and 0\.0 MB are available.*smaller parts.*`bins`"
+    with pytest.raises(MemoryError, match=message) as raised:
+        _fit(cut)
+    assert raised.value.__notes__ == ["This is about the part 'S'."]
+    monkeypatch.setattr("bayesdp.streaming.parts.work.check_worker", lambda _: None)
+    message = r"in the process that drives it, and 0\.0 MB .* cells of 3 parts .*`record_parts`.* work on the parts .*`client`"
+    with pytest.raises(MemoryError, match=message):
+        _fit(cut)
+    assert not seen
+
+
+def test_the_memory_check_can_be_left_out(cut, alone, monkeypatch):
+    monkeypatch.setattr("bayesdp.streaming.parts.memory.available_memory", lambda: 1_000)
+    _same(_fit(cut, memory_check=False), alone)
