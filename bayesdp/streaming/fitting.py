@@ -2,51 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
-from datetime import UTC, datetime
-from math import prod
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-import bayesdp
-from bayesdp._interrupts import deferred
-from bayesdp._validate import generator_of, positive_integer, probability, shown
-from bayesdp.fibers import Target
+from bayesdp._validate import positive_integer, shown
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
-from bayesdp.hierarchies.structure import Structure, structure_of
+from bayesdp.hierarchies.structure import structure_of
 from bayesdp.hierarchies.tree import NoStructure
-from bayesdp.inference.annotating import add_group_labels, add_releases_to
 from bayesdp.inference.runs.progress import ProgressLines
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.storage import compress_draws
-from bayesdp.streaming.budget import Budget, Plan
-from bayesdp.streaming.journal import KeptTables, RunJournal, digest
-from bayesdp.streaming.one_chain import OneChain
+from bayesdp.streaming.arguments import check_prior, generator_from, planned
+from bayesdp.streaming.journal import RunJournal
 from bayesdp.streaming.plausible import TableWriter, thinned
 from bayesdp.streaming.recording import named_queries
-from bayesdp.streaming.result import cells_of, diagnostics_of, limits_of, posterior_of
-from bayesdp.streaming.running import FEWEST, longest_together, run_all
+from bayesdp.streaming.run import Run
 
 __all__ = ["fit_hierarchy"]
 
 _RESERVED = ("chain", "count", "draw", "share", "table", "value")
 """Names of dimensions and columns of the result."""
-
-_TUNE = 200
-"""Fewest sweeps of the tuning by default.
-
-From starts near the linear estimate, at the ends of their groups, the table needs about 10 (20 tracts of 252 cells with the
-published variances: after 8 sweeps the means over ten chains of its residuals, its prior, its zeros and its squares are within half
-a standard deviation of what they are later on). Large trees and hyperparameters take longer.
-"""
 
 
 def fit_hierarchy(
@@ -200,8 +180,8 @@ def fit_hierarchy(
     >>> float(tree["cells"]["mean"].sum().round(6))
     15.0
     """
-    plan = _plan(draws, tune, chains, cores, thin, counts, bins, batches, quantiles)
-    _check_prior(prior)
+    plan = planned(draws, tune, chains, cores, thin, counts, bins, batches, quantiles)
+    check_prior(prior)
     target = target_of(release, prior.family)
     frame = release.frame
     reserved = [name for name in (*frame.dims, *(own for own, _, _ in frame.groups)) if name in _RESERVED]
@@ -216,12 +196,12 @@ def fit_hierarchy(
         raise NoStructure(
             f"release is no hierarchy: {reason}. For tables in general use bdp.observe and bdp.sample"
         ) from reason
-    run = _Run(release, target, structure, prior, plan, queries)
+    run = Run(release, target, structure, prior, plan, queries)
     if memory_check:
         run.budget.check(plan)
     if resume and journal is None:
         raise ValueError("resume=True goes on from a journal: name its folder with journal=")
-    generator = _generator(random_seed)
+    generator = generator_from(random_seed)
     attributes = run.attributes(random_seed)
     writer = None
     if tables_path is not None:
@@ -243,171 +223,3 @@ def fit_hierarchy(
         return run.sampled(own, writer, told, attributes, kept)
     finally:
         kept.close()
-
-
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """A run whose arguments are all valid."""
-
-    release: Release
-    target: Target
-    structure: Structure
-    prior: CellPrior
-    plan: Plan
-    queries: dict[str, Query]
-
-    @property
-    def budget(self) -> Budget:
-        hyper = self.prior.start(self.structure, np.zeros(self.structure.free.shape, dtype=np.int64))
-        recorded = sum(query.rows for query in self.queries.values())
-        recorded += sum(prod(np.shape(hyper[name])) for name in self.prior.names)
-        return Budget.of(self.structure, self.plan, recorded)
-
-    def attributes(self, seed: Any) -> dict[str, str]:
-        return {
-            "bayesdp_version": bayesdp.__version__,
-            "numpy_version": np.__version__,
-            "seed": "not recorded" if seed is None or isinstance(seed, np.random.Generator) else str(seed),
-            "prior": self.prior.formula,
-            "release": repr(self.release),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-
-    def described(self, generator: np.random.Generator | None, tables: TableWriter | None) -> dict[str, Any]:
-        """What makes the draws what they are, for a journal."""
-        empty = np.zeros(self.structure.free.shape, dtype=np.int64)
-        weights = self.prior.weights(self.structure, self.prior.start(self.structure, empty))
-        own: Any = self.prior
-        given = [getattr(own, field.name) for field in fields(own)] if is_dataclass(own) else []
-        release = self.release.to_dataset()
-        arrays = [part for name in sorted(map(str, release.variables)) for part in (name, release[name].values)]
-        attributes = [f"{name}={release.attrs[name]}" for name in sorted(release.attrs) if name != "writer"]
-        run: dict[str, Any] = {
-            "bayesdp": bayesdp.__version__,
-            "release": f"{self.release!r} [{digest(*arrays, *attributes)}]",
-            "prior": f"{self.prior.formula} [{digest(type(self.prior).__name__, *given, *weights)}]",
-            "leaves": self.structure.frame.dims[self.structure.axis],
-            "record": {name: f"{query!r} [{digest(query.describe())}]" for name, query in self.queries.items()},
-            "tables": 0 if tables is None else sum(map(len, tables.numbers)),
-            "seed": "none"
-            if generator is None
-            else digest(repr(generator.bit_generator.state), generator.bit_generator.seed_seq),
-        }
-        names = ("draws", "tune", "chains", "thin", "counts", "bins", "batches")
-        return run | {name: getattr(self.plan, name) for name in names}
-
-    def sampled(
-        self,
-        generator: np.random.Generator,
-        writer: TableWriter | None,
-        told: Any,
-        attributes: dict[str, str],
-        journal: RunJournal | None = None,
-    ) -> xr.DataTree:
-        """Run the chains; the result."""
-        tables = writer if writer is None or journal is None else KeptTables(journal, writer)
-        try:
-            where = np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
-            chains = [
-                OneChain(
-                    i,
-                    self.target,
-                    self.structure,
-                    self.prior,
-                    self.plan,
-                    self.queries,
-                    where,
-                    own,
-                    tables,
-                    None if journal is None else journal.writer(i),
-                )
-                for i, own in enumerate(generator.spawn(self.plan.chains))
-            ]
-            early = run_all(chains, self.plan.cores, told)
-        except BaseException:
-            if writer is not None:
-                writer.abandon()
-            raise
-        with deferred():
-            tree = self._tree(longest_together(chains), attributes)
-        if journal is not None and journal.resumed:
-            tree.attrs["resumed"] = journal.resumed
-        if early:
-            tree.attrs["interrupted"] = 1
-            if writer is not None:
-                writer.abandon()
-        elif writer is not None:
-            with _carried(tree):
-                if isinstance(tables, KeptTables):
-                    tables.give(self.structure.free.shape)
-                writer.finish()
-        return tree
-
-    def _tree(self, chains: list[OneChain], attributes: dict[str, str]) -> xr.DataTree:
-        posterior = posterior_of(chains, self.structure, self.release.frame)
-        cells, found = cells_of(chains, self.structure, self.plan)
-        diagnostics = diagnostics_of(posterior, chains, found, self.target, self.plan)
-        tree = xr.DataTree.from_dict({"posterior": posterior, "cells": cells, "diagnostics": diagnostics})
-        tree.attrs.update({name: own for name, own in attributes.items() if name != "release"})
-        tree.attrs["sampler"] = json.dumps(
-            {name: getattr(self.plan, name) for name in ("draws", "tune", "chains", "thin")}
-        )
-        compress_draws(tree)
-        add_releases_to(tree, [self.release], "")
-        tree["fiber"] = xr.DataTree(limits_of(self.target, self.release, self.structure))
-        add_group_labels(tree, self.release.frame)
-        return tree
-
-
-def _plan(
-    draws: int, tune: int | None, chains: int, cores: int | None, thin: int, counts: int, bins: int, batches: int,
-    quantiles: Iterable[float],
-) -> Plan:  # fmt: skip
-    if positive_integer(draws, "draws") < FEWEST:
-        raise ValueError(f"draws must be at least {FEWEST}, below which nothing can be diagnosed, got {draws}")
-    for value, name, least in ((bins, "bins", 8), (batches, "batches", 8)):
-        if positive_integer(value, name) < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
-    shares: Any = quantiles
-    if isinstance(shares, str) or not isinstance(shares, Iterable):
-        raise TypeError(f"quantiles must be probabilities, got {shares!r}")
-    processors = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
-    return Plan(
-        draws=draws,
-        tune=max(draws // 5, _TUNE) if tune is None else positive_integer(tune, "tune"),
-        chains=positive_integer(chains, "chains"),
-        cores=min(chains, processors or 1) if cores is None else positive_integer(cores, "cores"),
-        thin=positive_integer(thin, "thin"),
-        counts=positive_integer(counts, "counts"),
-        bins=bins,
-        batches=batches,
-        quantiles=tuple(probability(own, "quantiles") for own in shares),
-    )
-
-
-def _check_prior(prior: Any) -> None:
-    lacking = [
-        name for name in ("family", "names", "start", "update", "weights", "formula") if not hasattr(prior, name)
-    ]
-    if lacking:
-        raise TypeError(
-            "prior must be a prior of the cells of a hierarchy, such as bdp.hierarchies.priors.FixedNegativeBinomial(mean, shape), "
-            f"got {prior!r}"
-        )
-
-
-def _generator(seed: Any) -> np.random.Generator:
-    if isinstance(seed, (list, tuple, np.ndarray)):
-        return np.random.default_rng(seed)
-    return generator_of(seed)
-
-
-@contextmanager
-def _carried(tree: xr.DataTree) -> Iterator[None]:
-    """Put the draws into the attribute `draws` of an error, so that they are not lost."""
-    try:
-        yield
-    except Exception as error:
-        setattr(error, "draws", tree)  # noqa: B010  # no attribute that a type checker could know
-        error.add_note("What was drawn is not lost: it is in the attribute `draws` of this error.")
-        raise

@@ -21,7 +21,7 @@ type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
 
-_SLOWED = 4.0
+_SLOWED = 1.0
 """Parts move together while their variance, times their number, is at most this many times that of the noise above."""
 
 
@@ -100,7 +100,7 @@ def together_at_most(noisy: Sequence[NoisyAbove], errors: Sequence[Sequence[Floa
     """How many parts may move at a time so that dividing the noise above among them slows no typical sum down by much.
 
     A sum of variance v moves, given its share of noise of variance s^2 among m parts, with a standard deviation of
-    ``sqrt(v s^2 / (v m + s^2))``: from one phase to the next its autocorrelation is about ``m v / (m v + s^2)``, here at most 4/5.
+    ``sqrt(v s^2 / (v m + s^2))``: from one phase to the next its autocorrelation is about ``m v / (m v + s^2)``, here at most 1/2.
     """
     ratios = []
     for number, query in enumerate(noisy):

@@ -15,7 +15,7 @@ from bayesdp._interrupts import deferred
 from bayesdp.queries import Query
 from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.parts import work
-from bayesdp.streaming.parts.checkpoint import Standing, save
+from bayesdp.streaming.parts.checkpoint import SUMS, Standing, save
 from bayesdp.streaming.parts.runners import Runner, Task
 from bayesdp.streaming.parts.top import NoisyAbove, split_noise
 
@@ -126,6 +126,7 @@ class Driver:
             for c in chains:
                 table = self._in_frame(standing.tables[c])
                 answers = {name: query.apply(table).reshape(1, -1) for name, query in self.queries.items()}
+                answers |= {f"{SUMS}{own.name}": own.part_sums(standing.tables[c])[None] for own in self.noisy}
                 self._add(standing.tops[c], answers, phase - self.tuning, self.phases - self.tuning)
 
     def _seed(self, *place: int) -> np.random.SeedSequence:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -15,29 +14,37 @@ import numpy as np
 import xarray as xr
 
 import bayesdp
-from bayesdp._validate import positive_integer, shown
+from bayesdp._validate import positive_integer
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.inference.runs.progress import ProgressLines
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
-from bayesdp.streaming.fitting import _check_prior, _plan
+from bayesdp.streaming.arguments import planned
 from bayesdp.streaming.parts import work
-from bayesdp.streaming.parts.checkpoint import NAME, load
+from bayesdp.streaming.parts.arguments import (
+    Source,
+    check_dims,
+    dims_of_cells,
+    entropy_of,
+    folder_of,
+    going_on,
+    parts_of,
+    phase_of,
+    recorded_of,
+    top_of,
+)
+from bayesdp.streaming.parts.checkpoint import NAME
 from bayesdp.streaming.parts.coupling import check_known, coupling_of, together_at_most
 from bayesdp.streaming.parts.driver import Driver
+from bayesdp.streaming.parts.job import Job
+from bayesdp.streaming.parts.memory import check_driver
+from bayesdp.streaming.parts.mixing import mixing_of
 from bayesdp.streaming.parts.result import tree_of_parts
-from bayesdp.streaming.parts.runners import OnDask, Runner, Serially, Task
-from bayesdp.streaming.parts.top import KnownAbove, NoisyAbove, above, cell_dims, parts_axis
-from bayesdp.streaming.recording import named_queries
+from bayesdp.streaming.parts.runners import Task, running
 
 __all__ = ["fit_parts"]
-
-type Source = Release | Callable[[], Release]
-
-_PHASE, _ALONE = 10, 100
-"""Draws of a phase at most, where something couples the parts and where nothing does."""
 
 
 def fit_parts(
@@ -64,6 +71,7 @@ def fit_parts(
     random_seed: Any = None,
     progressbar: bool = True,
     quiet: bool = False,
+    memory_check: bool = True,
     leaves: str | None = None,
 ) -> xr.DataTree:
     """Sample the posterior of a hierarchy that is given in parts, such as states, on one machine or many.
@@ -107,6 +115,8 @@ def fit_parts(
         Phases from one saving to the next.
     random_seed : int, sequence of int, numpy.random.Generator or None
     progressbar, quiet : bool
+    memory_check : bool
+        Refuse before sampling what needs more memory than there is, here or on a worker.
     leaves : str, optional
         The dimension of the leaves in the parts. By default the one that `top` or `record` do not have, or else the one with the most
         levels.
@@ -129,6 +139,9 @@ def fit_parts(
         If a run is saved in `folder` and `resume` is False.
     RuntimeError
         If the cluster loses the same work five times.
+    MemoryError
+        If a part needs more memory than a process that works on it has, or the result more than there is here; it says what for, and
+        what to change.
     ImportError
         If `client` is given and distributed (the extra ``cluster``) is not installed.
 
@@ -143,7 +156,12 @@ def fit_parts(
 
     No move takes counts from one part and gives them to another at once. So where an answer above is known far more precisely than
     the parts know their own sums (its standard deviation is below about half a count, or a small share of theirs), the sums of
-    parts mix slowly, which effective sample sizes and R-hat of `record` and `record_parts` show; fit such a release in one.
+    parts mix slowly. ``diagnostics`` has effective sample sizes and R-hat of what each part adds to each answer above, at the ends
+    of phases (``NAME_of_part_ess_bulk``, ``NAME_of_part_rhat``), recorded or not; where they are bad the verdict is *not converged*,
+    and the message names the answers. Fit such a release in one.
+
+    Plausible tables are not written; `bdp.fit_hierarchy` does that. Whole tables of one joint draw exist at the ends of phases only,
+    on the driver as states of parts, and no file of them is made yet.
 
     The driver holds the state of every part of every chain, compressed (tables, donors, and what is kept of the cells, up to 328 bytes
     for a cell that can move, many of which are 0); each phase sends it to a worker and back. A worker that dies costs the work that it
@@ -168,32 +186,36 @@ def fit_parts(
     >>> tree["parts/S/cells"]["mean"].dims
     ('county',)
     """
-    labels, sources, priors = _parts(parts, prior)
-    plan = _plan(draws, tune, chains, 1, thin, counts, bins, batches, quantiles)
-    noisy, known = _top(top, labels)
-    size = _phase(phase, plan.draws, coupled=bool(noisy))
+    labels, sources, priors = parts_of(parts, prior)
+    plan = planned(draws, tune, chains, 1, thin, counts, bins, batches, quantiles)
+    noisy, known = top_of(top, labels)
+    size = phase_of(phase, plan.draws, coupled=bool(noisy))
     asked = None if together is None else positive_integer(together, "together")
     positive_integer(save_every, "save_every")
     if record_parts is not None and not callable(record_parts):
         raise TypeError(f"record_parts must be a function of the frame of a part, got {record_parts!r}")
-    queries, axis = _recorded(record, labels)
-    place = _folder(folder, resume=resume)
-    cells = _cells(labels, top, queries, axis)
+    queries, axis = recorded_of(record, labels)
+    place = folder_of(folder, resume=resume)
+    cells = dims_of_cells(labels, top, queries, axis)
     jobs = [
         cloudpickle.dumps(
-            work.Job(
+            Job(
                 source, own, plan, tuple(query.of_part(k) for query in noisy), tuple(query.keep for query in known),
                 record_parts, leaves, cells,
             )
         )
         for k, (source, own) in enumerate(zip(sources, priors, strict=True))
     ]  # fmt: skip
-    with _running(client, jobs, labels) as runner:
-        looks: list[work.Look] = runner.run([Task(k, work.look) for k in range(len(labels))])
-        _check_dims(looks, labels, top, queries, axis)
+    with running(client, jobs, labels) as runner:
+        looks: list[work.Look] = runner.run([Task(k, work.look, (memory_check,)) for k in range(len(labels))])
+        check_dims(looks, labels, top, queries, axis)
+        if memory_check:
+            answers = sum(query.rows.size for query in noisy) + sum(query.rows for query in queries.values())
+            above = 3 * 8 * plan.chains * (plan.draws // size) * answers
+            check_driver([own.memory for own in looks], above, alone=client is None)
         errors = [own.errors for own in looks]
         used = together_at_most(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
-        standing, entropy = None, _entropy(random_seed)
+        standing, entropy = None, entropy_of(random_seed)
         identity = {
             "version": bayesdp.__version__,
             "plan": json.loads(json.dumps(asdict(plan))),
@@ -206,7 +228,7 @@ def fit_parts(
             "recorded": [[name, repr(query)] for name, query in queries.items()],
         }
         if place is not None and (place / NAME).exists():
-            standing, entropy = _going_on(place, identity, random_seed, entropy)
+            standing, entropy = going_on(place, identity, random_seed, entropy)
         identity["entropy"] = entropy
         driver = Driver(
             runner, len(labels), noisy, plan, size, used, axis, queries, entropy, place, save_every, identity
@@ -218,7 +240,9 @@ def fit_parts(
         results = driver.ended(standing)
     ends = np.arange(size - 1, plan.draws, size)
     coupling = coupling_of(noisy, errors, labels, any(own.names for own in priors))
-    tree = tree_of_parts(standing, queries, list(ends), [str(label) for label in labels], results, coupling)
+    names = [str(label) for label in labels]
+    mixing = mixing_of(noisy, standing, [own.fixed for own in looks], names)
+    tree = tree_of_parts(standing, queries, list(ends), names, results, coupling, mixing)
     tree.attrs.update(
         bayesdp_version=bayesdp.__version__,
         seed="not recorded"
@@ -239,147 +263,3 @@ def fit_parts(
     )
     compress_draws(tree)
     return tree
-
-
-def _parts(parts: Any, prior: Any) -> tuple[list[Any], list[Source], list[CellPrior]]:
-    if not isinstance(parts, Mapping) or not parts:
-        raise TypeError(f"parts must be releases by label, such as those of bdp.hierarchies.split, got {parts!r}")
-    labels = list(parts)
-    names = [str(label) for label in labels]
-    wrong = [name for name in names if not name or "/" in name or name == "."]
-    if wrong:
-        raise ValueError(
-            f"parts: labels name groups of the result, and {shown(wrong)} cannot (empty, '.', or with a slash)"
-        )
-    if len(set(names)) < len(names):
-        raise ValueError("parts: two labels are the same in words; labels must differ as strings")
-    for label, own in parts.items():
-        if not isinstance(own, Release) and not callable(own):
-            raise TypeError(f"parts: {label!r} must be a release, or a function that gives one, got {own!r}")
-    if isinstance(prior, Mapping):
-        lacking = [label for label in labels if label not in prior]
-        if lacking:
-            raise ValueError(f"prior: there is none for the parts {shown(lacking)}")
-        priors = [prior[label] for label in labels]
-    else:
-        priors = [prior] * len(labels)
-    for own in priors:
-        _check_prior(own)
-    return labels, list(parts.values()), priors
-
-
-def _top(top: Any, labels: list[Any]) -> tuple[list[NoisyAbove], list[KnownAbove]]:
-    if top is None:
-        return [], []
-    if not isinstance(top, Release):
-        raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
-    if top.about != "counts":
-        raise ValueError("top is about statistics, which are real numbers; a hierarchy has counts in its cells")
-    return above(top, labels)
-
-
-def _phase(phase: int | None, draws: int, *, coupled: bool) -> int:
-    if phase is None:
-        most = _PHASE if coupled else _ALONE
-        return max(own for own in range(1, most + 1) if draws % own == 0)
-    if draws % positive_integer(phase, "phase"):
-        raise ValueError(f"draws must be a multiple of phase, got {draws} and {phase}")
-    return phase
-
-
-def _recorded(record: Any, labels: list[Any]) -> tuple[dict[str, Query], int]:
-    """The queries of parts by cells, and the dimension of the parts."""
-    given = [record] if isinstance(record, Query) else list(record.values() if isinstance(record, Mapping) else record)
-    frames = [own.frame for own in given if isinstance(own, Query)]
-    if not given:
-        return {}, 0
-    if not frames:
-        raise TypeError(f"record must hold queries (bdp.Margins, bdp.Totals, bdp.Identity), got {given[0]!r}")
-    return named_queries(record, frames[0], ()), parts_axis(frames[0], labels, "record")
-
-
-def _cells(labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int) -> tuple[str, ...] | None:
-    """The dimensions of the cells, where something above the parts has them."""
-    if top is not None:
-        frame, axis = top.frame, parts_axis(top.frame, labels, "top")
-    elif queries:
-        frame = next(iter(queries.values())).frame
-    else:
-        return None
-    return tuple(dim for i, dim in enumerate(frame.dims) if i != axis)
-
-
-def _folder(folder: Any, *, resume: bool) -> Path | None:
-    if folder is None:
-        if resume:
-            raise ValueError("resume needs the folder that the run was saved in")
-        return None
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    if (place / NAME).exists() and not resume:
-        raise FileExistsError(
-            f"a run is saved in {str(place / NAME)!r}: go on with it by resume=True, or name another folder"
-        )
-    return place
-
-
-def _check_dims(
-    looks: list[work.Look], labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int
-) -> None:
-    first = looks[0].dims
-    for own, label in zip(looks, labels, strict=True):
-        if own.dims != first:
-            raise ValueError(
-                f"parts: the cells of {label!r} are not those of {labels[0]!r}; all parts need the same dimensions with the same "
-                "labels in the same order, other than that of their leaves (which `leaves` can name)"
-            )
-    frames = {} if top is None else {"top": top.frame}
-    if queries:
-        frames["record"] = next(iter(queries.values())).frame
-    for name, frame in frames.items():
-        if cell_dims(frame, parts_axis(frame, labels, name)) != first:
-            raise ValueError(
-                f"{name}: its cells are not those of the parts; it needs the dimensions "
-                f"{shown([dim for dim, _ in first])} with the same labels in the same order"
-            )
-
-
-def _entropy(seed: Any) -> int:
-    if isinstance(seed, np.random.Generator):
-        return int.from_bytes(seed.bytes(16))
-    if seed is None:
-        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-    return int.from_bytes(np.random.default_rng(seed).bytes(16))
-
-
-def _going_on(place: Path, identity: dict[str, Any], seed: Any, entropy: int) -> tuple[Any, int]:
-    standing, saved = load(place)
-    if seed is not None and not isinstance(seed, np.random.Generator) and saved.get("entropy") != entropy:
-        raise ValueError(f"random_seed: the run in {str(place)!r} has another seed")
-    other = [name for name, own in identity.items() if saved.get(name) != own]
-    if other:
-        raise ValueError(f"the run in {str(place)!r} is another one: {shown(other)} differ; name another folder")
-    return standing, int(saved["entropy"])
-
-
-class _running:
-    """The runner, and a client of its own where an address was given."""
-
-    def __init__(self, client: Any, jobs: list[bytes], labels: list[Any]) -> None:
-        self._client, self._jobs, self._labels = client, jobs, labels
-        self._own: Any = None
-
-    def __enter__(self) -> Runner:
-        if self._client is None:
-            return Serially(self._jobs, self._labels)
-        try:
-            import distributed
-        except ImportError as error:
-            raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
-        if isinstance(self._client, str):
-            self._own = distributed.Client(self._client)
-        return OnDask(self._own or self._client, self._jobs, self._labels)
-
-    def __exit__(self, *_: object) -> None:
-        if self._own is not None:
-            self._own.close()

@@ -13,6 +13,7 @@ from bayesdp._text import printable
 from bayesdp.inference.diagnostics import Worst, rhat_limit, verdict_of
 from bayesdp.queries import Query
 from bayesdp.streaming.parts.checkpoint import Standing
+from bayesdp.streaming.parts.mixing import Mixing
 
 __all__ = ["tree_of_parts"]
 
@@ -27,6 +28,7 @@ def tree_of_parts(
     labels: Sequence[str],
     results: Sequence[dict[str, xr.Dataset]],
     coupling: xr.Dataset,
+    mixing: Mixing,
 ) -> xr.DataTree:
     """Put together what was recorded above the parts, the statement of the coupling, a verdict, and the parts.
 
@@ -42,6 +44,7 @@ def tree_of_parts(
     results : sequence of dict
         Of the parts.
     coupling : xarray.Dataset
+    mixing : Mixing
     """
     chains = len(standing.states)
     coords: dict[str, Any] = {"chain": np.arange(chains), "draw": np.asarray(ends)}
@@ -58,7 +61,7 @@ def tree_of_parts(
         arrays[name] = (("chain", "draw", *dims), values)
     posterior = xr.Dataset(arrays, coords=coords)
     posterior.attrs["meaning"] = "joint draws of all parts: the tables at the end of each phase"
-    diagnostics = _diagnostics(posterior, chains, labels, results)
+    diagnostics = _diagnostics(posterior, chains, labels, results, mixing)
     groups: dict[str, Any] = {"posterior": posterior, "coupling": coupling, "diagnostics": diagnostics}
     for label, own_groups in zip(labels, results, strict=True):
         groups |= {f"parts/{label}/{name}": own_data for name, own_data in own_groups.items()}
@@ -66,9 +69,13 @@ def tree_of_parts(
 
 
 def _diagnostics(
-    posterior: xr.Dataset, chains: int, labels: Sequence[str], results: Sequence[dict[str, xr.Dataset]]
+    posterior: xr.Dataset,
+    chains: int,
+    labels: Sequence[str],
+    results: Sequence[dict[str, xr.Dataset]],
+    mixing: Mixing,
 ) -> xr.Dataset:
-    """Of what was recorded above the parts, with a verdict over that and all parts."""
+    """Of what was recorded above the parts and of the sums of parts, with a verdict over that and all parts."""
     draws = posterior.sizes["draw"]
     arrays, seen = {}, []
     for name, given in posterior.data_vars.items():
@@ -86,9 +93,10 @@ def _diagnostics(
         seen.append(Worst.of(str(name), statistics, limit, stuck=False))
     verdicts = [str(own["diagnostics"].attrs["verdict"]) for own in results]
     own_verdict = verdict_of(seen, chains, draws) if seen else {"verdict": "converged", "message": ""}
-    every = [str(own_verdict["verdict"]), *verdicts]
+    every = [str(own_verdict["verdict"]), *verdicts, *(["not converged"] if mixing.message else [])]
     verdict = next((one for one in ("not converged", "not judged") if one in every), "converged")
     told = [str(own_verdict["message"])] if seen else []
+    told += [f"{mixing.message}."] if mixing.message else []
     for kind in ("not converged", "not judged"):
         bad = [printable(label) for label, one in zip(labels, verdicts, strict=True) if one == kind]
         if bad:
@@ -98,6 +106,6 @@ def _diagnostics(
     message = " ".join(told) or f"All {len(labels)} parts converged."
     part = xr.DataArray(verdicts, dims="part", coords={"part": list(labels)})
     return xr.Dataset(
-        {**arrays, "verdict_of_part": part},
+        {**mixing.arrays, **arrays, "verdict_of_part": part},
         attrs={**attributes, "verdict": verdict, "converged": int(verdict == "converged"), "message": message},
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bayesdp._text import printable
 from bayesdp.streaming.parts.work import Failed, run_packed
 
-__all__ = ["OnDask", "Runner", "Serially", "Task"]
+__all__ = ["OnDask", "Runner", "Serially", "Task", "running"]
 
 _TRIES = 5
 """How often a task is given to the cluster before it is given up."""
@@ -120,3 +121,33 @@ class OnDask:
             for own in task.arguments
         )
         return self._client.submit(run_packed, sent, task.function, *arguments, pure=False, retries=0)
+
+
+@contextmanager
+def running(client: Any, jobs: list[bytes], labels: list[Any]) -> Iterator[Runner]:
+    """The runner, with a client of its own where an address is given.
+
+    Parameters
+    ----------
+    client : distributed.Client, str or None
+        None runs everything in this process.
+    jobs, labels
+        See `Serially`.
+
+    Raises
+    ------
+    ImportError
+        If `client` is given, and distributed is not installed.
+    """
+    if client is None:
+        yield Serially(jobs, labels)
+        return
+    try:
+        import distributed
+    except ImportError as error:
+        raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
+    if not isinstance(client, str):
+        yield OnDask(client, jobs, labels)
+        return
+    with distributed.Client(client) as own:
+        yield OnDask(own, jobs, labels)

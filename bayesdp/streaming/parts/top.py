@@ -93,6 +93,13 @@ class NoisyAbove:
             self.row_of_cell.reshape(-1), weights=tables.reshape(-1).astype(np.float64), minlength=len(self.values)
         )
 
+    def part_sums(self, tables: Ints) -> Ints:
+        """What each part adds to the answers it counts in, shape (K, sums)."""
+        sums = np.zeros(self.rows.shape, dtype=np.int64)
+        for k, own in enumerate(tables):
+            np.add.at(sums[k], self.sum_of_cell, own)
+        return sums
+
     def of_part(self, k: int) -> PartTerm:
         """What part k sees of it."""
         return PartTerm(self.keep, self.measured[self.rows[k]])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
@@ -14,27 +13,20 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._caches import dispensable_caches
-from bayesdp._validate import shown
-from bayesdp.fibers import Target
-from bayesdp.frames import Frame
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.modes import ends_of, to_ends
-from bayesdp.hierarchies.priors import CellPrior
-from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.start import start_table
-from bayesdp.hierarchies.structure import Structure, structure_of
-from bayesdp.queries import Query
-from bayesdp.release import Release
-from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.cells import batching, new_kept, take
 from bayesdp.streaming.one_chain import OneChain
 from bayesdp.streaming.parts.coupling import known_sums, own_errors
+from bayesdp.streaming.parts.job import Built
+from bayesdp.streaming.parts.memory import PartMemory, check_worker
 from bayesdp.streaming.parts.state import PartState
-from bayesdp.streaming.parts.top import PartTerm, cell_dims
-from bayesdp.streaming.recording import Recorder, named_queries
+from bayesdp.streaming.parts.top import cell_dims
+from bayesdp.streaming.recording import Recorder
 from bayesdp.streaming.result import cells_of, diagnostics_of, posterior_of
 
-__all__ = ["Failed", "Job", "Look", "Moved", "begin", "end", "look", "move", "run_packed"]
+__all__ = ["Failed", "Look", "Moved", "begin", "end", "look", "move", "run_packed"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -63,21 +55,26 @@ class Look:
         For each noisy query above, standard errors of the part's own linear estimates of its sums; NaN where there are none.
     known : list of bool array
         For each exact query above, whether the exact answers of the part determine its sums.
+    fixed : list of bool array
+        The same for each noisy query above.
     digest : str
         Of what is published.
     formula : str
         The prior.
     leaves, free : int
         Leaves, and cells that can move.
+    memory : PartMemory
     """
 
     dims: tuple[tuple[str, tuple[object, ...]], ...]
     errors: list[Floats]
     known: list[npt.NDArray[np.bool_]]
+    fixed: list[npt.NDArray[np.bool_]]
     digest: str
     formula: str
     leaves: int
     free: int
+    memory: PartMemory
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,115 +86,18 @@ class Moved:
     records: Records
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One part, as it is sent to workers.
+_ALONE = 20
+"""Sweeps of a part from its start, before it hears of the others: from the ends of tied groups sums need about ten."""
 
-    Parameters
-    ----------
-    source : Release or callable
-        What is published of it, or a function that reads that.
-    prior : CellPrior
-    plan : Plan
-    above : tuple of PartTerm
-        Noisy queries above.
-    known : tuple
-        For each exact query above, what it keeps of the cells.
-    record : callable, optional
-        The queries whose draws are kept, by the frame of the part.
-    leaves : str, optional
-        The dimension of the leaves.
-    cells : tuple of str, optional
-        The other dimensions, where they are known.
-    """
-
-    source: Release | Callable[[], Release]
-    prior: CellPrior
-    plan: Plan
-    above: tuple[PartTerm, ...]
-    known: tuple[tuple[str, ...], ...]
-    record: Callable[[Frame], Any] | None
-    leaves: str | None
-    cells: tuple[str, ...] | None
+_BUILT: dict[str, Built] = {}
 
 
-@dataclass(eq=False)
-class _Built:
-    """A job with what takes long to work out."""
-
-    job: Job
-    idle: list[TreeChain] = field(default_factory=list)
-
-    @cached_property
-    def release(self) -> Release:
-        source = self.job.source
-        release = source if isinstance(source, Release) else source()
-        if not isinstance(release, Release):  # a user's function may give anything
-            raise TypeError(f"the function of a part must return a bayesdp.Release, got {type(release).__name__}")
-        return release
-
-    @cached_property
-    def own(self) -> Target:
-        return target_of(self.release, self.job.prior.family)
-
-    @cached_property
-    def target(self) -> Target:
-        """With the sums above."""
-        more = tuple(term.on(self.release.frame) for term in self.job.above)
-        return Target(self.own.fiber, (*self.own.terms, *more), self.own.family)
-
-    @cached_property
-    def structure(self) -> Structure:
-        leaves, frame = self.job.leaves, self.release.frame
-        if leaves is None and self.job.cells is not None:
-            others = [dim for dim in frame.dims if dim not in self.job.cells]
-            if len(others) != 1:
-                raise ValueError(
-                    f"a part needs one dimension besides those of the cells ({shown(self.job.cells)}), which holds its leaves; it has "
-                    f"{shown(frame.dims)}"
-                )
-            (leaves,) = others
-        if leaves is not None and leaves not in frame.dims:
-            raise ValueError(f"leaves must be a dimension of every part ({shown(frame.dims)}), got {leaves!r}")
-        return structure_of(self.target, leaves)
-
-    @cached_property
-    def where(self) -> Ints:
-        return np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
-
-    @cached_property
-    def queries(self) -> dict[str, Query]:
-        record = () if self.job.record is None else self.job.record(self.release.frame)
-        return named_queries(record, self.release.frame, self.job.prior.names)
-
-    def chain(self, rng: np.random.Generator) -> TreeChain:
-        """A chain that no other thread uses."""
-        try:
-            chain = self.idle.pop()  # one step for the interpreter: two threads do not get the same
-        except IndexError:
-            return TreeChain(self.target, self.structure, rng)
-        chain.reseed(rng)
-        return chain
-
-    def set_above(self, chain: TreeChain, values: Sequence[Floats], scales: Sequence[Floats]) -> None:
-        own = self.own.terms
-        chain.set_scales([*(term.scale for term in own), *scales], [*(term.values for term in own), *values])
-
-    def without_above(self, chain: TreeChain) -> None:
-        """Noise above that is so wide that it says nothing."""
-        wide = [np.full(len(term.measured), np.inf) for term in self.job.above]
-        self.set_above(chain, [np.zeros_like(own) for own in wide], wide)
-
-
-_BUILT: dict[str, _Built] = {}
-
-
-def _built(packed: bytes) -> _Built:
+def _built(packed: bytes) -> Built:
     key = hashlib.sha256(packed).hexdigest()
     if key not in _BUILT:
         while len(_BUILT) >= MOST_BUILT:
             _BUILT.pop(next(iter(_BUILT)), None)
-        _BUILT[key] = _Built(cloudpickle.loads(packed))
+        _BUILT[key] = Built(cloudpickle.loads(packed))
     return _BUILT[key]
 
 
@@ -210,9 +110,12 @@ def run_packed(packed: bytes, task: Callable[..., Any], *arguments: Any) -> Any:
         return Failed(error)
 
 
-def look(built: _Built) -> Look:
+def look(built: Built, memory_check: bool) -> Look:  # tasks have their arguments by place
     """Check a part, and say what the driver must know."""
     structure, frame = built.structure, built.release.frame
+    memory = PartMemory.of(structure, built.job.plan, built.job.prior, built.queries)
+    if memory_check:
+        check_worker(memory)
     if not built.queries and built.job.record is not None:
         raise ValueError("record_parts gave no query")
     digest = hashlib.sha256(repr(built.release).encode())
@@ -225,15 +128,21 @@ def look(built: _Built) -> Look:
         dims=cell_dims(frame, structure.axis),
         errors=own_errors(built.release, [term.keep for term in built.job.above], structure),
         known=[known_sums(structure, keep) for keep in built.job.known],
+        fixed=[known_sums(structure, term.keep) for term in built.job.above],
         digest=digest.hexdigest(),
         formula=built.job.prior.formula,
         leaves=len(structure.order),
         free=len(built.where),
+        memory=memory,
     )
 
 
-def begin(built: _Built, number: int, seed: tuple[int, tuple[int, ...]]) -> Moved:
-    """The start of chain `number`: near the part's own linear estimate, with tied groups at one of their ends."""
+def begin(built: Built, number: int, seed: tuple[int, tuple[int, ...]]) -> Moved:
+    """The start of chain `number`: near the part's own linear estimate, with tied groups at one of their ends.
+
+    From there it sweeps on its own for a while. The ends put its sums far from where they belong; given its share of the noise
+    above, a part stays near the sums that it had, and would come back by a small step a phase only.
+    """
     rng = _generator(seed)
     structure, prior = built.structure, built.job.prior
     chain = built.chain(rng)
@@ -241,23 +150,39 @@ def begin(built: _Built, number: int, seed: tuple[int, tuple[int, ...]]) -> Move
     chain.load(np.asarray(structure.in_frame(start_table(built.own, structure, rng)), dtype=np.int64))
     chain.choose_donors(chain.state.counts)
     to_ends(chain, rng, number)
-    counts = chain.state.counts
+    ends = chain.state.counts.reshape(-1)[built.where]
+    hyper = prior.start(structure, chain.state.counts)
+    chain.set_cells(*prior.weights(structure, hyper))
+    for _ in range(_ALONE):
+        hyper = _swept(built, chain, hyper, rng)
+    chain.choose_donors(chain.state.counts)
     state = PartState(
-        counts=counts.copy(),
+        counts=chain.state.counts.copy(),
         donor_start=chain.state.donor_start,
         donor_cell=chain.state.donor_cell,
         visits=chain.state.visits,
-        ends=counts.reshape(-1)[built.where],
-        typical=np.zeros(counts.shape),
-        hyper=prior.start(structure, counts),
+        ends=ends,
+        typical=np.zeros(chain.state.counts.shape),
+        hyper=dict(hyper),
         kept={},
     )
     built.idle.append(chain)
     return Moved(state.packed(), state.counts.sum(axis=0), {})
 
 
+def _swept(built: Built, chain: TreeChain, hyper: dict[str, Floats], rng: np.random.Generator) -> dict[str, Floats]:
+    """A sweep of the table, and of the hyperparameters given it."""
+    chain.sweep()
+    prior = built.job.prior
+    if not prior.names:
+        return hyper
+    hyper = prior.update(built.structure, chain.state.counts, hyper, rng)
+    chain.set_cells(*prior.weights(built.structure, hyper))
+    return hyper
+
+
 def move(
-    built: _Built, state: bytes, seed: tuple[int, tuple[int, ...]], values: Sequence[Floats], scales: Sequence[Floats],
+    built: Built, state: bytes, seed: tuple[int, tuple[int, ...]], values: Sequence[Floats], scales: Sequence[Floats],
     draws: int, first: int,
 ) -> Moved:  # fmt: skip
     """Sweep for so many draws, the first of which has the number `first`; negative while tuning, when nothing is kept."""
@@ -287,10 +212,7 @@ def move(
         kept = own.kept_at(built.where)
     for draw in range(draws):
         for _ in range(plan.thin):
-            chain.sweep()
-            if prior.names:
-                hyper = prior.update(structure, chain.state.counts, hyper, rng)
-                chain.set_cells(*prior.weights(structure, hyper))
+            hyper = _swept(built, chain, hyper, rng)
             if tuning:
                 own.typical += chain.state.counts
         if kept is not None:
@@ -313,7 +235,7 @@ def move(
     return Moved(own.packed(), own.counts.sum(axis=0), records)
 
 
-def end(built: _Built, states: Sequence[bytes], records: Sequence[Records]) -> dict[str, xr.Dataset]:
+def end(built: Built, states: Sequence[bytes], records: Sequence[Records]) -> dict[str, xr.Dataset]:
     """The result of a part from all of its chains: draws, cells, diagnostics, and what was published."""
     plan, structure = built.job.plan, built.structure
     chain = built.chain(np.random.default_rng(0))

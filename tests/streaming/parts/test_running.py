@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,10 +108,46 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_saved(cut, alone, tmp_path,
         _fit(cut, folder=tmp_path, resume=True)
 
 
+_SCRIPT = """
+import os, signal, sys
+from bayesdp.hierarchies import split
+from bayesdp.streaming.parts import driver
+from tests.streaming.parts.cases import country
+from tests.streaming.parts.test_running import _fit
+real = driver.Driver._phase
+def phase(self, standing):
+    real(self, standing)
+    if standing.phase == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+driver.Driver._phase = phase
+_fit(split(country(), "state"), folder=sys.argv[1], save_every=2)
+"""
+
+
+@pytest.mark.slow  # two processes that import everything
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_killed_driver_goes_on_where_it_was_saved(cut, alone, tmp_path, monkeypatch):
+    """Killed in the tuning, then among the draws, each time in the middle of two savings."""
+    root = Path(__file__).resolve().parents[3]
+    script = _SCRIPT
+    for phase in ("1", "7"):
+        done = subprocess.run([sys.executable, "-c", script, str(tmp_path), phase], cwd=root, timeout=300, check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert (tmp_path / NAME).exists() == (phase == "7")
+        script = _SCRIPT.replace("save_every=2)", "save_every=2, resume=True)")
+    moved = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            driver.Driver, "_phase", lambda self, own, real=driver.Driver._phase: (moved.append(1), real(self, own))
+        )
+        _same(_fit(cut, folder=tmp_path, resume=True, save_every=2), alone)
+    assert len(moved) == 10 - 6
+
+
 def test_on_a_cluster_the_draws_are_the_same(cut, alone):
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         _same(_fit(cut, client=client), alone)
@@ -120,7 +159,7 @@ def test_a_killed_worker_costs_its_tasks_and_no_draw(cut, alone, tmp_path, monke
     killed = []
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=logging.CRITICAL
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -221,3 +260,23 @@ def test_parts_that_are_not_valid(cut):
         bdp.fit_parts({"S": parts["S"], "T": parts["T"]}, PRIOR, top=top)
     with pytest.raises(TypeError, match=r"top must be a bayesdp\.Release"):
         bdp.fit_parts(parts, PRIOR, top=3)
+
+
+def test_more_than_memory_is_refused_before_sampling(cut, monkeypatch):
+    seen = []
+    monkeypatch.setattr(driver.Driver, "_phase", lambda *_: seen.append(1))
+    monkeypatch.setattr("bayesdp.streaming.parts.memory.available_memory", lambda: 1_000)
+    message = r"works on this part needs about .* MB of memory, and 0\.0 MB are available.*smaller parts.*`bins`"
+    with pytest.raises(MemoryError, match=message) as raised:
+        _fit(cut)
+    assert raised.value.__notes__ == ["This is about the part 'S'."]
+    monkeypatch.setattr("bayesdp.streaming.parts.work.check_worker", lambda _: None)
+    message = r"in the process that drives it, and 0\.0 MB .* cells of 3 parts .*`record_parts`.* work on the parts .*`client`"
+    with pytest.raises(MemoryError, match=message):
+        _fit(cut)
+    assert not seen
+
+
+def test_the_memory_check_can_be_left_out(cut, alone, monkeypatch):
+    monkeypatch.setattr("bayesdp.streaming.parts.memory.available_memory", lambda: 1_000)
+    _same(_fit(cut, memory_check=False), alone)

@@ -1,0 +1,71 @@
+"""Answers above the parts that are far more precise than the parts: said, by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesdp as bdp
+from bayesdp.hierarchies import split
+from tests.streaming.parts.cases import FRAME, PRIOR, TRUTH, posterior
+
+
+def _release(sigma):
+    rng = np.random.default_rng(5)
+    measured = []
+    for keep, own in ((("county", "race"), 2.0), (("race",), sigma)):
+        query = bdp.Margins(FRAME, list(keep))
+        noisy = query.apply(TRUTH) + np.rint(rng.normal(0.0, own, query.shape)).astype(int)
+        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(own)))
+    totals = bdp.Totals(FRAME, by="state")
+    return bdp.Release.from_published(FRAME, measured, [bdp.Exact(totals, totals.apply(TRUTH))])
+
+
+def _fitted(sigma):
+    release = _release(sigma)
+    parts, top = split(release, "state")
+    tree = bdp.fit_parts(parts, PRIOR, top=top, draws=400, tune=40, phase=2, together=1, random_seed=1, quiet=True)
+    return release, tree["diagnostics"].to_dataset(), tree
+
+
+def test_a_top_that_is_far_more_precise_is_named():
+    """The posterior has several ways to divide a sum of 4 among the states; chains of one part at a time do not change theirs."""
+    release, diagnostics, _ = _fitted(0.1)
+    tables, probability = posterior(release)
+    of_state = bdp.Margins(FRAME, ["race", "state"]).apply(tables)[:, 0]
+    _, where = np.unique(of_state, axis=0, return_inverse=True)
+    assert (np.bincount(where.reshape(-1), weights=probability) > 0.05).sum() > 2
+    assert diagnostics.attrs["verdict"] == "not converged"
+    assert "'by_race' (standard deviation of its noise from 0.1; " in diagnostics.attrs["message"]
+    assert "bdp.fit_hierarchy" in diagnostics.attrs["message"]
+    assert diagnostics["by_race_of_part_ess_bulk"].min() < 40
+
+
+def test_a_top_as_precise_as_the_parts_is_not():
+    _, diagnostics, tree = _fitted(1.5)
+    assert "Sums of parts moved too little" not in diagnostics.attrs["message"]
+    assert diagnostics["by_race_of_part_ess_bulk"].min() > 40
+    assert diagnostics["by_race_of_part_rhat"].max() < 1.1
+    assert diagnostics["by_race_of_part_rhat"].sizes == {"part": 3, "by_race_answer": 2}
+    assert "posterior" in tree.children
+    assert not tree["posterior"].data_vars  # nothing was recorded above, and it is diagnosed
+
+
+def test_sums_that_exact_answers_determine_do_not_count():
+    release = _release(0.1)
+    parts, _ = split(release, "state")
+    top_frame = bdp.Frame.of({"state": ["S", "T", "U"], "race": ["a", "b"]})
+    top = bdp.Release.from_published(
+        top_frame, [bdp.Measured(bdp.Totals(top_frame), 7, bdp.noise.DiscreteGaussian(0.1))]
+    )
+    tree = bdp.fit_parts(parts, PRIOR, top=top, draws=20, tune=4, phase=2, random_seed=1, quiet=True)
+    assert "Sums of parts" not in tree["diagnostics"].attrs["message"]
+    assert np.isnan(tree["diagnostics"]["total_of_part_rhat"]).all()
+
+
+@pytest.mark.parametrize("phase", [5, 10])
+def test_too_few_phases_to_look_at_are_no_alarm(phase):
+    release = _release(1.5)
+    parts, top = split(release, "state")
+    tree = bdp.fit_parts(parts, PRIOR, top=top, draws=10, tune=4, phase=phase, random_seed=1, quiet=True)
+    assert "Sums of parts" not in tree["diagnostics"].attrs["message"]

@@ -1,0 +1,72 @@
+"""Parts begin at different ends of tied groups, and are back at their own sums before they hear of each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesdp as bdp
+from bayesdp.hierarchies import split
+from bayesdp.hierarchies.priors import FixedNegativeBinomial
+from bayesdp.streaming.parts import driver, work
+
+STATES, COUNTIES, SIGMA = ("S", "T", "U"), 20, 9.0
+FRAME = bdp.Frame.of(
+    {
+        "county": [f"{state}{i}" for state in STATES for i in range(COUNTIES)],
+        "race": ["a", "b"],
+        "state": ("county", [state for state in STATES for _ in range(COUNTIES)]),
+    }
+)
+
+
+def _release():
+    """Large counts; totals of counties tie their two cells together."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(500, 5000, size=FRAME.shape)
+    law = bdp.noise.DiscreteGaussian(SIGMA)
+    measured = []
+    for keep in (["county", "race"], ["county"], ["state", "race"], ["race"]):
+        query = bdp.Margins(FRAME, keep)
+        measured.append(bdp.Measured(query, query.apply(truth) + law.draw(rng, query.shape), law))
+    totals = bdp.Totals(FRAME, by="state")
+    return bdp.Release.from_published(FRAME, measured, [bdp.Exact(totals, totals.apply(truth))])
+
+
+def _begun(monkeypatch):
+    """Sums of parts where chains begin and at the end of the first phase, and the ends that they are said to have begun at."""
+    release = _release()
+    parts, top = split(release, "state")
+    seen, ends = [], []
+    real, unpacked = driver.Driver._phase, work.PartState.unpacked
+
+    def phase(self, standing):
+        seen.append(standing.tables.copy())
+        ends.append([[unpacked(own).ends for own in row] for row in standing.states])
+        real(self, standing)
+
+    monkeypatch.setattr(driver.Driver, "_phase", phase)
+    prior = FixedNegativeBinomial(mean=3_000.0, shape=0.5)
+    bdp.fit_parts(parts, prior, top=top, draws=4, tune=4, phase=2, random_seed=2, quiet=True)
+    own = [bdp.gls(part, "county") for part in parts.values()]
+    queries = [bdp.Margins(part.frame, ["race"]) for part in parts.values()]
+    mean = np.array([g.mean(q) for g, q in zip(own, queries, strict=True)])
+    sd = np.array([g.sd(q) for g, q in zip(own, queries, strict=True)])
+    return (seen[0] - mean) / sd, ends[0]
+
+
+def test_sums_of_parts_are_their_own_when_they_first_hear_of_each_other(monkeypatch):
+    """Twelve sums, each of which is further away than five standard deviations in less than 1e-5 of runs."""
+    away, ends = _begun(monkeypatch)
+    assert np.abs(away).max() < 5.0
+    for one, other in zip(*ends, strict=True):  # the check for missed modes has its scattered starts
+        pairs = np.abs(one.reshape(-1, 2) - other.reshape(-1, 2))
+        assert (pairs > 5.0 * SIGMA).mean() > 0.9
+
+
+def test_the_ends_alone_are_far_away(monkeypatch):
+    """The comparison above has power."""
+    monkeypatch.setattr(work, "_ALONE", 0)
+    away, _ = _begun(monkeypatch)
+    with pytest.raises(AssertionError):
+        assert np.abs(away).max() < 5.0
