@@ -14,13 +14,16 @@ import numpy.typing as npt
 from bayesdp.storage import write_bytes
 from bayesdp.streaming.parts.state import packed_arrays, unpacked_arrays
 
-__all__ = ["NAME", "SUMS", "Standing", "load", "save"]
+__all__ = ["FORM", "NAME", "SUMS", "Standing", "load", "save"]
 
 type Ints = npt.NDArray[np.int64]
 type Records = dict[str, npt.NDArray[Any]]
 
 NAME = "parts.bin"
 """Name of the file in its folder."""
+
+FORM = 2
+"""What a run saves and how it begins; a run that was saved in another form does not go on."""
 
 SUMS = "sums of parts in "
 """Before the name of a noisy query above the parts: what each part adds to it, among what is recorded above the parts."""

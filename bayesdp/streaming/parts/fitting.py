@@ -35,7 +35,7 @@ from bayesdp.streaming.parts.arguments import (
     recorded_of,
     top_of,
 )
-from bayesdp.streaming.parts.checkpoint import NAME
+from bayesdp.streaming.parts.checkpoint import FORM, NAME
 from bayesdp.streaming.parts.coupling import check_known, coupling_of, together_at_most
 from bayesdp.streaming.parts.driver import Driver
 from bayesdp.streaming.parts.job import Job
@@ -217,6 +217,7 @@ def fit_parts(
         used = together_at_most(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
         standing, entropy = None, entropy_of(random_seed)
         identity = {
+            "form": FORM,
             "version": bayesdp.__version__,
             "plan": json.loads(json.dumps(asdict(plan))),
             "phase": size,
