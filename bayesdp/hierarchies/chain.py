@@ -10,9 +10,9 @@ import numpy.typing as npt
 from bayesdp._random import seed_state
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.connectivity import effective_levels
-from bayesdp.hierarchies.groups import donors_of, tied_groups, tying_query, visits_of
+from bayesdp.hierarchies.groups import donors_of, tied_groups, tied_siblings, tying_query, visits_of
 from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, ROOM, State
-from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, MIX, SINGLE, SQUARES, SUMS, sweep
+from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, MIX, NEAR, SINGLE, SQUARES, SUMS, sweep
 from bayesdp.hierarchies.structure import Structure, sum_parts
 
 __all__ = ["TreeChain", "moves_of"]
@@ -22,6 +22,9 @@ type Ints = npt.NDArray[np.int64]
 
 _FAMILIES = {"flat": 1.0, "poisson": 0.0, "negbin": 1.0}
 """Prior family to beta of `kernel.state`."""
+
+_NEAR = 30
+"""Exchanges of a cell with a leaf under the same node, in percent of its visits, where `tied_siblings` says so."""
 
 _NEVER = -1e6
 """Stands for a log weight of minus infinity, of cells that must be 0: e to its power is 0, and differences of two are numbers."""
@@ -101,6 +104,9 @@ class TreeChain:
             tried=np.zeros(1, dtype=np.int64),
         )
         self.set_scales(self._scales)
+        precision = self.state.answers[:, :, PRECISION]
+        if self.mix[CROSS_CELLS] and tied_siblings(structure, precision):
+            self.mix[NEAR] = _NEAR
 
     def set_prior(self, theta: Floats, shape: Floats) -> None:
         """Set log weights and shapes of the prior, one a cell of the frame."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bayesdp.hierarchies.structure import Structure
 
-__all__ = ["DONORS", "donors_of", "tied_groups", "tying_query", "visits_of"]
+__all__ = ["DONORS", "donors_of", "tied_groups", "tied_siblings", "tying_query", "visits_of"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -68,6 +68,36 @@ def tied_groups(structure: Structure, query: int | None) -> tuple[Ints, Ints]:
     sums = np.zeros(len(structure.answer_of), dtype=np.int64) if query is None else structure.answer_of[:, query]
     group = np.unique(np.stack([sums, structure.pair_class]), axis=1, return_inverse=True)[1].reshape(-1)
     return _ragged(structure.free, group)
+
+
+def tied_siblings(structure: Structure, precision: Floats) -> bool:
+    """Whether the nodes right above the leaves are known better than the leaves, as block groups are when blocks are leaves.
+
+    What is exchanged within a leaf then changes sums that are known well. A count in the wrong leaf mostly leaves it for
+    another one under the same node, and few cells are donors.
+
+    Parameters
+    ----------
+    structure : Structure
+    precision : float64 array, shape (nodes, A)
+        Inverse variances of the sums of each node; see `State.answers`.
+
+    Returns
+    -------
+    bool
+        False with fewer than two levels above the leaves: exchanges between any two leaves are then those between siblings.
+        Totals do not count, which exchanges within a leaf do not change.
+    """
+    if len(structure.levels) < 3:
+        return False
+    columns = np.repeat(np.diff(structure.query_start) > 1, np.diff(structure.query_start))
+    own, above = (_mean_of_a_cell(structure, precision[structure.nodes_of(level)] * columns) for level in (0, 1))
+    return above > own
+
+
+def _mean_of_a_cell(structure: Structure, precision: Floats) -> float:
+    """The precision of all sums in which a cell counts, on average over cells and nodes."""
+    return float(precision.mean(axis=0)[structure.answer_of].sum(axis=1).mean())
 
 
 def donors_of(structure: Structure, counts: npt.NDArray[np.generic]) -> tuple[Ints, Ints]:

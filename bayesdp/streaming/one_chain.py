@@ -152,7 +152,10 @@ class OneChain:
         """Put a chain where it was; its hyperparameters."""
         self.done, self.draws = int(saved["done"]), int(saved["draws"])
         self.rng.bit_generator.state = json.loads(str(saved["rng"]))
-        chain.mix = saved["mix"]
+        chain.mix = np.zeros_like(
+            chain.mix
+        )  # a run of an earlier version goes on without the moves that it did not have
+        chain.mix[: len(saved["mix"])] = saved["mix"]
         moving: dict[str, Any] = {name: saved[f"state:{name}"] for name in _MOVING}
         chain.state = chain.state._replace(**moving)
         self.ends, self.groups = saved["ends"], (saved["group_start"], saved["group_cell"])

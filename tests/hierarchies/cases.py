@@ -110,5 +110,8 @@ CASES = {
     "both margins": Case((2, 2, 2), "AA", 9, exact=(("tract",), ("county", "age", "race"))),
     "limits of sums": Case((2, 2, 3), "AA", 3, limits=True),
     "structural zeros": Case((2, 2, 3), "AA", 4, zeros=((0, 1, 1), (1, 0, 0))),
+    "precise counties": Case(
+        (3, 2, 2), "AAB", 3, noise=((("tract", "age", "race"), 4.0), (("county", "age", "race"), 0.6))
+    ),
     "groups of four": Case((2, 4, 1), "AA", 5, noise=((("tract", "age"), 3.0), (("tract",), 0.3), (("county",), 1.0))),
 }

@@ -55,6 +55,8 @@ def _only(**moves):
         ("exact total", _only(DONORS=1)),
         ("three levels, Poisson", _only(CROSS_DONORS=4)),
         ("structural zeros", _only(CROSS_CELLS=100)),
+        ("three levels, Poisson", _only(NEAR=130)),
+        ("structural zeros", _only(NEAR=30)),
         ("exact totals of tracts", _only(IN_GROUP=0, GROUP_SQUARES=3)),
         ("limits of sums", _only(SQUARES=100)),
         ("limits of sums", _only(SUMS=100)),
@@ -66,15 +68,46 @@ def test_each_kind_of_move_by_itself(name, mix):
     assert _after_one_sweep(CASES[name], mix) > RATE
 
 
+@pytest.mark.parametrize("mix", [_only(DONORS=1), _only(NEAR=50)], ids=["donors", "near"])
 @pytest.mark.parametrize("name", ["exact total", "structural zeros"])
-def test_some_cells_are_visited_more_often(name):
+def test_some_cells_are_visited_more_often(name, mix):
     """How often a cell is visited was chosen before, by typical counts, and not by the table."""
     case = CASES[name]
     typical = np.resize([0.0, 3.0, 200.0, 0.7], case.chain(1).structure.free.shape)
     chain = case.chain(1)
     chain.choose_donors(typical)
     assert set(chain.state.visits) == {1, 3}
-    assert _after_one_sweep(case, _only(DONORS=1), typical=typical) > RATE
+    assert _after_one_sweep(case, mix, typical=typical) > RATE
+
+
+def test_siblings_are_tied_where_the_node_above_is_known_better():
+    near = {name: int(case.chain(1).mix[sweeps.NEAR]) for name, case in CASES.items()}
+    assert near.pop("precise counties") > 0
+    assert not any(near.values())
+    blunt = (("tract", "age", "race"), 4.0)
+    total = (("county",), 0.1)  # which exchanges within a leaf do not change
+    for noise in ((("county", "age", "race"), 4.5), total):
+        assert Case((3, 2, 2), "AAB", 3, noise=(blunt, noise)).chain(1).mix[sweeps.NEAR] == 0
+    precise = (("county", "age", "race"), 0.6)
+    assert Case((3, 2, 2), "AAA", 3, noise=(blunt, precise)).chain(1).mix[sweeps.NEAR] == 0  # all leaves are siblings
+
+
+def test_leaves_near_by_are_under_the_lowest_node_that_has_others():
+    noise = ((("tract", "age", "race"), 4.0), (("county", "age"), 4.0))
+    chain = Case((5, 2, 2), "AABBC", 30, noise=noise).chain(1)
+    chain.load(np.random.default_rng(1).multinomial(30, np.full(20, 0.05)))
+    chain.mix[:] = _only(NEAR=100)
+    tables = chain.draw(50)
+    assert chain.structure.path.shape[1] == 3
+    first = tables[:, :2].sum(axis=1)
+    assert (first != first[0]).any()  # through the leaf that is alone under its node
+    alone = Case((4, 2, 2), "AABB", 30, noise=noise).chain(1)
+    alone.load(np.random.default_rng(1).multinomial(30, np.full(16, 0.0625)))
+    alone.mix[:] = _only(NEAR=100)
+    tables = alone.draw(50)
+    sums = tables.reshape(50, 2, 2, 4).sum(axis=2)
+    assert (sums == sums[0]).all()
+    assert (tables != tables[0]).any()
 
 
 def test_windows_of_sums_of_lines_do_not_depend_on_the_table():

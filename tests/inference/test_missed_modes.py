@@ -12,7 +12,7 @@ import bayesdp as bdp
 from bayesdp.hierarchies import chain as chains
 from bayesdp.hierarchies.apart import numbered, read_words, words_of
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS
+from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS, MIX
 from bayesdp.hierarchies.modes import chain_number, to_ends
 from bayesdp.inference import FiberGibbs, annotate
 from bayesdp.inference.runs import recorded
@@ -40,7 +40,7 @@ def crippled(monkeypatch):
     """A kernel that moves cells between tracts only: a race that is known to within a count keeps its tract's age."""
 
     def few(structure):
-        mix = np.zeros(9, dtype=np.int64)
+        mix = np.zeros(len(MIX), dtype=np.int64)
         mix[CROSS_CELLS], mix[CROSS_DONORS] = 100, 20
         return mix
 

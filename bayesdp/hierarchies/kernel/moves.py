@@ -150,19 +150,20 @@ def move_in_leaf(state: State, t: int, up: int, down: int, end: float) -> int:
 def move_between_leaves(state: State, s: int, t: int, cell: int) -> int:
     """Move k counts of one cell from leaf t to leaf s. Sums at their common node and above do not change."""
     state.tried[0] += 1
-    if not (state.free[s, cell] and state.free[t, cell]):
+    x = state.counts
+    low, high = -x[s, cell], x[t, cell]
+    if low >= high or not (state.free[s, cell] and state.free[t, cell]):
         return 0
     levels = meeting_level(state.path, s, t)
     for level in range(levels):
         if state.exact_class[level, cell] >= 0:
             return 0
-    x, i = state.counts, state.sum_class[cell]
-    low, high = -x[s, cell], x[t, cell]
+    i = state.sum_class[cell]
     if state.limited:
         low, high = _limits(state, s, levels, i, -1, low, high)
         low, high = _limits(state, t, levels, -1, i, low, high)
-    if low >= high:
-        return 0
+        if low >= high:
+            return 0
     b = state.theta[state.theta_row[s], cell] - state.theta[state.theta_row[t], cell]
     a, b = _change(state, s, levels, cell, 1.0, 0.0, b)
     a, b = _change(state, t, levels, cell, -1.0, a, b)
@@ -198,21 +199,21 @@ def move_square(state: State, s: int, t: int, c: int, d: int) -> int:
     Sums at their common node and above do not change, and below it only those that tell c and d apart.
     """
     state.tried[0] += 1
-    free = state.free
-    if not (free[s, c] and free[s, d] and free[t, c] and free[t, d]):
+    x, free = state.counts, state.free
+    low, high = -min(x[s, c], x[t, d]), min(x[s, d], x[t, c])
+    if low >= high or not (free[s, c] and free[s, d] and free[t, c] and free[t, d]):
         return 0
     levels = meeting_level(state.path, s, t)
     for level in range(levels):
         if state.exact_class[level, c] != state.exact_class[level, d]:
             return 0
-    x, i, j = state.counts, state.sum_class[c], state.sum_class[d]
-    low, high = -min(x[s, c], x[t, d]), min(x[s, d], x[t, c])
+    i, j = state.sum_class[c], state.sum_class[d]
     limited = state.limited and i != j
     if limited:
         low, high = _limits(state, s, levels, i, j, low, high)
         low, high = _limits(state, t, levels, j, i, low, high)
-    if low >= high:
-        return 0
+        if low >= high:
+            return 0
     row, other = state.theta_row[s], state.theta_row[t]
     theta = state.theta
     b = (theta[row, c] - theta[row, d]) - (theta[other, c] - theta[other, d])

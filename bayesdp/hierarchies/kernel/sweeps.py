@@ -24,6 +24,7 @@ __all__ = [
     "GROUP_SQUARES",
     "IN_GROUP",
     "MIX",
+    "NEAR",
     "SINGLE",
     "SQUARES",
     "SUMS",
@@ -32,12 +33,12 @@ __all__ = [
 
 type Ints = npt.NDArray[np.int64]
 
-IN_GROUP, FEW, DONORS, CROSS_DONORS, CROSS_CELLS, GROUP_SQUARES, SQUARES, SINGLE, SUMS = range(9)
-MIX = (1, 3, 1, 20, 0, 2, 0, 0, 0)
+IN_GROUP, FEW, DONORS, CROSS_DONORS, CROSS_CELLS, GROUP_SQUARES, SQUARES, SINGLE, SUMS, NEAR = range(10)
+MIX = (1, 3, 1, 20, 0, 2, 0, 0, 0, 0)
 """Moves of a sweep. Pairs in a group of tied cells, times its size (once for groups with fewer counts than `FEW`);
 exchanges of each cell with donors of its leaf, times `State.visits`; exchanges of donor cells with another leaf, a leaf; of every
 cell, in percent; squares in a group; squares of any cell and a donor, in percent of the cells; single cells, in percent; sums of
-lines, in percent of the cells."""
+lines, in percent of the cells; exchanges of each cell with a leaf near by (`_near`), in percent, times `State.visits`."""
 
 
 @inlined
@@ -52,6 +53,27 @@ def _partner(state: State, t: int) -> int:
         return -1
     s = state.first[node] + below(state.generator, leaves - 1)
     return int(s + 1) if s >= t else int(s)
+
+
+@inlined
+def _near(state: State, t: int) -> int:
+    """Another leaf under the lowest node of leaf t that has others; -1 if there is none."""
+    for level in range(1, state.path.shape[1]):
+        node = state.path[t, level]
+        leaves = state.last[node] - state.first[node]
+        if leaves >= 2:
+            s = state.first[node] + below(state.generator, leaves - 1)
+            return int(s + 1) if s >= t else int(s)
+    return -1
+
+
+@inlined
+def _often(state: State, percent: int) -> int:
+    """A whole number that is `percent` / 100 on average."""
+    times, rest = percent // 100, percent % 100
+    if rest > 0 and below(state.generator, 100) < rest:
+        times += 1
+    return int(times)
 
 
 @inlined
@@ -152,6 +174,11 @@ def _cells(state: State, t: int, mix: Ints) -> int:
             donor = _donor(state, t, cell)
             if donor >= 0 and donor != cell:
                 changed += move_in_leaf(state, t, cell, donor, 1.0) != 0
+        if mix[NEAR] > 0:
+            for _ in range(_often(state, mix[NEAR] * state.visits[v])):
+                s = _near(state, t)
+                if s >= 0:
+                    changed += move_between_leaves(state, s, t, cell) != 0
         if mix[CROSS_CELLS] > 0 and below(state.generator, 100) < mix[CROSS_CELLS]:
             s = _partner(state, t)
             if s >= 0:
@@ -184,7 +211,7 @@ def sweep(state: State, mix: Ints, sweeps: int, kept: Ints) -> int:
     Parameters
     ----------
     state : State
-    mix : int64 array, shape (9,)
+    mix : int64 array, shape (10,)
         See `MIX`.
     sweeps : int
         From one kept table to the next.
