@@ -90,9 +90,9 @@ def test_entries_of_two():
 @pytest.mark.parametrize(
     ("counts", "shapes", "a", "b"),
     [
-        ((3, 5, 6, 2), (0.4, 2.0, 0.1, 1.0), 0.3, 0.7),
+        ((3, 5, 6, 2), (0.4, 2.0, 0.1, 0.3), 0.3, 0.7),
         ((40, 70, 55, 12), (0.1, 0.1, 0.1, 0.1), 0.04, -0.2),
-        ((3, 5, 6, 2), (0.4, 2.0, 0.1, 1.0), 1000.0, 2500.0),  # weights of e^3125: by logarithms
+        ((3, 5, 6, 2), (0.4, 2.0, 0.1, 0.3), 1000.0, 2500.0),  # weights of e^3125: by logarithms
     ],
     ids=["short", "longer than its window", "precise"],
 )
