@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln
 
 from bayesdp._random import seed_state
-from bayesdp.hierarchies.kernel.lines import draw_many, draw_pair
+from bayesdp.hierarchies.kernel.lines import draw_many, draw_pair, draw_square
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.enumeration import probabilities
 
@@ -85,3 +85,41 @@ def test_entries_of_two():
         [draw_many(state, weights, counts, entries, alphas, 2, 1.0, 0, 4, 0.4, 0.0) for _ in range(DRAWS)], minlength=5
     )
     assert chi_square_pvalue(after, DRAWS * law) > 1e-5
+
+
+@pytest.mark.parametrize(
+    ("counts", "shapes", "a", "b"),
+    [
+        ((3, 5, 6, 2), (0.4, 2.0, 0.1, 0.3), 0.3, 0.7),
+        ((40, 70, 55, 12), (0.1, 0.1, 0.1, 0.1), 0.04, -0.2),
+        ((3, 5, 6, 2), (0.4, 2.0, 0.1, 0.3), 1000.0, 2500.0),  # weights of e^3125: by logarithms
+    ],
+    ids=["short", "longer than its window", "precise"],
+)
+def test_draws_along_a_square(counts, shapes, a, b):
+    """From exact draws of the line, one draw each: the four cells all have their own count and shape."""
+    rng = np.random.default_rng(7)
+    x, alphas = np.array(counts), np.array(shapes)
+    entries = np.array([1, -1, -1, 1])
+    low, high = -min(counts[0], counts[3]), min(counts[1], counts[2])
+    steps = np.arange(low, high + 1)
+    cells = x[:, None] + entries[:, None] * steps
+    logs = (gammaln(cells + alphas[:, None]) - gammaln(cells + 1)).sum(axis=0) + b * steps - 0.5 * a * steps**2
+    law = probabilities(logs)
+    state, weights = seed_state(rng), np.zeros(4096)
+    after = np.zeros(len(steps))
+    for k in rng.choice(steps, size=DRAWS, p=law):
+        now = x + entries * k
+        step = draw_square(state, weights, now, entries, alphas, 1.0, low - k, high - k, a, b - a * k)
+        after[k + step - low] += 1
+    assert chi_square_pvalue(after, DRAWS * law) > 1e-5
+
+
+def test_a_precise_line_far_above_its_start():
+    """Points whose weights are 0 or too large as numbers, next to two that share nearly all of the probability."""
+    state, weights = seed_state(np.random.default_rng(3)), np.zeros(4096)
+    law = _law(0, 60, 0.5, 2.0, 1e4, 1e4 * 20.5, 1.0)
+    drawn = [draw_pair(state, weights, 21, 0.5, 39, 2.0, 1.0, -21, 39, 1e4, -0.5e4, 1.0) for _ in range(DRAWS)]
+    after = np.bincount(21 + np.array(drawn), minlength=61)
+    assert law[[20, 21]].sum() > 0.999999
+    assert chi_square_pvalue(after[[20, 21]], DRAWS * law[[20, 21]]) > 1e-5

@@ -44,6 +44,8 @@ def _window(generator: Generator, low: int, high: int, a: float, b: float, room:
     as it is, whatever the prior, and the second reaches all of it.
     """
     n = high - low + 1
+    if n <= 4:
+        return low, high
     length = room
     sd = 0.0
     if a > 0.0:
@@ -66,33 +68,15 @@ def _window(generator: Generator, low: int, high: int, a: float, b: float, room:
 
 
 @inlined
-def _pick(generator: Generator, weights: Floats, n: int, total: float) -> int:
-    u = uniform(generator) * total
-    for i in range(n):
-        u -= weights[i]
-        if u < 0.0:
-            return i
-    return n - 1  # rounding: u was as good as the total
+def _pick(sums: Floats, n: int, u: float) -> int:
+    """The first of n points whose sum of weights, with those before it, is above u; the last one where rounding leaves none.
 
-
-@inlined
-def _peak(low: int, high: int, a: float, b: float) -> int:
-    """Where the noise is least surprising within the window; its lower end where there is no noise."""
-    if a <= 0.0:
-        return low
-    return int(min(max(b / a, float(low)), float(high)))
-
-
-@inlined
-def _rise(up: int, up_alpha: float, down: int, down_alpha: float, beta: float, k: int) -> float:
-    """How h of two cells grows from k to k + 1 counts moved: the factor of their product."""
-    return ((up_alpha + beta * (up + k)) * (down - k)) / ((up + k + 1) * (down_alpha + beta * (down - k - 1)))
-
-
-@inlined
-def _fall(up: int, up_alpha: float, down: int, down_alpha: float, beta: float, k: int) -> float:
-    """The same from k to k - 1."""
-    return ((up + k) * (down_alpha + beta * (down - k))) / ((up_alpha + beta * (up + k - 1)) * (down - k + 1))
+    Counting them all takes no guess of where to stop, and a processor guesses worse than it counts.
+    """
+    found = 0
+    for i in range(n - 1):
+        found += sums[i] <= u
+    return found
 
 
 @compiled
@@ -118,32 +102,28 @@ def draw_pair(
     lo, hi = _window(generator, low, high, a, b, len(weights))
     if lo >= hi:
         return 0
-    s = _peak(lo, hi, a, b)
-    weights[s - lo] = 1.0
-    total = 1.0
-    step = math.exp(-a)
-    factor, w = math.exp(b - a * (s + 0.5)), 1.0
-    for k in range(s, hi):
-        w *= factor * _rise(up, up_alpha, down, down_alpha, beta, k)
+    # Sums of weights, in units of the weight of the first point. Windows begin at most some 12 standard deviations below the peak of
+    # the noise, so that few lines need logarithms. Counts as floats, and one quotient a point: conversions and quotients are slow.
+    weights[0] = total = w = 1.0
+    factor, step = math.exp(b - a * (lo + 0.5)), math.exp(-a)
+    x, y = float(up + lo), float(down - lo)
+    for i in range(1, hi - lo + 1):
+        w *= factor * (((up_alpha + beta * x) * y) / ((x + 1.0) * (down_alpha + beta * (y - 1.0))))
         factor *= step
-        weights[k + 1 - lo] = w
         total += w
-    factor, w = math.exp(-b + a * (s - 0.5)), 1.0
-    for k in range(s, lo, -1):
-        w *= factor * _fall(up, up_alpha, down, down_alpha, beta, k)
-        factor *= step
-        weights[k - 1 - lo] = w
-        total += w
+        weights[i] = total
+        x += 1.0
+        y -= 1.0
     if not total < _TOO_LARGE:
-        total = _pair_by_logarithms(weights, up, up_alpha, down, down_alpha, beta, lo, hi, a, b)
+        w, total = _pair_by_logarithms(weights, up, up_alpha, down, down_alpha, beta, lo, hi, a, b)
+    first = last = 0.0
     if end != 1.0:
         if lo == -up:
-            total += (end - 1.0) * weights[0]
-            weights[0] *= end
+            first = (end - 1.0) * weights[0]
         if hi == down:
-            total += (end - 1.0) * weights[hi - lo]
-            weights[hi - lo] *= end
-    return lo + _pick(generator, weights, hi - lo + 1, total)
+            last = (end - 1.0) * w
+    u = uniform(generator) * (total + first + last)
+    return lo + _pick(weights, hi - lo + 1, u - first)
 
 
 @inside
@@ -158,11 +138,13 @@ def _pair_by_logarithms(
     hi: int,
     a: float,
     b: float,
-) -> float:
+) -> tuple[float, float]:
     height = largest = 0.0
     weights[0] = 0.0
     for k in range(lo, hi):
-        height += b - a * (k + 0.5) + math.log(_rise(up, up_alpha, down, down_alpha, beta, k))
+        x, y = float(up + k), float(down - k)
+        height += b - a * (k + 0.5)
+        height += math.log(((up_alpha + beta * x) * y) / ((x + 1.0) * (down_alpha + beta * (y - 1.0))))
         weights[k + 1 - lo] = height
         largest = max(largest, height)
     return _exponentials(weights, hi - lo + 1, largest)
@@ -185,36 +167,35 @@ def draw_square(
     lo, hi = _window(generator, low, high, a, b, len(weights))
     if lo >= hi:
         return 0
-    s = _peak(lo, hi, a, b)
-    weights[s - lo] = 1.0
-    total = 1.0
-    step = math.exp(-a)
-    factor, w = math.exp(b - a * (s + 0.5)), 1.0
-    for k in range(s, hi):
-        w *= factor * _rise(counts[0], alphas[0], counts[1], alphas[1], beta, k)
-        w *= _rise(counts[3], alphas[3], counts[2], alphas[2], beta, k)
+    weights[0] = total = w = 1.0  # as in `draw_pair`
+    factor, step = math.exp(b - a * (lo + 0.5)), math.exp(-a)
+    alpha, beside, across, far = alphas[0], alphas[1], alphas[2], alphas[3]
+    x, y, z, v = float(counts[0] + lo), float(counts[1] - lo), float(counts[2] - lo), float(counts[3] + lo)
+    for i in range(1, hi - lo + 1):
+        rise = ((alpha + beta * x) * y) * (z * (far + beta * v))
+        fall = ((x + 1.0) * (beside + beta * (y - 1.0))) * ((across + beta * (z - 1.0)) * (v + 1.0))
+        w *= factor * (rise / fall)
         factor *= step
-        weights[k + 1 - lo] = w
         total += w
-    factor, w = math.exp(-b + a * (s - 0.5)), 1.0
-    for k in range(s, lo, -1):
-        w *= factor * _fall(counts[0], alphas[0], counts[1], alphas[1], beta, k)
-        w *= _fall(counts[3], alphas[3], counts[2], alphas[2], beta, k)
-        factor *= step
-        weights[k - 1 - lo] = w
-        total += w
+        weights[i] = total
+        x += 1.0
+        y -= 1.0
+        z -= 1.0
+        v += 1.0
     if not total < _TOO_LARGE:
-        total = _by_logarithms(weights, counts, entries, alphas, 4, beta, lo, hi, a, b)
-    return lo + _pick(generator, weights, hi - lo + 1, total)
+        w, total = _by_logarithms(weights, counts, entries, alphas, 4, beta, lo, hi, a, b)
+    return lo + _pick(weights, hi - lo + 1, uniform(generator) * total)
 
 
 @inlined
-def _exponentials(weights: Floats, n: int, largest: float) -> float:
-    total = 0.0
+def _exponentials(weights: Floats, n: int, largest: float) -> tuple[float, float]:
+    """Sums of weights from their logarithms; the last weight, and the sum of all."""
+    total = w = 0.0
     for i in range(n):
-        weights[i] = math.exp(weights[i] - largest)
-        total += weights[i]
-    return total
+        w = math.exp(weights[i] - largest)
+        total += w
+        weights[i] = total
+    return w, total
 
 
 @compiled
@@ -235,8 +216,8 @@ def draw_many(
     lo, hi = _window(generator, low, high, a, b, len(weights))
     if lo >= hi:
         return 0
-    total = _by_logarithms(weights, counts, entries, alphas, n, beta, lo, hi, a, b)
-    return lo + _pick(generator, weights, hi - lo + 1, total)
+    _, total = _by_logarithms(weights, counts, entries, alphas, n, beta, lo, hi, a, b)
+    return lo + _pick(weights, hi - lo + 1, uniform(generator) * total)
 
 
 @inside
@@ -251,7 +232,7 @@ def _by_logarithms(
     hi: int,
     a: float,
     b: float,
-) -> float:
+) -> tuple[float, float]:
     height = largest = 0.0
     weights[0] = 0.0
     for k in range(lo, hi):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.hierarchies.kernel.jit import inlined, inside
+from bayesdp.hierarchies.kernel.jit import inlined
 from bayesdp.hierarchies.kernel.lines import draw_many, draw_pair, draw_square
 from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, UNBOUNDED, State
 
@@ -81,7 +81,7 @@ def _write_change(state: State, t: int, levels: int, cell: int, k: float) -> Non
             state.answers[node, state.answer_of[cell, q], RESIDUAL] -= k
 
 
-@inside
+@inlined
 def _limits(state: State, t: int, levels: int, up: int, down: int, low: int, high: int) -> tuple[int, int]:
     """What the limits of sums leave of the steps low .. high, for +1 in the class `up` of a leaf and -1 in `down`; -1 is no class."""
     sums, lower, upper = state.sums, state.sum_lower, state.sum_upper
@@ -96,7 +96,7 @@ def _limits(state: State, t: int, levels: int, up: int, down: int, low: int, hig
     return low, high
 
 
-@inside
+@inlined
 def _write_sums(state: State, t: int, levels: int, up: int, down: int, k: int) -> None:
     for level in range(levels):
         node = state.path[t, level]
@@ -146,7 +146,7 @@ def move_in_leaf(state: State, t: int, up: int, down: int, end: float) -> int:
     return k
 
 
-@inside
+@inlined
 def move_between_leaves(state: State, s: int, t: int, cell: int) -> int:
     """Move k counts of one cell from leaf t to leaf s. Sums at their common node and above do not change."""
     state.tried[0] += 1
@@ -192,7 +192,7 @@ def move_between_leaves(state: State, s: int, t: int, cell: int) -> int:
     return k
 
 
-@inside
+@inlined
 def move_square(state: State, s: int, t: int, c: int, d: int) -> int:
     """Move k counts from cell d to cell c in leaf s, and from c to d in leaf t.
 
@@ -238,7 +238,7 @@ def move_square(state: State, s: int, t: int, c: int, d: int) -> int:
     return k
 
 
-@inside
+@inlined
 def move_single(state: State, t: int, cell: int) -> int:
     """Add k counts to one cell of leaf t, where nothing exact counts it."""
     state.tried[0] += 1

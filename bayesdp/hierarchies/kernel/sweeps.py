@@ -93,7 +93,7 @@ def _pairs_of_two(state: State, t: int, start: int, repeats: int) -> int:
     return changed
 
 
-@inside
+@inlined
 def _pairs_of_many(state: State, t: int, start: int, size: int, repeats: int) -> int:
     """Pairs of a group of tied cells, most of which are 0.
 
