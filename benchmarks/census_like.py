@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 import bayesdp as bdp
 from bayesdp.datasets.nmf import sigma_squared
 from bayesdp.frames import Frame
-from bayesdp.queries import LinearQuery, Query, SumPart
+from bayesdp.queries import Query, SumPart, cell_list
 
 __all__ = ["SMALL", "CensusLike", "census_like"]
 
@@ -64,6 +63,7 @@ def census_like(
     full: bool = False,
     people: int = 4000,
     kinds: float = 0.25,
+    watched: int = 0,
     seed: int = 1,
 ) -> CensusLike:
     """Make people up and play the agency.
@@ -81,6 +81,9 @@ def census_like(
         In a leaf, on average.
     kinds : float
         Chance that a leaf has a kind of group quarters.
+    watched : int
+        Leaves, evenly spaced, that have a group label ``watched`` of their own, with all others in a group together, so that their
+        answers can be recorded where those of all leaves are too many. Nothing is published by it.
     seed : int
         A simulation: its noise is not drawn with the care that real data need.
     """
@@ -88,6 +91,9 @@ def census_like(
     number = np.arange(leaves)
     labels = {leaf: [f"{leaf} {i}" for i in number]}
     groups = {name: (leaf, [f"{name} {i}" for i in (number // size if size else 0 * number)]) for name, size in levels}
+    if watched:
+        chosen = set(np.linspace(0, leaves - 1, watched).astype(int).tolist())
+        groups["watched"] = (leaf, [f"{leaf} {i}" if i in chosen else "others" for i in number])
     cells = {AGE: ["under 18", "18 and over"], ORIGIN: ["not Hispanic", "Hispanic"], RACE: list(range(1, 64))}
     recodes = {}
     if full:
@@ -140,17 +146,11 @@ def _people(
 
 
 def _constraints(frame: Frame, leaf: str, truth: Ints, free: npt.NDArray[np.bool_]) -> list[bdp.Exact]:
-    zeros = np.flatnonzero(~free.reshape(-1))
-    matrix = sp.csr_array(
-        (np.ones(zeros.size, dtype=np.int64), (np.arange(zeros.size), zeros)), (zeros.size, frame.size)
-    )
-    impossible = LinearQuery(frame, matrix, [frame.exact_cell_name(int(cell)) for cell in zeros])
-    kinds = Query(frame, (SumPart(frame, (leaf, HOUSING)),))
+    """Limits of the kinds of housing, which say what a leaf has not; and that nobody under 18 is in a nursing home that it has."""
     has = free.any(axis=(2, 3, 4))
+    zeros = np.flatnonzero((has[:, :, None, None, None] & ~free).reshape(-1))
+    kinds = Query(frame, (SumPart(frame, (leaf, HOUSING)),))
     least = has.astype(np.int64)
     least[:, 0] = 0  # of households nothing is said from below
-    return [
-        bdp.Exact(impossible, np.zeros(zeros.size, dtype=np.int64)),
-        bdp.Exact(kinds, least, ">="),
-        bdp.Exact(kinds, np.where(has, 99_999, 0), "<="),
-    ]
+    found = [bdp.Exact(cell_list(frame, zeros), np.zeros(zeros.size, dtype=np.int64))] if zeros.size else []
+    return [*found, bdp.Exact(kinds, least, ">="), bdp.Exact(kinds, np.where(has, 99_999, 0), "<=")]

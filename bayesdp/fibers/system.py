@@ -90,7 +90,9 @@ class System:
         by_sign = (("=", equal), (">=", below), ("<=", above))
         for sign, answers in by_sign:
             for query, values in answers:
-                matrix, flat = query.matrix, values.reshape(-1)
+                # Not `query.matrix`, which the query would keep: an entry a cell, of a table that is large as a rule here.
+                matrix = sp.csr_array(sp.vstack([part.matrix for part in query.parts], format="csr"))
+                flat = values.reshape(-1)
                 counts = np.diff(matrix.indptr)
                 _check_no_cell(query, flat, np.flatnonzero(counts == 0), sign)
                 empty = _single(query, matrix, flat, np.flatnonzero(counts == 1), sign, lower, upper)

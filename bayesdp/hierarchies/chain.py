@@ -202,10 +202,10 @@ class TreeChain:
     def renew(self) -> None:
         """Work out residuals and sums from the counts: moves update residuals by differences, which gathers rounding errors."""
         structure = self.structure
-        tables = structure.node_tables(self.state.counts)
-        self.state.answers[:, :, RESIDUAL] = self._noisy - tables @ structure.sums_of_cells
-        for own in range(self.state.sums.shape[1]):
-            self.state.sums[:, own] = tables[:, structure.sum_class == own].sum(axis=1)
+        for nodes, tables in structure.tables_by_level(self.state.counts):
+            self.state.answers[nodes, :, RESIDUAL] = self._noisy[nodes] - tables @ structure.sums_of_cells
+            for own in range(self.state.sums.shape[1]):
+                self.state.sums[nodes, own] = tables[:, structure.sum_class == own].sum(axis=1)
 
     @property
     def counts(self) -> Ints:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +18,16 @@ from scipy.stats import t as student
 
 from bayesdp._chains import FEWEST_DRAWS, ess_mean
 from bayesdp._text import printable
-from bayesdp.hierarchies.kernel.ends import gather
-from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, UNBOUNDED
+from bayesdp.hierarchies.ends import FAR, Groups, chain_number, ends_of, entries_of, to_ends
 from bayesdp.hierarchies.structure import Structure
 
-if TYPE_CHECKING:
-    from bayesdp.hierarchies.chain import TreeChain
-
 __all__ = [
+    "FAR",
     "Disagreement",
     "MissedModes",
     "TiedGroups",
     "chain_number",
+    "compare_entries",
     "ends_of",
     "missed_modes",
     "missed_modes_of_draws",
@@ -39,100 +37,15 @@ __all__ = [
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
-type Groups = tuple[Ints, Ints]
-
-FAR = 6.0
-"""Standard deviations of its own noise that a cell is put away from its own noisy answer at most."""
 
 FALSE_ALARMS = 0.01
-"""Share of runs of chains that agree in which some group is reported."""
+"""Share of runs of chains that agree in which some group is reported, where their effective sample sizes are right."""
 
 ENOUGH = 40
 """Effective draws of a chain for the mean of a cell, from which on the check can tell modes that are a few deviations apart."""
 
 _NAMED = 100
 """Groups that a result names at most, the worst first."""
-
-_SHARED = 17
-"""Seed of the order of the ends, which is the same in all chains."""
-
-
-def to_ends(chain: TreeChain, rng: np.random.Generator, number: int | None = None) -> None:
-    """Move the counts of every tied group of a chain's table to one of its cells.
-
-    Only counts within a group of a leaf are moved. All exact answers and all limits of sums stay kept, and every sum that ties a group
-    stays what it is. A cell that has a noisy answer of its own is not put further than six standard deviations of that noise
-    from it: no mode is there, and the way back would be long.
-
-    Parameters
-    ----------
-    chain : TreeChain
-        With a table loaded.
-    rng : numpy.random.Generator
-        Draws the ends, if there is no number.
-    number : int, optional
-        The number of the chain: 0, 1, 2, ... Chains with consecutive numbers have different ends in every group of two or more cells.
-        If left out, ends are random, and two chains have the same end in about half of the pairs.
-    """
-    state, structure = chain.state, chain.structure
-    size = np.diff(state.group_start, axis=1)
-    room = np.maximum(size, 1)
-    if number is None:
-        end = rng.integers(0, room)
-    else:
-        end = (np.random.default_rng(_SHARED).integers(0, 2**31, size=room.shape) + number) % room
-    chain.renew()
-    lower, upper = _own_limits(structure, state.answers, state.counts)
-    gather(state, end.astype(np.int64), lower, upper)
-    chain.renew()
-
-
-def chain_number(rng: np.random.Generator) -> int | None:
-    """A number that grows by one from chain to chain, where a generator tells: those of chains were spawned from one, in order.
-
-    Samplers spawn again for the parts of a chain, equally often in each, so the sum of the spawn key is taken. None for a
-    generator that was not spawned.
-    """
-    seeds = getattr(rng.bit_generator, "seed_seq", None)
-    key = tuple(getattr(seeds, "spawn_key", ()))
-    return sum(key) if key else None
-
-
-def ends_of(groups: Groups, counts: Ints) -> Mask:
-    """The cell of each tied group that has most of its counts, the first of several; none where all are 0.
-
-    Parameters
-    ----------
-    groups : tuple of int64 arrays
-        ``(state.group_start, state.group_cell)``.
-    counts : int64 array, shape (T, C)
-
-    Returns
-    -------
-    bool array, shape (T, C)
-    """
-    leaf, cell, group = _entries(groups)
-    own = counts[leaf, cell]
-    order = np.lexsort((-own, group))
-    first = order[np.unique(group[order], return_index=True)[1]]
-    first = first[own[first] > 0]
-    found = np.zeros(counts.shape, dtype=np.bool_)
-    found[leaf[first], cell[first]] = True
-    return found
-
-
-def _own_limits(structure: Structure, answers: Floats, counts: Ints) -> tuple[Ints, Ints]:
-    """The counts of each cell within `FAR` standard deviations of its own noisy answer in its leaf; all where it has none."""
-    lower, upper = np.zeros(counts.shape, dtype=np.int64), np.full(counts.shape, UNBOUNDED, dtype=np.int64)
-    leaves = structure.path[:, 0]
-    for q in np.flatnonzero(np.diff(structure.query_start) == counts.shape[1]):
-        own = answers[leaves][:, structure.answer_of[:, q]]
-        known = own[..., PRECISION] > 0.0
-        noisy = counts + own[..., RESIDUAL]
-        away = FAR / np.sqrt(np.where(known, own[..., PRECISION], 1.0))
-        lower = np.where(known, np.maximum(lower, np.ceil(noisy - away)), lower).astype(np.int64)
-        upper = np.where(known, np.minimum(upper, np.floor(noisy + away)), upper).astype(np.int64)
-    return lower, upper
 
 
 @dataclass(frozen=True)
@@ -186,7 +99,8 @@ class MissedModes:
     groups : tuple of Disagreement
         The worst of them, at most a hundred.
     rate : float
-        Share of runs in which chains that agree are said to disagree somewhere.
+        Share of runs in which chains that agree are said to disagree somewhere, at most: as far as their effective sample sizes are
+        right. Those of chains that were not run for long compared with how long they stay in a place are too large.
     """
 
     chains: int
@@ -215,8 +129,9 @@ class MissedModes:
             rest = f"; and {more} more" if more else ""
             return (
                 f"Chains disagree in {self.disagreeing:,} group{'s' * (self.disagreeing > 1)} of tied cells: {some}{rest}. "
-                "At least one of the chains has missed a mode, or has not been run for long enough (of chains that agree, this is "
-                f"said in {self.rate:.2%} of runs at most)."
+                "At least one of the chains has missed a mode, or has not been run for long enough. (Of chains that agree this is "
+                f"said in {self.rate:.2%} of runs at most, if their effective sample sizes are right; where chains stayed in one "
+                "place for much of the run those are too large, and it is said more often.)"
             )
         if not self.tested and not self.short:
             return "The check for missed modes says nothing: in no group of tied cells did chains begin with different counts."
@@ -289,7 +204,8 @@ def missed_modes(
         Cells at which some chains began with most of the counts of the group, and others did not (`ends_of`). Groups without such
         a cell are compared too, but are not counted as tested.
     rate : float
-        False alarms: the share of runs, of chains that agree, in which any group is reported.
+        False alarms: the share of runs, of chains that agree, in which any group is reported, at most. It rests on `ess`: where these
+        are too large, as those of short chains can be, there are more.
 
     Returns
     -------
@@ -304,14 +220,28 @@ def missed_modes(
     time n / ess.
     The rate is divided equally among all cells and pairs of chains (Bonferroni).
     """
-    leaf, cell, group = _entries(groups)
+    leaf, cell, _ = entries_of(groups)
+    own = [np.asarray(array, dtype=np.float64)[:, leaf, cell] for array in (means, sds, ess)]
+    return compare_entries(structure, groups, own[0], own[1], own[2], apart, rate)
+
+
+def compare_entries(
+    structure: Structure,
+    groups: Groups,
+    means: Floats,
+    sds: Floats,
+    ess: Floats,
+    apart: Mask,
+    rate: float = FALSE_ALARMS,
+) -> MissedModes:
+    """`missed_modes` of the cells of the groups alone: `means`, `sds` and `ess` of shape (chains, entries of `groups`)."""
+    leaf, cell, group = entries_of(groups)
     kept = np.bincount(group, minlength=int(group.max(initial=-1)) + 1)[group] > 1
     leaf, cell, group = leaf[kept], cell[kept], group[kept]
-    own = [np.asarray(array, dtype=np.float64)[:, leaf, cell] for array in (means, sds, ess)]
-    mean, sd = own[0], own[1]
+    mean, sd, ess = (np.asarray(array, dtype=np.float64)[:, kept] for array in (means, sds, ess))
     chains = len(mean)
     moved = sd > 0.0
-    effective = np.where(moved, own[2], np.inf)
+    effective = np.where(moved, ess, np.inf)
     pairs = max(chains * (chains - 1) // 2, 1)
     level = rate / max(len(leaf) * pairs, 1)
     bad, errors = np.zeros(len(leaf), dtype=np.bool_), np.zeros(len(leaf))
@@ -362,24 +292,16 @@ def missed_modes_of_draws(draws: npt.NDArray[np.generic], tied: TiedGroups, rate
     structure = tied.structure
     flat = draws.reshape(*draws.shape[:2], -1)
     place = structure.leaves_by_cells(np.arange(flat.shape[2]))
-    leaf, cell, _ = _entries(tied.groups)
+    leaf, cell, _ = entries_of(tied.groups)
     own = place[leaf, cell]
-    found = np.full((3, len(flat), *place.shape), np.nan)
+    found = np.full((3, len(flat), len(own)), np.nan)
     for chain, mine in enumerate(flat):
         part = mine[:, own].astype(np.float64)
-        found[:, chain, leaf, cell] = part.mean(axis=0), part.std(axis=0), ess_mean(part[None])
+        found[:, chain] = part.mean(axis=0), part.std(axis=0), ess_mean(part[None])
     if flat.shape[1] < FEWEST_DRAWS:
         found[2] = 0.0
     means, sds, ess = found
-    return missed_modes(structure, tied.groups, means, sds, ess, tied.apart, rate)
-
-
-def _entries(groups: Groups) -> tuple[Ints, Ints, Ints]:
-    """Leaf, cell and number of the group of every entry."""
-    start, cell = groups
-    size = np.diff(start, axis=1)
-    number = np.repeat(np.arange(size.size), size.reshape(-1))
-    return number // max(size.shape[1], 1), cell, number
+    return compare_entries(structure, tied.groups, means, sds, ess, tied.apart, rate)
 
 
 def _named(structure: Structure, own: Ints, leaf: Ints, cell: Ints, mean: Floats, errors: float) -> Disagreement:

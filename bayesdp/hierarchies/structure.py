@@ -241,6 +241,8 @@ def _free_cells(target: Target, tree: Tree, sum_class: Ints, lower: Ints, upper:
     least = np.asarray(tree.leaves_by_cells(system.lower), dtype=np.int64)
     most = np.asarray(tree.leaves_by_cells(system.upper), dtype=np.int64)
     free = np.ascontiguousarray(most > least)
+    for nodes in tree.path.T:  # where a sum is at most 0, all of its cells are 0
+        free &= (upper > 0)[nodes][:, sum_class]
     alone = np.bincount(sum_class)[sum_class] == 1
     known = np.zeros(free.shape, dtype=np.bool_)
     first, last = tree.node_range

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,6 +78,20 @@ class Tree:
         running = np.concatenate([np.zeros((1, counts.shape[1]), dtype=counts.dtype), np.cumsum(counts, axis=0)])
         return np.asarray(running[last] - running[first])
 
+    def tables_by_level(
+        self, counts: npt.NDArray[np.generic], most: int = 256
+    ) -> Iterator[tuple[Ints, npt.NDArray[np.generic]]]:
+        """The same level by level from the leaves up, in blocks: nodes, and their tables. It takes no second table of the leaves."""
+        tables = counts
+        for level in range(len(self.levels)):
+            nodes = self.nodes_of(level)
+            if level:
+                first = np.flatnonzero(np.diff(self.parents(level - 1), prepend=-1))
+                tables = np.add.reduceat(tables, first, axis=0)
+            for start in range(0, len(nodes), most):
+                own = slice(start, start + most)
+                yield nodes[own], tables[own]
+
     def nodes_of(self, level: int) -> Ints:
         """The nodes of a level."""
         return np.unique(self.path[:, level])
@@ -98,8 +112,14 @@ class Tree:
 
     def rows(self, part: SumPart) -> Ints:
         """The answer of a part in which each cell of each node of its level counts, shape (nodes of the level, C)."""
-        nodes = self.nodes_of(self.level_of(part))
-        return np.asarray(self.leaves_by_cells(part.row_of_cell)[self.node_range[0][nodes]], dtype=np.int64)
+        leaves = self.order[self.node_range[0][self.nodes_of(self.level_of(part))]]
+        # Worked out for these leaves alone: `part.row_of_cell` is a whole table, and the part would keep it.
+        codes = [code[leaves] if axis == self.axis else code for axis, code in enumerate(part.codes)]
+        row = np.zeros([len(code) for code in codes], dtype=np.int64)
+        for axis, (own, code) in enumerate(zip(part.codes, codes, strict=True)):
+            row *= int(own.max()) + 1
+            row += code.reshape([-1 if i == axis else 1 for i in range(row.ndim)])
+        return np.moveaxis(row, self.axis, 0).reshape(len(leaves), -1)
 
 
 def cell_codes(rows: Ints) -> Ints:

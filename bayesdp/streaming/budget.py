@@ -11,8 +11,14 @@ from bayesdp.streaming.cells import bytes_per_cell
 __all__ = ["Budget", "Plan"]
 
 
-_START = 26
+_START = 20
 """Tables of real numbers that a start needs: estimates at all levels, and limits of sums with their remainders."""
+
+_LIMITS = 12
+"""Such tables that working out which cells are determined needs, where sums have limits or are exact."""
+
+_BLOCK = 256
+"""Nodes whose residuals are worked out at a time, see `Tree.tables_by_level`."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Budget:
-    """About how many bytes a run takes, beside the release and some megabytes of work space that do not grow with it.
+    """About how many bytes a run takes, beside the release.
+
+    Some 100 MB that do not grow with it come on top in a process that has not fitted anything yet: libraries and compiled code.
 
     Attributes
     ----------
@@ -73,22 +81,23 @@ class Budget:
         leaves, places = structure.free.shape
         size, free = leaves * places, int(structure.free.sum())
         answers = structure.nodes * int(structure.query_start[-1])
-        # Counts, sums while tuning, two arrays of the prior; lists of free cells and groups; residuals with precisions, their
-        # starting values and what working them out anew needs.
-        own = 8 * (4 * size + 2 * free + 5 * answers + 3 * structure.nodes * places)
+        # Counts, two arrays of the prior, and sums while tuning in half of the room; lists of free cells and groups; residuals with
+        # precisions, their starting values and where each answer is. And what working residuals out anew needs.
+        own = 4 * 7 * size + 8 * (3 * free + 4 * answers)
+        own += 8 * min(_BLOCK, leaves) * (places + 2 * int(structure.query_start[-1]))
         running = min(plan.cores, plan.chains)
         kept = bytes_per_cell(plan.draws, plan.counts, plan.bins, plan.batches)
         shares = 4 * (plan.counts + 1)
         # While they are made, wide; in the result quantiles and diagnostics take half.
         wide = 8 * (5 + 6 * plan.chains + len(plan.quantiles)) + shares
         own_result = 8 * (2 + 2 * plan.chains) + 4 * (3 + len(plan.quantiles)) + shares
-        diagnosed = 8 * (3 * plan.chains * size + (6 + 7 * plan.chains) * free)
+        diagnosed = wide * free + 8 * (8 + 11 * plan.chains) * free
         return cls(
             kernel=running * own,
             start=8 * _START * size,
             cells=plan.chains * free * (kept + 8) + 8 * free,  # with the starts
             record=3 * 8 * plan.chains * plan.draws * recorded,  # kept, put together, and diagnosed
-            result=own_result * size + wide * free + diagnosed,
+            result=own_result * size + max(diagnosed, 8 * _LIMITS * size),
             pooled=wide * free,
         )
 

@@ -14,7 +14,8 @@ from bayesdp._chains import chain_statistics
 from bayesdp.composition import CELLS
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.modes import MissedModes, missed_modes
+from bayesdp.hierarchies.ends import entries_of
+from bayesdp.hierarchies.modes import MissedModes, compare_entries
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.diagnostics import Worst, not_diagnosed, rhat_limit, verdict_of, with_modes
 from bayesdp.queries import Query
@@ -246,20 +247,10 @@ def diagnostics_of(
 
 def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
     """Whether chains that started at different ends of tied groups agree."""
-    structure, where = chains[0].structure, chains[0].where
+    first = chains[0]
+    assert first.groups is not None
     ends = np.stack([chain.ends for chain in chains if chain.ends is not None])
-
-    def table(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        full = np.zeros((*values.shape[:-1], structure.free.size), dtype=values.dtype)
-        full[..., where] = values
-        return full.reshape(*values.shape[:-1], *structure.free.shape)
-
-    assert chains[0].groups is not None
-    return missed_modes(
-        structure,
-        chains[0].groups,
-        table(found.chain_mean),
-        table(found.chain_sd),
-        table(found.chain_ess),
-        (ends != ends[0]).any(axis=0),
-    )
+    leaf, cell, _ = entries_of(first.groups)
+    place = np.searchsorted(first.where, leaf * first.structure.free.shape[1] + cell)  # cells of groups are free
+    means, sds, ess = (own[:, place] for own in (found.chain_mean, found.chain_sd, found.chain_ess))
+    return compare_entries(first.structure, first.groups, means, sds, ess, (ends != ends[0]).any(axis=0))

@@ -134,8 +134,11 @@ class Run:
 
     def _tree(self, chains: list[OneChain], attributes: dict[str, str]) -> xr.DataTree:
         posterior = posterior_of(chains, self.structure, self.release.frame)
+        for chain in chains:
+            chain.recorders, chain.hyper = {}, {}  # put together by now, and as large again
         cells, found = cells_of(chains, self.structure, self.plan)
         diagnostics = diagnostics_of(posterior, chains, found, self.target, self.plan)
+        del found
         tree = xr.DataTree.from_dict({"posterior": posterior, "cells": cells, "diagnostics": diagnostics})
         tree.attrs.update({name: own for name, own in attributes.items() if name != "release"})
         tree.attrs["sampler"] = json.dumps(
