@@ -57,6 +57,12 @@ def test_chains_of_different_lengths_count_by_their_draws():
     assert (found.quantile == np.quantile(flat, [0.1, 0.5, 0.9], axis=0, method="inverted_cdf")).all()
 
 
+def test_quantiles_have_at_least_their_share_of_the_draws():
+    """Of the counts 0 .. 99 the smallest with a share of 0.07 (which times 100 is above 7 in floating point), 0.555 and 1."""
+    draws = np.repeat(np.arange(100), 2).reshape(1, 100, 1, 2)
+    assert _streamed(draws, bins=128, shares=(0.07, 0.555, 1.0)).quantile[:, 0].tolist() == [6, 55, 99]
+
+
 def test_effective_sizes_by_batches_are_those_of_their_definition():
     """16 batches of 20 draws of three chains; of each chain alone, at most 4 times the batches less one."""
     draws = _alike(np.random.default_rng(7), 3, 320, 30, 0.8)
@@ -120,6 +126,7 @@ def test_cells_that_never_moved_have_no_diagnostics_and_chains_that_stand_apart_
     assert np.isnan(found.rhat[0])
     assert np.isinf(found.rhat[1])
     assert found.rhat[2] < 1.01
+    assert found.ess[2] == pytest.approx(128 * np.log10(128))  # batches whose means are equal: the limit
 
 
 def test_memory_of_a_cell_is_as_stated_and_does_not_grow_with_draws():

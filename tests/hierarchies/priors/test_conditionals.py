@@ -1,8 +1,9 @@
 """Each step of an update by itself: the density along which it draws is that of the joint law, on the path on which it moves.
 
-An error in one step can be hidden by exact steps around it, which draw the same numbers again. So here all steps but one stay where
-they are; that one is made to return a number, and the joint log-density of what the update then gives, with the Jacobian of the path,
-must differ from that of where it began as the step's own log-density says. Widths of slices must be the same after as before.
+An error in one step can be hidden by exact steps around it, which draw the same numbers again. So here the steps before one return
+any numbers, and those after it stay where they are; that one stays, or is made to return a number, and the joint log-densities of what
+the update gives then must differ, with the Jacobian of the path, as the step's own log-density says. Widths of slices must be the same
+after as before.
 """
 
 from __future__ import annotations
@@ -80,17 +81,17 @@ def joint(prior, tree, counts, hyper):
 
 
 class Steps:
-    """Stands for all that draws: every step stays where it is, but for one, which returns `value`."""
+    """Stands for all that draws: every step stays where it is, but for those of which `values` says what they return."""
 
-    def __init__(self, names, hyper, moved=None, value=None):
-        self.names, self.hyper, self.moved, self.value = names, hyper, moved, value
+    def __init__(self, names, hyper, values):
+        self.names, self.hyper, self.values = names, hyper, values
         self.log_densities, self.starts, self.widths = {}, {}, {}
 
     def _step(self, log_density, start=None):
         name = self.names[len(self.log_densities)]
         start = np.asarray(self.hyper[name] if start is None else start, dtype=np.float64)
         self.log_densities[name], self.starts[name] = log_density, start
-        return self.value if name == self.moved else start
+        return self.values.get(name, start)
 
     def slice_draws(self, log_density, start, width, rng):
         self.widths[self.names[len(self.log_densities)]] = width
@@ -145,27 +146,32 @@ def test_a_step_draws_from_the_joint_law(monkeypatch, name, tree, step):
     free = free_cells(tree)
     assert counts.shape == free.shape
     hyper = prior.draw(tree, rng)
-    where = joint(prior, tree, counts, hyper)
 
-    def update(moved=None, value=None, hyper=hyper):
-        steps = Steps(STEPS[name], hyper, moved, value)
+    def update(values, hyper=hyper):
+        steps = Steps(STEPS[name], hyper, values)
         for module in (varying_shares, area_and_cell, unseen):
             for own in ("slice_draws", "draw_centre", "draw_variance"):
                 if hasattr(module, own):
                     monkeypatch.setattr(module, own, getattr(steps, own))
         monkeypatch.setattr(varying_shares, "_log_odds", steps.log_odds)
-        return prior.update(tree, counts, hyper, steps), steps
+        after = prior.update(tree, counts, hyper, steps)
+        return after, joint(prior, tree, counts, after), steps
 
-    same, steps = update()
+    def moved(step, size):
+        start = steps.starts[step]
+        return start * np.exp(size) if step.endswith("variance") else start + size * rng.uniform(0.5, 1.0, start.shape)
+
+    _, same, steps = update({})
     assert list(steps.log_densities) == STEPS[name]
-    assert joint(prior, tree, counts, same) == pytest.approx(where, abs=1e-9)
-    start = steps.starts[step]
+    assert same == pytest.approx(joint(prior, tree, counts, hyper), abs=1e-9)
+    values = {own: moved(own, 0.5) for own in STEPS[name][: STEPS[name].index(step)]}
+    _, before, own = update(values)
+    start, log_density = own.starts[step], own.log_densities[step]
     for size in (-0.7, 0.4):
-        value = start * np.exp(size) if step.endswith("variance") else start + size * rng.uniform(0.5, 1.0, start.shape)
-        after, own = update(step, value)
-        expected = joint(prior, tree, counts, after) - where + _jacobian(step, value, prior, counts, free)
-        log_density = own.log_densities[step]
+        value = moved(step, size)
+        after, density, own = update(values | {step: value})
+        expected = density - before + _jacobian(step, value, prior, counts, free)
         assert abs(expected) > 1e-3
         assert log_density(value) - log_density(start) == pytest.approx(expected, rel=1e-8, abs=1e-8)
         if step in own.widths:
-            np.testing.assert_allclose(update(hyper=after)[1].widths[step], own.widths[step], rtol=1e-12)
+            np.testing.assert_allclose(update({}, after)[2].widths[step], own.widths[step], rtol=1e-12)
