@@ -153,6 +153,19 @@ def test_the_minimal_file(tmp_path):
     assert (found.codes.ordinary(VERMONT), found.codes.spine("50001")) == ("50001", (VERMONT,))
 
 
+def test_equalities_are_written_in_two_ways(tmp_path):
+    before = read_nmf(minimal(tmp_path), "50001").release
+    file = tmp_path / "US_Person_PL_PROD/County.parquet/Constraint/State=50/part-0.parquet"
+
+    def change(table):
+        signs = ["==" if sign == "=" else sign for sign in table["sign"].to_pylist()]
+        assert "==" in signs
+        return table.set_column(table.column_names.index("sign"), "sign", pa.array(signs))
+
+    rewrite(file, change)
+    assert read_nmf(tmp_path, "50001").release == before
+
+
 def test_every_answer_is_at_its_place(state, whole):
     # Noise is far smaller than 9 standard deviations; a wrong order of nodes, groups or cells is not.
     table = table_of(whole, state[1])

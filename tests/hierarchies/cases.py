@@ -75,10 +75,10 @@ class Case:
 
     @property
     def parameters(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Log weights of the prior, and shapes, which are those of the cell in every tract."""
+        """Log weights of the prior, and shapes; both are others in every tract."""
         cells = self.shape[1] * self.shape[2]
-        theta = np.linspace(-0.6, -0.3, self.target.fiber.frame.size)
-        return theta, np.tile(np.linspace(0.2, 0.9, cells), self.shape[0])
+        shapes = np.linspace(1.0, 2.5, self.shape[0])[:, None] * np.linspace(0.2, 0.9, cells)[::-1]
+        return np.linspace(-1.4, -0.1, self.target.fiber.frame.size), shapes.reshape(-1)
 
     def enumerate(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """All tables, flat, and their posterior probabilities."""

@@ -68,6 +68,12 @@ def test_each_kind_of_move_by_itself(name, mix):
     assert _after_one_sweep(CASES[name], mix) > RATE
 
 
+def test_single_cells_where_nothing_is_exact():
+    """Only limits, so that all tables can be listed; shapes differ between leaves."""
+    case = Case((2, 2, 2), "AA", 4, exact=(), limits=True)
+    assert _after_one_sweep(case, _only(SINGLE=100)) > RATE
+
+
 @pytest.mark.parametrize("mix", [_only(DONORS=1), _only(NEAR=50)], ids=["donors", "near"])
 @pytest.mark.parametrize("name", ["exact total", "structural zeros"])
 def test_some_cells_are_visited_more_often(name, mix):

@@ -228,5 +228,7 @@ class TestWords:
         few = read_words(told[:, :3], structure)
         assert np.flatnonzero(few.apart).tolist() == [cell for cell in sorted({end, 13}) if not 48 <= cell < 96]
         assert read_words(told[:, :2], structure) is None
+        told[1, 3] = told[1, 0]  # nor what only one of the chains has told
+        assert np.array_equal(read_words(told, structure).apart, few.apart)
         # They travel with the state of a step method as real numbers.
         np.testing.assert_array_equal(words[0].astype(np.float64).astype(np.int64), words[0])

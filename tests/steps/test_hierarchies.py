@@ -161,6 +161,20 @@ class TestContract:
         step.tables[0].chain.load(np.array([0, 0, 0, 0, 0, 99]))
         assert step.step(point)[0]["x"].sum() == 4
 
+    def test_with_the_end_of_the_tuning_donors_and_visits_stay(self, step, shared):
+        chain, point = step.tables[0].chain, shared.initial_point()
+        names = ("group_start", "group_cell", "donor_start", "donor_cell", "visits")
+        seen: list[bytes] = []
+        for i in range(120):
+            if i == 80:
+                step.stop_tuning()
+                seen.clear()
+            point, _ = step.step(point)
+            seen.append(b"".join(getattr(chain.state, name).tobytes() for name in names))
+            if i == 79:
+                assert len(set(seen)) > 1  # while it is tuned
+        assert len(set(seen)) == 1
+
     def test_sequential_chains_share_nothing(self, shared):
         with shared:
             step = FiberGibbs()

@@ -7,10 +7,9 @@ from bayesdp.streaming.pooling import pooled
 
 
 def _streamed(draws, *, counts=5, bins=64, batches=32, planned=None, shares=(0.1, 0.5, 0.9)):
-    """Draws, shape (chains, draws, leaves, cells), of which all cells but the first can move."""
-    chains, number, *shape = draws.shape
-    where = np.arange(1, np.prod(shape))
-    planned = number if planned is None else planned
+    """Draws of each chain, shape (draws, leaves, cells), of which all cells but the first can move."""
+    where = np.arange(1, np.prod(draws[0].shape[1:]))
+    planned = len(draws[0]) if planned is None else planned
     length, _ = batching(planned, batches)
     kept = []
     for chain in draws:
@@ -18,7 +17,7 @@ def _streamed(draws, *, counts=5, bins=64, batches=32, planned=None, shares=(0.1
         for i, table in enumerate(chain):
             take(table, i, length, own)
         kept.append(own)
-    return pooled(kept, [number] * chains, length, shares)
+    return pooled(kept, [len(chain) for chain in draws], length, shares)
 
 
 def _alike(rng, chains, draws, cells, phi):
@@ -45,6 +44,38 @@ def test_summaries_are_those_of_the_draws():
     assert (np.abs(found.quantile - exact) < found.width).all()
     assert (found.width == 1).any()
     assert (found.quantile == exact)[:, found.width == 1].all()
+
+
+def test_chains_of_different_lengths_count_by_their_draws():
+    rng = np.random.default_rng(6)
+    draws = [rng.poisson(level, size=(number, 2, 3)) for level, number in ((3.0, 320), (9.0, 500))]
+    found = _streamed(draws, planned=640)
+    flat = np.concatenate(draws).reshape(820, 6)[:, 1:]
+    np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(found.sd, flat.std(axis=0, ddof=1), rtol=1e-10)
+    np.testing.assert_allclose(found.probability, [(flat == value).mean(axis=0) for value in range(6)], rtol=1e-6)
+    assert (found.quantile == np.quantile(flat, [0.1, 0.5, 0.9], axis=0, method="inverted_cdf")).all()
+
+
+def test_quantiles_have_at_least_their_share_of_the_draws():
+    """Of the counts 0 .. 99 the smallest with a share of 0.07 (which times 100 is above 7 in floating point), 0.555 and 1."""
+    draws = np.repeat(np.arange(100), 2).reshape(1, 100, 1, 2)
+    assert _streamed(draws, bins=128, shares=(0.07, 0.555, 1.0)).quantile[:, 0].tolist() == [6, 55, 99]
+
+
+def test_effective_sizes_by_batches_are_those_of_their_definition():
+    """16 batches of 20 draws of three chains; of each chain alone, at most 4 times the batches less one."""
+    draws = _alike(np.random.default_rng(7), 3, 320, 30, 0.8)
+    found = _streamed(draws, batches=16)
+    own = draws[:, :, 0, 1:].astype(float)
+    means = own.reshape(3, 16, 20, 29).mean(axis=2)
+    within = own.var(axis=1, ddof=1)
+    together = 960 * within.mean(axis=0) / (20 * means.reshape(48, 29).var(axis=0, ddof=1))
+    np.testing.assert_allclose(found.ess, together, rtol=1e-5)
+    alone = 320 * within / (20 * means.var(axis=1, ddof=1))
+    np.testing.assert_allclose(found.chain_ess, np.minimum(alone, 60.0), rtol=1e-5)
+    assert (found.chain_ess == 60.0).any()
+    assert (found.chain_ess < 60.0).any()
 
 
 @pytest.mark.parametrize("shift", [0, 3])
@@ -95,6 +126,7 @@ def test_cells_that_never_moved_have_no_diagnostics_and_chains_that_stand_apart_
     assert np.isnan(found.rhat[0])
     assert np.isinf(found.rhat[1])
     assert found.rhat[2] < 1.01
+    assert found.ess[2] == pytest.approx(128 * np.log10(128))  # batches whose means are equal: the limit
 
 
 def test_memory_of_a_cell_is_as_stated_and_does_not_grow_with_draws():

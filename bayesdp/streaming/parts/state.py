@@ -63,7 +63,7 @@ class PartState:
     ends : int64 array, shape (F,)
         Counts of the cells that can move in the first table.
     typical : float64 array, shape (T, C)
-        While tuning, sums of tables, the later ones with more weight.
+        While tuning, means of tables, the later ones with more weight; 0 before the first phase.
     hyper : dict
         Hyperparameters.
     kept : dict

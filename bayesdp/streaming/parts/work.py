@@ -201,9 +201,8 @@ def move(
     kept = None
     hypers: dict[str, Floats] = {}
     length, _ = batching(plan.draws, plan.batches)
-    if tuning:
-        own.typical *= 0.5
-    else:
+    total = np.zeros_like(own.typical)
+    if not tuning:
         if first == 0:
             own.typical = np.zeros((0, 0))
             own.keep(new_kept(built.where, plan.draws, plan.counts, plan.bins, plan.batches))
@@ -214,7 +213,7 @@ def move(
         for _ in range(plan.thin):
             hyper = _swept(built, chain, hyper, rng)
             if tuning:
-                own.typical += chain.state.counts
+                total += chain.state.counts
         if kept is not None:
             take(chain.state.counts, first + draw, length, kept)
         for recorder in recorders.values():
@@ -222,6 +221,8 @@ def move(
         for name, place in hypers.items():
             place[draw] = hyper[name]
     if tuning:
+        mean = total / (draws * plan.thin)
+        own.typical = 0.5 * (own.typical + mean) if own.typical.any() else mean
         chain.choose_donors(own.typical)
         own.donor_start, own.donor_cell, own.visits = (
             chain.state.donor_start,
