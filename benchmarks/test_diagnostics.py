@@ -35,11 +35,11 @@ def _counts(chains: int, correlation: str) -> np.ndarray:
 
 @pytest.mark.parametrize("correlation", ["independent", "correlated", "slow"])
 @pytest.mark.parametrize("chains", [2, 4])
-def test_microseconds_a_cell(chains, correlation, enter):
+def test_microseconds_a_cell(benchmark, chains, correlation, enter):
     draws = _counts(chains, correlation)
     chain_statistics(draws[:, :, :1100])  # compiles
     start = time.process_time()
-    own = chain_statistics(draws)
+    own = benchmark.pedantic(chain_statistics, args=(draws,))
     ours = (time.process_time() - start) / CELLS
     arviz, axes = import_module("arviz_stats.base").array_stats, {"chain_axis": 0, "draw_axis": 1}
     some = draws[:, :, :BY_ARVIZ].astype(np.float64)

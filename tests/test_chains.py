@@ -145,6 +145,12 @@ def test_long_chains_that_mix_slowly(length, monkeypatch):
     _assert_same(*_both(draws, monkeypatch))
 
 
+@pytest.mark.parametrize("length", [12, 13, 16, 20])
+def test_short_chains_whose_series_ends_at_the_last_lag(length, monkeypatch):
+    rng = np.random.default_rng(length)
+    _assert_same(*_both(rng.integers(0, 40, size=(1, length, 2000)), monkeypatch))
+
+
 def test_lags_are_worked_out_at_every_place_of_a_word():
     """Zeros and ones packed into words, against sums of products, for all lags and lengths around those of words."""
     rng = np.random.default_rng(9)
