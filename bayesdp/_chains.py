@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def _of_integers(draws: Numbers) -> Floats:
     found, wide = np.empty((4, quantities)), np.zeros(quantities, dtype=np.bool_)
     table = _score_table(2 * chains * (length // 2))
     own = np.ascontiguousarray(draws, dtype=np.int64)
-    statistics_of_integers(own, own.min(axis=(0, 1)), own.max(axis=(0, 1)), table, np.array(_TAILS), found, wide)
+    statistics_of_integers(own, table, np.array(_TAILS), found, wide)
     left = np.isnan(found[:3]) & ~wide
     if left[0].any():
         found[0, left[0]] = _ess(_normal_scores(_halves(_moved(draws[..., left[0]]))))
@@ -204,6 +205,7 @@ def _normal_scores(draws: Floats) -> Floats:
     return scores.reshape(draws.shape)
 
 
+@lru_cache(maxsize=2)
 def _score_table(count: int) -> Floats:
     """Normal quantiles of mean ranks (from 1) of so many draws; twice a mean rank is a whole number, from 2 on. Blom's offset 3/8."""
     return np.asarray(ndtri((np.arange(2, 2 * count + 1) / 2 - 3 / 8) / (count + 1 / 4)))

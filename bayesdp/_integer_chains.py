@@ -2,7 +2,7 @@
 
 The same estimators as `bayesdp._chains`, whose functions say what is computed; this is the fast way there for counts. Ranks come
 from a table of how often each value occurs, R-hat from such tables of each chain, and autocovariances are worked out lag by lag
-until Geyer's rule stops, which most often is after a few lags.
+until Geyer's rule stops, which most often is after a few lags. Whether draws are in a tail is a bit each, 64 of them in a word.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ __all__ = ["LEAST_LENGTH", "LONGEST", "effective_sizes", "statistics_of_integers
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+type Words = npt.NDArray[np.uint64]
 
 WIDEST = 4096
 """Quantities with a larger range of values are not worked on here."""
@@ -28,8 +29,16 @@ LEAST_LENGTH = 8
 LONGEST = 2**24
 """Draws of a quantity, at most."""
 
-MOST_LAGS = 64
+MOST_LAGS = 512
 """A sequence that Geyer's rule does not stop before this lag is left to a Fourier transform."""
+
+_GAP = 4
+"""Zeros behind each chain: lags are worked on four at a time, and so reach three places beyond the end."""
+
+_WORD = 64
+_ODD_BITS, _PAIRS, _FOURS, _BYTES = (
+    np.uint64(own) for own in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x0101010101010101)
+)
 
 _UNSURE = 1e-12
 """A sum of autocorrelations this close to zero: its sign is a matter of rounding, and is left to the order of operations of ArviZ."""
@@ -45,45 +54,96 @@ _REASSOCIATE = {"reassoc", "nsz", "contract"}
 
 
 @nb.njit(cache=True, fastmath=_REASSOCIATE, error_model="numpy")
-def _products(z: Floats, size: int, lag: int, out: Floats) -> None:
-    """Sums of products of `z` with itself, 0 .. 3 places beyond `lag`; behind each chain there are zeros."""
+def _products(z: Floats, chains: int, length: int, lag: int, out: Floats) -> None:
+    """Sums of products of centred chains with themselves, 0 .. 3 places beyond `lag`; behind each chain there are zeros."""
     a = b = c = d = 0.0
-    # Slices, since an index that might be negative keeps the loop from being vectorised.
-    own, one, two, three, four = z[:size], z[lag:], z[lag + 1 :], z[lag + 2 :], z[lag + 3 :]
-    for i in range(size):
-        a += own[i] * one[i]
-        b += own[i] * two[i]
-        c += own[i] * three[i]
-        d += own[i] * four[i]
+    for chain in range(chains):
+        # Slices, since an index that might be negative keeps the loop from being vectorised.
+        own = z[chain * (length + _GAP) :]
+        one, two, three, four = own[lag:], own[lag + 1 :], own[lag + 2 :], own[lag + 3 :]
+        for i in range(length - lag):
+            a += own[i] * one[i]
+            b += own[i] * two[i]
+            c += own[i] * three[i]
+            d += own[i] * four[i]
     out[lag], out[lag + 1], out[lag + 2], out[lag + 3] = a, b, c, d
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _effective(z: Floats, chains: int, length: int, between: float, covariance: Floats) -> float:
-    """Effective sample size of centred chains, each followed by zeros; NaN where it is left to a Fourier transform.
+def _bits_set(word: np.uint64) -> np.uint64:
+    """How many bits of a word are set: those of pairs, of fours and of bytes are added side by side."""
+    word = word - ((word >> np.uint64(1)) & _ODD_BITS)
+    word = (word & _PAIRS) + ((word >> np.uint64(2)) & _PAIRS)
+    word = (word + (word >> np.uint64(4))) & _FOURS
+    return (word * _BYTES) >> np.uint64(56)
 
-    `between` is the variance of the means of chains. See `bayesdp._chains._ess` for the rule.
+
+@nb.njit(cache=True, error_model="numpy")
+def _joint(bits: Words, chains: int, length: int, lag: int, mean: Floats, ends: Floats, out: Floats) -> None:
+    """What `_products` writes, for chains of zeros and ones that are packed into words: at how many places both are one.
+
+    Sums of products of x - m with itself are those of x, less m times the sums of all but the last `lag` and of all but the first,
+    and m * m for each of them. `ends` has these two sums together for each chain, for the lag that comes next, and is changed.
     """
-    size = chains * (length + MOST_LAGS)
-    _products(z, size, 0, covariance)
+    words = bits.shape[1] - 1
+    for own in range(lag, lag + 4):
+        out[own] = 0.0
+        whole, rest = own // _WORD, np.uint64(own % _WORD)
+        for chain in range(chains if own < length else 0):
+            line = bits[chain]
+            both = np.uint64(0)
+            for w in range(words - whole):
+                shifted = line[w + whole] >> rest
+                if rest > np.uint64(0):
+                    shifted |= line[w + whole + 1] << (np.uint64(_WORD) - rest)
+                both += _bits_set(line[w] & shifted)
+            m = mean[chain]
+            out[own] += float(both) - m * ends[chain] + (length - own) * m * m
+            last = length - 1 - own
+            ends[chain] -= float((line[own // _WORD] >> np.uint64(own % _WORD)) & np.uint64(1))
+            ends[chain] -= float((line[last // _WORD] >> np.uint64(last % _WORD)) & np.uint64(1))
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _effective(
+    z: Floats,
+    bits: Words,
+    packed: bool,
+    chains: int,
+    length: int,
+    mean: Floats,
+    ends: Floats,
+    between: float,
+    covariance: Floats,
+) -> float:
+    """Effective sample size of chains; NaN where it is left to a Fourier transform. See `bayesdp._chains._ess` for the rule.
+
+    The chains are `z`, centred, each followed by zeros; or, where they are packed, `bits`, with their means and the sums of both ends.
+    `between` is the variance of the means of chains.
+    """
     scale = 1.0 / (chains * length)
-    first = covariance[0] * scale
-    variance = first * length / (length - 1.0)
-    total = variance * (length - 1.0) / length + between
+    first = variance = total = 0.0
     smallest = np.inf
     added = 0.0
     pairs = 1 + (length - 3) // 2
     for pair in range(min(pairs, MOST_LAGS // 2)):
         lag = 2 * pair
-        if lag > 0 and lag % 4 == 0:
-            _products(z, size, lag, covariance)
+        if lag % 4 == 0:
+            if packed:
+                _joint(bits, chains, length, lag, mean, ends, covariance)
+            else:
+                _products(z, chains, length, lag, covariance)
+        if lag == 0:
+            first = covariance[0] * scale
+            variance = first * length / (length - 1.0)
+            total = variance * (length - 1.0) / length + between
         even = 1.0 - (variance - covariance[lag] * scale) / total if lag > 0 else 1.0
         odd = 1.0 - (variance - covariance[lag + 1] * scale) / total
         here = even + odd
-        if not abs(here) > _UNSURE or pair == pairs - 1:
+        if not abs(here) > _UNSURE:
             return np.nan
-        if here < 0.0:
-            once = even if pair == 0 or even > 0.0 else 0.0
+        if here < 0.0 or pair == pairs - 1:
+            once = even if pair == 0 or here > 0.0 or even > 0.0 else 0.0
             return chains * length / max(-1.0 + 2.0 * added + once, 1.0 / math.log10(chains * length))
         smallest = min(smallest, here)
         added += smallest
@@ -101,12 +161,13 @@ def effective_sizes(halves: Floats, found: Floats) -> None:
     found : float64 array, shape (quantities,)
     """
     quantities, chains, length = halves.shape
-    z = np.zeros(chains * (length + MOST_LAGS) + MOST_LAGS + 4)
-    mean, covariance = np.zeros(chains), np.zeros(MOST_LAGS + 4)
+    z = np.zeros(chains * (length + _GAP) + _GAP)
+    mean, ends, covariance = np.zeros(chains), np.zeros(chains), np.zeros(MOST_LAGS + 4)
+    bits = np.zeros((1, 1), dtype=np.uint64)
     for k in range(quantities):
         centre, low, high = 0.0, halves[k, 0, 0], halves[k, 0, 0]
         for c in range(chains):
-            own, out = halves[k, c], z[c * (length + MOST_LAGS) :]
+            own, out = halves[k, c], z[c * (length + _GAP) :]
             mean[c] = own.mean()
             centre += mean[c] / chains
             for i in range(length):
@@ -115,7 +176,9 @@ def effective_sizes(halves: Floats, found: Floats) -> None:
         between = 0.0
         for c in range(chains):
             between += (mean[c] - centre) ** 2 / (chains - 1.0)
-        found[k] = chains * length if high - low < _NO_RANGE else _effective(z, chains, length, between, covariance)
+        found[k] = chains * length
+        if not high - low < _NO_RANGE:
+            found[k] = _effective(z, bits, False, chains, length, mean, ends, between, covariance)
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -175,26 +238,27 @@ def _fill_scores(
     z: Floats, codes: npt.NDArray[np.uint16], places: Ints, length: int, values: Floats, mean: Floats
 ) -> None:
     for c in range(len(places)):
-        out, mine, own = z[c * (length + MOST_LAGS) :], codes[places[c] :], mean[c]
+        out, mine, own = z[c * (length + _GAP) :], codes[places[c] :], mean[c]
         for i in range(length):
             out[i] = values[mine[i]] - own
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _fill_tail(z: Floats, codes: npt.NDArray[np.uint16], places: Ints, length: int, last: int, mean: Floats) -> None:
+def _fill_tail(bits: Words, codes: npt.NDArray[np.uint16], places: Ints, length: int, last: int) -> None:
+    """Pack which draws are at most `last`, the first in the lowest bit; the words behind them are 0."""
     cut = np.uint16(last)
     for c in range(len(places)):
-        out, mine = z[c * (length + MOST_LAGS) :], codes[places[c] :]
-        inside, outside = 1.0 - mean[c], -mean[c]
-        for i in range(length):
-            out[i] = inside if mine[i] <= cut else outside
+        mine = codes[places[c] :]
+        for w in range(bits.shape[1] - 1):
+            word = np.uint64(0)
+            for i in range(min(_WORD, length - w * _WORD)):
+                word |= np.uint64(mine[w * _WORD + i] <= cut) << np.uint64(i)
+            bits[c, w] = word
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def statistics_of_integers(
     draws: Ints,
-    low: Ints,
-    high: Ints,
     table: Floats,
     shares: Floats,
     found: Floats,
@@ -205,8 +269,6 @@ def statistics_of_integers(
     Parameters
     ----------
     draws : int64 array, shape (chains, draws, quantities)
-    low, high : int64 arrays, shape (quantities,)
-        The smallest and the largest draw.
     table : float64 array
         Normal scores by twice the mean rank, from 2 on, of all draws of split chains.
     shares : float64 array, shape (2,)
@@ -224,25 +286,34 @@ def statistics_of_integers(
     for c in range(chains):
         places[2 * c], places[2 * c + 1] = c * draws_of, (c + 1) * draws_of - length
     codes = np.empty((_TILE, chains * draws_of), dtype=np.uint16)
+    low, high = np.empty(_TILE, dtype=np.int64), np.empty(_TILE, dtype=np.int64)
     often = np.zeros((split, WIDEST), dtype=np.int64)
     in_all, in_split = np.zeros(WIDEST, dtype=np.int64), np.zeros(WIDEST, dtype=np.int64)
     folded = np.zeros(WIDEST, dtype=np.int64)
     far = np.zeros((split, WIDEST), dtype=np.int64)
     values, mean = np.zeros(WIDEST), np.zeros(split)
-    z = np.zeros(split * (length + MOST_LAGS) + MOST_LAGS + 4)
+    z = np.zeros(split * (length + _GAP) + _GAP)
+    # One more word, so that there is one behind the last.
+    bits, ends = np.zeros((split, (length - 1) // _WORD + 2), dtype=np.uint64), np.zeros(split)
     covariance = np.zeros(MOST_LAGS + 4)
     for first in range(0, quantities, _TILE):
         tile = min(_TILE, quantities - first)
+        for b in range(tile):
+            low[b] = high[b] = draws[0, 0, first + b]
         for c in range(chains):
             for i in range(draws_of):
                 for b in range(tile):
-                    codes[b, c * draws_of + i] = np.uint16(draws[c, i, first + b] - low[first + b])
+                    low[b], high[b] = min(low[b], draws[c, i, first + b]), max(high[b], draws[c, i, first + b])
+        for c in range(chains):
+            for i in range(draws_of):
+                for b in range(tile):
+                    codes[b, c * draws_of + i] = np.uint16(draws[c, i, first + b] - low[b])
         for b in range(tile):
             k = first + b
-            if high[k] - low[k] >= WIDEST:
+            if float(high[b]) - float(low[b]) >= WIDEST:  # a difference of integers may be beyond 64 bits
                 slow[k] = True
                 continue
-            width = int(high[k] - low[k]) + 1
+            width = int(high[b] - low[b]) + 1
             if width == 1:
                 found[0, k] = found[1, k] = found[2, k] = chains * length * 2.0
                 found[3, k] = np.nan
@@ -263,10 +334,10 @@ def statistics_of_integers(
             _scores(in_split, width, table, values)
             rhat, between = _ratio(often, values, width, split, length, mean)
             _fill_scores(z, own_codes, places, length, values, mean)
-            found[0, k] = _effective(z, split, length, between, covariance)
+            found[0, k] = _effective(z, bits, False, split, length, mean, ends, between, covariance)
             before = -1
             for tail in range(2):
-                last = _last_below(in_all, chains * draws_of, shares[tail], low[k])
+                last = _last_below(in_all, chains * draws_of, shares[tail], low[b])
                 if last == before:
                     found[1 + tail, k] = found[tail, k]
                     continue
@@ -277,6 +348,7 @@ def statistics_of_integers(
                     for v in range(last + 1):
                         mean[c] += often[c, v]
                     inside += mean[c]
+                    ends[c] = 2.0 * mean[c]
                     mean[c] /= length
                     centre += mean[c] / split
                 if inside == split * length or inside == 0.0:
@@ -285,8 +357,8 @@ def statistics_of_integers(
                 between = 0.0
                 for c in range(split):
                     between += (mean[c] - centre) ** 2 / (split - 1.0)
-                _fill_tail(z, own_codes, places, length, last, mean)
-                found[1 + tail, k] = _effective(z, split, length, between, covariance)
+                _fill_tail(bits, own_codes, places, length, last)
+                found[1 + tail, k] = _effective(z, bits, True, split, length, mean, ends, between, covariance)
             # Twice the distance from the median is a whole number.
             half = split * length // 2
             twice = _value_at(in_split, half - 1) + _value_at(in_split, half)

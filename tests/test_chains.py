@@ -9,7 +9,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from bayesdp import _chains
+from bayesdp import _chains, _integer_chains
 from bayesdp._chains import chain_statistics, ess_bulk, ess_mean
 
 # Warnings: of constant quantities ArviZ divides by zero.
@@ -130,6 +130,49 @@ def test_integers_of_any_kind_by_compiled_code(length, monkeypatch):
     large = rng.poisson(3.0, size=(3, length, 9)) + 2**52
     for draws in (slow, wide, only, large, np.concatenate([slow, wide, only, large], axis=2)):
         _assert_same(*_both(draws, monkeypatch))
+
+
+@pytest.mark.parametrize("length", [1030, 2200])
+def test_long_chains_that_mix_slowly(length, monkeypatch):
+    """Sequences that end after tens and hundreds of lags, at the last one, and beyond what compiled code looks at."""
+    rng = np.random.default_rng(8)
+    noise = rng.normal(size=(2, length, 40))
+    rho = np.linspace(0.8, 0.999, 40)
+    for i in range(1, length):
+        noise[:, i] = rho * noise[:, i - 1] + np.sqrt(1 - rho**2) * noise[:, i]
+    draws = np.rint(3.0 * noise).astype(np.int64)
+    draws[:, :, 30:] += np.array([0, 9])[:, None, None]
+    _assert_same(*_both(draws, monkeypatch))
+
+
+@pytest.mark.parametrize("length", [12, 13, 16, 20])
+def test_short_chains_whose_series_ends_at_the_last_lag(length, monkeypatch):
+    rng = np.random.default_rng(length)
+    _assert_same(*_both(rng.integers(0, 40, size=(1, length, 2000)), monkeypatch))
+
+
+def test_lags_are_worked_out_at_every_place_of_a_word():
+    """Zeros and ones packed into words, against sums of products, for all lags and lengths around those of words."""
+    rng = np.random.default_rng(9)
+    for length in (63, 64, 65, 127, 128, 130):
+        draws = (rng.random((3, length)) < 0.3).astype(np.int64)
+        bits = np.zeros((3, (length - 1) // 64 + 2), dtype=np.uint64)
+        _integer_chains._fill_tail(bits, (1 - draws).astype(np.uint16).reshape(-1), np.arange(3) * length, length, 0)
+        mean, found = draws.mean(axis=1), np.full(length + 8, np.nan)
+        ends = 2.0 * draws.sum(axis=1)
+        for lag in range(0, length + 4, 4):
+            _integer_chains._joint(bits, 3, length, lag, mean, ends, found)
+        centred = draws - mean[:, None]
+        expected = [np.sum(centred[:, : length - lag] * centred[:, lag:]) for lag in range(length)]
+        np.testing.assert_allclose(found[:length], expected, atol=1e-12)
+        np.testing.assert_array_equal(found[length : length + 4], 0.0)
+
+
+def test_integers_that_are_far_apart(monkeypatch):
+    """Their difference is beyond 64 bits."""
+    draws = np.random.default_rng(10).integers(-1, 2, size=(2, 90, 5)) * 2**62 * np.array([1, -1])[:, None, None]
+    draws[0, 0], draws[1, 0] = 2**62, -(2**62) - 2**61
+    _assert_same(*_both(draws, monkeypatch))
 
 
 def test_chains_that_stand_still_at_different_values(monkeypatch):

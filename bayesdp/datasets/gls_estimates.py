@@ -46,6 +46,11 @@ def read_gls_estimates(path: str | os.PathLike[str]) -> xr.Dataset:
         If a column is missing, a number is none, a standard deviation is negative, a geocode is no digits, or a query of a
         unit is there twice, the message names file and line; or if units hardly have a query in common.
 
+    Notes
+    -----
+    No file of the product, nor noisy measurements of the same places, come with this package. The reader, and the comparison of
+    :func:`compare_estimates`, were tried with made-up files in the published form only.
+
     References
     ----------
     Cumings-Menon (2024), Least Squares Estimation for Hierarchical Data, arXiv:2404.13164.

@@ -23,7 +23,7 @@ type Ints = npt.NDArray[np.int64]
 _FAMILIES = {"flat": 1.0, "poisson": 0.0, "negbin": 1.0}
 """Prior family to beta of `kernel.state`."""
 
-_NEAR = 30
+_NEAR = 100
 """Exchanges of a cell with a leaf under the same node, in percent of its visits, where `tied_siblings` says so."""
 
 _NEVER = -1e6

@@ -22,6 +22,7 @@ from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.progress import diagnostics_lines
 from bayesdp.inference.runs.running import sampled
+from bayesdp.steps.slow_forms import slow_rates_told
 
 __all__ = ["Drawn", "diagnosed", "drawn"]
 
@@ -80,7 +81,8 @@ def drawn(
     with nullcontext() if journal is None else DrawJournal(journal, model, given, resume=resume) as kept:
         if kept is not None and not given.get("quiet", False):
             kept.say()
-        tree = sampled(model, (), given, stop, kept)
+        with slow_rates_told():  # by `prepared`, which comes before
+            tree = sampled(model, (), given, stop, kept)
     if kept is not None and kept.resumed:
         tree.attrs["resumed"] = kept.resumed
     known: list[tuple[dict[str, npt.NDArray[np.bool_]], dict[str, TiedGroups]]] = []

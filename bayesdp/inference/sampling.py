@@ -19,8 +19,8 @@ from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.keeping import diagnosed, drawn
 from bayesdp.inference.memory import check_memory
 from bayesdp.inference.replacing import warn_unobserved
-from bayesdp.inference.slow_forms import warn_slow_rates
 from bayesdp.steps import FiberGibbs
+from bayesdp.steps.slow_forms import warn_slow_rates
 
 __all__ = ["annotate", "prepared", "sample"]
 
@@ -161,9 +161,11 @@ def sample(
 def prepared(model: pm.Model, given: Mapping[str, Any], *, kept: bool = False) -> dict[str, Any]:
     """Arguments of ``pm.sample``, checked, and with the defaults in which we differ from PyMC; `kept`: there is a journal."""
     asked = dict(given)
-    _check_steps(model, asked.get("step"))
+    given_steps = _parts(asked.get("step"))
+    _check_steps(model, given_steps)
     warn_unobserved(model)
-    if not asked.get("quiet"):
+    # A step method that the user made has told it then.
+    if not asked.get("quiet") and not any(isinstance(part, FiberGibbs) for part in given_steps):
         warn_slow_rates(model)
     # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
     asked.setdefault("compute_convergence_checks", False)
@@ -184,16 +186,20 @@ def _nuts_sampler(model: pm.Model, given: Any) -> str:
     return "nutpie"
 
 
-def _check_steps(model: pm.Model, step: Any) -> None:
+def _parts(step: Any) -> list[Any]:
+    """The step methods that a user gives, one by one."""
+    given = [] if step is None else list(step) if isinstance(step, Iterable) else [step]
+    return [part for method in given for part in getattr(method, "methods", [method])]
+
+
+def _check_steps(model: pm.Model, given: Iterable[Any]) -> None:
     """Check that no step method of PyMC is asked to move confidential counts."""
     counts = {model.rvs_to_values[rv].name for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)}
-    given = [] if step is None else list(step) if isinstance(step, Iterable) else [step]
-    for method in given:
-        for part in getattr(method, "methods", [method]):
-            names = {v.name for v in getattr(part, "vars", [])} & counts
-            if names and not isinstance(part, FiberGibbs):
-                raise ValueError(
-                    f"step uses {type(part).__name__} for {', '.join(sorted(names))}: it cannot move inside the exact totals and "
-                    "would record tables that break them, or none but its start. Leave the counts out of `step`; FiberGibbs "
-                    "is assigned by itself"
-                )
+    for part in given:
+        names = {v.name for v in getattr(part, "vars", [])} & counts
+        if names and not isinstance(part, FiberGibbs):
+            raise ValueError(
+                f"step uses {type(part).__name__} for {', '.join(sorted(names))}: it cannot move inside the exact totals and "
+                "would record tables that break them, or none but its start. Leave the counts out of `step`; FiberGibbs "
+                "is assigned by itself"
+            )

@@ -14,6 +14,7 @@ from bayesdp._validate import positive_integer
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.steps._assigned import chosen_values, register_step
 from bayesdp.steps._table_gibbs import TableGibbs
+from bayesdp.steps.slow_forms import warn_slow_rates
 from bayesdp.steps.table import CountTable
 
 __all__ = ["ENDS", "FiberGibbs", "register"]
@@ -53,6 +54,11 @@ class FiberGibbs(TableGibbs):
     ValueError
         If a fiber is empty or a posterior improper.
 
+    Warns
+    -----
+    UserWarning
+        Where counts have a gamma rate for each cell that could be integrated out, as `bayesdp.sample` does.
+
     Notes
     -----
     A chain whose start is off the fiber is moved onto it at its first step, before anything is recorded, and scattered,
@@ -91,6 +97,7 @@ class FiberGibbs(TableGibbs):
     ) -> None:
         model = pm.modelcontext(model)
         chosen = chosen_values(model, vars, _is_counts, "FiberGibbs", "ConfidentialCounts")
+        warn_slow_rates(model, chosen)
         self.vars = chosen
         self.sweeps = positive_integer(sweeps, "sweeps")
         self.rng = get_random_generator(rng)

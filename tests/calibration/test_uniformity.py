@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+from math import comb
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -42,6 +47,45 @@ def test_p_values_are_super_uniform_and_nearly_uniform():
         share = np.mean(pvalues <= level)
         assert share < level + 4 * np.sqrt(level * (1 - level) / 600)  # false alarm 3e-5 each
         assert share > 0.5 * level - 4 * np.sqrt(level * (1 - level) / 600)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_p_values_of_few_values_are_those_of_enumeration(n):
+    """In exact fractions: all ways in which n values fall into the n + 1 cells of the grid."""
+    tails = {}
+    for j in range(n):
+        z = Fraction(j + 1, n + 1)
+        mass = [comb(n, c) * z**c * (1 - z) ** (n - c) for c in range(n + 1)]
+        tails |= {(c, j): min(Fraction(1), 2 * min(sum(mass[: c + 1]), sum(mass[c:]))) for c in range(n + 1)}
+    often = Counter(tuple(sorted(cells)) for cells in product(range(n + 1), repeat=n))
+    worst = {own: min(tails[sum(cell <= j for cell in own), j] for j in range(n)) for own in often}
+    for own in often:
+        expected = Fraction(sum(often[other] for other in often if worst[other] <= worst[own]), (n + 1) ** n)
+        assert uniformity_pvalue((np.array(own) + 0.5) / (n + 1)) == pytest.approx(float(expected), rel=1e-9), own
+
+
+@pytest.mark.parametrize("n", [2, 3, 20, 100, 400])
+def test_the_mirror_image_has_the_same_p_value(n):
+    """The two sides of a grid have the same tails, which rounding must not tell apart."""
+    rng = np.random.default_rng(n)
+    for bend in (0.5, 1.0, 1.0, 1.0, 3.0):
+        values = rng.random(n) ** bend
+        assert uniformity_pvalue(1.0 - values) == pytest.approx(uniformity_pvalue(values), rel=1e-6)
+
+
+def test_small_p_values_have_digits():
+    """All of n values up to the first point: so many, or none up to the last one, with a probability of (1 / (n + 1))**n each."""
+    for n in (10, 20, 40):
+        assert uniformity_pvalue(np.full(n, 0.5 / (n + 1))) == pytest.approx(2.0 * (n + 1.0) ** -n, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("false_alarm", [1e-9, 0.05, 0.9])
+def test_bands_of_few_values(n, false_alarm):
+    points, lower, upper = band(n, false_alarm)
+    assert (lower <= upper).all()
+    assert crossing_probability(n, lower, upper, points) <= false_alarm
+    np.testing.assert_array_equal(lower, n - upper[::-1])
 
 
 def test_power_of_the_band_is_what_simulation_gives():

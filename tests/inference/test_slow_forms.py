@@ -14,8 +14,8 @@ from scipy.integrate import quad
 
 import bayesdp as bdp
 from bayesdp.fibers import enumerate_fiber
-from bayesdp.inference import slow_forms
-from bayesdp.inference.slow_forms import warn_slow_rates
+from bayesdp.steps import FiberGibbs, slow_forms
+from bayesdp.steps.slow_forms import warn_slow_rates
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
 
@@ -148,3 +148,54 @@ def test_a_quiet_run_says_nothing(monkeypatch):
         bdp.inference.sampling.prepared(model, given)
         with pytest.warns(UserWarning, match="gamma rate"):
             bdp.inference.sampling.prepared(model, {"quiet": False})
+
+
+@pytest.fixture
+def slow_model(monkeypatch):
+    """Three cells with a gamma rate each, as if they were many."""
+    monkeypatch.setattr(slow_forms, "_FEW", 2)
+    table = {"cell": ["a", "b", "c"]}
+    noisy = bdp.Measured(bdp.Identity(table), [3, 0, 1], bdp.noise.DiscreteGaussian(1.5))
+    with pm.Model(coords=table) as model:
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(pm.Gamma("rate", 0.8, 0.5, dims="cell")), dims="cell")
+        bdp.observe(bdp.Release.from_published(table, [noisy]), x)
+    return model
+
+
+RUN = {"draws": 4, "tune": 2, "chains": 2, "cores": 1, "random_seed": 3, "progressbar": False}
+
+
+def _slow(caught):
+    return [own for own in caught if "has a gamma rate of its own" in str(own.message)]
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["bdp.sample", "pm.sample"])
+@pytest.mark.parametrize("made", [True, False], ids=["step given", "step assigned"])
+@pytest.mark.filterwarnings("ignore:The number of samples is too small")
+def test_it_is_told_once_however_a_model_is_sampled_and_of_the_users_line(slow_model, own, made):
+    with slow_model, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        options = {"step": FiberGibbs()} if made else {}
+        assert len(_slow(caught)) == int(made)
+        (bdp.sample if own else pm.sample)(**RUN, **options)
+    [told] = _slow(caught)
+    assert told.filename == __file__
+
+
+def test_each_step_method_tells_of_its_own_counts():
+    with pm.Model(coords=COORDS) as model:
+        counts(gamma())
+        counts(gamma("other"), "y")
+    for name in ("x", "y"):
+        with pytest.warns(UserWarning, match=f"cells of {name} has") as caught:
+            warn_slow_rates(model, [model.rvs_to_values[model[name]]])
+        assert len(caught) == 1
+
+
+def test_quiet_is_quiet_and_ends_with_the_run(slow_model):
+    with slow_model, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bdp.sample(**RUN, quiet=True)
+        assert not _slow(caught)
+        FiberGibbs()
+        assert len(_slow(caught)) == 1

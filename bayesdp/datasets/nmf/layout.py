@@ -1,6 +1,7 @@
 """Where the files of a product are.
 
-``<root>/US_Person_PL_PROD/<Level>.parquet/{DPQuery|Constraint}/State=<number>/part-*.parquet``
+``<root>/US_Person_PL_PROD/<Level>.parquet/{DPQuery|Constraint}/State=<number>/part-*.parquet``, where the files of the DHC may have
+``County=<number>`` below the state. What is not like that is refused, or named, and never passed over.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from pathlib import Path
 from bayesdp._validate import shown
 from bayesdp.datasets.nmf.products import Product
 
-__all__ = ["Folder", "find_folder"]
+__all__ = ["KINDS", "Folder", "branch_of", "find_folder"]
+
+KINDS = ("DPQuery", "Constraint")
 
 _PUERTO_RICO = "72"
+_DEEPEST = 3
+"""So many folders down it is looked for levels, to name them in an error."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +65,37 @@ class Folder:
                 found.append(file)
         return found
 
+    def check_kinds(self, level: str) -> list[str]:
+        """The folders of a level that are not known here; ValueError if it has neither noisy answers nor constraints."""
+        folder = self.path / f"{level}.parquet"
+        there = sorted(own.name for own in folder.iterdir() if not own.name.startswith((".", "_")))
+        if not set(there) & set(KINDS):
+            raise ValueError(
+                f"{folder} has none of the folders {' and '.join(KINDS)}, in which rows are looked for; there are "
+                f"{shown(there) if there else 'no files'}: this layout is not known here"
+            )
+        return [name for name in there if name not in KINDS]
+
+    def unknown_levels(self, product: Product) -> list[str]:
+        """What is there in the form of a level that the product has not."""
+        found = (own.name.removesuffix(".parquet") for own in self.path.glob("*.parquet") if own.is_dir())
+        return sorted(set(found) - set(product.levels))
+
     def branches(self, level: str) -> set[str]:
         """The first three digits of the geocodes of a level, as its partitions state them; empty where there are none."""
         folder = self.path / f"{level}.parquet"
         found = (_number(part.name, "State") for part in folder.glob("*/State=*"))
         return {f"{number:03d}" for number in found if number is not None}
+
+
+def branch_of(file: Path) -> str | None:
+    """The first three digits of the geocodes in a file, as the partition that it is in states them; None where none does."""
+    found = None
+    for part in file.parts[:-1]:
+        number = _number(part, "State")
+        # What is above the folder of the level is the user's own.
+        found = None if part.endswith(".parquet") else found if number is None else f"{number:03d}"
+    return found
 
 
 def _number(name: str, key: str) -> int | None:
@@ -80,8 +111,9 @@ def _may_hold(file: Path, folder: Path, state: str | None, county: str | None) -
         number = _number(part, "County")
         if number is not None and county:
             # How counties are spelled is not documented: three digits, four, with the kind of unit or with a digit of a split.
+            # A file that is opened for nothing costs time; one that is passed over, rows.
             spelled = {int(own) % 1000 for own in (county[:5], county) if own.isdigit()}
-            if number % 1000 not in spelled:
+            if number % 1000 not in spelled and number // 10 % 1000 not in spelled:
                 return False
     return True
 
@@ -108,7 +140,7 @@ def find_folder(path: str | os.PathLike[str], product: Product, state: str | Non
             there = sorted(own.name for own in root.iterdir())
             raise FileNotFoundError(
                 f"{root} has no folder {prefix}{product.suffix} of the product {product.name!r}, and no folders <Level>.parquet; "
-                f"there are {shown(there) if there else 'no files'}"
+                f"there are {shown(there) if there else 'no files'}{_further_down(root, product)}"
             )
     if len(found) > 1:
         raise ValueError(
@@ -120,6 +152,18 @@ def find_folder(path: str | os.PathLike[str], product: Product, state: str | Non
             f"{shown(product.levels, 10)}"
         )
     return Folder(found[0], tuple(level for level in product.levels if (found[0] / f"{level}.parquet").is_dir()))
+
+
+def _further_down(root: Path, product: Product) -> str:
+    """The end of a message: folders below that have levels, one of which may be what is meant."""
+    found, level = [], [root]
+    for _ in range(_DEEPEST):
+        level = [own for folder in level for own in sorted(folder.iterdir()) if own.is_dir()]
+        found += [own for own in level if _has_levels(own, product)]
+        level = [own for own in level if own not in found]
+    if not found:
+        return ""
+    return f"; folders with levels of geography are {shown(str(own) for own in found)}: give the one of the product"
 
 
 def _has_levels(folder: Path, product: Product) -> bool:

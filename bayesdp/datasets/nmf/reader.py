@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bayesdp._validate import positive_integer, shown
-from bayesdp.datasets.nmf.cells import Cells, cells_of, frame_of
+from bayesdp.datasets.nmf.asked import asked_bins, asked_levels, asked_queries, check_names, check_size
+from bayesdp.datasets.nmf.cells import cells_of, frame_of
 from bayesdp.datasets.nmf.codes import Codes
-from bayesdp.datasets.nmf.constraints import Limits
+from bayesdp.datasets.nmf.gathering import limits_of, names_of, noisy_of
 from bayesdp.datasets.nmf.layout import Folder, find_folder
-from bayesdp.datasets.nmf.noisy import Bins, Gathered, bins_of
-from bayesdp.datasets.nmf.products import Product, product_of, same_query
-from bayesdp.datasets.nmf.rows import Place, Row, read_rows
+from bayesdp.datasets.nmf.products import PRODUCTS, Product, product_of, same_query
 from bayesdp.datasets.nmf.spine import Found, Spine, find_geounits, prefixes_of, spine_of
 from bayesdp.datasets.nmf.totals import exact_totals
 from bayesdp.datasets.nmf.unused import Ledger, Unused
@@ -73,7 +72,7 @@ def read_nmf(
     cells: Mapping[str, str] | None = None,
     max_cells: int = MAX_CELLS,
 ) -> MeasurementFile:
-    """Read noisy measurement files of the 2020 Census, or of its demonstrations, as a release.
+    """Read noisy measurement files of the 2020 Census, or its demonstration files of the 2010 Census, as a release.
 
     Needs pyarrow: ``pip install 'bayesdp[census]'``. Files of other states are not opened. Of others the keys are read first,
     and values of the rows that are asked for only, a few megabytes at a time, so that memory goes with what is read and not with the
@@ -112,8 +111,8 @@ def read_nmf(
         If there is no such folder.
     ValueError
         If there is no such geography, level or query (those that there are are listed); a file is cut short, or lacks columns; a
-        variance is missing or not positive; geounits or levels are missing; or exact answers contradict one another. The message
-        names the file and the geocode.
+        variance is missing or not positive; geounits or levels are missing; exact answers contradict one another; or folders,
+        partitions, columns or geocodes are not as they are known here (see Notes). The message names the file and the geocode.
     NotImplementedError
         If the table has more than `max_cells` cells. Read fewer levels, or give `queries` or `cells` for coarser cells.
 
@@ -122,6 +121,19 @@ def read_nmf(
     Each noisy number is the true one plus discrete Gaussian noise of the variance that stands beside it: that of the discrete law,
     from which its sigma is worked out (from 1 on ``sigma**2`` is the variance, below it is more). Constraints that say that
     sums of cells are 0 become cells that are 0. Totals of states are exact, but not in the files of persons: see `totals`.
+
+    **Fifteen blocks of 2020** were given other codes after the noise was drawn. Which ones is listed by the Bureau (in the README of
+    its least-squares estimates), and not known here: nothing is moved, and `codes` tells for each block the code that is in the
+    file. Whoever joins blocks with published tables by code finds those fifteen missing, or in another place.
+
+    **Demonstration files** of the 2010 Census (2023, ``2010-pl94-nmf-state-partitioned`` and ``2010-dhc-nmf-county-partitioned``) were
+    made of answers that had been recoded into the form and categories of 2020, by the same system, and are read as those of 2020
+    are: by states, or by states and counties below them. Nobody here has seen one, and how their folders and geocodes are spelled is
+    not documented. So nothing is guessed: give the folder in which the ``<Level>.parquet`` are, and what is not as in 2020 is
+    refused with what was found: level folders without ``DPQuery`` and ``Constraint``, partitions that hold geocodes of other states,
+    codes of another form, and columns of another product. Levels, folders and columns that are not known besides are in ``unused``.
+    Codes are those of the census whose files were read: 2010 geography for 2010. Which states had two branches then is not known
+    here: a total of a state is taken as that of the branches that are there, and both must be where 2020 had both.
 
     Measurements of areas larger than `geography` are about other cells besides, and are not used: see ``unused``.
 
@@ -144,19 +156,20 @@ def read_nmf(
     prefixes = prefixes_of(geography)
     most = positive_integer(max_cells, "max_cells")
     folder = find_folder(path, own, prefixes[0][1:3] or None)
-    asked = _levels(folder, own, levels)
-    names = _queries(own, queries)
+    asked = asked_levels(folder, own, levels)
+    names = asked_queries(queries)
     found = find_geounits(folder, asked, geography)
-    spine = spine_of(folder, asked, found)
-    there = _names(found, "DPQuery")
-    _check_names(folder, own, names, queries, there)
-    table = cells_of(own.histogram, _asked_bins(own, names), cells)
-    _check_size(spine, table, most, geography, own)
-
     ledger = Ledger()
+    _note_strangers(ledger, folder, own, found)
+    spine = spine_of(folder, asked, found)
+    there = names_of(found, "DPQuery")
+    check_names(folder, own, names, there)
+    table = cells_of(own.histogram, asked_bins(own, names), cells)
+    check_size(spine, table, most, geography, own)
+
     _note_levels(ledger, folder, own, asked, spine, names, there)
-    noisy = _noisy(own, spine, found, table, names, ledger)
-    limits = _limits(own, spine, found, table, ledger)
+    noisy = noisy_of(own, spine, found, table, names, ledger)
+    limits = limits_of(own, spine, found, table, ledger)
     limits.check(folder.path)
     needed = [part.bins for part in noisy] + [bins for _, _, _, bins in limits.parts]
     frame = frame_of(spine, table, needed)
@@ -168,75 +181,6 @@ def read_nmf(
         raise ValueError(f"{folder.path}, geography {geography}: {wrong}") from wrong
     codes = Codes({level: spine.nodes[level] for level in spine.levels})
     return MeasurementFile(release, ledger.lines, codes, own.name, spine.levels, folder.path)
-
-
-def _levels(folder: Folder, product: Product, levels: Iterable[str] | None) -> list[str]:
-    if isinstance(levels, str):
-        raise TypeError(f"levels must be a list of levels, got the string {levels!r}")
-    asked = list(folder.levels if levels is None else levels)
-    unknown = [level for level in asked if level not in product.levels]
-    if unknown or not asked:
-        raise ValueError(f"levels must be some of {shown(product.levels, 10)}, got {shown(unknown or asked)}")
-    missing = [level for level in asked if level not in folder.levels]
-    if missing:
-        raise ValueError(f"{folder.path} has no level {shown(missing)}; its levels are {shown(folder.levels, 10)}")
-    return [level for level in product.levels if level in asked]
-
-
-def _queries(product: Product, queries: Iterable[str] | None) -> list[str] | None:
-    if isinstance(queries, str):
-        raise TypeError(f"queries must be a list of names, got the string {queries!r}")
-    return None if queries is None else list(queries)
-
-
-def _names(found: Found, kind: str) -> dict[str, set[str]]:
-    """The names of rows at each level."""
-    return {level: {name for place in own[kind] for _, name in place.keys} for level, own in found.items()}
-
-
-def _check_names(
-    folder: Folder, product: Product, names: Sequence[str] | None, queries: object, there: Mapping[str, set[str]]
-) -> None:
-    known = sorted(set().union(*there.values()))
-    if names is None:
-        return
-    for name in names:
-        if not any(same_query(name) == same_query(own) for own in known):
-            valid = product.queries if not known else [own.removesuffix("_dpq") for own in known]
-            raise ValueError(
-                f"queries names {name!r}, which is not measured in {folder.path}; queries are {shown(valid, 20)}"
-            )
-    if not names:
-        raise ValueError("queries must name at least one query; leave it out for all")
-
-
-def _asked_bins(product: Product, names: Sequence[str] | None) -> list[Bins] | None:
-    """What is asked of the cells; None if all, or a query's name does not say it."""
-    if names is None:
-        return None
-    try:
-        return [
-            tuple(
-                axis.binning(own)
-                for axis, own in zip(
-                    product.histogram.axes, product.histogram.named(name.removesuffix("_dpq").strip()), strict=True
-                )
-            )
-            for name in names
-        ]
-    except ValueError:
-        return None
-
-
-def _check_size(spine: Spine, cells: Cells, most: int, geography: str, product: Product) -> None:
-    leaves = len(spine.leaves)
-    if leaves * cells.size > most:
-        raise NotImplementedError(
-            f"the table of {leaves:,} geounits of the level {spine.leaf} in {geography} by {cells.size:,} cells has "
-            f"{leaves * cells.size:,} cells, and a release holds all of them in memory several times: above max_cells = {most:,}. "
-            f"Read fewer levels (levels={list(spine.levels[:0:-1])!r}), a smaller geography, some of the queries, or coarser cells "
-            f"(cells={{{product.histogram.names[-1]!r}: '*'}})"
-        )
 
 
 def _note_levels(
@@ -265,52 +209,24 @@ def _note_levels(
                 ledger.note(level, f"queries that were not asked for: {', '.join(left)}")
 
 
-def _rows(
-    product: Product, spine: Spine, found: Found, kind: str, keep: Mapping[str, frozenset[str]]
-) -> Iterable[tuple[str, Row, int]]:
-    """Level, row and node of all rows that are wanted."""
-    for level in spine.levels[::-1]:
-        node = {geocode: i for i, geocode in enumerate(spine.nodes[level])}
-        places: list[Place] = found[level][kind]
-        for place in places:
-            for row in read_rows(place, keep[level], product.histogram.names):
-                yield level, row, node[row.geocode]
+_PLAIN = frozenset("geocode query_name query_shape value variance sign plb State County".split())
+"""Columns that are read, or say nothing that a release needs: shares of the privacy budget, and partitions."""
 
 
-def _noisy(
-    product: Product, spine: Spine, found: Found, cells: Cells, names: Sequence[str] | None, ledger: Ledger
-) -> list[Gathered]:
-    wanted = None if names is None else {same_query(name) for name in names}
-    keep = {
-        level: frozenset(name for name in own if wanted is None or same_query(name) in wanted)
-        for level, own in _names(found, "DPQuery").items()
-    }
-    gathered: dict[tuple[str, str], Gathered] = {}
-    for level, row, node in _rows(product, spine, found, "DPQuery", keep):
-        try:
-            bins = bins_of(row, product.histogram)
-        except LookupError as unknown:
-            ledger.note(f"{level}, {row.name}", f"how it cuts the histogram is not known here: {unknown.args[0]}")
-            continue
-        why = cells.span(bins)
-        if why is not None:
-            ledger.note(f"{level}, {row.name}", f"it is no sum of the cells: {why}")
-            continue
-        key = (level, row.name)
-        if key not in gathered:
-            gathered[key] = Gathered.empty(level, row.name, bins, len(spine.nodes[level]))
-        gathered[key].add(row, bins, node)
-    for part in gathered.values():
-        blank = len(part.file)
-        if blank < len(spine.nodes[part.level]):
-            total = len(spine.nodes[part.level])
-            ledger.note(f"{part.level}, {part.name}", f"{total - blank} of {total} geounits have no such measurement")
-    return list(gathered.values())
-
-
-def _limits(product: Product, spine: Spine, found: Found, cells: Cells, ledger: Ledger) -> Limits:
-    limits = Limits(spine, cells, product, ledger)
-    keep = {level: frozenset(own) for level, own in _names(found, "Constraint").items()}
-    for level, row, node in _rows(product, spine, found, "Constraint", keep):
-        limits.add(level, row, node)
-    return limits
+def _note_strangers(ledger: Ledger, folder: Folder, product: Product, found: Found) -> None:
+    """Note what is there and is not known; ValueError if the files are of another product."""
+    for level in folder.unknown_levels(product):
+        ledger.note(level, f"the product {product.name} has no such level here")
+    for level, kinds in found.items():
+        for name in folder.check_kinds(level):
+            ledger.note(f"{level}, {name}", "it is not known here what is in that folder")
+        for place in (place for places in kinds.values() for place in places):
+            strange = sorted(set(place.columns) - _PLAIN - set(product.histogram.names))
+            other = [own for own in PRODUCTS.values() if set(strange) & set(own.histogram.names)]
+            if other and not set(place.columns) >= set(product.histogram.names):
+                raise ValueError(
+                    f"{place.file} is not of the product {product.name!r}, whose axes are {shown(product.histogram.names)}: it has "
+                    f"the columns {shown(strange)}, as in {shown(own.name for own in other)}"
+                )
+            for name in strange:
+                ledger.note(f"{level}, column {name}", "what it says is not known here")

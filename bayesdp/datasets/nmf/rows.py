@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from bayesdp._validate import shown
 from bayesdp.datasets.nmf.arrow import parquet
+from bayesdp.datasets.nmf.layout import branch_of
 
 __all__ = ["Place", "Row", "find_rows", "read_rows"]
 
@@ -33,11 +34,14 @@ class Place:
         Row group -> rows of it.
     keys : list of (str, str)
         Geocode and query of each, in that order.
+    columns : tuple of str
+        All columns of the file.
     """
 
     file: Path
     groups: dict[int, npt.NDArray[np.int64]]
     keys: list[tuple[str, str]]
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +100,14 @@ def find_rows(file: Path, prefixes: Sequence[str]) -> Place:
     Raises
     ------
     ValueError
-        If the file cannot be read, or a key is missing.
+        If the file cannot be read, a key is missing, or the file is in the partition of another state.
     """
+    branch = branch_of(file)
     groups: dict[int, npt.NDArray[np.int64]] = {}
     keys: list[tuple[str, str]] = []
     with _open(file) as opened:
         for group in range(opened.metadata.num_row_groups):
-            if not _within(opened.metadata.row_group(group), prefixes):
+            if not _within(opened.metadata.row_group(group), prefixes, file, branch):
                 continue
             found: list[int] = []
             first = 0
@@ -112,21 +117,34 @@ def find_rows(file: Path, prefixes: Sequence[str]) -> Place:
                     if column.null_count:
                         raise ValueError(f"{file}: {column.null_count} rows have no {name}")
                 for i, geocode in enumerate(geocodes.to_pylist()):
+                    _check_branch(file, branch, str(geocode))
                     if str(geocode).startswith(tuple(prefixes)):
                         found.append(first + i)
                         keys.append((str(geocode), str(names[i].as_py())))
                 first += batch.num_rows
             if found:
                 groups[group] = np.asarray(found, dtype=np.int64)
-    return Place(file, groups, keys)
+        columns = tuple(opened.schema_arrow.names)
+    return Place(file, groups, keys, columns)
 
 
-def _within(group: Any, prefixes: Sequence[str]) -> bool:
+def _check_branch(file: Path, branch: str | None, geocode: str) -> None:
+    """Check that a geocode is of the state of its partition: by partitions it is decided which files are opened."""
+    if branch is not None and not geocode.startswith(branch):
+        raise ValueError(
+            f"{file}: geocode {geocode} does not start with {branch}, the branch and state of its partition: the files are "
+            "partitioned in a way that is not known here, and rows would be missed"
+        )
+
+
+def _within(group: Any, prefixes: Sequence[str], file: Path, branch: str | None) -> bool:
     """Whether the geocodes of a row group may start with a prefix, by the smallest and the largest, where the file states them."""
     for column in range(group.num_columns):
         own = group.column(column)
         if own.path_in_schema == "geocode" and own.is_stats_set and own.statistics.has_min_max:
             low, high = str(own.statistics.min), str(own.statistics.max)
+            _check_branch(file, branch, low)
+            _check_branch(file, branch, high)
             return any(low[: len(prefix)] <= prefix <= high[: len(prefix)] for prefix in prefixes)
     return True
 

@@ -11,13 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import shown
-from bayesdp.datasets.nmf.codes import county_code, state_code
-from bayesdp.datasets.nmf.layout import Folder
+from bayesdp.datasets.nmf.codes import BLOCK_DIGITS, county_code, state_code
+from bayesdp.datasets.nmf.layout import KINDS, Folder
 from bayesdp.datasets.nmf.rows import Place, find_rows
 
-__all__ = ["KINDS", "Found", "Spine", "find_geounits", "prefixes_of", "spine_of"]
-
-KINDS = ("DPQuery", "Constraint")
+__all__ = ["Found", "Spine", "find_geounits", "prefixes_of", "spine_of"]
 
 type Found = dict[str, dict[str, list[Place]]]
 """Level -> kind -> places of rows."""
@@ -82,11 +80,12 @@ class Spine:
 
 
 def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Found:
-    """Find the rows of a geography at some levels; ValueError that says what there is where there are none."""
+    """Find the rows of a geography at some levels; ValueError that says what there is where there are none, or it is not known."""
     prefixes = prefixes_of(geography)
     found: Found = {}
     for level in levels:
         found[level] = {kind: [] for kind in KINDS}
+        folder.check_kinds(level)
         for prefix in prefixes:
             state, county = (None, None) if level == "US" or not prefix else (prefix[:3], prefix[3:])
             if level == "US" and prefix:
@@ -94,11 +93,33 @@ def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Foun
             for kind in KINDS:
                 for file in folder.files(level, kind, state, county):
                     place = find_rows(file, (prefix,))
+                    for geocode, _ in place.keys:
+                        _check_form(file, level, geocode)
                     if place.keys:
                         found[level][kind].append(place)
     if not any(places for own in found.values() for places in own.values()):
         raise ValueError(_not_there(folder, levels, geography, prefixes))
     return found
+
+
+def _check_form(file: Path, level: str, geocode: str) -> None:
+    """Check that a geocode has the form from which states, counties and blocks are told: see `bayesdp.datasets.nmf.codes`."""
+    digits = geocode.isascii() and geocode.isdigit() and geocode[0] in "01"
+    if level == "State":
+        good, form = digits and len(geocode) == 3, "three digits, 0 or 1 for the branch and two of the state"
+    elif level == "Block":
+        good = digits and len(geocode) >= 8 + BLOCK_DIGITS and geocode[-BLOCK_DIGITS:][:2] == geocode[1:3]
+        form = f"digits, as in a county and below it, and at the end {BLOCK_DIGITS} that start with the state's two"
+    else:
+        good, form = (
+            level == "US" or (digits and len(geocode) >= 8),
+            "eight digits or more, of which the first is 0 or 1",
+        )
+    if not good:
+        raise ValueError(
+            f"{file}: geocodes of the level {level} have {form}; got {geocode!r}. These files have other codes of geography than the "
+            "spine that is known here, and to read them as if they had not would name wrong places"
+        )
 
 
 def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: Sequence[str]) -> str:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import Seed, generator_of, integer_array, positive_integer, positive_real, shown
-from bayesdp.datasets.nmf.allocation import sigma_squared
+from bayesdp._validate import Seed, choice, generator_of, integer_array, positive_integer, shown
 from bayesdp.datasets.nmf.arrow import parquet
-from bayesdp.datasets.nmf.binnings import Binning
 from bayesdp.datasets.nmf.products import Product, product_of, same_query
-from bayesdp.noise import DiscreteGaussian
+from bayesdp.datasets.nmf.synthetic_rows import Variance, constraint_rows, histogram_sums, measured_rows
 
 __all__ = ["histogram_sums", "synthetic_spine", "write_synthetic_nmf"]
 
 type Ints = npt.NDArray[np.int64]
-type Variance = float | Callable[[str, str], float] | None
 
-_CAPACITY = 99_999
-"""An upper limit of a facility of group quarters, or of the households of a block, as the constraints state it."""
 _GROUP_ROWS = 4096
 _UP_TO = {"State": 3, "County": 8}
 """Digits of the geocodes of upper levels; below them, those of a block without its last 18 are the tract, without 16 the group."""
@@ -82,6 +77,7 @@ def write_synthetic_nmf(
     variance: Variance = None,
     queries: Iterable[str] | None = None,
     constraints: bool = True,
+    partitions: str = "state",
     rng: Seed = None,
 ) -> Path:
     """Write noisy measurement files of a table that is known, in the layout of the published ones.
@@ -108,6 +104,9 @@ def write_synthetic_nmf(
     constraints : bool
         Whether to write constraints: totals of the nation (persons) or of all geounits (units), limits of group quarters (at least one
         person in each block that has some), and that no minors live in nursing homes; for ``dhc-person`` the exact table of P.L. 94.
+    partitions : {"state", "county"}
+        ``State=50``; or ``State=50/County=10001`` from counties on, as the demonstration files of the DHC are published. How these
+        spell counties is not documented; here it is by the digits of the geocode after the first three.
     rng : int, Generator or None
         Source of the noise: see `numpy.random.default_rng`.
 
@@ -127,6 +126,7 @@ def write_synthetic_nmf(
         not of the level, or a variance is not known.
     """
     own = product_of(product)
+    by_county = choice(partitions, ("state", "county"), "partitions") == "county"
     generator = generator_of(rng)
     leaves = _checked(truth, own, level, constraints)
     folder = Path(path) / f"US{own.suffix}"
@@ -144,7 +144,7 @@ def write_synthetic_nmf(
         nodes: dict[str, list[str]] = {}
         for geocode in leaves:
             nodes.setdefault(_node(geocode, upper, level), []).append(geocode)
-        _write_level(folder, own, upper, nodes, leaves, variance, asked, constraints, generator)
+        _write_level(folder, own, upper, nodes, leaves, variance, asked, constraints, by_county, generator)
     return folder
 
 
@@ -182,14 +182,6 @@ def _node(geocode: str, level: str, leaf: str) -> str:
     return geocode[:-18] if level == "Tract" else geocode[:-16]
 
 
-def histogram_sums(table: Ints, bins: Iterable[Binning]) -> Ints:
-    """A histogram summed by one binning an axis; values that are in no group are left out."""
-    for axis, own in enumerate(bins):
-        groups = [table.take(members, axis=axis).sum(axis=axis) for members in own.members]
-        table = np.stack(groups, axis=axis)
-    return table
-
-
 def _write_level(
     folder: Path,
     product: Product,
@@ -199,111 +191,26 @@ def _write_level(
     variance: Variance,
     asked: set[frozenset[str]] | None,
     constraints: bool,
+    by_county: bool,
     rng: np.random.Generator,
 ) -> None:
-    branches = sorted({node[:3] for node in nodes}) if level != "US" else [""]
-    for branch in branches:
+    # How the geocodes of a partition start.
+    digits = 0 if level == "US" else 8 if by_county and level != "State" else 3
+    for branch in sorted({node[:digits] for node in nodes}):
         noisy: list[dict[str, Any]] = []
         exact: list[dict[str, Any]] = []
         for node, below in nodes.items():
-            if not node.startswith(branch) and level != "US":
+            if not node.startswith(branch):
                 continue
             table = np.sum([leaves[own] for own in below], axis=0)
-            noisy += _measured(product, level, node, table, variance, asked, rng)
+            noisy += measured_rows(product, level, node, table, variance, asked, rng)
             if constraints:
-                exact += _constraints(product, level, node, table, [leaves[own] for own in below])
-        part = "" if level == "US" else f"State={int(branch):02d}"
+                exact += constraint_rows(product, level, node, table, [leaves[own] for own in below])
+        part = Path(f"State={int(branch[:3]):02d}" if digits else "", f"County={branch[3:]}" if digits > 3 else "")
         if noisy:
             _write(folder / f"{level}.parquet" / "DPQuery" / part, noisy, product, sign=False)
         if exact:
             _write(folder / f"{level}.parquet" / "Constraint" / part, exact, product, sign=True)
-
-
-def _measured(
-    product: Product,
-    level: str,
-    node: str,
-    table: Ints,
-    variance: Variance,
-    asked: set[frozenset[str]] | None,
-    rng: np.random.Generator,
-) -> list[dict[str, Any]]:
-    rows = []
-    for query in product.queries:
-        if asked is not None and same_query(query) not in asked:
-            continue
-        if level == "US" and query == "total":
-            continue  # it is exact
-        spread = _variance(variance, product, level, query)
-        names = product.histogram.named(query)
-        bins = [axis.binning(name) for axis, name in zip(product.histogram.axes, names, strict=True)]
-        answers = histogram_sums(table, bins)
-        law = DiscreteGaussian(sigma=float(np.sqrt(spread)))
-        noise = np.asarray(law.draw(rng, answers.shape), dtype=np.int64)
-        stated = float(np.asarray(law.variance((1,))).reshape(-1)[0])
-        if np.float32(stated) == 0.0:
-            raise ValueError(
-                f"variance must leave noise: with sigma**2 = {spread:g} for {query!r} at the level {level} every noise is 0, and "
-                "files state a variance that is positive; give 0.02 for next to none"
-            )
-        rows.append(_record(product, node, f"{query}_dpq", names, answers + noise, stated))
-    return rows
-
-
-def _variance(variance: Variance, product: Product, level: str, query: str) -> float:
-    if callable(variance):
-        return positive_real(variance(level, query), f"variance({level!r}, {query!r})")
-    if variance is not None:
-        return positive_real(variance, "variance")
-    if product.name != "pl94-person":
-        raise ValueError(
-            f"variance must be given for {product.name}: the published settings are known here for pl94-person"
-        )
-    known = sigma_squared(level, query)
-    if known is None:
-        raise ValueError(f"the production settings measure no {query!r} at the level {level}")
-    return float(known)
-
-
-def _record(
-    product: Product,
-    node: str,
-    name: str,
-    bins: tuple[str, ...],
-    values: Ints,
-    variance: float,
-    sign: str | None = None,
-) -> dict[str, Any]:
-    axes = dict(zip(product.histogram.names, bins, strict=True))
-    return {
-        "geocode": node, "query_name": name, **axes, "query_shape": list(values.shape), "value": values.reshape(-1),
-        "variance": variance, "sign": sign,
-    }  # fmt: skip
-
-
-def _constraints(product: Product, level: str, node: str, table: Ints, below: list[Ints]) -> list[dict[str, Any]]:
-    def record(name: str, values: Ints, sign: str) -> dict[str, Any]:
-        bins = product.constraints[name]
-        shape = [len(axis.binning(own).members) for axis, own in zip(product.histogram.axes, bins, strict=True)]
-        return _record(product, node, f"{name}_con", bins, values.reshape(shape), 0.0, sign)
-
-    total = np.asarray([table.sum()])
-    if product.name == "pl94-unit":
-        return [record("total", total, "=")]
-    if product.name == "dhc-person":
-        names = product.constraints["pl94"]
-        bins = [axis.binning(own) for axis, own in zip(product.histogram.axes, names, strict=True)]
-        return [record("pl94", histogram_sums(table, bins), "=")]
-    facilities = np.sum([own.sum(axis=(1, 2, 3)) > 0 for own in below], axis=0).astype(np.int64)
-    least, most = facilities.copy(), facilities * _CAPACITY
-    least[0], most[0] = 0, len(below) * _CAPACITY
-    found = [record("total", total, "=")] if level == "US" else []
-    return [
-        *found,
-        record("hhgq_total_lb", least, ">="),
-        record("hhgq_total_ub", most, "<="),
-        record("nurse_nva_0", np.zeros(1, dtype=np.int64), "="),
-    ]
 
 
 def _write(folder: Path, rows: list[dict[str, Any]], product: Product, *, sign: bool) -> None:

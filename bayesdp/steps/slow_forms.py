@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,13 +25,28 @@ from pytensor.tensor.shape import Reshape
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 
-__all__ = ["warn_slow_rates"]
+__all__ = ["slow_rates_told", "warn_slow_rates"]
 
 _FEW = 50
 """Up to so many cells gamma rates are not worth a word."""
 
+_TOLD: ContextVar[bool] = ContextVar("slow rates are told", default=False)
 
-def warn_slow_rates(model: pm.Model) -> None:
+_NOT_THE_USERS = tuple(f"{Path(file).parent}{os.sep}" for file in (pm.__file__, Path(__file__).parent))
+"""Folders of PyMC and of this package: a warning names the line of the user's that led here."""
+
+
+@contextmanager
+def slow_rates_told() -> Iterator[None]:
+    """Within it nothing is told of slow rates: the user has heard it, or asked for quiet."""
+    before = _TOLD.set(True)
+    try:
+        yield
+    finally:
+        _TOLD.reset(before)
+
+
+def warn_slow_rates(model: pm.Model, values: Collection[Any] | None = None) -> None:
     """Warn of Poisson counts with a gamma rate for each cell, which could be integrated out.
 
     Told is what is true only: the rate of each cell is one element of a gamma (or exponential) variable of the model, which may be
@@ -35,14 +55,20 @@ def warn_slow_rates(model: pm.Model) -> None:
     Parameters
     ----------
     model : pymc.Model
+    values : collection of variables, optional
+        The value variables of the counts that are looked at; those of all counts if left out.
 
     Warns
     -----
     UserWarning
         With the negative binomial base that gives the counts the same posterior.
     """
+    if _TOLD.get():
+        return
     for x in model.free_RVs:
         if not isinstance(x.owner.op, ConfidentialCountsRV):
+            continue
+        if values is not None and model.rvs_to_values[x] not in values:
             continue
         base = x.owner.inputs[0]
         size = _size(x, model)
@@ -50,7 +76,7 @@ def warn_slow_rates(model: pm.Model) -> None:
             continue
         for rates, alone in _rates_of(base.owner.inputs[-1], model):
             if _size(rates, model) == size and not _used_elsewhere(rates, x, model):
-                warnings.warn(_message(x, rates, size, alone), UserWarning, stacklevel=4)
+                warnings.warn(_message(x, rates, size, alone), UserWarning, skip_file_prefixes=_NOT_THE_USERS)
                 break
 
 

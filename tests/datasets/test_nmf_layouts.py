@@ -1,0 +1,176 @@
+"""Demonstration files as they are published, and layouts that are not known: read, or refused with what was found."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bayesdp.datasets import read_nmf, synthetic_spine, write_synthetic_nmf
+from bayesdp.datasets.nmf.layout import branch_of
+from tests.datasets.nmf_files import rewrite, row, split_state, truth_of, write_rows
+
+LEVELS = ["State", "County", "Tract"]
+QUERIES = ["total", "hispanic"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    truth = truth_of(synthetic_spine("50", counties=12, tracts=2))
+    return write_synthetic_nmf(tmp_path_factory.mktemp("by-state"), truth, queries=QUERIES, rng=3)
+
+
+@pytest.fixture
+def root(written, tmp_path):
+    shutil.copytree(written, tmp_path / "nmf/US_Person_PL_PROD")
+    return tmp_path / "nmf"
+
+
+def file_of(root, level="Tract", kind="DPQuery"):
+    return root / f"US_Person_PL_PROD/{level}.parquet/{kind}/State=50/part-0.parquet"
+
+
+def test_partitions_by_county_hold_what_partitions_by_state_hold(tmp_path):
+    """The same noise in both layouts: each row is that of one geounit, drawn in the same order."""
+    made = {}
+    truth = split_state()
+    for partitions in ("state", "county"):
+        folder = tmp_path / f"2010-pl94-nmf-{partitions}-partitioned"
+        write_synthetic_nmf(folder, truth, queries=QUERIES, partitions=partitions, rng=3)
+        made[partitions] = folder / "US_Person_PL_PROD"
+    counties = made["county"] / "County.parquet/DPQuery"
+    names = {str(own.parent.relative_to(counties)) for own in counties.rglob("*.parquet")}
+    assert names == {"State=30/County=10001", "State=30/County=10002", "State=130/County=10001"}
+    assert (made["county"] / "State.parquet/DPQuery/State=130/part-0.parquet").is_file()
+    for geography in ("30", "30001", "130"):
+        one, other = (
+            read_nmf(own, geography, levels=LEVELS if geography == "30" else ["County", "Block"])
+            for own in made.values()
+        )
+        assert one.release == other.release
+        assert one.codes.geounits == other.codes.geounits
+        assert one.unused == other.unused
+
+
+def test_only_the_county_that_is_asked_for_is_opened(tmp_path):
+    truth = truth_of(synthetic_spine("50", counties=12))
+    folder = write_synthetic_nmf(tmp_path, truth, queries=["total"], partitions="county", rng=3)
+    for file in folder.glob("County.parquet/*/State=50/County=*/*.parquet"):
+        if file.parent.name not in ("County=10007", "County=10001"):
+            file.write_bytes(b"not to be opened")
+    assert read_nmf(folder, "50007", levels=["County"]).codes.geounits["County"] == ("05010007",)
+    with pytest.raises(ValueError, match=r"County=1001\d/part-0\.parquet"):  # 11 may be a part of county 1
+        read_nmf(folder, "50001", levels=["County"])
+
+
+@pytest.mark.parametrize("spelled", ["County=7", "County=007", "County=0007", "County=10007", "County=50007"])
+@pytest.mark.parametrize("geocode", ["05010007", "050100071"])
+def test_however_counties_are_spelled_their_rows_are_read(tmp_path, geocode, spelled):
+    kind = tmp_path / "US_Person_PL_PROD/County.parquet/DPQuery"
+    own = row(geocode, "total_dpq", ("*",) * 4, [1, 1, 1, 1], [9], 4.0)
+    digit = geocode[8:]
+    write_rows(kind / "State=50" / f"{spelled}{digit}" / "part-0.parquet", [own])
+    other = row("05010008", "total_dpq", ("*",) * 4, [1, 1, 1, 1], [7], 4.0)
+    write_rows(kind / "State=50" / f"{spelled.replace('7', '8')}" / "part-0.parquet", [other])
+    found = read_nmf(tmp_path, "50007", levels=["County"])
+    assert found.codes.geounits["County"] == (geocode,)
+    assert found.release.measurements[0].values.tolist() == [9]
+
+
+def test_folders_further_down_are_named_and_not_guessed(root):
+    root = root.rename(root.parent / "2010-pl94-nmf-state-partitioned")
+    (root / "US_Person_PL_PROD").rename(root / "US_person_demonstration")
+    shutil.copytree(root / "US_person_demonstration", root / "other/PR_person_demonstration")
+    with pytest.raises(FileNotFoundError) as refused:
+        read_nmf(root, "50", levels=["State"])
+    message = str(refused.value)
+    assert "there are 'US_person_demonstration', 'other'" in message
+    assert re.search(r"folders with levels of geography are '.*US_person_demonstration', '.*other/PR_person_", message)
+    assert read_nmf(root / "US_person_demonstration", "50", levels=["State"]).levels == ("State",)
+
+
+def test_levels_folders_and_columns_that_are_not_known_are_said(root):
+    person = root / "US_Person_PL_PROD"
+    shutil.copytree(person / "Tract.parquet", person / "Tract_2010.parquet")
+    shutil.copytree(person / "Tract.parquet/Constraint", person / "Tract.parquet/Constraint_new")
+    rewrite(file_of(root), lambda table: table.append_column("mechanism", pa.array(["geometric"] * len(table))))
+    said = {own.what: own.reason for own in read_nmf(root, "50", levels=LEVELS).unused}
+    assert said["Tract_2010"] == "the product pl94-person has no such level here"
+    assert said["Tract, Constraint_new"] == "it is not known here what is in that folder"
+    assert said["Tract, column mechanism"] == "what it says is not known here"
+    plain = {own.what for own in read_nmf(root, "50", levels=["State"]).unused}
+    assert not any("column" in own or "Constraint" in own for own in plain)
+
+
+def test_a_level_in_another_layout_is_refused(root):
+    level = root / "US_Person_PL_PROD/Tract.parquet"
+    for own in list(level.iterdir()):
+        own.rename(level / f"{own.name}_2010")
+    with pytest.raises(
+        ValueError, match=r"Tract\.parquet has none of the folders DPQuery and Constraint, .*'Constraint_2010', 'DPQ"
+    ):
+        read_nmf(root, "50", levels=LEVELS)
+    assert read_nmf(root, "50", levels=["State", "County"]).levels == ("County", "State")
+
+
+def test_partitions_that_hold_both_branches_are_refused(tmp_path):
+    """State=30 for both branches: rows of the second one are looked for in State=130, and would be missed."""
+    root = write_synthetic_nmf(tmp_path, split_state(), queries=QUERIES, rng=3)
+    for folder in root.rglob("State=130"):
+        shutil.move(folder / "part-0.parquet", folder.parent / "State=30/part-1.parquet")
+        folder.rmdir()
+    with pytest.raises(
+        ValueError, match=r"State=30/part-1\.parquet: geocode 130\d* does not start with 030, the branch"
+    ):
+        read_nmf(root, "30", levels=LEVELS)
+
+
+@pytest.mark.parametrize("product", ["pl94-unit", "dhc-person"])
+def test_files_of_another_product_are_refused(written, product):
+    with pytest.raises(
+        ValueError, match=rf"is not of the product '{product}', .* the columns .*'votingage'.*, as in 'pl94-person'"
+    ):
+        read_nmf(written, "50", product=product, levels=["County"])
+
+
+@pytest.mark.parametrize(
+    ("level", "geocode", "form"),
+    [
+        ("State", "0500", "three digits, 0 or 1 for the branch"),
+        ("County", "0501001", "eight digits or more"),
+        ("County", "0501000A", "eight digits or more"),
+        ("Tract", "250100010001", "eight digits or more, of which the first is 0 or 1"),
+        ("Block", "050100010001015100010001001001", "at the end 16 that start with the state's two"),
+        ("Block", "05010001000101", "at the end 16"),
+    ],
+)
+def test_codes_of_another_form_are_refused(tmp_path, level, geocode, form):
+    """Whatever is read: what the cross-walk would make of such a code is a wrong place."""
+    rows = [row(geocode, "total_dpq", ("*",) * 4, [1, 1, 1, 1], [9], 4.0)]
+    write_rows(tmp_path / f"US_Person_PL_PROD/{level}.parquet/DPQuery/part-0.parquet", rows)
+    with pytest.raises(
+        ValueError, match=rf"part-0\.parquet: geocodes of the level {level} have .*{form}.*; got '{geocode}'"
+    ):
+        read_nmf(tmp_path, "US", levels=[level])
+
+
+def test_the_partition_is_that_below_the_level(tmp_path):
+    assert branch_of(tmp_path / "State=6/X/County.parquet/DPQuery/State=150/County=7/part-0.parquet") == "150"
+    assert branch_of(tmp_path / "State=6/X/US.parquet/DPQuery/part-0.parquet") is None
+
+
+def test_blocks_keep_the_codes_of_the_file(tmp_path):
+    """Also those that got other codes later: nothing is moved."""
+    blocks = synthetic_spine("50", counties=1, blocks=2)
+    folder = write_synthetic_nmf(tmp_path, {own: np.array([1, 2]) for own in blocks}, "pl94-unit", variance=9.0, rng=1)
+    codes = read_nmf(folder, "50", product="pl94-unit").codes
+    assert [codes.ordinary(own) for own in blocks] == [own[-16:-5] + own[-4:] for own in blocks]
+
+
+def test_how_files_are_partitioned_is_one_of_two(tmp_path):
+    [block] = synthetic_spine("50", counties=1)
+    with pytest.raises(ValueError, match="partitions must be one of 'state', 'county', got 'tract'"):
+        write_synthetic_nmf(tmp_path, {block: np.zeros((8, 2, 2, 63), int)}, partitions="tract", rng=1)
