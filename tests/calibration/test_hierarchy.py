@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -71,3 +72,17 @@ def test_make_calibration_runs_every_prior_and_writes_what_is_stored():
     command = next(line.split() for line in rules.splitlines() if "benchmarks.calibration.hierarchy" in line)
     assert command[command.index("--output") + 1] == "notebooks/data/calibration_hierarchy.csv"
     assert not {"--only", "--n"} & set(command)
+
+
+def test_notebook_08_shows_what_is_stored():
+    """A line for each prior with its simulations and quantities, in the stored output."""
+    with STORED.open() as file:
+        rows = list(csv.DictReader(file))
+    notebook = json.loads((STORED.parents[1] / "08-measurement-files.ipynb").read_text(encoding="utf-8"))
+    cell = next(own for own in notebook["cells"] if STORED.name in "".join(own["source"]) and own.get("outputs"))
+    lines = [line.split() for line in cell["outputs"][0]["data"]["text/plain"]]
+    for prior in PRIORS:
+        own = [row for row in rows if row["prior"] == prior]
+        smallest = min(float(row["p_adjusted"]) for row in own)
+        shown = next(line for line in lines if line[: len(line) - 3] == prior.split())
+        assert [float(number) for number in shown[-3:]] == [int(own[0]["simulations"]), len(own), smallest]
