@@ -226,7 +226,8 @@ def run_prior(
     -------
     verdict : Verdict
     numbers : dict
-        ``failed``, the median of the ``seconds`` of a simulation, and how many chains were drawn ``longer``.
+        ``failed``, the medians of the ``seconds`` of a simulation and of its smallest effective sample size ``ess``, and how many
+        chains were drawn ``longer``.
     """
     own = int(np.random.SeedSequence([seed, zlib.crc32(prior.encode())]).generate_state(1)[0])
     task = Simulation(prior, own, **settings)
@@ -251,6 +252,7 @@ def run_prior(
         "failed": count - len(good),
         "errors": [record["error"] for record in records if "error" in record],
         "seconds": float(np.median([record["seconds"] for record in good])),
+        "ess": float(np.median([record["ess"] for record in good])),
         "longer": sum(record["longer"] > 1 for record in good),
     }
 

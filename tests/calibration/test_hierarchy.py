@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,10 @@ def test_the_stored_results_have_200_simulations_and_no_rejection():
     with STORED.open() as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS
-    assert {"varying shares"} <= {row["prior"] for row in rows} <= set(PRIORS)
+    assert {row["prior"] for row in rows} == set(PRIORS)
     assert min(int(row["simulations"]) for row in rows) >= 200
     assert min(float(row["p_adjusted"]) for row in rows) > 0.01
-    for prior in {row["prior"] for row in rows}:
+    for prior in PRIORS:
         names = {row["quantity"].split("[")[0] for row in rows if row["prior"] == prior}
         assert {"cells", "tract", "county x race", "age x race", "log-likelihood", *PRIORS[prior].names} <= names
 
@@ -63,3 +64,25 @@ def test_the_command(tmp_path, monkeypatch, capsys):
 
 def _short(prior, seed, **settings):
     return Simulation(prior, seed, draws=120, tune=60, **settings)
+
+
+def test_make_calibration_runs_every_prior_and_writes_what_is_stored():
+    """As many simulations as the default says, 200: the stored rows are what the target makes."""
+    rules = STORED.parents[2].joinpath("Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    command = next(line.split() for line in rules.splitlines() if "benchmarks.calibration.hierarchy" in line)
+    assert command[command.index("--output") + 1] == "notebooks/data/calibration_hierarchy.csv"
+    assert not {"--only", "--n"} & set(command)
+
+
+def test_notebook_08_shows_what_is_stored():
+    """A line for each prior with its simulations and quantities, in the stored output."""
+    with STORED.open() as file:
+        rows = list(csv.DictReader(file))
+    notebook = json.loads((STORED.parents[1] / "08-measurement-files.ipynb").read_text(encoding="utf-8"))
+    cell = next(own for own in notebook["cells"] if STORED.name in "".join(own["source"]) and own.get("outputs"))
+    lines = [line.split() for line in cell["outputs"][0]["data"]["text/plain"]]
+    for prior in PRIORS:
+        own = [row for row in rows if row["prior"] == prior]
+        smallest = min(float(row["p_adjusted"]) for row in own)
+        shown = next(line for line in lines if line[: len(line) - 3] == prior.split())
+        assert [float(number) for number in shown[-3:]] == [int(own[0]["simulations"]), len(own), smallest]
