@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._random import seed_state
-from bayesdp.fibers import Target
+from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.hierarchies.connectivity import effective_levels
 from bayesdp.hierarchies.groups import donors_of, tied_groups, tied_siblings, tying_query, visits_of
 from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, ROOM, State
@@ -61,7 +61,9 @@ class TreeChain:
         self.target, self.structure = target, structure
         self.mix = moves_of(structure)
         self._tying: int | None = -1  # none chosen yet
-        self._places = [(term, [structure.where(part) for part in sum_parts([term.query])]) for term in target.terms]
+        self._places = [
+            (term, [_short(term, *structure.where(part)) for part in sum_parts([term.query])]) for term in target.terms
+        ]
         self._scales: Sequence[Floats] = [term.scale for term in target.terms]
         self._values: Sequence[Floats] = [term.values for term in target.terms]
         leaves, cells = structure.free.shape
@@ -224,6 +226,11 @@ class TreeChain:
             self.renew()
             sweep(self.state, self.mix, sweeps, kept)
         return kept
+
+
+def _short(term: NoiseTerm, level: int, q: int, rows: Ints) -> tuple[int, int, npt.NDArray[np.integer]]:
+    """Rows of a term in half of the memory where they fit: there are as many as noisy answers."""
+    return level, q, rows.astype(np.int32) if len(term.measured) < 2**31 else rows
 
 
 def _free_cells(structure: Structure) -> tuple[Ints, Ints]:

@@ -86,6 +86,9 @@ class SumPart:
     @cached_property
     def row_of_cell(self) -> npt.NDArray[np.int64]:
         """For each cell, in C order, the one answer that it is summed into."""
+        return self._row_of_cell()
+
+    def _row_of_cell(self) -> npt.NDArray[np.int64]:
         row = np.zeros(self.frame.shape, dtype=np.int64)
         for axis, (level, code) in enumerate(zip(self.levels, self.codes, strict=True)):
             if level is not None:
@@ -112,8 +115,9 @@ class SumPart:
     def matrix(self) -> sp.csr_array:
         """The part as a sparse integer matrix, rows by cells."""
         cells = self.frame.size
+        # Not `row_of_cell`, which the part would keep: what needs a matrix needs no more of the part, as a rule.
         return sp.csr_array(
-            (np.ones(cells, dtype=np.int64), (self.row_of_cell, np.arange(cells))), shape=(self.rows, cells)
+            (np.ones(cells, dtype=np.int64), (self._row_of_cell(), np.arange(cells))), shape=(self.rows, cells)
         )
 
     @cached_property

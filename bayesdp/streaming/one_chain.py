@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._heap import give_back
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.modes import ends_of, to_ends
@@ -106,6 +107,7 @@ class OneChain:
         if saved is None:
             with _STARTING:
                 self._begin(chain)
+                give_back()
             hyper = self.prior.start(structure, chain.state.counts)
         else:
             hyper = self._restored(chain, saved)
@@ -126,6 +128,7 @@ class OneChain:
             if self.journal is not None and self.journal.due and sweep < plan.tune:
                 self.journal.write(self._state(chain, hyper) | {"typical": typical, "since": np.array(since)})
         del typical
+        give_back()
         self._keep(chain, hyper, stopped, saved or {})
 
     def _state(self, chain: TreeChain, hyper: dict[str, Floats]) -> dict[str, npt.NDArray[Any]]:

@@ -11,6 +11,7 @@ import xarray as xr
 
 from bayesdp import _strict_json as strict_json
 from bayesdp._chains import chain_statistics
+from bayesdp._heap import give_back
 from bayesdp.composition import CELLS
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
@@ -131,6 +132,7 @@ def cells_of(chains: Sequence[OneChain], structure: Structure, plan: Plan) -> tu
     del kept
     for chain in chains:
         chain.kept = None  # most of the memory of a run, and not needed any more
+    give_back()
     fixed = np.asarray(chains[0].target.fiber.system.lower)  # of cells that cannot move, the counts
     spread = _Spread(structure, chains[0].where)
     numbers = len(chains)

@@ -10,9 +10,18 @@ import xarray as xr
 from scipy.stats import binom
 
 from bayesdp._chains import chain_statistics
+from bayesdp.hierarchies.ends import entries_of
 from bayesdp.hierarchies.groups import tied_groups
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS
-from bayesdp.hierarchies.modes import FAR, MissedModes, TiedGroups, missed_modes, missed_modes_of_draws, to_ends
+from bayesdp.hierarchies.modes import (
+    FAR,
+    MissedModes,
+    TiedGroups,
+    compare_entries,
+    missed_modes,
+    missed_modes_of_draws,
+    to_ends,
+)
 from bayesdp.hierarchies.structure import structure_of
 from bayesdp.inference._verdict import with_modes
 from bayesdp.inference.diagnostics import diagnose
@@ -283,3 +292,22 @@ def test_a_check_changes_the_verdict_by_itself():
     assert (bad["missed_modes_x"], bad["missed_modes_y"]) == ("disagree", "agree")
     assert bad["message"].startswith("NOT converged")
     assert with_modes(converged, {}) == converged
+
+
+def test_tables_and_entries_of_groups_are_compared_alike():
+    chain = _chain(SPLIT, 1)
+    groups = chain.state.group_start, chain.state.group_cell
+    rng = np.random.default_rng(1)
+    means, sds, ess = rng.gamma(2.0, 1.0, size=(3, 3, *chain.state.counts.shape))
+    apart = rng.random(chain.state.counts.shape) < 0.3
+    leaf, cell, _ = entries_of(groups)
+    entries = [own[:, leaf, cell] for own in (means, sds, 30.0 * ess)]
+    found = compare_entries(chain.structure, groups, *entries, apart)
+    assert found == missed_modes(chain.structure, groups, means, sds, 30.0 * ess, apart)
+    assert found.tested + found.alike + found.short + found.disagreeing > 3
+
+
+def test_the_message_says_what_its_rate_rests_on():
+    draws, tied = _split((0, 1), CRIPPLED)
+    message = missed_modes_of_draws(draws, tied).message
+    assert "in 1.00% of runs at most, if their effective sample sizes are right" in message

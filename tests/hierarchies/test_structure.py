@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
+from bayesdp.fibers import enumerate_fiber
 from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.structure import structure_of
 
@@ -52,3 +53,40 @@ def test_the_linear_estimate_has_the_same_leaves():
 def test_leaves_that_are_asked_for():
     structure = structure_of(target_of(_release((["tract"], ["county"])), "negbin"), "housing")
     assert structure.levels == ("housing", "kind", "all")
+
+
+def test_cells_of_sums_that_are_at_most_zero_do_not_move():
+    """As the tables of the fiber have it, which are listed; no zero is stated of a cell."""
+    frame = bdp.Frame.of({"tract": ["a", "b"], "kind": ["home", "prison"], "age": ["young", "old"]})
+    truth = np.array([[[1, 1], [0, 0]], [[0, 1], [1, 0]]])
+    kinds = bdp.Margins(frame, ["tract", "kind"])
+    exact = [bdp.Exact(bdp.Totals(frame), int(truth.sum())), bdp.Exact(kinds, [[9, 0], [9, 9]], "<=")]
+    noisy = bdp.Measured(bdp.Identity(frame), truth, bdp.noise.DiscreteGaussian(sigma=1.0))
+    structure = structure_of(target_of(bdp.Release.from_published(frame, [noisy], exact), "negbin"), "tract")
+    tables = enumerate_fiber(bdp.Release.from_published(frame, [noisy], exact).fiber, 10**6).reshape(-1, *frame.shape)
+    np.testing.assert_array_equal(structure.free.reshape(frame.shape), np.ptp(tables, axis=0) > 0)
+    assert (~structure.free).sum() == 2
+
+
+@pytest.mark.parametrize("order", [tuple(LABELS), ("age", "housing", "kind", "tract", "county")])
+def test_answers_of_nodes_and_their_tables(order):
+    release = _release((["tract"], ["county"], []), order)
+    structure = structure_of(target_of(release, "negbin"))
+    for measured in release.measurements:
+        [part] = measured.query.parts
+        whole = structure.leaves_by_cells(part.row_of_cell)
+        first = structure.node_range[0][structure.nodes_of(structure.level_of(part))]
+        np.testing.assert_array_equal(structure.rows(part), whole[first])
+    counts = np.random.default_rng(1).integers(0, 9, size=structure.free.shape)
+    blocks = list(structure.tables_by_level(counts, most=3))
+    np.testing.assert_array_equal(np.concatenate([nodes for nodes, _ in blocks]), np.arange(structure.nodes))
+    np.testing.assert_array_equal(np.concatenate([own for _, own in blocks]), structure.node_tables(counts))
+
+
+def test_queries_keep_no_table_of_their_own():
+    """Of the queries of a state that would be a gigabyte; where what is exact is checked without limits, its part keeps one."""
+    release = _release((["tract"], ["county"], []))
+    structure_of(target_of(release, "negbin"))
+    for query in [*(own.query for own in release.measurements), *(own.query for own in release.exact)]:
+        assert "matrix" not in vars(query)
+    assert not any("row_of_cell" in vars(part) for own in release.measurements for part in own.query.parts)

@@ -12,11 +12,12 @@ import xarray as xr
 from scipy.stats import nbinom
 
 import bayesdp as bdp
+from bayesdp.hierarchies.modes import compare_entries
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, Flat
-from bayesdp.streaming import fitting, one_chain
+from bayesdp.streaming import fitting, one_chain, result
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
-from tests.streaming.cases import FRAME, PRIOR, posterior, small_release
+from tests.streaming.cases import FRAME, PRIOR, TRUTH, posterior, small_release
 
 RATE = 1e-6
 """False alarms of each comparison."""
@@ -226,6 +227,35 @@ def test_chains_that_stay_where_they_start_have_not_converged(release, monkeypat
 def test_chains_that_meet_pass_the_check_for_missed_modes(tree):
     assert tree["diagnostics"].attrs["missed_modes"] in ("agree", "not judged")
     assert tree["diagnostics"].attrs["missed_modes_disagreeing"] == 0
+
+
+def test_cells_of_sums_of_at_most_zero_are_told_and_groups_are_compared_by_their_own_cells(release, monkeypatch):
+    """Of a table whose leaves are in the middle, in another order than the tree has, where some cells do not move."""
+    kinds = bdp.Margins(FRAME, ["tract", "age"])
+    most = np.where(kinds.apply(TRUTH) == 0, 0, 9)
+    limited = bdp.Release.from_published(
+        FRAME, release.measurements, [*release.exact, bdp.Exact(kinds, most, "<=")]
+    )  # fmt: skip
+    seen = []
+
+    def compared(structure, groups, means, sds, ess, apart):
+        seen.append((structure, groups, means, sds))
+        return compare_entries(structure, groups, means, sds, ess, apart)
+
+    monkeypatch.setattr(result, "compare_entries", compared)
+    cells = bdp.fit_hierarchy(limited, PRIOR, **QUICK)["cells"]
+    [(structure, (start, cell), means, sds)] = seen
+    zero = np.broadcast_to((most == 0)[..., None], FRAME.shape)  # age by tract by race
+    assert 0 < zero.sum() < FRAME.size
+    for name, value in (("mean", 0.0), ("sd", 0.0), ("width", 1)):
+        assert (cells[name].values[zero] == value).all()
+    assert cells.attrs["moving_cells"] == FRAME.size - zero.sum()
+    assert cells["probability"].dims == ("value", *FRAME.dims)
+    leaf = np.repeat(np.arange(len(start)), start[:, -1] - start[:, 0])
+    for name, found in (("chain_mean", means), ("chain_sd", sds)):
+        tables = [structure.leaves_by_cells(own.reshape(-1)) for own in cells[name].values]
+        np.testing.assert_array_equal(found, np.array(tables)[:, leaf, cell])
+    assert means.any()
 
 
 def test_one_chain_and_few_draws_are_not_judged(release):

