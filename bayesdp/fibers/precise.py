@@ -10,12 +10,17 @@ no more precise than that, is dropped. For each of the others there is a set of 
 answers of the level and all more precise ones. A set that keeps no more sums than the one before it, or that leaves
 no direction, is dropped too: precise cells by themselves ask for no directions of their own.
 
+Some directions besides are drawn by looking at which cells are not 0 (`bayesdp.fibers.kernel.donors`): those of each set, of the
+exact answers, and of up to three sums of a set some at a time. The last change a few precise sums by a little, which the next
+may change back: where many cells are 0 few directions keep them all.
+
 The rule looks at the release, and at the parameters with which a chain starts, and never at the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +32,9 @@ from bayesdp.moves.moves import Kept, has_families
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
 
 __all__ = ["APART", "LARGEST", "precise_sets", "spread_of"]
+
+_MOST_SUMS = 3
+"""Sums of more queries are kept all or not at all."""
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -183,4 +191,7 @@ def _kept(fiber: Fiber, variances: dict[Part, Floats], end: float) -> Kept:
     invariants = Invariants([exact, *sums, *rows], frame)
     if rows and not has_families(invariants):
         invariants = Invariants([exact, *sums], frame)
-    return Kept(invariants, fixed)
+    chosen = (
+        [own for size in range(1, len(sums)) for own in combinations(sums, size)] if len(sums) <= _MOST_SUMS else []
+    )
+    return Kept(invariants, fixed, tuple(Kept(Invariants([exact, *own], frame), fixed) for own in chosen))

@@ -52,6 +52,9 @@ __all__ = [
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
 
+MOST_FACTORS = 3
+"""Products of more differences are not drawn by looking at the table."""
+
 PRODUCT, LISTED, CYCLE, SUMS = 0, 1, 2, 3
 """Kinds of families; the first number of a family's row in `Moves.meta`."""
 
@@ -102,6 +105,11 @@ class Moves:
         basis).
     claim : str
         What is known of connectivity, in words.
+    looking : int64 array, shape (others, width)
+        Products of up to three differences that are drawn by looking at which cells are not 0 (`fibers.kernel.donors`), laid
+        out as in `meta`. None where no noisy answer is precise beside the others.
+    whole : int
+        How many of these, the first ones, keep all that a set of directions keeps; the others only some of its sums.
     """
 
     meta: Ints
@@ -110,6 +118,8 @@ class Moves:
     longest: int
     proved: bool
     claim: str
+    looking: Ints
+    whole: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +132,21 @@ class Kept:
         The exact answers and some noisy ones.
     fixed : bool array, shape (cells,)
         Cells that these directions do not move.
+    parts : tuple of Kept
+        The same with some of the noisy sums only.
     """
 
     invariants: Invariants
     fixed: Mask
+    parts: tuple[Kept, ...] = ()
+
+
+def _packed(rows: Sequence[Sequence[int]]) -> Ints:
+    """Rows of numbers in one array, with zeros at their ends."""
+    packed = np.zeros((len(rows), max((len(row) for row in rows), default=2)), dtype=np.int64)
+    for own, row in zip(packed, rows, strict=True):
+        own[: len(row)] = row
+    return packed
 
 
 class _Builder:
@@ -139,6 +160,9 @@ class _Builder:
         self._used = 0
         self._longest = 1
         self._sets: list[int] = []
+        self._looking: list[list[int]] = []
+        self._whole = 0
+        self._looked: set[tuple[tuple[bytes, ...], ...]] = set()
 
     def product(self, factors: Sequence[Classes]) -> None:
         """Add products of differences; for each factor the classes of offsets that may be exchanged.
@@ -146,15 +170,20 @@ class _Builder:
         Numbers of a factor: how many offsets, where they start, where the class of each starts, where the
         bounds of the classes start.
         """
-        numbers = []
+        self._rows.append([PRODUCT, len(factors), *self._factors(factors)])
+        self._weights.append(1.0)
+        self._longest = max(self._longest, 2 ** len(factors))
+
+    def _factors(self, factors: Sequence[Classes]) -> list[int]:
+        numbers: list[int] = []
         for classes in factors:
             kept = [own for own in classes if len(own) > 1]
             sizes = np.array([len(own) for own in kept], dtype=np.int64)
             offsets = self._lay_down(np.concatenate(kept))
             members = self._lay_down(np.repeat(np.arange(len(kept)), sizes))
             bounds = self._lay_down(np.concatenate([[0], np.cumsum(sizes)]))
-            numbers.append([int(sizes.sum()), offsets, members, bounds])
-        self._add(PRODUCT, numbers, 2 ** len(factors))
+            numbers += [int(sizes.sum()), offsets, members, bounds]
+        return numbers
 
     def pairs(self, codes: Ints, cells: Ints) -> None:
         """Add the pair moves of disjoint blocks: `cells`, and the block of each."""
@@ -187,17 +216,24 @@ class _Builder:
         if self._limited_rows:
             proved, claim = False, _UNPROVED
         self._share_out()
+        looking = _packed(self._looking)
         if self._rows and not proved:
             self._rows.append([SUMS, 0])
             self._weights.append(_SUMS_SHARE * sum(self._weights))
-        width = max((len(row) for row in self._rows), default=2)
-        meta = np.zeros((len(self._rows), width), dtype=np.int64)
-        for own, row in zip(meta, self._rows, strict=True):
-            own[: len(row)] = row
+        meta = _packed(self._rows)
         cumulative = np.cumsum(self._weights, dtype=np.float64)
         if len(cumulative):
             cumulative /= cumulative[-1]
-        return Moves(meta, cumulative, np.concatenate(self._pool), self._longest, proved, claim)
+        return Moves(meta, cumulative, np.concatenate(self._pool), self._longest, proved, claim, looking, self._whole)
+
+    def look(self, families: Sequence[Sequence[Classes]], whole: bool) -> None:
+        """Have products of up to three differences drawn by looking at which cells are not 0; each of them once."""
+        for factors in families:
+            key = tuple(tuple(own.tobytes() for own in classes if len(own) > 1) for classes in factors)
+            if len(factors) <= MOST_FACTORS and key not in self._looked:
+                self._looked.add(key)
+                self._whole += whole
+                self._looking.append([PRODUCT, len(factors), *self._factors(factors)])
 
     def begin_set(self) -> None:
         """The families that follow keep more than those before; they get a share of the directions to themselves."""
@@ -281,7 +317,18 @@ def moves_for(
     for own in kept:
         builder.begin_set()
         _add_families(builder, own.invariants, allowed & ~own.fixed, bounded, beside=True)
+    if kept:
+        _look(builder, kept, allowed, whole=True)
+        _look(builder, [part for own in kept for part in own.parts], allowed, whole=False)
+        _look(builder, [Kept(invariants, ~allowed)], allowed, whole=False)
     return builder.moves(proved, claim)
+
+
+def _look(builder: _Builder, kept: Sequence[Kept], allowed: Mask, whole: bool) -> None:
+    """Have the product moves of some sets drawn by looking at the table."""
+    for own in kept:
+        if own.invariants.nested is not None and own.invariants.rank:
+            builder.look(product_families(own.invariants.nested, allowed & ~own.fixed), whole)
 
 
 def has_families(invariants: Invariants) -> bool:
