@@ -24,7 +24,7 @@ beside those of the exact answers, so that they take nothing from what is proved
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -118,8 +118,8 @@ class Moves:
     longest: int
     proved: bool
     claim: str
-    looking: Ints
-    whole: int
+    looking: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    whole: int = 0
 
 
 @dataclass(frozen=True, eq=False)
