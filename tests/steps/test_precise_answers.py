@@ -96,8 +96,12 @@ def test_sums_that_overlap_in_three_ways_are_not_moved_as_a_hierarchy(margins, l
     dims = {"a": range(5), "b": range(4), "c": range(5)}
     sums = bdp.Margins(dims, ["a", "b"], ["a", "c"], ["b", "c"])
     truth = np.random.default_rng(1).negative_binomial(0.1, 0.02, (5, 4, 5))
-    noise = [(bdp.Identity(dims), truth + 3, 16.0), (sums, sums.apply(truth), margins)]
-    measured = [bdp.Measured(query, values, bdp.noise.DiscreteGaussian(sigma=sd)) for query, values, sd in noise]
+    rng = np.random.default_rng(2)
+    measured = []
+    for query, sd in ((bdp.Identity(dims), 16.0), (sums, margins)):
+        answers = query.apply(truth)
+        noisy = answers + np.rint(rng.normal(0.0, sd, answers.shape)).astype(int)
+        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(sigma=sd)))
     release = bdp.Release.from_published(dims, measured=measured, exact=[bdp.Exact(bdp.Totals(dims), int(truth.sum()))])
     with pm.Model(coords=dims) as model:
         x = bdp.ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=5.0, alpha=0.1, shape=(5, 4, 5)), dims=tuple(dims))
