@@ -10,10 +10,9 @@ import numpy.typing as npt
 import pymc as pm
 
 from bayesdp.fibers import Target
-from bayesdp.fibers.precise import precise_sets, spread_of
+from bayesdp.fibers.precise import spread_of
 from bayesdp.hierarchies.structure import Structure, structure_of
 from bayesdp.hierarchies.tree import NoStructure
-from bayesdp.moves.families import family_sizes
 from bayesdp.steps.terms import Reading, read_model
 
 __all__ = ["HIERARCHY_CELLS", "Movement", "hierarchy_of", "kernel_target", "movement", "said_of"]
@@ -25,11 +24,6 @@ Effective draws of cells a CPU second, smallest and median, with the published v
 tables in general and by those of hierarchies (two chains, one after the other in one run): 365 and 2,000 against 4,700 and 5,400
 with 100 cells, 160 and 810 against 1,700 and 2,500 with 240. With 48 cells it is 720 and 3,700 against 4,500 and 5,400, where
 either takes a moment, and the moves of hierarchies would have to be compiled for it.
-"""
-
-CUBES_CELLS = 1_000
-"""Most cells of a table that is not moved as a hierarchy because precise sums overlap in three ways: no move of a hierarchy keeps
-all of them. With 10 x 4 x 6 sparse cells R-hat was 3.3 after four chains of 2,000 draws, and 1.05 by the moves for tables in general.
 """
 
 type Floats = npt.NDArray[np.float64]
@@ -93,24 +87,15 @@ def kernel_target(reading: Reading, parameters: Sequence[Floats] | None = None) 
 def hierarchy_of(target: Target, reading: Reading) -> Structure | None:
     """The hierarchy as which a table is moved; None for the moves of tables in general.
 
-    Those are taken for small tables, where something else in the model depends on the counts, where there is no hierarchy, and where
-    precise sums overlap in three ways (`CUBES_CELLS`).
+    Those are taken for small tables, where something else in the model depends on the counts, and where there is no hierarchy.
     """
     other = reading.unknown or reading.rests or reading.family is None
     if other or target.fiber.frame.size < HIERARCHY_CELLS:
-        return None
-    if target.fiber.frame.size <= CUBES_CELLS and _overlap(reading):
         return None
     try:
         return structure_of(target)
     except NoStructure:
         return None
-
-
-def _overlap(reading: Reading) -> bool:
-    """Whether only products of three differences, or more, keep all sums that are precise: by the scales that the model states."""
-    kept = [own.invariants.nested for own in precise_sets(reading.fiber, reading.terms)]
-    return any(nested is not None and min(map(len, family_sizes(nested)), default=0) >= 3 for nested in kept)
 
 
 def said_of(target: Target, reading: Reading, structure: Structure | None) -> tuple[bool, str]:

@@ -88,25 +88,3 @@ def test_a_chain_started_in_the_wrong_mode_finds_the_other():
     first = np.asarray(tree["posterior"]["x"])[:, :, 0, 0]
     assert np.all(first.min(axis=1) <= 2)
     assert np.all(first.max(axis=1) >= 18)
-
-
-@pytest.mark.parametrize(("margins", "lines"), [(0.5, True), (16.0, False)])
-def test_sums_that_overlap_in_three_ways_are_not_moved_as_a_hierarchy(margins, lines):
-    """No move of a hierarchy keeps all three; and what is said of the moves is said of those that are taken."""
-    dims = {"a": range(5), "b": range(4), "c": range(5)}
-    sums = bdp.Margins(dims, ["a", "b"], ["a", "c"], ["b", "c"])
-    truth = np.random.default_rng(1).negative_binomial(0.1, 0.02, (5, 4, 5))
-    rng = np.random.default_rng(2)
-    measured = []
-    for query, sd in ((bdp.Identity(dims), 16.0), (sums, margins)):
-        answers = query.apply(truth)
-        noisy = answers + np.rint(rng.normal(0.0, sd, answers.shape)).astype(int)
-        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(sigma=sd)))
-    release = bdp.Release.from_published(dims, measured=measured, exact=[bdp.Exact(bdp.Totals(dims), int(truth.sum()))])
-    with pm.Model(coords=dims) as model:
-        x = bdp.ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=5.0, alpha=0.1, shape=(5, 4, 5)), dims=tuple(dims))
-        bdp.observe(release, x)
-    step = FiberGibbs(model=model)
-    said = movement(model, model.rvs_to_values[x])
-    assert (step.tables[0].sweeps is None) == (said.structure is None) == lines
-    assert step.connectivity["x"] == {"proved": said.proved, "claim": said.claim}
