@@ -23,7 +23,16 @@ HEXAGON = Precise(
 )
 """Six counts, and the only other table with these two-way margins: its layers change places, by a walk of six labels."""
 
+DENSE: dict[str, Precise] = {
+    "dense pairs": Precise(((2, 1, 0), (1, 1, 0)), ("a",), prior="poisson"),
+    "dense squares": Precise((3 * (1,),) * 3, ("a", "b"), prior="poisson", tight=True),
+    "dense cubes": Precise(((3 * (1,),) * 2,) * 2, ("ab", "ac", "bc"), prior="poisson", tight=True),
+    "dense walks": Precise(((3 * (1,),) * 3,) * 2, ("ab", "ac", "bc"), prior="poisson", tight=True),
+}
+"""Tables of which a direction and its opposite are often both possible: each then has a part in the chance of the line."""
+
 LOOKING: dict[str, Precise] = {
+    **DENSE,
     "2x2x3, three two-way margins": Precise(
         (((2, 0, 0), (0, 1, 0)), ((0, 1, 1), (1, 0, 0))), ("ab", "ac", "bc"), prior="negbin"
     ),
