@@ -82,7 +82,9 @@ class Precise:
         frame = self.target.fiber.frame
         if self.tight:
             sums = [Margins(frame, list(own)) for own in self.sums]
-            window = Fiber.of([Exact(own, own.apply(self.counts)) for own in sums], frame)
+            exact = [Exact(own, own.apply(self.counts)) for own in sums]
+            exact += [zeros_at(frame, list(self.zeros))] if self.zeros else []
+            window = Fiber.of(exact, frame)
             return exact_posterior(self.target, self.theta, self.shape, window)
         window = None if self.total else Fiber.of([Exact(Totals(frame), int(self.counts.sum()) + 3, "<=")], frame)
         return exact_posterior(self.target, self.theta, self.shape, window)

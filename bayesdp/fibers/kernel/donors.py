@@ -68,7 +68,7 @@ def _apart(donors: Donors, family: int, factor: int, p: int, q: int) -> bool:
     """Whether two cells have different labels of a factor, which may be exchanged."""
     one, two = donors.place[family, factor, p], donors.place[family, factor, q]
     start = donors.start[family, factor]
-    return one != two and donors.first[start + one] == donors.first[start + two]
+    return bool(one != two and donors.first[start + one] == donors.first[start + two])
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
