@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._random import seed_state
+from bayesdp.fibers.kernel.donors import move_donors
+from bayesdp.fibers.kernel.occupied import donors_of
 from bayesdp.fibers.kernel.state import FAMILIES
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.fibers.target import Target
@@ -17,6 +19,9 @@ __all__ = ["Chain"]
 _IMPROPER = (
     "the posterior of the counts is improper: a flat prior, and a direction that neither noise nor exact answers bound"
 )
+
+DONOR_SHARE = 0.5
+"""Share of the steps along directions drawn by looking at which cells are not 0, where noisy answers are precise."""
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -40,6 +45,7 @@ class Chain:
         self._values: Sequence[Floats] = [term.values for term in target.terms]
         self._real_rows = target.has_real_rows
         self._family = FAMILIES[target.family]
+        self._donors = donors_of(target.moves, target.fiber.frame.size)
         self._none = np.empty((0, target.fiber.frame.size), dtype=np.int64)
         self.reseed(rng)
 
@@ -70,7 +76,10 @@ class Chain:
         return self.state.counts
 
     def sweep(self, moves: int) -> int:
-        """Take `moves` exact-conditional steps; returns how many changed the table.
+        """Take `moves` steps; returns how many changed the table.
+
+        Steps along random directions are exact-conditional. Where noisy answers are precise, a share of the steps
+        (`DONOR_SHARE`) looks at the table and is accepted or rejected (`kernel.donors`).
 
         Raises
         ------
@@ -79,10 +88,18 @@ class Chain:
         """
         if self._real_rows:
             self.load(self.counts.copy())
-        changed = int(sweep(self._none, moves, self._family, self.concave, self.state))
+        looking = self._looking(moves)
+        changed = int(sweep(self._none, moves - looking, self._family, self.concave, self.state))
+        if changed >= 0 and looking:
+            more = int(move_donors(looking, self._family, self.concave, self.state, self._donors))
+            changed = changed + more if more >= 0 else more
         if changed < 0:
             raise ValueError(_IMPROPER)
         return changed
+
+    def _looking(self, moves: int) -> int:
+        """How many of some moves look at the table: none unless a family of them keeps precise answers (`Moves.whole`)."""
+        return int(moves * DONOR_SHARE) if self._donors.whole[0] else 0
 
     def draw(self, draws: int, moves: int) -> Ints:
         """Draw many tables, `moves` exact-conditional steps apart, in one kernel call.
@@ -104,7 +121,11 @@ class Chain:
             If the posterior is improper along a direction.
         """
         tables = np.empty((draws, len(self.counts)), dtype=np.int64)
-        if draws and sweep(tables, moves, self._family, self.concave, self.state) < 0:
+        if self._donors.whole[0]:
+            for table in tables:
+                self.sweep(moves)
+                table[:] = self.counts
+        elif draws and sweep(tables, moves, self._family, self.concave, self.state) < 0:
             raise ValueError(_IMPROPER)
         return tables
 

@@ -18,7 +18,8 @@ from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.moves.moves import Kept, Moves, moves_for
+from bayesdp.moves.choosing import moves_for
+from bayesdp.moves.moves import Kept, Moves
 from bayesdp.queries import LinearQuery, MatrixPart, Query, cell_list
 
 __all__ = ["ExactAnswers", "Fiber"]

@@ -10,12 +10,17 @@ no more precise than that, is dropped. For each of the others there is a set of 
 answers of the level and all more precise ones. A set that keeps no more sums than the one before it, or that leaves
 no direction, is dropped too: precise cells by themselves ask for no directions of their own.
 
+Some directions besides are drawn by looking at which cells are not 0 (`bayesdp.fibers.kernel.donors`): those of each set, of the
+exact answers, and of up to three sums of a set some at a time. The last change a few precise sums by a little, which the next
+may change back: where many cells are 0 few directions keep them all.
+
 The rule looks at the release, and at the parameters with which a chain starts, and never at the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +28,15 @@ import numpy.typing as npt
 from bayesdp.fibers.fiber import Fiber
 from bayesdp.fibers.noise_term import NoiseTerm
 from bayesdp.invariants import Invariants
-from bayesdp.moves.moves import Kept, has_families
+from bayesdp.moves.choosing import has_families
+from bayesdp.moves.families import family_sizes
+from bayesdp.moves.moves import Kept
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
 
-__all__ = ["APART", "LARGEST", "precise_sets", "spread_of"]
+__all__ = ["APART", "LARGEST", "overlap_three_ways", "precise_sets", "spread_of"]
+
+_MOST_SUMS = 3
+"""Sums of more queries are kept all or not at all."""
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -120,6 +130,22 @@ def precise_sets(fiber: Fiber, terms: Sequence[NoiseTerm], spread: float = np.in
     return tuple(kept)
 
 
+def overlap_three_ways(fiber: Fiber, terms: Sequence[NoiseTerm], spread: float) -> bool:
+    """Whether precise answers overlap so that, of products of differences, only those of three or more keep all of a set of them.
+
+    Three two-way margins of a three-way table do: a pair or a square changes at least one of them, and a cube none.
+
+    Parameters
+    ----------
+    fiber, terms, spread
+        See `precise_sets`.
+    """
+    for own in precise_sets(fiber, terms, spread):
+        if own.invariants.nested is not None and min(map(len, family_sizes(own.invariants.nested)), default=0) >= 3:
+            return True
+    return False
+
+
 def _variances(terms: Sequence[NoiseTerm]) -> dict[Part, Floats]:
     """Variances of the answers of each part, infinite where nothing was published; of answers published twice, the joint one."""
     found: dict[Part, Floats] = {}
@@ -183,4 +209,7 @@ def _kept(fiber: Fiber, variances: dict[Part, Floats], end: float) -> Kept:
     invariants = Invariants([exact, *sums, *rows], frame)
     if rows and not has_families(invariants):
         invariants = Invariants([exact, *sums], frame)
-    return Kept(invariants, fixed)
+    chosen = (
+        [own for size in range(1, len(sums)) for own in combinations(sums, size)] if len(sums) <= _MOST_SUMS else []
+    )
+    return Kept(invariants, fixed, tuple(Kept(Invariants([exact, *own], frame), fixed) for own in chosen))

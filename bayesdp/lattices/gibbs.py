@@ -21,7 +21,8 @@ from bayesdp.fibers.kernel.state import (
 )
 from bayesdp.fibers.kernel.sweep import sweep
 from bayesdp.invariants import Invariants
-from bayesdp.moves.moves import Moves, moves_for
+from bayesdp.moves.choosing import moves_for
+from bayesdp.moves.moves import Moves
 
 __all__ = ["draw_gibbs", "noise_state", "set_law"]
 

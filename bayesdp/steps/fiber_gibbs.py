@@ -69,7 +69,11 @@ class FiberGibbs(TableGibbs):
     Half of the directions keep noisy answers besides that are precise beside the others: with less than a quarter of their
     variance, and of the spread of a cell. Where scales or priors are variables of the model, their values at the initial
     point decide, once and for all, so that the steps leave the posterior invariant whatever values they take later
-    (`bayesdp.fibers.precise`).
+    (`bayesdp.fibers.precise`). Where these are sums that nest or cross, and the table is not moved as a hierarchy, half of all moves
+    are drawn by looking at which cells are not 0, and accepted or rejected so that the posterior stays
+    (`bayesdp.fibers.kernel.donors`); not where something else in the model depends on the counts. Tables of up to 1,000 cells
+    are not moved as hierarchies where such sums overlap in three ways, as three two-way margins of a three-way table do, and no
+    scale is a variable of the model.
 
     Examples
     --------

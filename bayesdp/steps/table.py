@@ -63,7 +63,7 @@ class CountTable:
         parameters = self._parameters(*[point[name] for name in self._inputs])
         self._moving = reading.moving
         self.target = kernel_target(reading, parameters)
-        structure = hierarchy_of(self.target, reading)
+        structure = hierarchy_of(self.target, reading, model)
         self.proved, self.claim = said_of(self.target, reading, structure)
         if reading.family == "flat":
             self._check_supported()

@@ -37,7 +37,8 @@ _MOVING = ("generator", "counts", "group_start", "group_cell", "donor_start", "d
 """Arrays of `State` that say where a chain is; all others follow from the target, the hyperparameters or the counts."""
 
 _CHOOSING = (16, 8, 4, 2, 1)
-"""Donors are chosen anew after one part in so many of the tuning, by the means since the last time."""
+"""Donors are chosen anew after one part in so many of the tuning, by the means since the last time; why more than once is told at
+`bayesdp.steps.count_chains.SweepChain`."""
 
 
 @dataclass(eq=False)

@@ -21,6 +21,9 @@ type Ints = npt.NDArray[np.int64]
 PRECISE, NOISY = 0.25, 250.0
 """Variances of the precise sums, and of the cells: 1 to 1000."""
 
+TIGHT = 0.001
+"""Variance with which a table with another sum has next to no probability, exp(-500): they are not listed."""
+
 
 @dataclass(frozen=True)
 class Precise:
@@ -36,6 +39,7 @@ class Precise:
     general: tuple[tuple[int, ...], ...] = ()
     masked: tuple[int, ...] = ()
     levels: tuple[float, ...] = ()
+    tight: bool = False
 
     @cached_property
     def counts(self) -> Ints:
@@ -46,7 +50,7 @@ class Precise:
         frame = frame_of(*self.counts.shape)
         terms = [self._term(Identity(frame), "gaussian", NOISY)]
         for i, own in enumerate(self.sums):
-            variance = self.levels[i] if self.levels else PRECISE
+            variance = self.levels[i] if self.levels else TIGHT if self.tight else PRECISE
             terms.append(self._term(Margins(frame, list(own)), self.kind, variance, self.masked))
         if self.general:
             names = [str(i) for i in range(len(self.general))]
@@ -76,6 +80,12 @@ class Precise:
     def posterior(self) -> tuple[Ints, Floats]:
         """All tables, or where no total is exact those with at most three counts more, and their probabilities."""
         frame = self.target.fiber.frame
+        if self.tight:
+            sums = [Margins(frame, list(own)) for own in self.sums]
+            exact = [Exact(own, own.apply(self.counts)) for own in sums]
+            exact += [zeros_at(frame, list(self.zeros))] if self.zeros else []
+            window = Fiber.of(exact, frame)
+            return exact_posterior(self.target, self.theta, self.shape, window)
         window = None if self.total else Fiber.of([Exact(Totals(frame), int(self.counts.sum()) + 3, "<=")], frame)
         return exact_posterior(self.target, self.theta, self.shape, window)
 

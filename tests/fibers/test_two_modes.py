@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from bayesdp.fibers import Chain
+from bayesdp.moves.builder import KEPT_SHARE
 from bayesdp.moves.direction import draw_direction
-from bayesdp.moves.moves import KEPT_SHARE
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.fibers.harness import LEVEL
 from tests.fibers.precise_cases import CASES, MORE, Precise

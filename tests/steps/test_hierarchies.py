@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import FunctionType
 from typing import Any
 
@@ -20,6 +21,7 @@ from bayesdp.inference.runs import recorded
 from bayesdp.steps import movement
 from bayesdp.steps._compiling import told_while_compiling
 from bayesdp.steps.count_chains import LineChain, SweepChain
+from bayesdp.steps.fiber_gibbs import ENDS
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
 from tests.steps.models import run
@@ -272,6 +274,22 @@ def test_a_run_that_was_stopped_ends_with_the_draws_of_one_that_was_not(shared, 
     with shared:
         whole = bdp.sample(**given)
     np.testing.assert_array_equal(sample(resume=True).posterior["x"], whole.posterior["x"])
+
+
+def test_one_chain_and_four_chains_on_two_cores_agree_and_begin_apart(shared):
+    """`pm.sample` itself, against the listed posterior."""
+    tables, probability = Case().posterior()
+    for chains, more in ((1, {}), (4, {"cores": 2, "mp_ctx": "fork"})):
+        tree = run(shared, draws=2_000, tune=30, chains=chains, seed=21, fiber_gibbs={"sweeps": 4}, **more)
+        drawn = np.ascontiguousarray(tree["posterior"]["x"].values)
+        assert_close_in_variation(indices(tables, drawn), probability, rate=RATE)
+        # Each tract is a group of two cells: the one word of each chain says at which of the two it began.
+        told = tree["sample_stats"][f"{ENDS}x"].values
+        began = [{int(word) & 0x3F for word in own if int(word) >> 48 == 1} for own in told]
+        assert [len(own) for own in began] == [1] * chains
+        ends = [own.pop() for own in began]
+        assert all(ends)
+        assert not any(one & other for one, other in pairwise(ends))  # two chains in turn share no end of any tract
 
 
 def test_the_result_says_what_is_proved(shared):

@@ -13,7 +13,7 @@ from bayesdp.fibers.kernel.wide import IMPROPER
 from bayesdp.moves.direction import draw_direction
 from bayesdp.moves.moves import PRODUCT
 
-__all__ = ["add_up_squares", "move_once", "sweep", "take_back"]
+__all__ = ["add_up_squares", "line_of", "move_once", "sweep", "take_back"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -36,7 +36,7 @@ def add_up_squares(rows: Floats, groups: Floats) -> None:
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _line_of(state: State) -> Line:
+def line_of(state: State) -> Line:
     """The work space, cut up once a call: making a view costs as much as drawing a number."""
     support, ints, floats = state.support, state.scratch_int, state.scratch_float
     most = len(ints) - 4 * support - len(state.rows)
@@ -78,7 +78,7 @@ def sweep(tables: Ints, moves: int, family: int, concave: bool, state: State) ->
         How many steps changed the table; -1 if the law has no finite mass along a direction.
     """
     changed = 0
-    line, meta = _line_of(state), state.meta
+    line, meta = line_of(state), state.meta
     short = (
         concave
         and len(state.rows) == 0
@@ -119,7 +119,7 @@ def move_once(family: int, concave: bool, state: State) -> tuple[int, int]:
     int, int
         The number of cells of the direction (left in the scratch arrays) and the step, or `IMPROPER`.
     """
-    line = _line_of(state)
+    line = line_of(state)
     count = draw_direction(state.meta, state.cumulative, state.pool, state.generator, line.cells, line.steps, state.dense,
                            line.touched)  # fmt: skip
     if count == 0:

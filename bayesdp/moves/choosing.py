@@ -1,0 +1,160 @@
+"""Which families of directions some invariants ask for, and what is proved of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._nested import NestedSums
+from bayesdp.invariants import Invariants
+from bayesdp.moves.builder import UNPROVED, Builder
+from bayesdp.moves.families import is_decomposable, is_two_way, product_families
+from bayesdp.moves.listed import directions_on, single_cells
+from bayesdp.moves.moves import Kept, Moves
+
+__all__ = ["KEPT_CELLS", "has_families", "moves_for"]
+
+type Mask = npt.NDArray[np.bool_]
+
+_LISTED_CELLS = 64
+"""Up to this many cells, a list with every short primitive move is added where nothing is proved: it mixes
+better."""
+
+KEPT_CELLS = 100
+"""Up to this many cells, directions that keep precise noisy answers are listed where they have no closed form: a reduced basis
+of 128 cells takes a third of a second."""
+
+_SINGLE = "proved: every cell moves on its own"
+_PAIRS = "proved: pair moves connect every table with the same disjoint totals"
+_SQUARES = (
+    "proved: 2x2 moves connect every table with these margins (Diaconis and Sturmfels 1998 for two-way "
+    "tables; Dobra 2003 for decomposable sets of margins)"
+)
+_CYCLES = "proved: simple cycles of the graph of free cells connect every two-way table with these margins"
+
+
+def moves_for(
+    invariants: Invariants,
+    fixed: Mask | None = None,
+    *,
+    bounded: bool = False,
+    limited_rows: bool = False,
+    kept: Sequence[Kept] = (),
+) -> Moves:
+    """The families of directions for some invariants.
+
+    Parameters
+    ----------
+    invariants : Invariants
+        What the directions must not change.
+    fixed : bool array, shape (cells,), optional
+        Cells that never move (structural zeros, cells published exactly). Some directions may still touch
+        one; the bounds of the cell, which the kernel respects, block them.
+    bounded : bool, default False
+        Whether some cells have an upper bound. Markov bases of nonnegative tables need not connect tables
+        with upper bounds; two-way tables get the simple cycles, which do.
+    limited_rows : bool, default False
+        Whether sums of several cells have bounds. No Markov basis is claimed then, and random sums are mixed in.
+    kept : sequence of Kept
+        What a share of the directions, `KEPT_SHARE` in all, keeps beside the invariants: one set of families for each
+        that leaves any direction. General rows need a table that is small enough for a list (`has_families`).
+
+    Returns
+    -------
+    Moves
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `fixed` is not a boolean array with one entry a cell; if general invariants have too many cells.
+
+    Notes
+    -----
+    Two-way margins without fixed cells, disjoint totals and decomposable sets of margins (Dobra 2003) have
+    Markov bases of product moves: connectivity is proved. Two-way margins with fixed or bounded cells: simple
+    cycles of the graph of free cells, proved (the matrix is totally unimodular, so they are its Graver
+    basis). Everything else: basic moves and random sums of them.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    >>> moves_for(Invariants(Margins(table, ["county"], ["education"]))).proved
+    True
+    """
+    allowed = _allowed(fixed, invariants.frame.size)
+    builder = Builder(limited_rows)
+    proved, claim = _add_families(builder, invariants, allowed, bounded)
+    for own in kept:
+        builder.begin_set()
+        _add_families(builder, own.invariants, allowed & ~own.fixed, bounded, beside=True)
+    if kept:
+        _look(builder, kept, allowed, whole=True)
+        _look(builder, [part for own in kept for part in own.parts], allowed, whole=False)
+        _look(builder, [Kept(invariants, ~allowed)], allowed, whole=False)
+    return builder.moves(proved, claim)
+
+
+def _look(builder: Builder, kept: Sequence[Kept], allowed: Mask, whole: bool) -> None:
+    """Have the product moves of some sets drawn by looking at the table."""
+    for own in kept:
+        if own.invariants.nested is not None and own.invariants.rank:
+            builder.look(product_families(own.invariants.nested, allowed & ~own.fixed), whole)
+
+
+def has_families(invariants: Invariants) -> bool:
+    """Whether directions that keep noisy answers are found by their structure, or in a table small enough for a list."""
+    return invariants.nested is not None or invariants.blocks is not None or invariants.frame.size <= KEPT_CELLS
+
+
+def _add_families(
+    builder: Builder, invariants: Invariants, allowed: Mask, bounded: bool, *, beside: bool = False
+) -> tuple[bool, str]:
+    """Add the families for some invariants; returns whether they are proved to connect, and the claim.
+
+    Those that stand `beside` others connect nothing by themselves and need no list in a large table.
+    """
+    limited = bounded or not allowed.all()
+    if invariants.rank == 0:
+        builder.listed(single_cells(np.flatnonzero(allowed), len(allowed)))
+        return True, _SINGLE
+    if invariants.nested is not None:
+        return _nested_families(builder, invariants, invariants.nested, allowed, limited, beside)
+    if invariants.blocks is not None:
+        inside, loose = allowed & (invariants.blocks >= 0), allowed & (invariants.blocks < 0)
+        builder.pairs(invariants.blocks[inside], np.flatnonzero(inside))
+        builder.listed(single_cells(np.flatnonzero(loose), len(allowed)))
+        return True, _PAIRS
+    builder.listed(directions_on(invariants, allowed))
+    return False, UNPROVED
+
+
+def _allowed(fixed: Mask | None, cells: int) -> Mask:
+    if fixed is None:
+        return np.ones(cells, dtype=np.bool_)
+    array = np.asarray(fixed)
+    if array.dtype != np.bool_:
+        raise TypeError(f"fixed must hold True and False, got an array of dtype {array.dtype}")
+    if array.shape != (cells,):
+        raise ValueError(f"fixed must have one entry for each of the {cells} cells, got shape {array.shape}")
+    return ~array
+
+
+def _nested_families(
+    builder: Builder, invariants: Invariants, nested: NestedSums, allowed: Mask, limited: bool, beside: bool
+) -> tuple[bool, str]:
+    for factors in product_families(nested, allowed):
+        builder.product(factors)
+    if len(nested.generators) == 1:
+        return True, _PAIRS
+    if limited and is_two_way(nested):
+        builder.cycles(allowed.reshape(invariants.frame.shape))
+        return True, _CYCLES
+    if not limited and is_decomposable(nested):
+        return True, _SQUARES
+    # Products that touch a cell that must not move are blocked, so what is left needs a list of its own.
+    if len(allowed) <= _LISTED_CELLS or not (allowed.all() or (beside and len(allowed) > KEPT_CELLS)):
+        builder.listed(directions_on(invariants, allowed))
+    return False, UNPROVED
