@@ -1,9 +1,10 @@
 """Norms that are sums of norms along the principal axes of a polytope, with the least second moment.
 
 The ball of ``N(v) = sum_i w_i ||P_i v||_{K_i}``, with orthogonal projections ``P_i`` that add up to the identity and
-``K_i = P_i K``, is the hull of all ``K_i / w_i``. If no vertex of K has a norm above 1, it contains K, so that noise of this norm
-hides all that noise of the norm of K hides. Its pieces are independent, and so ``E ||z||^2 = sum_i tr(M_i) / w_i**2``, with ``M_i`` the second moment of K_i:
-where K is long in some directions, a larger ball can have a smaller second moment.
+``K_i = P_i K``, is the hull of all ``K_i / w_i``. If no vertex of K has a norm above 1, it contains K, so that noise of
+this norm hides all that noise of the norm of K hides. Its pieces are independent, and so
+``E ||z||^2 = sum_i tr(M_i) / w_i**2``, with ``M_i`` the second moment of K_i: where K is long in some directions, a larger
+ball can have a smaller second moment.
 
 This is the recursion of Bhaskara, Dadush, Krishnaswamy and Talwar (2012): noise for the long axes, and again for the others.
 They cut the axes in halves and give each piece the same share; here cuts and shares are those of the least error. Axes of the

@@ -46,8 +46,8 @@ def private_error_bound(vectors: npt.ArrayLike, epsilon: float, delta: float = 0
     Returns
     -------
     float
-        In squared units of the vectors. It holds for mechanisms that are biased, too, and for noise that depends on the table, as long as
-        tables with several records per move are among those that are protected.
+        In squared units of the vectors. It holds for mechanisms that are biased, too, and for noise that depends on the table,
+        as long as tables with several records for each move are among those that are protected.
 
     Raises
     ------

@@ -83,6 +83,16 @@ def test_all_mechanisms_are_above_it(query) -> None:
     assert private_error_bound(vectors, 0.5, 1e-6) <= bound
 
 
+def test_k_norm_noise_of_running_totals_is_at_most_so_far_from_the_optimum() -> None:
+    """The number of docs/papers/subspace-dp.md."""
+    ages = {"age": [str(a) for a in range(8)]}
+    below = LinearQuery(ages, np.tril(np.ones((7, 8), dtype=int)), [f"up to {a}" for a in range(7)])
+    vectors = neighbour_differences(below, bdp.Invariants(Totals(ages)), "substitution")
+    assert KNorm(Totals(ages), 0.1, query=below).error / private_error_bound(vectors, 0.1) == pytest.approx(
+        12.55, abs=0.05
+    )
+
+
 def test_bad_input_is_named() -> None:
     with pytest.raises(ValueError, match="delta must be less than 1"):
         private_error_bound([[1.0]], 1.0, 1.0)

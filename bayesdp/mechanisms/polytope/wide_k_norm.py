@@ -86,9 +86,9 @@ class WideKNorm(KNorm):
         found = least_sum(self._vertices)
         if found is None:
             raise NotImplementedError(
-                f"query leaves {self.answer_invariants.dimension} dimensions for the noise, and the differences of neighbours "
-                f"more than nine principal axes of the same length, or more than {MAX_AXES} different lengths: no ball is known that can be "
-                "drawn from exactly; use KNorm"
+                f"query leaves {self.answer_invariants.dimension} dimensions for the noise, and the differences of "
+                f"neighbours more than nine principal axes of the same length, or more than {MAX_AXES} different lengths: no "
+                "ball is known that can be drawn from exactly; use KNorm"
             )
         return found
 

@@ -32,6 +32,8 @@ def test_the_largest_log_ratio_over_neighbours_is_epsilon(wide: WideKNorm) -> No
     assert len(wide.cuts) > 1
     assert max(ratios) == pytest.approx(0.7, rel=1e-9)
     assert wide.guarantee.pairs[0].loss == pytest.approx({"epsilon": 0.7})
+    assert wide.guarantee.certified
+    assert not wide._guarantee("mcmc").certified
 
 
 def test_less_error_than_all_others_where_the_hull_is_long() -> None:
@@ -102,5 +104,8 @@ def test_exact_where_k_norm_noise_comes_from_a_chain() -> None:
     assert KNorm(free, 1.0, query=query, neighbours="add-remove").error is None
     assert mechanism.cuts == (5, 5)
     assert mechanism.error == pytest.approx(2 * (5 * 50**2 + 5))
-    assert mechanism.guarantee.certified
-    assert not mechanism._guarantee("mcmc").certified
+    draws = mechanism.noise(np.random.default_rng(3), 5000).reshape(5000, 10)
+    assert abs(np.mean(np.abs(draws[:, :5])) - 50) < 5 * 50 / np.sqrt(
+        25_000
+    )  # Laplace of scale 50, five standard errors
+    assert abs(np.mean(np.abs(draws[:, 5:])) - 1) < 5 / np.sqrt(25_000)
