@@ -34,6 +34,11 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "lattice release": released(bdp.LatticeLaplace(BOTH, epsilon=0.25)),
     "subspace release": released(bdp.ExtendedLaplace(Totals(TABLE), epsilon=0.5)),
     "K-norm release": released(bdp.KNorm(Totals(TABLE), epsilon=0.5)),
+    "one of several releases": released(
+        mechanisms.PublishedChoice(
+            [bdp.ExtendedLaplace(Totals(TABLE), epsilon=0.5), bdp.KNorm(Totals(TABLE), epsilon=0.5)], [0.5, 0.5]
+        )
+    ),
     "Semi-DP release": released(bdp.SemiGaussian(BOTH, mu=0.5)),
     "Semi-DP integers": released(mechanisms.SemiLatticeKNorm(Totals(TABLE), epsilon=0.5)),
     "independent release": released(mechanisms.DiscreteLaplace(bdp.Identity(TABLE), epsilon=0.1)),

@@ -2,8 +2,8 @@
 
 `DiscreteLaplace`, `DiscreteGaussian`, `Laplace`, `Gaussian`, `Tulap` and `CanonicalNoise` are elementwise, for any real
 location. `LatticeLaplace`, `LatticeGaussian`,
-`ProjectedGaussian`, `ProjectedLaplace`, `ExtendedLaplace`, `CorrelatedGaussian`, `KNorm`, `SemiKNorm`, `SubspaceNorm` and
-`LatticeKNorm` have whole tables as values and keep ``invariants``. Parameters
+`ProjectedGaussian`, `ProjectedLaplace`, `ExtendedLaplace`, `MixedLaplace`, `CorrelatedGaussian`, `KNorm`, `SemiKNorm`,
+`SubspaceNorm` and `LatticeKNorm` have whole tables as values and keep ``invariants``. Parameters
 are named as PyMC names them (``mu``, ``sigma``, ``b``) and are scales of noise; the mechanisms of the same
 names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of projected Laplace noise, for invariants where
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
@@ -43,6 +43,7 @@ from bayesdp.distributions.registry import distribution_of, register_distributio
 from bayesdp.distributions.semi.semi_k_norm import SemiKNorm
 from bayesdp.distributions.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.distributions.subspace.extended_laplace import ExtendedLaplace
+from bayesdp.distributions.subspace.mixed_laplace import MixedLaplace
 from bayesdp.distributions.subspace.projected_gaussian import ProjectedGaussian
 from bayesdp.distributions.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
@@ -64,6 +65,7 @@ __all__ = [
     "LatticeGaussian",
     "LatticeKNorm",
     "LatticeLaplace",
+    "MixedLaplace",
     "ProjectedGaussian",
     "ProjectedLaplace",
     "ProjectedLaplaceGivenRows",

@@ -11,6 +11,8 @@ name in files            mechanism              noise
 ``extended-laplace``     `ExtendedLaplace`      reals, pure; independent in published coordinates
 ``correlated-gaussian``  `CorrelatedGaussian`   the same as the Gaussians above, of a shape that fits the query
 ``k-norm``               `KNorm`                reals, pure; the smallest ball that hides all neighbours
+``wide-k-norm``          `WideKNorm`            reals, pure; a larger ball where that has less error
+``mixed-laplace``        `MixedLaplace`         reals, pure; one of several scales, which stays unknown
 ``discrete-laplace``     `DiscreteLaplace`      integers, pure; independent, no invariants
 ``discrete-gaussian``    `DiscreteGaussian`     integers, concentrated or approximate; independent, no invariants
 ``canonical-noise``      `CanonicalNoise`       reals, pure, approximate or Gaussian; independent, no invariants
@@ -27,6 +29,8 @@ Within public bounds there are `TruncatedLaplace` and `BoundaryInflatedLaplace` 
 ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` for counts in tables. Proportions that add up
 to 1 come from `RescaledProportions`, `AllButOne` and `UniversalHistogram`; `MultipleSynthesis` publishes them several times.
 `CovarianceMatrix` publishes variances, then covariances within the bounds that those leave.
+
+`PublishedChoice` runs one of several mechanisms, and says which.
 
 `certify` estimates how many sweeps a Markov chain of lattice noise needs, and what it costs in delta.
 
@@ -60,6 +64,8 @@ from bayesdp.mechanisms.lattice.certify import Certificate, certify
 from bayesdp.mechanisms.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.mechanisms.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.mechanisms.polytope.k_norm import KNorm
+from bayesdp.mechanisms.polytope.wide_k_norm import WideKNorm
+from bayesdp.mechanisms.published_choice import PublishedChoice
 from bayesdp.mechanisms.semi.semi_canonical import SemiCanonical
 from bayesdp.mechanisms.semi.semi_gaussian import SemiGaussian
 from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm
@@ -70,6 +76,7 @@ from bayesdp.mechanisms.semi.semi_projection import SemiProjectedLaplace, SemiPr
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.mechanisms.subspace.extended_gaussian import ExtendedGaussian
 from bayesdp.mechanisms.subspace.extended_laplace import ExtendedLaplace
+from bayesdp.mechanisms.subspace.mixed_laplace import MixedLaplace
 from bayesdp.mechanisms.subspace.projected_gaussian import ProjectedGaussian
 from bayesdp.mechanisms.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.privacy import StatisticGuarantee
@@ -94,12 +101,14 @@ __all__ = [
     "LatticeGaussian",
     "LatticeLaplace",
     "Mechanism",
+    "MixedLaplace",
     "MultipleSynthesis",
     "Piece",
     "ProjectedGaussian",
     "ProjectedLaplace",
     "ProportionMechanism",
     "ProportionRelease",
+    "PublishedChoice",
     "RescaledProportions",
     "SemiCanonical",
     "SemiGaussian",
@@ -116,6 +125,7 @@ __all__ = [
     "TruncatedDiscreteLaplace",
     "TruncatedLaplace",
     "UniversalHistogram",
+    "WideKNorm",
     "assemble",
     "certify",
     "extend",

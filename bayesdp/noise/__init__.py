@@ -14,6 +14,7 @@ name in files            law                                           mass or d
 ``projected-gaussian``   `ProjectedGaussian`, reals, invariants kept   ``exp(-||z||_2**2 / (2 sigma**2))``
 ``projected-laplace``    `ProjectedLaplace`, reals, invariants kept    an integral over the row space
 ``extended-laplace``     `ExtendedLaplace`, reals, invariants kept     ``exp(-||Q^T z||_1 / b)``
+``mixed-laplace``        `MixedLaplace`, reals, invariants kept        ``sum_k w_k exp(-||Q^T z||_1 / b_k) / b_k**n``
 ``correlated-gaussian``  `CorrelatedGaussian`, reals, invariants kept  ``exp(-z^T Q covariance^-1 Q^T z / 2)``
 ``subspace-norm``        `SubspaceNorm`, reals, invariants kept         ``exp(-epsilon ||z||)``, l1, l2 or linf
 ``k-norm``               `KNorm`, reals, invariants kept               ``exp(-epsilon ||z||_K)``, K a polytope
@@ -61,6 +62,7 @@ from bayesdp.noise.registered import law_names
 from bayesdp.noise.semi.semi_k_norm import SemiKNorm
 from bayesdp.noise.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.noise.subspace.extended_laplace import ExtendedLaplace
+from bayesdp.noise.subspace.mixed_laplace import MixedLaplace
 from bayesdp.noise.subspace.projected_gaussian import ProjectedGaussian
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.noise.subspace.subspace_norm import SubspaceNorm
@@ -84,6 +86,7 @@ __all__ = [
     "LatticeKNorm",
     "LatticeLaplace",
     "LossByLength",
+    "MixedLaplace",
     "NoiseLaw",
     "ProjectedGaussian",
     "ProjectedLaplace",

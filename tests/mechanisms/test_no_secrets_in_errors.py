@@ -42,6 +42,7 @@ MAKES: dict[str, Callable[[], Any]] = {
     "KNorm": lambda: mechanisms.KNorm(BOTH, 0.5),
     "LatticeGaussian": lambda: mechanisms.LatticeGaussian(TOTAL, rho=0.1),
     "LatticeLaplace": lambda: mechanisms.LatticeLaplace(BOTH, 0.5),
+    "MixedLaplace": lambda: mechanisms.MixedLaplace(BOTH, [0.5, 1.0], [0.5, 0.5]),
     "ProjectedGaussian": lambda: mechanisms.ProjectedGaussian(
         BOTH, mu=0.5, query=Margins(LABELS, ["county"]) + Identity(LABELS)
     ),
@@ -57,6 +58,7 @@ MAKES: dict[str, Callable[[], Any]] = {
         LABELS, (0, 50), 1.0, 1e-6, neighbours="add-remove"
     ),
     "TruncatedDiscreteLaplace": lambda: mechanisms.TruncatedDiscreteLaplace(LABELS, 0.5, (0, 10**9)),
+    "WideKNorm": lambda: mechanisms.WideKNorm(TOTAL, 0.5),
 }
 """A mechanism of each class that releases tables."""
 

@@ -15,7 +15,7 @@ from pytensor.compile.mode import Mode
 from scipy.stats import chi2
 
 from bayesdp import noise
-from bayesdp.distributions import CorrelatedGaussian, ExtendedLaplace
+from bayesdp.distributions import CorrelatedGaussian, ExtendedLaplace, MixedLaplace
 from bayesdp.invariants import Invariants
 from bayesdp.queries import LinearQuery, Totals
 from tests.noise.oracles import all_margins, frame_of
@@ -38,6 +38,10 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "laplace": (
         lambda mu, s, inv: ExtendedLaplace.dist(mu, s, invariants=inv),
         lambda s, inv: noise.ExtendedLaplace(s, inv.coordinate_rule),
+    ),
+    "mixed laplace": (
+        lambda mu, s, inv: MixedLaplace.dist(mu, s, ratios=[1.0, 3.0], weights=[0.4, 0.6], invariants=inv),
+        lambda s, inv: noise.MixedLaplace(s, [1.0, 3.0], [0.4, 0.6], inv.coordinate_rule),
     ),
     "gaussian": (
         lambda mu, s, inv: CorrelatedGaussian.dist(mu, s, covariance=covariance_of(inv), invariants=inv),

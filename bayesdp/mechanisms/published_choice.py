@@ -1,0 +1,136 @@
+"""One of several mechanisms, drawn with public probabilities; which one it was is published."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesdp import _validate
+from bayesdp.mechanisms.base import Mechanism
+from bayesdp.noise.subspace.mixed_laplace import public_probabilities
+from bayesdp.privacy import Guarantee
+from bayesdp.release import Release
+
+__all__ = ["PublishedChoice"]
+
+_KINDS = ("epsilon", "rho", "mu")
+"""Each is a definition of privacy by itself; a delta goes with its epsilon."""
+
+
+@dataclass(frozen=True)
+class PublishedChoice:
+    """Run one of several mechanisms for the same table and invariants, drawn with public probabilities, and say which.
+
+    Neither the probabilities nor the draw look at the table, and the release names its mechanism: what is published is a release of
+    the mechanism that was drawn, with that mechanism's law, likelihood, posterior, guarantee and file. Given the draw its guarantee
+    holds; before the draw what holds is the worst of all (`losses`).
+
+    Parameters
+    ----------
+    mechanisms : sequence of Mechanism
+        Two or more, all with the same invariants, of tables with the same labels.
+    probabilities : sequence of float
+        With which each of them is taken; they add up to 1, and must not depend on the table.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is only one mechanism, one has other invariants, or the probabilities are not positive, do not add up to 1 or are not
+        as many as the mechanisms.
+
+    See Also
+    --------
+    MixedLaplace : where the choice is not published.
+
+    References
+    ----------
+    Gao, Gong and Yu (2022), Subspace Differential Privacy, end of Section 2.3; Kifer and Lin (2010), Towards an
+    Axiomatization of Statistical Privacy and Utility (the privacy axiom of choice).
+
+    Examples
+    --------
+    >>> from bayesdp.mechanisms import ExtendedLaplace, KNorm
+    >>> from bayesdp.queries import Totals
+    >>> total = Totals({"county": ["Alpha", "Beta", "Gamma"]})
+    >>> either = PublishedChoice([ExtendedLaplace(total, epsilon=0.5), KNorm(total, epsilon=0.25)], [0.1, 0.9])
+    >>> either.losses()[0]
+    ('any two tables one substitution apart', {'epsilon': 0.5})
+    >>> either.release([4, 2, 9], rng=3).mechanism["mechanism"]
+    'k-norm'
+    """
+
+    mechanisms: Sequence[Mechanism]
+    probabilities: Sequence[float]
+
+    def __post_init__(self) -> None:
+        given = tuple(self.mechanisms)
+        for own in given:
+            if not isinstance(own, Mechanism):
+                raise TypeError(f"mechanisms must be mechanisms such as ExtendedLaplace, got {type(own).__name__}")
+        weights = public_probabilities(np.asarray(self.probabilities), "probabilities")
+        if len(given) != len(weights):
+            raise ValueError(f"mechanisms must be as many as probabilities, {len(weights)}, got {len(given)}")
+        for own in given[1:]:
+            first = given[0].invariants
+            if not own.frame.same_cells(given[0].frame) or own.invariants.describe() != first.describe():
+                raise ValueError(
+                    f"mechanisms must all have the same invariants: {given[0].name!r} has {first!r}, and {own.name!r} has "
+                    f"{own.invariants!r}"
+                )
+        object.__setattr__(self, "mechanisms", given)
+        object.__setattr__(self, "probabilities", tuple(weights.tolist()))
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What each mechanism protects: the guarantee of a release is that of the mechanism that was drawn."""
+        return tuple(own.guarantee for own in self.mechanisms)
+
+    def losses(self) -> list[tuple[str, dict[str, float]]]:
+        """Bound what is lost before it is known which mechanism is drawn.
+
+        Returns
+        -------
+        list of (str, dict)
+            Pairs of tables, in words, and the largest epsilon, delta, rho and mu of all mechanisms for them. Pairs that a mechanism
+            says nothing about, and definitions that one does not state, are left out: nothing is promised there.
+
+        Notes
+        -----
+        The draw is independent of the table, so that an event has the mean, over the draw, of its probabilities. For each table pair
+        and epsilon at least as large as all epsilons, the mean keeps the inequality, with the mean of the deltas; moments
+        of likelihood ratios (rho) and trade-off functions (mu) are those of the worst at most.
+        """
+        found = []
+        rows = [{str(row.relation): dict(row.loss) for row in own.pairs} for own in self.guarantees]
+        for relation in rows[0]:
+            stated = [own[relation] for own in rows if relation in own]
+            if len(stated) < len(rows):
+                continue
+            worst = {key: max(own[key] for own in stated) for key in _KINDS if all(key in own for own in stated)}
+            if "epsilon" in worst and any("delta" in own for own in stated):
+                worst["delta"] = max(own.get("delta", 0.0) for own in stated)
+            if worst:
+                found.append((relation, worst))
+        return found
+
+    def release(self, table: Any, rng: _validate.Seed = None, method: str = "auto") -> Release:
+        """Draw a mechanism and publish its release.
+
+        Parameters
+        ----------
+        table, rng, method
+            As for `Mechanism.release`. Without rng the choice is made by the operating system's entropy.
+
+        Returns
+        -------
+        Release
+            Of the mechanism that was drawn, which its ``mechanism`` names.
+        """
+        generator = _validate.random_generator(rng)
+        uniform = secrets.SystemRandom().random() if generator is None else float(generator.random())
+        drawn = int(np.searchsorted(np.cumsum(self.probabilities)[:-1], uniform, side="right"))
+        return self.mechanisms[drawn].release(table, generator, method)
