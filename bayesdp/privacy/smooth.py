@@ -52,7 +52,7 @@ class SmoothDP:
     --------
     >>> smooth = SmoothDP(0.25, 1e-6)
     >>> print(smooth.at(2), "|", smooth.at(4))
-    epsilon = 0.5, delta = 2.28403e-06 | epsilon = 1, delta = 6.04966e-06
+    epsilon = 0.5, delta = 2.28403e-06 | epsilon = 1, delta = 6.04975e-06
     """
 
     epsilon: float
@@ -87,8 +87,14 @@ class SmoothDP:
         return type(self)(self.epsilon + other.epsilon, self.delta + other.delta, self.norm)
 
     def growth(self, distances: Iterable[float] = (1, 2, 4, 8, 16)) -> str:
-        """The losses at several distances in one line."""
-        return "; ".join(f"d = {d:.6g}: {self.at(d)}" for d in distances)
+        """The losses at several distances in one line, up to the first that says nothing."""
+        found = []
+        for d in distances:
+            loss = self.at(d)
+            found.append(f"d = {d:.6g}: {loss}")
+            if loss.says_nothing:
+                break
+        return "; ".join(found)
 
 
 def smooth_gaussian_delta(epsilon: float, sigma: float) -> float:
@@ -115,7 +121,7 @@ def smooth_gaussian_delta(epsilon: float, sigma: float) -> float:
     Examples
     --------
     >>> print(f"{smooth_gaussian_delta(0.5, 10.0):.3e}")
-    2.127e-07
+    3.449e-08
     """
     epsilon = _validate.positive_real(epsilon, "epsilon")
     sigma = _validate.positive_real(sigma, "sigma")

@@ -149,7 +149,7 @@ class LatticeGaussian(AdditiveMechanism):
         >>> from bayesdp.queries import Totals
         >>> [profile] = LatticeGaussian(Totals({"county": list("abc")}), rho=0.0125).profiles("substitution")
         >>> print("{:.10f} {:.10f}".format(*profile.delta(0.5)))
-        0.0010637706 0.0010637706
+        0.0012495180 0.0012495180
         """
         kind = DIFFERENCES[choice(difference, tuple(DIFFERENCES), "difference")]
         found = lattice_profiles(self.invariants, kind, self.sigma)

@@ -91,7 +91,7 @@ def linear_law(invariants: Invariants, vector: npt.ArrayLike, sigma: float) -> L
     >>> from bayesdp.queries import Totals
     >>> law = linear_law(Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]})), [1, -1, 0], sigma=3.0)
     >>> print(law.step, f"{law.scale**2:.10g} {1 - law.spread:.1e}")
-    1 18 3.8e-13
+    1 18 5.5e-13
     """
     flat = np.asarray(vector, dtype=np.int64).ravel()
     touched = [part for part in lattice_parts(invariants) if _reaches(part, flat)]
@@ -140,7 +140,7 @@ def _basis(part: Table | General, flat: Ints) -> tuple[Ints, Ints, int, float, i
     if isinstance(part, General):
         if part.cells.size > _DIMENSIONS:
             return None
-        return integer_kernel(part.matrix.toarray().astype(np.int64)), flat[part.cells], 0, 0.0, 1
+        return integer_kernel(part.matrix.toarray().astype(np.int64)), flat[part.cells], 0, 1.0, 1
     values = (part.signs * flat[part.cells]).sum(axis=0)
     shape, dimension = part.shape, math.prod(size - 1 for size in part.shape)
     if dimension > _DIMENSIONS:

@@ -51,7 +51,7 @@ class LatticeProfile:
     A 2x2 move under both margins, at sigma = 2: noise along one vector, so that the profile is exact.
 
     >>> LatticeProfile(scale=1.0, shift=1, spread=1.0).delta(1.0)
-    (0.14135133937..., 0.14135133937...)
+    (0.14135133..., 0.14135133...)
     """
 
     scale: float
@@ -150,7 +150,7 @@ def lattice_pairs(
     >>> three = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
     >>> [row] = lattice_pairs(three, 6.0, (DIFFERENCES["substitution"],), 1e-6)
     >>> print(f"{row.loss['epsilon']:.4f}, in place of {rho_to_epsilon(row.loss['rho'], 1e-6):.4f}")
-    0.9937, in place of 1.1233
+    0.9954, in place of 1.0730
     """
     rows = gaussian_pairs(sigma, differences, delta=delta)
     if delta is None:
