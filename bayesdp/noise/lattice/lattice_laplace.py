@@ -138,7 +138,7 @@ class LatticeLaplace(LatticeLaw):
             return None
         masses = cell_masses(own, entry, self.epsilon, reach)
         far = 2.0 * math.fsum(masses[math.ceil(t) :])
-        found = far / (masses[0] + 2.0 * math.fsum(masses[1:]))
+        found = far / (float(masses[0]) + 2.0 * math.fsum(masses[1:]))
         return found * (1.0 - 1e-11), min(1.0, found * (1.0 + 1e-11))
 
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:

@@ -45,7 +45,7 @@ def test_profiles_hold_what_enumeration_gives(invariants, name, u, reach, sigmas
             assert low <= own * (1 + 1e-6) + 1e-9
             assert own <= high * (1 + 1e-6) + 1e-9
             assert high <= rho_to_delta(0.5 * (u @ u) / sigma**2, epsilon) * (1 + 1e-12)
-            if sigma >= 2.0:
+            if sigma >= 3.0:
                 assert high / low < 1.001
         below, above = profile.epsilon(1e-3)
         assert below <= above
