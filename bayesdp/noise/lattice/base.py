@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -165,7 +166,7 @@ class LatticeLaw(TableLaw):
         """
         t, invariants = _validate.nonnegative_real(t, "t"), self.needed(invariants)
         shape = invariants.frame.shape
-        at = tuple(cell)
+        at: tuple[Any, ...] = tuple(cell)
         if len(at) != len(shape) or not all(isinstance(i, int) and 0 <= i < n for i, n in zip(at, shape, strict=True)):
             raise ValueError(f"cell must be a position in a table of shape {shape}, got {cell!r}")
         found = self._cell_tail(t, invariants, int(np.ravel_multi_index(at, shape)))

@@ -153,9 +153,10 @@ def _basis(part: Table | General, flat: Ints) -> tuple[Ints, Ints, int, float, i
             if used.size >= min(shape[way], _CORNER):
                 return None
             values = np.take(values, np.arange(min(shape[way], _CORNER)), axis=way)
-    basis = np.ones((1, 1), dtype=np.int64)
+    basis: Ints = np.ones((1, 1), dtype=np.int64)
     for size in values.shape:
-        basis = np.kron(basis, -np.diff(np.eye(size, dtype=np.int64), axis=0))
+        steps: Ints = -np.diff(np.eye(size, dtype=np.int64), axis=0)
+        basis = np.asarray(np.kron(basis, steps), dtype=np.int64)
     return basis, values.ravel(), dimension - len(basis), math.sqrt(2.0) ** len(shape), part.copies
 
 

@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.parts import General, Line, Part, Table, lattice_parts
+from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.noise.base import Ints
 from bayesdp.noise.lattice.linear import linear_law
 from bayesdp.privacy import (
@@ -114,9 +114,11 @@ def lattice_profiles(invariants: Invariants, difference: Difference, sigma: floa
     entries = round(difference.l1)
     if difference.l1 != entries or not math.isclose(difference.l2**2, entries) or difference.found:
         return None
-    kinds = {_key(part): part for part in lattice_parts(invariants)}
-    if any(isinstance(part, General) or 2 * _fewest(part) <= entries for part in kinds.values()):
-        return None
+    kinds: dict[tuple[object, ...], Line | Table] = {}
+    for part in lattice_parts(invariants):
+        if isinstance(part, General) or 2 * _fewest(part) <= entries:
+            return None
+        kinds[_key(part)] = part
     found = []
     for part in kinds.values():
         if entries < _fewest(part) or entries % (part.copies if isinstance(part, Table) else 1):
@@ -165,11 +167,11 @@ def lattice_pairs(
     return tuple(found)
 
 
-def _key(part: Part) -> tuple[object, ...]:
+def _key(part: Line | Table) -> tuple[object, ...]:
     """Parts with the same key are one lattice up to the names of their cells."""
     if isinstance(part, Line):
         return ("line", *np.sort(np.abs(part.entries)).tolist())
-    return ("table", part.shape, part.copies) if isinstance(part, Table) else ("general",)
+    return "table", part.shape, part.copies
 
 
 def _fewest(part: Line | Table) -> int:

@@ -23,7 +23,7 @@ from bayesdp.lattices.parts import Line, Part, Table, lattice_parts
 from bayesdp.lattices.sums.l1_series import L1Series, l1_series, part_matrix
 from bayesdp.lattices.sums.short_vectors import squared_lengths
 from bayesdp.moves.basis import integer_kernel
-from bayesdp.noise.base import Floats
+from bayesdp.noise.base import Floats, Ints
 
 __all__ = ["cell_masses", "size_masses"]
 
@@ -93,7 +93,7 @@ def _part_masses(part: Part, order: int, tilt: float, most: int) -> Floats | Non
     return _scattered(copies * found[0][1:], np.log(found[1][1:].astype(np.float64)), tilt, most)
 
 
-def _scattered(sizes: Floats, log_counts: Floats, tilt: float, most: int) -> Floats:
+def _scattered(sizes: Ints, log_counts: Floats, tilt: float, most: int) -> Floats:
     """Masses from sizes above 0 and the logarithms of their numbers; the vector zero is added."""
     masses = np.zeros(most + 1)
     masses[0] = 1.0
@@ -102,7 +102,7 @@ def _scattered(sizes: Floats, log_counts: Floats, tilt: float, most: int) -> Flo
     return masses
 
 
-def _zero_sums(count: int, half: Floats) -> Floats:
+def _zero_sums(count: int, half: Ints) -> Floats:
     """Logarithms of how many vectors of `count` integers with sum zero have positive entries that add up to `half`."""
     j = np.arange(1, count)[:, None]
     s = half[None, :].astype(np.float64)
