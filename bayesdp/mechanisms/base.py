@@ -18,7 +18,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._limits import answers_of, confidential_counts
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.noise import NoiseLaw
-from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee
+from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, IntegersOnly
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Exact, Measured, Release
@@ -87,6 +87,10 @@ class Mechanism(ABC):
     def _integers_only(self, method: str) -> IntegersOnly | None:
         """How noise is drawn without a generator, if that is with integer arithmetic only; None if it is not."""
         return None
+
+    def _earlier_rows(self) -> tuple[PairLoss, ...]:
+        """Rows as earlier versions stated them, with larger losses, which are true too: their files must stay readable."""
+        return ()
 
     def _published(self, method: str) -> Guarantee:
         """The guarantee of a release whose noise comes from the operating system's entropy."""

@@ -18,7 +18,8 @@
 - global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
 - what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_gaussian_epsilon`;
 - shapes of Gaussian noise: `enclosing_ellipsoid`, `base_decomposition`, `optimal_factorization`;
-- what a loss becomes over several steps, for every definition: `group_loss`;
+- what a loss becomes over several steps, for every definition: `group_loss`; losses that grow with the distance: `SmoothDP`,
+  `smooth_gaussian_delta`;
 - what a mechanism protects: `Guarantee`, with rows `PairLoss` for pairs of neighbouring tables.
 """
 
@@ -49,6 +50,7 @@ from bayesdp.privacy.lemma import lemma_3_4_sigma
 from bayesdp.privacy.pairs import PairLoss, gaussian_pairs, pure_pairs
 from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
 from bayesdp.privacy.samplers import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
+from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
 from bayesdp.privacy.statistic_guarantee import StatisticGuarantee
 from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
 from bayesdp.privacy.tradeoffs.composition import composition_first, semi_first, tensor_product
@@ -77,18 +79,19 @@ if TYPE_CHECKING:
 __all__ = [
     "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "BaseDecomposition", "CanonicalNoise", "CensusRow",
     "Comparison", "Difference", "EnclosingEllipsoid", "Factorization", "Guarantee", "Inclusions", "PairLoss",
-    "SemiAdjacency", "SemiGuarantee", "Sensitivity", "SensitivitySpace", "StatisticGuarantee", "TradeOff", "adjacent",
-    "approximate_dp", "base_decomposition", "census_analysis", "compare", "composition_first", "conforming_pairs",
-    "covariance_sensitivity", "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon",
-    "enclosing_ellipsoid", "gaussian_delta", "gaussian_dp", "gaussian_epsilon", "gaussian_mu", "gaussian_pairs",
-    "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu", "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss",
-    "histogram_sensitivity", "hit_and_run_sampler", "inclusions", "lemma_3_4_sigma", "mean_sensitivity",
-    "neighbour_differences", "optimal_factorization", "profile_tradeoff", "projected_sensitivity",
-    "proportion_sensitivity", "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance",
-    "renyi_to_delta", "renyi_to_epsilon", "renyi_to_rho", "rho_to_delta", "rho_to_epsilon", "rho_within",
-    "semi_adjacency", "semi_first", "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon",
-    "tradeoff_from_description", "truncated_epsilon", "truncated_gaussian_delta", "truncated_gaussian_epsilon",
-    "truncated_scale", "variance_sensitivity",
+    "SemiAdjacency", "SemiGuarantee", "Sensitivity", "SensitivitySpace", "SmoothDP", "StatisticGuarantee",
+    "TradeOff", "adjacent", "approximate_dp", "base_decomposition", "census_analysis", "compare",
+    "composition_first", "conforming_pairs", "covariance_sensitivity", "describe_tradeoff",
+    "discrete_gaussian_delta", "discrete_gaussian_epsilon", "enclosing_ellipsoid", "gaussian_delta", "gaussian_dp",
+    "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
+    "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss", "histogram_sensitivity", "hit_and_run_sampler",
+    "inclusions", "lemma_3_4_sigma", "mean_sensitivity", "neighbour_differences", "optimal_factorization",
+    "profile_tradeoff", "projected_sensitivity", "proportion_sensitivity", "pure_pairs", "quantile_sensitivity",
+    "query_sensitivity", "record_distance", "renyi_to_delta", "renyi_to_epsilon", "renyi_to_rho", "rho_to_delta",
+    "rho_to_epsilon", "rho_within", "semi_adjacency", "semi_first", "smooth_gaussian_delta", "split_budget",
+    "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon", "tradeoff_from_description",
+    "truncated_epsilon", "truncated_gaussian_delta", "truncated_gaussian_epsilon", "truncated_scale",
+    "variance_sensitivity",
 ]  # fmt: skip
 
 _MODULES = {

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from bayesdp.privacy.fixed_caveats import FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT, SENTENCES, Fixed
 from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.smooth import SmoothDP
 from bayesdp.privacy.words import Words
 
 __all__ = [
     "FLOATING_POINT_CAVEAT", "GENERATOR_CAVEAT", "SENTENCES", "AdjacencyEnough", "AdjacencyOpen", "CanonicalSteps",
     "Composed", "Drawn", "Fixed", "IntegersOnly", "OfReleases", "OtherSamplers", "PaperElements", "PaperScale",
-    "PaperSpace", "Rounded", "Sentence",
+    "PaperSpace", "Rounded", "Sentence", "Smooth",
 ]  # fmt: skip
 
 
@@ -269,3 +270,38 @@ class OtherSamplers(Words):
     @classmethod
     def _words(cls, samplers: tuple[str, ...]) -> str:
         return f"The noise of other releases: {'; '.join(samplers)}."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Smooth(Words):
+    """The loss grows with the distance of two tables, as Definition 2 of Dharangutte et al. states it.
+
+    Parameters
+    ----------
+    epsilon : float
+        For each unit of distance.
+    delta : float
+        At distance 1; 0 for pure privacy.
+    norm : str
+
+    Examples
+    --------
+    >>> Smooth(0.25, 0.0, "l1").split(": ")[0]
+    'Smooth differential privacy (Dharangutte et al., Definition 2), epsilon = 0.25 for each unit of l1 distance'
+    """
+
+    epsilon: float
+    delta: float
+    norm: str
+    name = "smooth"
+
+    @classmethod
+    def _words(cls, epsilon: float, delta: float, norm: str) -> str:
+        loss = SmoothDP(epsilon, delta, norm)
+        and_delta = f" and delta = {delta:.6g}" if delta else ""
+        grows = ", together with delta (exp(epsilon d) - 1) / (exp(epsilon) - 1)" if delta else ""
+        return (
+            f"Smooth differential privacy (Dharangutte et al., Definition 2), epsilon = {epsilon:.6g}{and_delta} for each unit of "
+            f"{norm} distance: two tables with the same invariants at distance d are told apart at epsilon d at most{grows}. "
+            f"{loss.growth()}. The invariants may leave only some of these distances."
+        )

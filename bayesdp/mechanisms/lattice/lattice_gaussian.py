@@ -7,24 +7,29 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import positive_integer, positive_real
+from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, sample_noise, sampler_for
 from bayesdp.lattices.secure.secure import draw_secure
 from bayesdp.mechanisms._parameters import one_statement
 from bayesdp.mechanisms._secure import secure_statement
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.noise import LatticeGaussian as Law
+from bayesdp.noise.lattice.profile import LatticeProfile, lattice_pairs, lattice_profiles
 from bayesdp.privacy import (
+    DIFFERENCES,
     EXACT_SAMPLER,
     FLOATING_POINT_CAVEAT,
     Guarantee,
+    PairLoss,
     gaussian_pairs,
     gaussian_sigma_for_rho,
     gibbs_sampler,
     rho_within,
 )
-from bayesdp.privacy.caveats import IntegersOnly
+from bayesdp.privacy.caveats import IntegersOnly, Smooth
+from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
 from bayesdp.privacy.stated_losses import LossAt, stated_loss
+from bayesdp.privacy.words import Words
 
 __all__ = ["LatticeGaussian"]
 
@@ -111,6 +116,52 @@ class LatticeGaussian(AdditiveMechanism):
         """The law of the noise."""
         return Law(self.sigma)
 
+    def smooth(self, epsilon: float) -> SmoothDP | None:
+        """The loss at every distance (Definition 2 of the paper), at an epsilon for each unit of l2 distance.
+
+        Its delta is an upper bound that holds on every lattice: see `bayesdp.privacy.smooth_gaussian_delta`. None where that is 1.
+        """
+        delta = smooth_gaussian_delta(epsilon, self.sigma)
+        return SmoothDP(epsilon, delta, "l2") if delta < 1.0 else None
+
+    def profiles(self, difference: str) -> tuple[LatticeProfile, ...]:
+        """The exact (epsilon, delta) profiles of a kind of difference, each with bounds on both sides.
+
+        Parameters
+        ----------
+        difference : str
+            A name in `bayesdp.privacy.DIFFERENCES`.
+
+        Returns
+        -------
+        tuple of LatticeProfile
+            One for each part of the table in which the kind is a lattice of its own; the loss is the largest of them.
+
+        Raises
+        ------
+        ValueError
+            If the name is unknown, or the invariants leave no such difference.
+        NotImplementedError
+            If the profile is not known: for totals that overlap, or where such a difference reaches into several parts.
+
+        Examples
+        --------
+        >>> from bayesdp.queries import Totals
+        >>> [profile] = LatticeGaussian(Totals({"county": list("abc")}), rho=0.0125).profiles("substitution")
+        >>> print("{:.10f} {:.10f}".format(*profile.delta(0.5)))
+        0.0012495180 0.0012495180
+        """
+        kind = DIFFERENCES[choice(difference, tuple(DIFFERENCES), "difference")]
+        found = lattice_profiles(self.invariants, kind, self.sigma)
+        if found is None:
+            raise NotImplementedError(
+                f"the exact profile of a {difference} is known for disjoint totals, and for tables with all sums over one way: "
+                f"under {self.invariants!r} the loss is bounded by zCDP"
+            )
+        if not found:
+            raise ValueError(f"difference {difference!r} does not occur under {self.invariants!r}")
+        return found
+
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
         if rng is None and self._integers_only(method) is not None:
             return draw_secure(self.invariants, "gaussian", self.sigma, size)
@@ -122,11 +173,18 @@ class LatticeGaussian(AdditiveMechanism):
     def _guarantee(self, method: str) -> Guarantee:
         sampler = sampler_for(self.invariants, "gaussian", self.sigma, method, self.sweeps)
         stated = stated_loss({name: getattr(self, name) for name in self._stated()})
+        grows: tuple[Words, ...] = ()
+        if self.epsilon is not None:
+            smooth = self.smooth(self.epsilon / self.sensitivity)
+            grows = (Smooth(smooth.epsilon, smooth.delta, "l2"),) if smooth is not None else ()
         return Guarantee(
             stated.kind,
             LossAt(stated, None if self.sensitivity == 1.0 else self.sensitivity),
             "l2",
-            gaussian_pairs(self.sigma, self.differences, delta=self.delta),
+            lattice_pairs(self.invariants, self.sigma, self.differences, self.delta),
             sampler=EXACT_SAMPLER if sampler.exact else gibbs_sampler(self.sweeps),
-            caveats=(FLOATING_POINT_CAVEAT,),
+            caveats=(FLOATING_POINT_CAVEAT, *grows),
         )
+
+    def _earlier_rows(self) -> tuple[PairLoss, ...]:
+        return gaussian_pairs(self.sigma, self.differences, delta=self.delta)

@@ -14,8 +14,9 @@ from bayesdp.mechanisms._secure import secure_statement
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Guarantee, gibbs_sampler, pure_pairs
-from bayesdp.privacy.caveats import IntegersOnly
+from bayesdp.privacy.caveats import IntegersOnly, Smooth
 from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.smooth import SmoothDP
 from bayesdp.privacy.stated_losses import LossAt
 
 __all__ = ["LatticeLaplace"]
@@ -99,6 +100,11 @@ class LatticeLaplace(AdditiveMechanism):
         """The law of the noise."""
         return Law(self.rate, self.norm)
 
+    @property
+    def smooth(self) -> SmoothDP:
+        """The loss at every distance (Definition 2 of the paper); the guarantee prints it as it grows."""
+        return SmoothDP(self.rate, 0.0, self.norm)
+
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
         if rng is None and self._integers_only(method) is not None:
             return draw_secure(self.invariants, self.norm, self.rate, size)
@@ -115,5 +121,5 @@ class LatticeLaplace(AdditiveMechanism):
             self.norm,
             pure_pairs(self.rate, self.norm, self.differences),
             sampler=EXACT_SAMPLER if sampler.exact else gibbs_sampler(self.sweeps),
-            caveats=(FLOATING_POINT_CAVEAT,),
+            caveats=(FLOATING_POINT_CAVEAT, Smooth(self.rate, 0.0, self.norm)),
         )

@@ -8,7 +8,8 @@ version of the schema, and an upgrade of older files in `bayesdp.storage.schema`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bayesdp._validate import shown
@@ -23,6 +24,7 @@ from bayesdp.mechanisms.stated.compositions import check_parts, number_of_releas
 from bayesdp.mechanisms.stated.statistics import check_statistics
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.privacy import Guarantee
+from bayesdp.privacy.caveats import Smooth
 from bayesdp.queries import Query
 from bayesdp.release import Measured, Release
 
@@ -141,7 +143,9 @@ def possible_guarantees(mechanism: Mechanism) -> list[Guarantee]:
 def _check_guarantee(mechanism: Mechanism, stated: Guarantee) -> None:
     """Kind, parameters, rows and the statement about the sampler follow from the mechanism."""
     ways = possible_guarantees(mechanism)
-    check_loss(ways[0], stated, f"the mechanism {mechanism.name!r}")
+    rows = (*ways[0].pairs, *mechanism._earlier_rows())
+    check_loss(replace(ways[0], pairs=rows), stated, f"the mechanism {mechanism.name!r}")
+    _check_smooth(ways, stated, f"the mechanism {mechanism.name!r}")
     samplers = list(dict.fromkeys(way.sampler for way in ways))
     if stated.sampler not in samplers:
         raise ValueError(
@@ -150,6 +154,17 @@ def _check_guarantee(mechanism: Mechanism, stated: Guarantee) -> None:
         )
     own = [mechanism._for_one_person(way).person for way in ways]
     check_person(stated.person, own, f"the mechanism {mechanism.name!r}")
+
+
+def _check_smooth(ways: Sequence[Guarantee], stated: Guarantee, who: str) -> None:
+    """How the loss grows with the distance is a promise: it must be that of the mechanism."""
+    own = [caveat for way in ways for caveat in way.caveats if isinstance(caveat, Smooth)]
+    for caveat in stated.caveats:
+        if isinstance(caveat, Smooth) and not any(alike(caveat.describe(), mine.describe()) for mine in own):
+            raise ValueError(
+                f"the guarantee states smooth privacy with {words(caveat.describe())}, but {who} has "
+                f"{words(own[0].describe()) if own else 'no such loss'}"
+            )
 
 
 def _check_plain(description: Mapping[str, Any], kind: type[Mechanism], release: Release) -> None:

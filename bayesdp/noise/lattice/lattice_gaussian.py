@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.lattice._gaussian_sum import l2_log_sum
 from bayesdp.noise.lattice._parts import Line, parts
 from bayesdp.noise.lattice.base import LatticeLaw
+from bayesdp.noise.lattice.linear import linear_law
+from bayesdp.noise.lattice.sizes import size_masses
 from bayesdp.noise.lattice.zero_sum import gaussian_variance
 from bayesdp.noise.tables import squared_norm
 from bayesdp.queries import Query
@@ -94,6 +97,24 @@ class LatticeGaussian(LatticeLaw):
         counted (`bayesdp.lattices.sums.theta_series`).
         """
         return l2_log_sum(invariants, self.sigma)
+
+    def _rated(self) -> tuple[float, int, Callable[[float], LatticeLaw]]:
+        return 0.5 / self.sigma**2, 2, lambda rate: self.at(math.sqrt(0.5 / rate))
+
+    def _sizes(self, invariants: Invariants, reach: float) -> tuple[Floats, Floats] | None:
+        masses, whole = (
+            size_masses(invariants, 2, 0.5 / self.sigma**2, math.ceil(reach**2)),
+            self.log_normaliser(invariants),
+        )
+        if masses is None or whole is None:
+            return None
+        return np.sqrt(np.arange(masses.size, dtype=np.float64)), masses * math.exp(-whole)
+
+    def _cell_tail(self, t: float, invariants: Invariants, cell: int) -> tuple[float, float] | None:
+        vector = np.zeros(invariants.frame.size, dtype=np.int64)
+        vector[cell] = 1
+        law = linear_law(invariants, vector, self.sigma)
+        return None if law is None else law.tail(t)
 
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
         """Draw noise; `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from bayesdp import _validate, lattices
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
+from bayesdp.lattices.parts import Table, lattice_parts
 from bayesdp.lattices.sums.normaliser import l1_log_sum
 from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.arrays import positive_rate
@@ -18,6 +20,7 @@ from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.lattice._parts import Line, parts
 from bayesdp.noise.lattice.base import LatticeLaw
 from bayesdp.noise.lattice.radial_sum import radial_log_sum
+from bayesdp.noise.lattice.sizes import cell_masses, size_masses
 from bayesdp.noise.lattice.zero_sum import laplace_variance
 from bayesdp.noise.tables import norm_of
 from bayesdp.queries import Query
@@ -25,6 +28,9 @@ from bayesdp.queries import Query
 __all__ = ["LatticeLaplace"]
 
 _NORMS = ("l1", "l2")
+
+_REACH = 20_000
+"""Counts from which the law of one cell is not worked out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +105,41 @@ class LatticeLaplace(LatticeLaw):
         if self.norm == "l1":
             return l1_log_sum(invariants, self.epsilon)
         return radial_log_sum(invariants, self.epsilon)
+
+    def _rated(self) -> tuple[float, int, Callable[[float], LatticeLaw]]:
+        return self.epsilon, 1, self.at
+
+    def _sizes(self, invariants: Invariants, reach: float) -> tuple[Floats, Floats] | None:
+        order = 1 if self.norm == "l1" else 2
+        most = math.ceil(reach**order)
+        tilt = self.epsilon if order == 1 else self.epsilon / max(reach, 1.0)
+        masses = size_masses(invariants, order, tilt, most)
+        whole = self.log_normaliser(invariants)
+        if masses is None or whole is None:
+            return None
+        n = np.arange(masses.size, dtype=np.float64)
+        sizes = n if order == 1 else np.sqrt(n)
+        return sizes, masses * np.exp(tilt * n - self.epsilon * sizes - whole)
+
+    def _cell_tail(self, t: float, invariants: Invariants, cell: int) -> tuple[float, float] | None:
+        if self.norm != "l1":
+            return None
+        own = next((part for part in lattice_parts(invariants) if np.any(part.cells == cell)), None)
+        if own is None or t <= 0.0:
+            return (1.0, 1.0) if t <= 0.0 else (0.0, 0.0)
+        if not (isinstance(own, Line) or (isinstance(own, Table) and len(own.shape) == 1)):
+            return None
+        entry = int(own.entries[own.cells == cell][0]) if isinstance(own, Line) else 1
+        if not entry:
+            return 0.0, 0.0
+        # Beyond this the cell has less than exp(-60) of its mass at t: the mass falls by exp(-2 rate) a count or faster far out.
+        reach = math.ceil(t + 80.0 / self.epsilon + 40.0 * math.sqrt(own.cells.size) / self.epsilon)
+        if reach > _REACH:
+            return None
+        masses = cell_masses(own, entry, self.epsilon, reach)
+        far = 2.0 * math.fsum(masses[math.ceil(t) :])
+        found = far / (float(masses[0]) + 2.0 * math.fsum(masses[1:]))
+        return found * (1.0 - 1e-11), min(1.0, found * (1.0 + 1e-11))
 
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
         """Draw noise; `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which."""

@@ -1,0 +1,145 @@
+"""Tails of noise on a lattice, of its norm and of one cell, against enumeration, closed forms and draws of another program."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesdp.invariants import Invariants
+from bayesdp.noise import LatticeGaussian, LatticeLaplace
+from bayesdp.noise.lattice.linear import linear_law
+from bayesdp.queries import Margins, Totals
+from tests.comparison.enumeration import lattice_points
+from tests.lattices.oracles import BLOCKS, CASES, GENERAL, LOOSE, labels, law_on, one_way
+
+LAWS = {
+    "l1": (LatticeLaplace(1.5), 1),
+    "l2": (LatticeLaplace(2.5, "l2"), 2),
+    "gaussian": (LatticeGaussian(0.9), 2),
+}
+TABLES = ["2x2", "2x3", "3x3", "totals", "loose", "general"]
+
+
+def enumerated(name: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    invariants, reach = CASES[name]
+    points = lattice_points(invariants.matrix.toarray(), min(reach, 15 if name != "3x3" else 6))
+    scale = getattr(LAWS[kind][0], LAWS[kind][0].scale_name)
+    return points, law_on(points, kind, scale)
+
+
+@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("name", TABLES)
+def test_tails_of_the_norm_are_those_of_enumerated_noise(name: str, kind: str) -> None:
+    law, order = LAWS[kind]
+    points, mass = enumerated(name, kind)
+    norms = np.linalg.norm(points, ord=order, axis=1)
+    for t in (0.0, 1.0, math.sqrt(6.0), 4.0, 5.0):
+        low, high = law.tail(t, CASES[name][0])
+        own = mass[norms >= t * (1 - 1e-12)].sum()
+        assert low <= own * (1 + 1e-6) + 1e-9
+        assert own <= high * (1 + 1e-6) + 1e-9
+        assert high - low <= 1e-9
+        assert high <= law.tail_bound(t, CASES[name][0]) <= 1.0
+    for p in (0.5, 0.9, 0.99):
+        size = law.quantile(p, CASES[name][0])
+        assert mass[norms <= size + 1e-9].sum() >= p - 1e-7
+        assert mass[norms < size - 1e-9].sum() < p + 1e-7
+
+
+def test_far_tails_keep_their_digits() -> None:
+    """A pair of cells: geometric, by hand; 60 of them: the sum of 60 such sizes, by its generating function."""
+    pair = Invariants(Totals({"c": ["a", "b"]}))
+    low, high = LatticeLaplace(0.5).tail(600, pair)
+    assert low == pytest.approx(2.0 * math.exp(-300.0) / (1.0 + math.exp(-1.0)), rel=1e-9, abs=0.0)
+    assert high == pytest.approx(low, rel=1e-9, abs=0.0)
+    wave = np.exp(2j * np.pi * np.arange(4096) / 4096)
+    x = math.exp(-1.0)
+    masses = np.fft.fft(((1 - x) / (1 + x) * (1 + x * wave) / (1 - x * wave)) ** 60).real / 4096
+    sums = masses[(-np.arange(4096)) % 4096] if masses[1] < 0 else masses
+    many = Invariants(Totals({"c": list(range(120)), "g": ("c", [i // 2 for i in range(120)])}, by="g"))
+    for t in (100, 140):
+        own = max(sums[t // 2 : 2000].sum(), masses[t // 2 : 2000].sum())
+        assert LatticeLaplace(0.5).tail(t, many)[1] == pytest.approx(own, rel=1e-6)
+
+
+def test_where_vectors_cannot_be_counted_the_bound_holds() -> None:
+    """4 x 4 tables at sigma = 6: nine dimensions; 4000 exact draws, each comparison wrong with probability 1e-6."""
+    invariants = one_way(4, 4)
+    law = LatticeGaussian(6.0)
+    draws = np.linalg.norm(law.noise(np.random.default_rng(5), 4000, invariants).reshape(4000, -1), axis=1)
+    for t in (15.0, 20.0, 25.0, 30.0):
+        low, high = law.tail(t, invariants)
+        seen = int((draws >= t).sum())
+        assert stats.binom.cdf(seen, 4000, low) > 1e-6
+        assert stats.binom.sf(seen - 1, 4000, high) > 1e-6
+    # Noise so wide is that of nine normal variables: the bound is within a factor of it that Theorem 12 leaves open.
+    exact = stats.chi2.sf((45.0 / 6.0) ** 2, 9)
+    assert exact < law.tail(45.0, invariants)[1] < 40.0 * exact
+
+
+@pytest.mark.parametrize("name", ["2x2", "2x3", "3x3", "totals", "loose", "general"])
+def test_the_tail_of_one_cell_is_that_of_enumerated_noise(name: str) -> None:
+    invariants = CASES[name][0]
+    for kind in ("gaussian", "l1"):
+        points, mass = enumerated(name, kind)
+        cells = points.reshape(len(points), *invariants.frame.shape)
+        for cell in list(np.ndindex(*invariants.frame.shape))[:5]:
+            for t in (0.0, 1.0, 2.0, 3.0):
+                own = mass[np.abs(cells[(slice(None), *cell)]) >= t].sum()
+                if kind == "l1" and name in ("3x3", "general"):
+                    if t == 1.0:
+                        with pytest.raises(NotImplementedError, match="law of one cell"):
+                            LAWS[kind][0].cell_tail(t, invariants, cell)
+                    continue
+                low, high = LAWS[kind][0].cell_tail(t, invariants, cell)
+                assert low <= own * (1 + 1e-7) + 1e-9
+                assert own <= high * (1 + 1e-7) + 1e-9
+                if kind == "l1":
+                    assert high - low <= 1e-9
+
+
+def test_combinations_of_wide_noise_are_discrete_gaussian() -> None:
+    """3 x 3 tables at sigma = 2.5: a cell, enumerated; bounds that agree to five digits."""
+    invariants = one_way(3, 3)
+    points = lattice_points(invariants.matrix.toarray(), 14)
+    mass = law_on(points, "gaussian", 2.5)
+    low, high = LatticeGaussian(2.5).cell_tail(4.0, invariants, (1, 2))
+    assert low <= mass[np.abs(points[:, 5]) >= 4].sum() * (1 + 1e-6)
+    assert mass[np.abs(points[:, 5]) >= 4].sum() <= high * (1 + 1e-6)
+    assert high / low - 1.0 < 1e-5
+    national = Invariants(Totals({"county": list(range(3000))}))
+    low, high = LatticeGaussian(10.0).cell_tail(30.0, national, (17,))
+    assert high == pytest.approx(stats.norm.sf(29.5, scale=10.0 * math.sqrt(1 - 1 / 3000)) * 2, rel=1e-2)
+    assert high / low - 1.0 < 1e-12
+    large = Invariants(Margins(labels(40, 30), ["a"], ["b"]))
+    vector = np.zeros((40, 30), dtype=int)
+    vector[7, 8] = 1
+    law = linear_law(large, vector, 4.0)
+    assert law is not None
+    assert law.scale == pytest.approx(4.0 * math.sqrt((1 - 1 / 40) * (1 - 1 / 30)))
+    assert law.spread > 1 - 1e-9
+
+
+def test_combinations_that_cannot_vary_or_are_not_known() -> None:
+    assert linear_law(BLOCKS, [1, 1, 0, 1, 0], 2.0).tail(1.0) == (0.0, 0.0)  # a published total
+    assert linear_law(BLOCKS, [1, 0, 1, 0, 0], 2.0) is None  # two totals
+    assert linear_law(LOOSE, [1, 0, 1, 1], 2.0).step == 0
+    law = linear_law(GENERAL, [1, 0, 0, 0, 0], 2.0)
+    assert law.spread > 0.0
+
+
+def test_bad_input() -> None:
+    law, pair = LatticeGaussian(2.0), Invariants(Totals({"c": ["a", "b"]}))
+    with pytest.raises(ValueError, match="t must"):
+        law.tail(-1.0, pair)
+    with pytest.raises(ValueError, match=r"p must"):
+        law.quantile(1.0, pair)
+    with pytest.raises(ValueError, match="cell must be a position"):
+        law.cell_tail(1.0, pair, (2,))
+    with pytest.raises(NotImplementedError, match="normaliser"):
+        law.tail(3.0, one_way(9, 9))
+    with pytest.raises(NotImplementedError, match="too many to be counted"):
+        LatticeGaussian(20.0).quantile(0.9, one_way(4, 4))

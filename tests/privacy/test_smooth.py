@@ -1,0 +1,115 @@
+"""Smooth privacy: the growth with the distance, and that noise on lattices has it; enumerated."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import bayesdp as bdp
+from bayesdp.privacy import Guarantee, SmoothDP, group_loss, smooth_gaussian_delta
+from bayesdp.privacy.caveats import Smooth
+from bayesdp.queries import Margins, Totals
+from tests.comparison.enumeration import lattice_points
+from tests.lattices.oracles import law_on
+
+THREE = Totals({"cell": list("abc")})
+TABLE = Margins({"row": list("abc"), "column": list("xyz")}, ["row"], ["column"])
+
+
+def delta_at(points: np.ndarray, mass: np.ndarray, u: np.ndarray, epsilon: float) -> float:
+    moved = {tuple(p): m for p, m in zip((points + u).tolist(), mass, strict=True)}
+    pairs = ((m, moved.get(tuple(p), 0.0)) for p, m in zip(points.tolist(), mass, strict=True))
+    return sum(max(m - math.exp(epsilon) * other, 0.0) for m, other in pairs)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_at_whole_distances_it_is_group_privacy(delta: float) -> None:
+    for k in (1, 2, 3, 7):
+        own = SmoothDP(0.5, delta).at(k)
+        step = {"epsilon": 0.5, "delta": delta} if delta else {"epsilon": 0.5}
+        assert dict(own) == pytest.approx(group_loss(step, k))
+    assert SmoothDP(0.5, delta).at(0.0)["epsilon"] == 0.0
+    assert SmoothDP(1.0, 0.5).at(1e6)["delta"] == 1.0
+
+
+@pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (1.0, 3.0), (2.0, 1.0), (0.2, 4.0)])
+def test_lattice_gaussians_are_smooth_at_every_distance(epsilon: float, sigma: float) -> None:
+    """All differences up to 8 counts a cell, of three cells with a total."""
+    smooth = SmoothDP(epsilon, smooth_gaussian_delta(epsilon, sigma), "l2")
+    invariants = bdp.Invariants(THREE)
+    points = lattice_points(invariants.matrix.toarray(), math.ceil(9 * sigma) + 8)
+    mass = law_on(points, "gaussian", sigma)
+    for u in points[(np.abs(points).max(axis=1) <= 8) & (points[:, 0] > 0) & (points[:, 1] <= points[:, 2])][::3]:
+        distance = float(np.linalg.norm(u))
+        assert (
+            delta_at(points, mass, u, epsilon * distance) <= smooth.at(distance).get("delta", 0.0) * (1 + 1e-9) + 1e-14
+        )
+
+
+def test_lattice_laplace_is_smooth_and_no_better() -> None:
+    mechanism = bdp.LatticeLaplace(THREE, epsilon=0.6, sensitivity=2.0)
+    assert mechanism.smooth == SmoothDP(0.3)
+    points = lattice_points(mechanism.invariants.matrix.toarray(), 40)
+    log_mass = -0.3 * np.abs(points).sum(axis=1)
+    for u in ([1, -1, 0], [2, -1, -1], [5, -3, -2]):
+        moved = -0.3 * np.abs(points + np.array(u)).sum(axis=1)
+        assert np.abs(log_mass - moved).max() == pytest.approx(mechanism.smooth.at(np.abs(u).sum())["epsilon"])
+
+
+def test_the_guarantee_prints_how_it_grows() -> None:
+    text = " ".join(str(bdp.LatticeLaplace(THREE, epsilon=0.25).guarantee).split())
+    assert "d = 2: epsilon = 0.5; d = 4: epsilon = 1; d = 8: epsilon = 2; d = 16: epsilon = 4." in text
+    mechanism = bdp.LatticeGaussian(THREE, epsilon=1.0, delta=1e-6)
+    [own] = [caveat for caveat in mechanism.guarantee.caveats if isinstance(caveat, Smooth)]
+    assert (own.epsilon, own.delta, own.norm) == (1.0, pytest.approx(1e-6, rel=1e-6), "l2")
+    assert not [1 for c in bdp.LatticeGaussian(THREE, rho=0.5).guarantee.caveats if isinstance(c, Smooth)]
+
+
+def test_two_releases_compose_as_proposition_6_says() -> None:
+    both = SmoothDP(0.5, 1e-6).compose(SmoothDP(0.25, 1e-7))
+    assert (both.epsilon, both.delta) == (0.75, pytest.approx(1.1e-6))
+    for d in (1.0, 2.0, 5.0):
+        parts = dict(SmoothDP(0.5, 1e-6).at(d).compose(SmoothDP(0.25, 1e-7).at(d)))
+        assert both.at(d)["delta"] >= parts["delta"] * (1 - 1e-12)
+        assert both.at(d)["epsilon"] == pytest.approx(parts["epsilon"])
+    with pytest.raises(ValueError, match="norm"):
+        both.compose(SmoothDP(0.5, norm="l2"))
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta"),
+        ({"epsilon": 1.0, "norm": "l3"}, "norm"),
+    ],
+)
+def test_bad_parameters_are_named(given: dict[str, object], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        SmoothDP(**given)  # type: ignore[arg-type]
+
+
+def test_files_may_not_claim_a_smaller_growth() -> None:
+    release = bdp.LatticeLaplace(THREE, epsilon=0.5).release([3, 4, 5], rng=1)
+    read = Guarantee.from_dict(json.loads(json.dumps(release.guarantee.to_dict())))
+    assert [type(caveat) for caveat in read.caveats] == [type(caveat) for caveat in release.guarantee.caveats]
+    replace(release, guarantee=read).check_stated()
+    better = tuple(Smooth(0.1, 0.0, "l1") if isinstance(c, Smooth) else c for c in read.caveats)
+    with pytest.raises(ValueError, match=r"smooth privacy.*0\.1.*0\.5"):
+        replace(release, guarantee=replace(read, caveats=better)).check_stated()
+
+
+def test_rows_of_files_of_earlier_versions_are_read_and_smaller_losses_are_not() -> None:
+    mechanism = bdp.LatticeGaussian(TABLE, epsilon=1.0, delta=1e-6)
+    release = mechanism.release(np.full((3, 3), 5), rng=1)
+    earlier = replace(release.guarantee, pairs=mechanism._earlier_rows())
+    assert earlier.pairs[0].loss["epsilon"] > release.guarantee.pairs[0].loss["epsilon"]
+    replace(release, guarantee=earlier).check_stated()
+    row = release.guarantee.pairs[0]
+    less = replace(row, loss={**dict(row.loss), "epsilon": 0.99 * row.loss["epsilon"]})
+    with pytest.raises(ValueError, match="the guarantee states"):
+        replace(release, guarantee=replace(release.guarantee, pairs=(less,))).check_stated()
