@@ -115,6 +115,12 @@ def odds_ratio_test_from_release(
     NotImplementedError
         If no law of the corner is known.
 
+    See Also
+    --------
+    odds_ratio_test_from_releases : several releases of one table, or independent noise in each of its cells.
+    common_odds_ratio_test : an odds ratio that strata have in common.
+    independence_test_from_releases : larger two-way tables.
+
     Examples
     --------
     >>> import bayesdp as bdp

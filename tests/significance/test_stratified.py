@@ -82,8 +82,10 @@ def test_size_and_power_by_enumeration() -> None:
     family = FamilySum(tuple(Hypergeometric(*own) for own in result.margins))
 
     def rejected(alpha: float, odds: float, null: float) -> float:
-        count = lambda u: NoisyCount(u, family, result.noise).pvalue(math.log(null), "greater")  # noqa: E731
-        cut = brentq(lambda u: count(u) - alpha, -60, 80, xtol=1e-12)
+        def excess(u: float) -> float:
+            return NoisyCount(u, family, result.noise).pvalue(math.log(null), "greater") - alpha
+
+        cut = brentq(excess, -60, 80, xtol=1e-12)
         laws = [nchypergeom_fisher(r1 + r2, r1, c1, odds).pmf(np.arange(8)) for r1, r2, c1 in result.margins]
         share = 0.0
         for x in itertools.product(range(8), repeat=3):
