@@ -227,7 +227,7 @@ def _whole_masses(noise: Any, negligible: float) -> Floats:
     else:
         steps = np.arange(math.ceil(-math.log(negligible) / noise.epsilon) + 1)
         mass = math.tanh(0.5 * noise.epsilon) * np.exp(-noise.epsilon * steps)
-    return mass[mass > negligible * mass[0]]
+    return np.asarray(mass[mass > negligible * mass[0]], dtype=np.float64)
 
 
 def _spread(half: Floats, weight: int) -> Floats:

@@ -13,7 +13,7 @@ from bayesdp._validate import Seed, generator_of
 from bayesdp.composition import joint_release
 from bayesdp.measurements import Measured
 from bayesdp.noise import NoiseLaw
-from bayesdp.privacy.canonical import CanonicalNoise, GaussianNoise
+from bayesdp.privacy.canonical import GaussianNoise
 from bayesdp.privacy.tradeoffs import gaussian_dp
 from bayesdp.release import Release
 from bayesdp.significance._noise import DiscreteGaussianNoise, Noise, WiderNoise, in_words
@@ -35,7 +35,7 @@ _LARGEST = 8
 
 
 def odds_ratio_test_from_releases(
-    releases: Iterable[Release],
+    releases: Release | Iterable[Release],
     alternative: str = "greater",
     null: float = 1.0,
     *,
@@ -55,7 +55,7 @@ def odds_ratio_test_from_releases(
 
     Parameters
     ----------
-    releases : iterable of Release
+    releases : Release or iterable of Release
         Of the same table, each with noise of its own; one release with several measurements will do.
     alternative, null, cell, rng
         As for `odds_ratio_test_from_release`. A uniform is drawn, once, where all noise is of whole numbers; published Tulap
@@ -236,7 +236,6 @@ def _variance(noise: Any) -> float:
         return max(2.0 * float(noise.masses @ steps**2), 1e-300)
     if isinstance(noise, WiderNoise):
         return noise.factor**2 * _variance(noise.noise)
-    assert isinstance(noise, CanonicalNoise)
     if is_whole(noise):
         return max(0.5 / math.sinh(min(0.5 * noise.epsilon, 300.0)) ** 2, 1e-300)
     return float(noise.var())

@@ -187,7 +187,7 @@ def _null(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> tuple[
         return np.outer(rows, columns) / max(n, 1.0), np.zeros((rows.size * columns.size, 0)), np.zeros((0, 0))
     by_row, by_column = (np.diag(own / n) - np.outer(own, own) / n**2 for own in (rows, columns))
     covariance = np.kron(by_row, by_column) * (n * n / (n - 1.0))
-    directions = np.kron(_contrasts(rows), _contrasts(columns))
+    directions = np.asarray(np.kron(_contrasts(rows), _contrasts(columns)), dtype=np.float64)
     return np.outer(rows, columns) / n, directions, directions.T @ covariance @ directions
 
 

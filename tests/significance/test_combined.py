@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def released(law: NoiseLaw, j: float) -> bdp.Release:
 
 def geometric(epsilon: float, reach: int = 150) -> np.ndarray:
     mass = np.exp(-epsilon * np.abs(np.arange(-reach, reach + 1)))
-    return mass / mass.sum()
+    return np.asarray(mass / mass.sum())
 
 
 def test_two_lattice_laplace_corners_by_enumeration() -> None:
@@ -176,7 +177,7 @@ def test_what_cannot_be_combined_is_refused() -> None:
     totals = bdp.Release.from_published(TABLE, [], EXACT)
     rows = bdp.Measured(bdp.Margins(TABLE, ["sex"]), [40, 44], bdp.noise.DiscreteLaplace(2.0))
     other = bdp.Release.from_published(TABLE, [rows], EXACT)
-    cases = [
+    cases: list[tuple[Any, type[Exception], str]] = [
         ([], ValueError, "at least one release"),
         ([release, release], ValueError, "again: its noise would be counted twice"),
         ([normal, plain], NotImplementedError, "no exact law is known here of the sum"),

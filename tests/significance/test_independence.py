@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -59,7 +61,7 @@ def test_p_value_against_all_tables_and_all_noise() -> None:
     inverse = np.linalg.inv(spread + covariance)
 
     def statistic(rows: np.ndarray) -> np.ndarray:
-        return np.einsum("ti,ij,tj->t", rows, inverse, rows)
+        return np.asarray(np.einsum("ti,ij,tj->t", rows, inverse, rows))
 
     observed = statistic((TABLE.values - expected).reshape(1, -1) @ basis)[0]
     assert result.statistic == pytest.approx(observed, rel=0.15)  # their covariance is from 2,000 draws
@@ -144,7 +146,7 @@ def test_what_cannot_be_tested_is_refused() -> None:
         (bdp.Measured(bdp.Margins(TABLE, ["a"]), [12, 13], bdp.noise.DiscreteLaplace(1.0)),),
         tuple(EXACT),
     )
-    cases = [
+    cases: list[tuple[Any, type[Exception], str]] = [
         (
             released(TABLE.values, bdp.noise.DiscreteLaplace(1.0), EXACT[:1]),
             ValueError,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,11 +40,11 @@ LAWS: list[NoiseLaw] = [
 ]
 
 
-def moved(steps: list[float]) -> np.ndarray:
-    return SQUARE[:, :, None] * np.array(steps)
+def moved(steps: Sequence[float]) -> np.ndarray:
+    return np.asarray(SQUARE[:, :, None] * np.array(steps))
 
 
-def released(law: NoiseLaw, steps: list[float], exact: list[bdp.Exact] = EXACT) -> bdp.Release:
+def released(law: NoiseLaw, steps: Sequence[float], exact: list[bdp.Exact] = EXACT) -> bdp.Release:
     measured = bdp.Measured(bdp.Identity(SMALL), SMALL.values + moved(steps), law)
     return bdp.Release.from_published(SMALL, [measured], exact)
 
@@ -140,7 +142,9 @@ def test_berkeley_beside_the_posterior() -> None:
     release = bdp.ProjectedGaussian(both, mu=0.2).release(BERKELEY, rng=np.random.default_rng(1973))
     result = common_odds_ratio_test(release, "less", strata="department")
     theta = np.linspace(-1.0, 0.8, 181)
-    sigma = math.sqrt(float(release.measurements[0].law.variance((2, 2, 6), bdp.Invariants(both))[0, 0, 0]))
+    variance = release.measurements[0].law.variance((2, 2, 6), bdp.Invariants(both))
+    assert variance is not None
+    sigma = math.sqrt(float(variance[0, 0, 0]))
     log_likelihood = np.zeros(theta.size)
     for k, (r1, r2, c1) in enumerate(result.margins):
         x = np.arange(min(r1, c1) + 1)
@@ -203,7 +207,7 @@ def test_strata_released_by_themselves_with_different_noise() -> None:
 
 def test_what_cannot_be_tested_is_refused() -> None:
     release = released(LAWS[0], [0, 0, 0])
-    cases = [
+    cases: list[tuple[Any, str | None, type[Exception], str]] = [
         (release, None, ValueError, "strata must be a dimension of the table, one of 'sex', 'admission', 'school'"),
         (release, "sex", ValueError, "2 x 2 in each stratum, and this one is 2 x 2 x 3"),
         (

@@ -11,7 +11,7 @@ from scipy.stats import laplace, nchypergeom_fisher, norm
 
 from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.significance._families import Hypergeometric
-from bayesdp.significance._noise import DiscreteGaussianNoise, LaplaceNoise, LaplaceSumNoise
+from bayesdp.significance._noise import DiscreteGaussianNoise, LaplaceNoise, LaplaceSumNoise, Noise
 from bayesdp.significance._sums import (
     FamilySum,
     LaplacesNoise,
@@ -27,7 +27,7 @@ X = np.linspace(-25.0, 25.0, 41)
 
 def geometric(epsilon: float, reach: int) -> np.ndarray:
     mass = np.exp(-epsilon * np.abs(np.arange(-reach, reach + 1)))
-    return mass / mass.sum()
+    return np.asarray(mass / mass.sum())
 
 
 def test_whole_noise_is_enumerated() -> None:
@@ -78,7 +78,8 @@ def test_continuous_noise_adds_up_where_it_has_a_closed_form() -> None:
     normal = noise_of_sum([GaussianNoise(0.5), GaussianNoise(2.0)], [0.3, 1.0])
     np.testing.assert_allclose(normal.cdf(X), norm(scale=math.hypot(0.6, 0.5)).cdf(X), rtol=1e-12)
     assert noise_of_sum([LaplaceNoise(2.0), LaplaceSumNoise(1.0)], [0.5, 1.0]) == LaplacesNoise(1.0, 5)
-    for noises in ([GaussianNoise(1.0), LaplaceNoise(1.0)], [LaplaceNoise(1.0), LaplaceNoise(2.0)]):
+    refused: list[list[Noise]] = [[GaussianNoise(1.0), LaplaceNoise(1.0)], [LaplaceNoise(1.0), LaplaceNoise(2.0)]]
+    for noises in refused:
         with pytest.raises(NotImplementedError, match="no exact law is known here of the sum"):
             noise_of_sum(noises, [1.0, 1.0])
     with pytest.raises(NotImplementedError, match="takes too long"):
