@@ -21,7 +21,7 @@ EXACT = [bdp.Exact(bdp.Margins(TABLE, ["a"]), TABLE.sum("b")), bdp.Exact(bdp.Mar
 INVARIANTS = bdp.Invariants(bdp.Margins(TABLE, ["a"], ["b"]))
 SQUARE = np.array([[1, -1], [-1, 1]])
 LAWS: list[NoiseLaw] = [
-    bdp.noise.KNorm(0.5, [[1.3]]),
+    bdp.noise.KNorm(0.5, np.array([[1.3]])),
     bdp.noise.SemiKNorm(0.7, 2),
     bdp.noise.LatticeKNorm(0.7, 2),
     bdp.noise.SubspaceNorm(0.3, "l1"),
