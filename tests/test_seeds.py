@@ -58,6 +58,11 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "canonical noise": lambda rng: TULAP.rvs(20, rng=rng),
     "a law": lambda rng: NoiseLaw.from_description({"law": "discrete-laplace", "b": 5.0}).draw(rng, (20,)),
     "p-value": lambda rng: significance.odds_ratio_test_from_release(PUBLISHED, rng=rng).uniform,
+    "p-value of several": lambda rng: significance.odds_ratio_test_from_releases([PUBLISHED], rng=rng).uniform,
+    "p-value of strata": lambda rng: significance.common_odds_ratio_test({"all": PUBLISHED}, rng=rng).uniform,
+    "p-value by simulation": lambda rng: (
+        significance.independence_test_from_releases(PUBLISHED, draws=999, rng=rng).statistic
+    ),
 }
 
 

@@ -12,14 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from bayesdp import _validate
 from bayesdp.noise.base import Floats
 
-__all__ = ["NEGLIGIBLE", "Binomial", "Family", "Hypergeometric", "Masses", "margins"]
+__all__ = ["NEGLIGIBLE", "Binomial", "CountLaws", "Family", "Hypergeometric", "Masses", "margins"]
 
 NEGLIGIBLE = 1e-300  # relative to the mode; the laws are log-concave, so that all beyond is smaller still
 _MAX_LOG_ODDS = 600.0
@@ -57,6 +57,21 @@ class Masses:
     def mean(self) -> float:
         """Expectation of the number."""
         return self.first + self.expectation(self.points - self.first)
+
+
+class CountLaws(Protocol):
+    """What a test asks of the laws of a count: its range, and its masses at some log odds."""
+
+    @property
+    def low(self) -> int:
+        """Smallest count."""
+
+    @property
+    def high(self) -> int:
+        """Largest count."""
+
+    def masses(self, log_odds: float, negligible: float = NEGLIGIBLE) -> Masses:
+        """The law at some log odds, infinities included; masses below `negligible` times the largest are left out."""
 
 
 class Family(ABC):

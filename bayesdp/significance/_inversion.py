@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 
 from bayesdp import _validate
 from bayesdp.noise.base import Floats
-from bayesdp.significance._families import NEGLIGIBLE, Family
+from bayesdp.significance._families import NEGLIGIBLE, CountLaws
 from bayesdp.significance._noise import Noise
 
 __all__ = ["ALTERNATIVES", "FOR_LEVELS", "NoisyCount", "at_odds_ratios", "finite_statistic"]
@@ -59,12 +59,12 @@ class NoisyCount:
     ----------
     statistic : float
         U.
-    family : Family
+    family : CountLaws
     noise : Noise
     """
 
     statistic: float
-    family: Family
+    family: CountLaws
     noise: Noise
 
     def greater(self, log_odds: float, negligible: float = NEGLIGIBLE) -> float:

@@ -14,7 +14,15 @@ from bayesdp.noise.base import Floats
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff
 
-__all__ = ["DiscreteGaussianNoise", "LaplaceNoise", "LaplaceSumNoise", "Noise", "WiderNoise", "in_words"]
+__all__ = [
+    "DiscreteGaussianNoise",
+    "LaplaceNoise",
+    "LaplaceSumNoise",
+    "Noise",
+    "WiderNoise",
+    "in_words",
+    "tabulated_cdf",
+]
 
 _MAX_SCALE = 1e5  # of a discrete Gaussian: its table of tails then has four million entries
 _FAR = 1e300
@@ -131,11 +139,21 @@ class DiscreteGaussianNoise:
         object.__setattr__(self, "_mass", mass / total)
         object.__setattr__(self, "_tail", np.append(beyond[1:], 0.0) / total)  # P(J > j)
 
+    @property
+    def masses(self) -> Floats:
+        """``P(j)`` for j = 0, 1, ..., without the uniform."""
+        return self._mass
+
     def cdf(self, x: npt.ArrayLike) -> Any:
         """Distribution function."""
-        at = np.clip(np.asarray(x, dtype=np.float64), -_FAR, _FAR)  # infinities have no cell
-        z = -np.abs(at)
-        steps = np.ceil(-z - 0.5)  # z lies in the unit cell around -steps
-        j = np.minimum(steps, self._mass.size - 1.0).astype(np.int64)
-        low = np.where(steps > j, 0.0, self._tail[j] + self._mass[j] * np.clip(z + steps + 0.5, 0.0, 1.0))
-        return np.where(at <= 0.0, low, 1.0 - low)
+        return tabulated_cdf(self._mass, self._tail, x)
+
+
+def tabulated_cdf(mass: Floats, tail: Floats, x: npt.ArrayLike) -> Any:
+    """Distribution function of symmetric whole-number noise plus a U(-1/2, 1/2), from ``P(J = j)`` and ``P(J > j)``."""
+    at = np.clip(np.asarray(x, dtype=np.float64), -_FAR, _FAR)  # infinities have no cell
+    z = -np.abs(at)
+    steps = np.ceil(-z - 0.5)  # z lies in the unit cell around -steps
+    j = np.minimum(steps, mass.size - 1.0).astype(np.int64)
+    low = np.where(steps > j, 0.0, tail[j] + mass[j] * np.clip(z + steps + 0.5, 0.0, 1.0))
+    return np.where(at <= 0.0, low, 1.0 - low)

@@ -67,7 +67,7 @@ def corner_noise(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
     if law.independent:
         why = (
             "its noise is independent in each cell, so that all four noisy counts are informative and no one number "
-            "carries their noise (a release of one cell alone has a test)"
+            "carries their noise (a release of one cell alone has a test, and odds_ratio_test_from_releases combines the cells)"
         )
     else:
         why = "the law of its corner is not known here"

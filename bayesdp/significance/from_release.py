@@ -12,6 +12,8 @@ import numpy as np
 from bayesdp._text import printable
 from bayesdp._validate import Seed, generator_of, shown
 from bayesdp.frames import Frame
+from bayesdp.measurements import Measured
+from bayesdp.noise.base import Ints
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.significance._families import Hypergeometric, margins
@@ -20,7 +22,8 @@ from bayesdp.significance._release_noise import CornerNoise, cell_noise, corner_
 from bayesdp.significance.odds_ratio import OddsRatioResult, result_of
 
 __all__ = [
-    "NoisyCorner", "corner_position", "is_two_by_two", "noisy_corner", "odds_ratio_test_from_release", "pvalue_limits",
+    "NoisyCorner", "check_table", "corner_of_cell", "corner_of_table", "corner_position", "is_two_by_two", "noisy_corner",
+    "odds_ratio_test_from_release", "pvalue_limits",
 ]  # fmt: skip
 
 _MOVE = np.array([[1, -1], [-1, 1]])
@@ -112,6 +115,12 @@ def odds_ratio_test_from_release(
     NotImplementedError
         If no law of the corner is known.
 
+    See Also
+    --------
+    odds_ratio_test_from_releases : several releases of one table, or independent noise in each of its cells.
+    common_odds_ratio_test : an odds ratio that strata have in common.
+    independence_test_from_releases : larger two-way tables.
+
     Examples
     --------
     >>> import bayesdp as bdp
@@ -142,25 +151,39 @@ def odds_ratio_test_from_release(
 
 def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> NoisyCorner:
     """Take the corner, its noise and the margins from a release; arguments and errors as `odds_ratio_test_from_release`."""
-    given: Any = release
-    if not isinstance(given, Release):
-        raise TypeError(f"release must be a Release, got {type(given).__name__}")
-    _check_table(release)
+    check_table(release)
     measured = release.measurements[0] if len(release.measurements) == 1 else None
     alone = None if measured is None or measured.query.is_identity else _single_cell(measured.query)
     if measured is None or (alone is None and not measured.query.is_identity):
         found = shown(release.measurements) if release.measurements else "none"
+        several = "; odds_ratio_test_from_releases takes several" if len(release.measurements) > 1 else ""
         raise ValueError(
-            f"the test needs a release with one noisy measurement, of the cells or of one cell alone, and this one has {found}"
+            "the test needs a release with one noisy measurement, of the cells or of one cell alone, and this one has "
+            f"{found}{several}"
         )
     if alone is not None:
-        return _corner(release, cell_noise(measured.law), alone, cell)
+        return corner_of_cell(release, cell_noise(measured.law), alone, float(measured.values.reshape(-1)[0]), cell)
+    return corner_of_table(release, measured, cell)
+
+
+def corner_of_table(release: Release, measured: Measured, cell: Mapping[str, Any] | None) -> NoisyCorner:
+    """The noisy corner of a published table, whose noise changes no margin."""
     under = measured.invariants or release.invariants
     if not measured.law.independent and not _leaves_one_move(under):
         raise ValueError(
             f"the noise of {measured!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
         )
-    return _corner(release, corner_noise(measured.law, under), None, cell)
+    noise = corner_noise(measured.law, under)
+    row, column = corner_position(release.frame, cell)
+    family = _family(release.fiber.find_point(), row, column)
+    return NoisyCorner(
+        float(measured.values[row, column]), family, noise, release.frame.exact_cell_name(2 * row + column)
+    )
+
+
+def _family(point: Ints, row: int, column: int) -> Hypergeometric:
+    """Law of the corner given the margins of a table that has them."""
+    return margins((int(point[row].sum()), int(point[1 - row].sum())), int(point[:, column].sum()))
 
 
 def _single_cell(query: Query) -> int | None:
@@ -171,22 +194,19 @@ def _single_cell(query: Query) -> int | None:
     return int(rows.indices[0])
 
 
-def _corner(release: Release, noise: CornerNoise, measured: int | None, cell: Mapping[str, Any] | None) -> NoisyCorner:
-    """The noisy corner: published with the whole table, or worked out from the one measured cell.
+def corner_of_cell(
+    release: Release, noise: CornerNoise, measured: int, value: float, cell: Mapping[str, Any] | None
+) -> NoisyCorner:
+    """The noisy corner worked out from one noisy cell.
 
     Two tables with the same margins differ by a multiple of (+1, -1, -1, +1), so that one cell gives the corner:
     ``x11 = p11 + s (x - p)``, with p a table of these margins, s the product of the signs of both cells. The noise is symmetric.
     """
-    values = release.measurements[0].values
     row, column = corner_position(release.frame, cell)
     point = release.fiber.find_point()
-    family = margins((int(point[row].sum()), int(point[1 - row].sum())), int(point[:, column].sum()))
-    if measured is None:
-        published = float(values[row, column])
-    else:
-        sign = _MOVE[row, column] * int(_MOVE.reshape(-1)[measured])
-        published = float(point[row, column] + sign * (float(values.reshape(-1)[0]) - point.reshape(-1)[measured]))
-    return NoisyCorner(published, family, noise, release.frame.exact_cell_name(2 * row + column))
+    sign = _MOVE[row, column] * int(_MOVE.reshape(-1)[measured])
+    published = float(point[row, column] + sign * (value - point.reshape(-1)[measured]))
+    return NoisyCorner(published, _family(point, row, column), noise, release.frame.exact_cell_name(2 * row + column))
 
 
 def pvalue_limits(corner: NoisyCorner, alternative: str, null: float) -> tuple[float, float]:
@@ -224,7 +244,10 @@ def corner_position(frame: Frame, cell: Mapping[str, Any] | None) -> tuple[int, 
     return found[0], found[1]
 
 
-def _check_table(release: Release) -> None:
+def check_table(release: Any) -> None:
+    """Refuse what is no release of a 2 x 2 table with both margins exact and no more."""
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a Release, got {type(release).__name__}")
     if release.frame.shape != (2, 2):
         sizes = " x ".join(str(length) for length in release.frame.shape)
         raise ValueError(

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import numpy.typing as npt
+from typing import Any
 
 from bayesdp import _validate
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.privacy.tradeoffs.profile import checked
 from bayesdp.significance._families import Hypergeometric, margins
-from bayesdp.significance._inversion import ALTERNATIVES, NoisyCount, at_odds_ratios, finite_statistic
+from bayesdp.significance._intervals import ConfidenceInterval, Inverted
+from bayesdp.significance._inversion import ALTERNATIVES, NoisyCount, finite_statistic
 from bayesdp.significance._noise import Noise, in_words
 from bayesdp.significance.rules import Rule, rule_of
 
 __all__ = ["ConfidenceInterval", "OddsRatioResult", "odds_ratio_test", "result_of"]
 
 
-class ConfidenceInterval(NamedTuple):
-    """Ends of a confidence interval, as SciPy's results name them."""
-
-    low: float
-    high: float
-
-
 @dataclass(frozen=True)
-class OddsRatioResult:
+class OddsRatioResult(Inverted):
     """What a noisy corner of a 2 x 2 table with exact margins says about the odds ratio ``x11 x22 / (x12 x21)``.
 
     Parameters
@@ -54,10 +46,12 @@ class OddsRatioResult:
     cell : str or None
         Labels of the corner x11, where a labelled release was tested.
     published : float or None
-        The published noisy corner, where an integer release was tested: the statistic less `uniform`.
+        The published noisy corner, or the weighted mean of several, where an integer release was tested: the statistic less
+        `uniform`.
     uniform : float or None
-        The U(-1/2, 1/2) that turned an integer release into canonical noise. Drawn once and kept: the p-value is
-        randomised, and drawing again until it is small would not have the size that is stated.
+        The U(-1/2, 1/2) that turned an integer release into canonical noise (of several releases, divided by the sum of their
+        weights). Drawn once and kept: the p-value is randomised, and drawing again until it is small would not have the size
+        that is stated.
     """
 
     statistic: float
@@ -77,71 +71,6 @@ class OddsRatioResult:
     def _count(self) -> NoisyCount:
         return NoisyCount(self.statistic, Hypergeometric(*self.rows, self.column), self.noise)
 
-    def confidence_interval(self, level: float = 0.95) -> ConfidenceInterval:
-        """Odds ratios whose p-value is above ``1 - level``: exact coverage, as the p-value is uniform.
-
-        One-sided for a one-sided alternative: [low, inf) for "greater", [0, high) for "less".
-
-        Parameters
-        ----------
-        level : float, default 0.95
-            Between 0 and 1.
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` is 0, or ``high`` infinite, where no odds ratio however extreme is ruled out. (inf, inf) or (0, 0),
-            an interval without any odds ratio, where all are: the statistic is then far off what the margins allow.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If level is not a number between 0 and 1.
-        """
-        low, high = self._count.bounds(level, self.alternative)
-        return ConfidenceInterval(_exp(low), _exp(high))
-
-    @property
-    def estimate(self) -> float:
-        """Median-unbiased estimate of the odds ratio: as often too small as too large, whatever the truth.
-
-        The odds ratio at which both one-sided p-values are one half, and so inside every two-sided confidence interval of
-        this result that is not empty. 0 or infinite where the statistic is at the end of what the margins allow; NaN where they
-        determine the table, so that nothing can be said. (R's ``fisher.test`` prints the conditional maximum-likelihood estimate
-        of a table without noise.)
-
-        Examples
-        --------
-        >>> from bayesdp.privacy.tradeoffs import approximate_dp
-        >>> result = odds_ratio_test(26.4, rows=(50, 50), column=40, tradeoff=approximate_dp(1.0, 0.01))
-        >>> round(result.estimate, 4), round(float(result.confidence_distribution(result.estimate)), 6)
-        (2.95, 0.5)
-        """
-        return math.nan if self.determined else _exp(self._count.lower(0.5))
-
-    def confidence_distribution(self, odds_ratio: npt.ArrayLike) -> Any:
-        """One-sided p-value ("greater") as a function of the null odds ratio: a distribution function of the odds ratio.
-
-        Its quantiles are the confidence bounds. The rest below its limit at 0, and above that at infinity, is confidence
-        in those ends.
-
-        Parameters
-        ----------
-        odds_ratio : float or array_like
-            At least 0; infinity is allowed.
-
-        Returns
-        -------
-        float or ndarray
-            Of the shape of odds_ratio; rising.
-
-        Raises
-        ------
-        ValueError
-            If an odds ratio is negative or NaN.
-        """
-        return at_odds_ratios(self._count.greater, odds_ratio)
-
     def unbiased_test(self, alpha: float = 0.05) -> Rule:
         """Two-sided unbiased test of size alpha that this statistic can be put to: ``P(|U - k| > m)``.
 
@@ -149,12 +78,6 @@ class OddsRatioResult:
         """
         family = Hypergeometric(*self.rows, self.column)
         return rule_of("noisy-two-sided", alpha, self.null, family, self.noise, self.tradeoff)
-
-    @property
-    def determined(self) -> bool:
-        """Whether the margins leave a single table: then nothing published says anything about the odds ratio."""
-        family = self._count.family
-        return family.low == family.high
 
     @property
     def claim(self) -> str:
@@ -246,7 +169,3 @@ def result_of(
     optimal = canonical and alternative != "two-sided" and family.low < family.high
     rows = (family.r1, family.r2)
     return OddsRatioResult(statistic, pvalue, alternative, ratio, rows, family.c1, noise, tradeoff, optimal, **labels)
-
-
-def _exp(log: float) -> float:
-    return math.inf if log == math.inf else math.exp(log)

@@ -126,7 +126,7 @@ def posterior_odds_ratio(
         Label of each dimension: the cell that is x11, the first labels by default.
     test : OddsRatioResult, optional
         The test of the release, where it was made already: its uniform is not to be drawn twice. Without it, and with one
-        release in the DataTree, it is made here.
+        release in the DataTree, it is made here; for several, give that of `odds_ratio_test_from_releases`.
     rng : int, numpy.random.Generator or None
         For the uniform of that test.
 
@@ -168,7 +168,9 @@ def posterior_odds_ratio(
         above = float(np.mean(logs > math.log(ratio)))
     tables = releases_of_tables(posterior) if isinstance(posterior, xr.DataTree) else []
     releases = next((own for stated, own in tables if stated in (None, variable)), ())
-    if test is None and len(releases) == 1:  # of several no test is known: each has noise of its own
+    if (
+        test is None and len(releases) == 1
+    ):  # of several `odds_ratio_test_from_releases` has one, where their noise adds up
         [release] = releases
         test = odds_ratio_test_from_release(release, alternative, ratio, cell=cell, rng=rng)
     return PosteriorOddsRatio(

@@ -107,7 +107,8 @@ class SemiCanonical(AdditiveMechanism):
         if free != 1:
             raise NotImplementedError(
                 f"the invariants leave {free} dimensions free, and canonical noise of one cell needs exactly one (such as both "
-                "margins of a 2 x 2 table); take SemiGaussian, SemiKNorm or LatticeLaplace, or release a 2 x 2 margin"
+                "margins of a 2 x 2 table); take SemiGaussian, SemiKNorm or LatticeLaplace, or release a 2 x 2 margin, "
+                "or each stratum by itself"
             )
         object.__setattr__(self, "cell", self._chosen(cell))
 

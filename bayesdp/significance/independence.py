@@ -1,0 +1,226 @@
+"""Independence of rows and columns of a table with exact margins, from noisy cells: exact size by exact simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import random_table
+
+from bayesdp import _validate
+from bayesdp._text import printable
+from bayesdp._validate import Seed, generator_of
+from bayesdp.composition import joint_release
+from bayesdp.measurements import Measured
+from bayesdp.noise.base import Floats
+from bayesdp.release import Release
+
+__all__ = ["IndependenceResult", "independence_test_from_releases"]
+
+_TIE = 1e-9
+"""Statistics this close, relative to their size, count as equal: for the null hypothesis, so that rounding cannot help a rejection."""
+_PILOT = 2000
+
+
+@dataclass(frozen=True)
+class IndependenceResult:
+    """What noisy cells of a table with exact margins say about independence of rows and columns.
+
+    Parameters
+    ----------
+    statistic : float
+        ``d' (V + W)^-1 d``: d the distance of the noisy table from the expected one, V the covariance of tables with these
+        margins under independence, W that of the noise.
+    pvalue : float
+        ``(1 + exceeding) / (1 + draws)``. At most alpha with probability at most alpha, for every alpha and any margins.
+    exceeding : int
+        Draws whose statistic was as large as that of the release.
+    draws : int
+        Tables drawn with these margins under independence, and noise drawn of the published laws.
+    degrees : int
+        Free dimensions, (rows - 1) (columns - 1) less those of empty rows and columns.
+    """
+
+    statistic: float
+    pvalue: float
+    exceeding: int
+    draws: int
+    degrees: int
+
+    @property
+    def claim(self) -> str:
+        """What the test is, in a sentence."""
+        if self.degrees == 0:
+            return "no test of independence: the margins determine the table"
+        return (
+            f"size at most alpha for every alpha given the margins, from {self.draws:,} exact draws; the p-value is random and at "
+            f"least {1.0 / (1 + self.draws):.2g}: report the first"
+        )
+
+
+def independence_test_from_releases(
+    releases: Release | Iterable[Release], *, draws: int = 9999, rng: Seed = None
+) -> IndependenceResult:
+    """Test independence of the rows and columns of a released table whose both margins are exact.
+
+    Under independence the table has a known law given its margins (all permutations of one label are equally probable), and
+    the noise has the published one. So whatever statistic is computed from the noisy cells, its law is known: tables and noise
+    are drawn exactly, and the p-value counts draws with a statistic as large. It is valid without any approximation: release
+    and draws are exchangeable under the null (Dwass, 1957; Besag and Clifford, 1989).
+
+    The statistic is Pearson's chi-square with the covariance of the noise added to that of the table. Without noise it is
+    Pearson's ``X**2 (n - 1) / n``. Where noise is large beside the counts, it still weighs directions by what is known of them.
+
+    Parameters
+    ----------
+    releases : Release or iterable of Release
+        Of one two-way table, each with noisy cells and both margins exact. Several are combined by precision.
+    draws : int, default 9999
+        At least 99. The standard error of the p-value is ``sqrt(p (1 - p) / draws)`` around the one of infinitely many.
+    rng : int, numpy.random.Generator or None
+        For the draws. The p-value depends on it: draw once, and report that.
+
+    Returns
+    -------
+    IndependenceResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the table has not two dimensions, its exact part is not both margins, or measurements are not of the cells.
+    NotImplementedError
+        If noise depends on the cell (within bounds) or is drawn by a chain that only comes near its law.
+
+    See Also
+    --------
+    odds_ratio_test_from_release : one-sided and with a confidence interval, for 2 x 2 tables.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> table = bdp.datasets.berkeley_admissions().sum("sex")
+    >>> release = bdp.LatticeLaplace(bdp.Margins(table, ["admission"], ["department"]), epsilon=0.25).release(table, rng=1)
+    >>> independence_test_from_releases(release, draws=999, rng=2).pvalue
+    0.001
+    """
+    many = _validate.positive_integer(draws, "draws")
+    if many < 99:
+        raise ValueError(f"draws must be at least 99, got {draws!r}")
+    given = [releases] if isinstance(releases, Release) else list(releases)
+    if not given:
+        raise ValueError("releases must be at least one release, got none")
+    joint = joint_release(given)
+    _check(joint)
+    generator = generator_of(rng)
+    point = joint.fiber.find_point()
+    rows, columns = point.sum(axis=1), point.sum(axis=0)
+    expected, basis, spread = _null(rows, columns)
+    degrees = basis.shape[1]
+    noisy = np.stack([np.asarray(part.values, dtype=np.float64) for part in joint.measurements])
+    if degrees == 0:
+        return IndependenceResult(0.0, 1.0, many, many, 0)
+    covariance = [_covariance(part, joint, basis, generator) for part in joint.measurements]
+    tables = random_table(rows, columns).rvs(many, random_state=generator).astype(np.float64)
+    drawn = np.stack(
+        [tables + _noise(part, joint, many, generator) for part in joint.measurements], axis=1
+    )  # (draws, measurements, rows, columns)
+    every = np.concatenate([noisy[None], drawn]) - expected
+    values = _statistics(every.reshape(many + 1, len(noisy), -1) @ basis, spread, covariance)
+    exceeding = int(np.sum(values[1:] >= values[0] - _TIE * abs(values[0])))
+    return IndependenceResult(float(values[0]), (1 + exceeding) / (1 + many), exceeding, many, degrees)
+
+
+def _check(release: Release) -> None:
+    if len(release.frame.dims) != 2:
+        raise ValueError(
+            f"the test is about a two-way table, and this release has the dimensions {printable(', '.join(release.frame.dims))}"
+        )
+    r, c = release.frame.shape
+    bounds = [part for part in release.exact if part.sign != "="]
+    free = release.invariants.dimension
+    if bounds or free != (r - 1) * (c - 1) or not all(release.invariants.is_null(move) for move in _moves(r, c)):
+        raise ValueError(
+            f"the test needs both margins ({printable(' and '.join(release.frame.dims))}) to be exact and no more: the exact part of "
+            f"this release leaves {free} dimensions free{' and has bounds' if bounds else ''}, and margins leave {(r - 1) * (c - 1)}"
+        )
+    if not release.measurements:
+        raise ValueError("the test needs noisy measurements of the cells, and the releases have none")
+    for part in release.measurements:
+        if not part.query.is_identity or part.unmeasured.any():
+            raise ValueError(
+                f"the test needs noisy measurements of all cells, and one is {part!r}: fit a model instead"
+            )
+        if not part.law.additive:
+            raise NotImplementedError(
+                f"the noise of the law {part.law.name!r} depends on the confidential cells: this test does not know it. Fit a model"
+            )
+        sampler = part.law.sampler(part.invariants or release.invariants)
+        if sampler is not None and not sampler.exact:
+            raise NotImplementedError(
+                f"noise of the law {part.law.name!r} can be drawn here only by a chain ({sampler.name}), whose draws come near the "
+                "law: the size of the test would not be exact. Fit a model"
+            )
+
+
+def _moves(r: int, c: int) -> list[npt.NDArray[np.int64]]:
+    """A basis of what margins leave free."""
+    found = []
+    for i in range(1, r):
+        for j in range(1, c):
+            move = np.zeros((r, c), dtype=np.int64)
+            move[0, 0] = move[i, j] = 1
+            move[0, j] = move[i, 0] = -1
+            found.append(move)
+    return found
+
+
+def _null(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+    """Expected table under independence; directions in which tables vary, shape (cells, degrees); their covariance.
+
+    ``cov(x_ij, x_kl) = r_i (n [i = k] - r_k) c_j (n [j = l] - c_l) / (n**2 (n - 1))``.
+    """
+    n = float(rows.sum())
+    if n < 2.0:
+        return np.outer(rows, columns) / max(n, 1.0), np.zeros((rows.size * columns.size, 0)), np.zeros((0, 0))
+    by_row, by_column = (np.diag(own / n) - np.outer(own, own) / n**2 for own in (rows, columns))
+    covariance = np.kron(by_row, by_column) * (n * n / (n - 1.0))
+    directions = np.asarray(np.kron(_contrasts(rows), _contrasts(columns)), dtype=np.float64)
+    return np.outer(rows, columns) / n, directions, directions.T @ covariance @ directions
+
+
+def _contrasts(totals: npt.NDArray[np.int64]) -> Floats:
+    """An orthonormal basis of vectors that add up to 0 over the totals that are not empty, shape (labels, dimensions)."""
+    filled = np.flatnonzero(totals)
+    found = np.zeros((totals.size, max(filled.size - 1, 0)))
+    if filled.size > 1:
+        found[filled] = np.linalg.svd(np.ones((1, filled.size)))[2][1:].T
+    return found
+
+
+def _noise(part: Measured, release: Release, size: int, rng: np.random.Generator) -> Floats:
+    under = part.invariants or release.invariants
+    return np.asarray(part.law.draw(rng, release.frame.shape, size, under), dtype=np.float64)
+
+
+def _covariance(part: Measured, release: Release, basis: Floats, rng: np.random.Generator) -> Floats:
+    """Covariance of the noise along the basis, from draws of their own: public, and independent of release and reference.
+
+    Which weights the statistic has is a matter of power; its law is the simulated one for any.
+    """
+    found: Any = np.cov((_noise(part, release, _PILOT, rng).reshape(_PILOT, -1) @ basis).T)
+    return np.asarray(found, dtype=np.float64).reshape(basis.shape[1], basis.shape[1])
+
+
+def _statistics(distances: Floats, spread: Floats, covariances: list[Floats]) -> Floats:
+    """``d' (V + W)^-1 d`` of the mean d by precision, W its covariance; distances of shape (tables, measurements, dimensions)."""
+    if len(covariances) == 1:
+        mean, noise = distances[:, 0], covariances[0]
+    else:
+        precisions = [np.linalg.pinv(own, hermitian=True) for own in covariances]
+        noise = np.linalg.pinv(np.sum(precisions, axis=0), hermitian=True)
+        mean = sum(distances[:, k] @ own for k, own in enumerate(precisions)) @ noise
+    inverse = np.linalg.pinv(spread + noise, hermitian=True)
+    return np.asarray(np.einsum("ti,ij,tj->t", mean, inverse, mean))

@@ -1,0 +1,246 @@
+"""A common odds ratio over strata: exact size, against enumeration, Mantel and Haenszel, and quadrature of the posterior."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.optimize import brentq
+from scipy.stats import nchypergeom_fisher, norm
+
+import bayesdp as bdp
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.privacy import approximate_dp, gaussian_dp
+from bayesdp.significance import common_odds_ratio_test, odds_ratio_test_from_release
+from bayesdp.significance._families import Hypergeometric
+from bayesdp.significance._inversion import NoisyCount
+from bayesdp.significance._sums import FamilySum
+
+BERKELEY = bdp.datasets.berkeley_admissions()
+SMALL = xr.DataArray(
+    [[[4, 3, 2], [2, 1, 5]], [[3, 1, 4], [6, 5, 1]]],
+    dims=("sex", "admission", "school"),
+    coords={"sex": ["men", "women"], "admission": ["yes", "no"], "school": ["A", "B", "C"]},
+)
+BOTH = bdp.Margins(SMALL, ["sex", "school"], ["admission", "school"])
+EXACT = [bdp.Exact(bdp.Margins(SMALL, list(dims)), SMALL.sum(out)) for dims, out in (
+    (("sex", "school"), "admission"), (("admission", "school"), "sex"))]  # fmt: skip
+SQUARE = np.array([[1, -1], [-1, 1]])
+LAWS: list[NoiseLaw] = [
+    bdp.noise.LatticeLaplace(0.2),
+    bdp.noise.LatticeGaussian(3.0),
+    bdp.noise.ProjectedGaussian(3.0),
+    bdp.noise.SubspaceNorm(0.3, "l1"),
+    bdp.noise.ProjectedLaplace(2.5),
+]
+
+
+def moved(steps: Sequence[float]) -> np.ndarray:
+    return np.asarray(SQUARE[:, :, None] * np.array(steps))
+
+
+def released(law: NoiseLaw, steps: Sequence[float], exact: list[bdp.Exact] = EXACT) -> bdp.Release:
+    measured = bdp.Measured(bdp.Identity(SMALL), SMALL.values + moved(steps), law)
+    return bdp.Release.from_published(SMALL, [measured], exact)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_noise_is_independent_between_strata_and_the_sum_is_of_the_corners(law: NoiseLaw) -> None:
+    result = common_odds_ratio_test(released(law, [2, -1, 3]), strata="school", rng=5)
+    assert result.statistic == 9 + 4 + (result.uniform or 0.0)
+    assert (result.uniform is not None) == law.integer
+    assert (result.margins, result.strata) == (((6, 9, 7), (4, 6, 4), (7, 5, 6)), ("A", "B", "C"))
+    invariants = bdp.Invariants(BOTH)
+    if (
+        law.name != "projected-laplace"
+    ):  # which has no practical density in three dimensions: a linear map of independent cells
+        at = [
+            law.logp(moved(steps), moved([0, 0, 0]), invariants)
+            for steps in ([2, -1, 3], [2, 0, 0], [0, -1, 0], [0, 0, 3])
+        ]
+        zero = law.logp(moved([0, 0, 0]), moved([0, 0, 0]), invariants)
+        assert at[0] - zero == pytest.approx(sum(one - zero for one in at[1:]), rel=1e-9)
+    drawn = law.draw(np.random.default_rng(3), (2, 2, 3), 4000, invariants)[:, 0, 0, :].sum(axis=1).astype(float)
+    if law.integer:
+        drawn += np.random.default_rng(4).random(4000) - 0.5
+    # Kolmogorov and Smirnov's distance, false alarms: one in 10,000 for each law.
+    grid = np.sort(drawn)
+    distance = np.abs(result.noise.cdf(grid) - (np.arange(4000) + 0.5) / 4000).max()
+    assert distance < 2.23 / math.sqrt(4000)
+
+
+def test_size_and_power_by_enumeration() -> None:
+    """Every table of the three strata, and every noise: the share of p-values up to alpha, with masses of its own."""
+    epsilon, reach = 0.2, 60
+    noise = np.exp(-4 * epsilon * np.abs(np.arange(-reach, reach + 1)))
+    noise /= noise.sum()
+    total_noise = np.convolve(np.convolve(noise, noise), noise)
+    result = common_odds_ratio_test(released(LAWS[0], [0, 0, 0]), strata="school", rng=1)
+    family = FamilySum(tuple(Hypergeometric(*own) for own in result.margins))
+
+    def rejected(alpha: float, odds: float, null: float) -> float:
+        def excess(u: float) -> float:
+            return NoisyCount(u, family, result.noise).pvalue(math.log(null), "greater") - alpha
+
+        cut = brentq(excess, -60, 80, xtol=1e-12)
+        laws = [nchypergeom_fisher(r1 + r2, r1, c1, odds).pmf(np.arange(8)) for r1, r2, c1 in result.margins]
+        share = 0.0
+        for x in itertools.product(range(8), repeat=3):
+            mass = math.prod(float(own[k]) for own, k in zip(laws, x, strict=True))
+            places = sum(x) + np.arange(-3 * reach, 3 * reach + 1)
+            share += mass * float(total_noise @ np.clip(places + 0.5 - cut, 0.0, 1.0))
+        return share
+
+    for alpha, null in ((0.05, 1.0), (0.01, 2.5), (0.3, 0.5)):
+        assert rejected(alpha, null, null) == pytest.approx(alpha, rel=1e-8)
+    # The null is its boundary: power rises with the odds ratio, so that the size is that at 1.
+    power = [rejected(0.05, odds, 1.0) for odds in (0.3, 1.0, 3.0, 10.0)]
+    assert np.all(np.diff(power) > 0)
+    assert power[-1] > 0.4
+
+
+def test_without_noise_it_is_the_exact_conditional_test() -> None:
+    """As R's mantelhaen.test(exact = TRUE): by convolution of SciPy's hypergeometric masses; and Mantel-Haenszel's is near."""
+    result = common_odds_ratio_test(
+        bdp.Release.from_published(
+            BERKELEY,
+            [bdp.Measured(bdp.Identity(BERKELEY), BERKELEY, bdp.noise.LatticeLaplace(20.0))],
+            [
+                bdp.Exact(bdp.Margins(BERKELEY, [a, "department"]), BERKELEY.sum(b))
+                for a, b in (("sex", "admission"), ("admission", "sex"))
+            ],
+        ),
+        "less",
+        strata="department",
+        rng=2,
+    )
+    law, mean, variance = np.ones(1), 0.0, 0.0
+    for r1, r2, c1 in result.margins:
+        law = np.convolve(law, nchypergeom_fisher(r1 + r2, r1, c1, 1.0).pmf(np.arange(min(r1, c1) + 1)))
+        n = r1 + r2
+        mean += r1 * c1 / n
+        variance += r1 * r2 * c1 * (n - c1) / (n * n * (n - 1))
+    corner = int(BERKELEY.sel(sex="men", admission="admitted").sum())
+    assert result.uniform is not None
+    expected = law[:corner].sum() + (0.5 + result.uniform) * law[corner]
+    assert result.pvalue == pytest.approx(expected, rel=1e-6)
+    assert result.pvalue == pytest.approx(norm.cdf((corner - mean) / math.sqrt(variance)), abs=0.01)
+    # The common odds ratio by Mantel and Haenszel is 0.9047.
+    top = sum(BERKELEY.values[0, 0, k] * BERKELEY.values[1, 1, k] / BERKELEY.values[:, :, k].sum() for k in range(6))
+    low = sum(BERKELEY.values[0, 1, k] * BERKELEY.values[1, 0, k] / BERKELEY.values[:, :, k].sum() for k in range(6))
+    assert result.estimate == pytest.approx(top / low, rel=0.01)
+
+
+def test_berkeley_beside_the_posterior() -> None:
+    """P(common odds ratio > 1 | release) by quadrature over a wide prior, from all six noisy corners, is near 1 - p."""
+    both = bdp.Margins(BERKELEY, ["sex", "department"], ["admission", "department"])
+    release = bdp.ProjectedGaussian(both, mu=0.2).release(BERKELEY, rng=np.random.default_rng(1973))
+    result = common_odds_ratio_test(release, "less", strata="department")
+    theta = np.linspace(-1.0, 0.8, 181)
+    variance = release.measurements[0].law.variance((2, 2, 6), bdp.Invariants(both))
+    assert variance is not None
+    sigma = math.sqrt(float(variance[0, 0, 0]))
+    log_likelihood = np.zeros(theta.size)
+    for k, (r1, r2, c1) in enumerate(result.margins):
+        x = np.arange(min(r1, c1) + 1)
+        near = norm(scale=sigma).pdf(float(release.measurements[0].values[0, 0, k]) - x)
+        family = Hypergeometric(r1, r2, c1)
+        for i, at in enumerate(theta.tolist()):
+            law = family.masses(at)
+            log_likelihood[i] += math.log(law.weights @ near[law.first : law.first + law.weights.size])
+    weights = np.exp(log_likelihood - log_likelihood.max() - 0.5 * theta**2)
+    above = float(weights[theta > 0].sum() / weights.sum())
+    low, high = result.confidence_interval(0.95)
+    assert low == 0.0
+    median = float(np.exp(theta[np.searchsorted(np.cumsum(weights) / weights.sum(), 0.5)]))
+    assert high > result.estimate
+    assert above == pytest.approx(result.pvalue, abs=0.02)  # 0.348 and 0.355
+    assert median == pytest.approx(result.estimate, abs=0.03)
+
+
+def test_one_stratum_is_the_test_of_one_table() -> None:
+    table = SMALL.sel(school="A", drop=True)
+    margins = bdp.Margins(table, ["sex"], ["admission"])
+    for mechanism in (
+        bdp.LatticeLaplace(margins, epsilon=0.2),
+        bdp.mechanisms.SemiCanonical(margins, approximate_dp(1.0)),
+        bdp.mechanisms.SemiCanonical(margins, gaussian_dp(1.0), {"sex": "women", "admission": "yes"}),
+        bdp.mechanisms.SemiNorm(margins, epsilon=0.5),
+    ):
+        release = mechanism.release(table, rng=4)
+        own, one = (
+            common_odds_ratio_test({"A": release}, "two-sided", 1.3, rng=7),
+            odds_ratio_test_from_release(release, "two-sided", 1.3, rng=7),
+        )
+        assert own.pvalue == pytest.approx(one.pvalue, rel=1e-9)
+        assert own.confidence_interval(0.8) == pytest.approx(one.confidence_interval(0.8), rel=1e-7)
+        assert own.estimate == pytest.approx(one.estimate, rel=1e-7)
+
+
+def test_strata_released_by_themselves_with_different_noise() -> None:
+    """Integer, Tulap and normal noise in one sum; the corner by labels; rows exchanged turn the odds ratio over."""
+    parts = {}
+    for label, make in (
+        ("A", lambda own: bdp.LatticeLaplace(own, epsilon=0.3)),
+        ("B", lambda own: bdp.mechanisms.SemiCanonical(own, approximate_dp(1.0))),
+        ("C", lambda own: bdp.SemiGaussian(own, mu=1.0)),
+    ):
+        table = SMALL.sel(school=label, drop=True)
+        parts[label] = make(bdp.Margins(table, ["sex"], ["admission"])).release(table, rng=11)
+    result = common_odds_ratio_test(parts)
+    assert result.uniform is None  # the normal noise makes it continuous
+    other = common_odds_ratio_test(parts, "less", cell={"sex": "women", "admission": "yes"})
+    assert other.pvalue == pytest.approx(result.pvalue, rel=1e-9)
+    assert other.estimate == pytest.approx(1.0 / result.estimate, rel=1e-6)
+    whole = {"A": parts["A"], "B": parts["B"]}
+    with_uniform = common_odds_ratio_test(whole)
+    assert (
+        with_uniform.pvalue == common_odds_ratio_test(whole).pvalue
+    )  # Tulap noise brings its uniform: nothing is drawn
+    assert "exact size given the margins of all 2 strata" in with_uniform.claim
+
+
+def test_what_cannot_be_tested_is_refused() -> None:
+    release = released(LAWS[0], [0, 0, 0])
+    cases: list[tuple[Any, str | None, type[Exception], str]] = [
+        (release, None, ValueError, "strata must be a dimension of the table, one of 'sex', 'admission', 'school'"),
+        (release, "sex", ValueError, "2 x 2 in each stratum, and this one is 2 x 2 x 3"),
+        (
+            released(bdp.noise.LatticeLaplace(0.2, "l2"), [0, 0, 0]),
+            "school",
+            NotImplementedError,
+            "independent between strata",
+        ),
+        (
+            released(bdp.noise.SubspaceNorm(0.2, "linf"), [0, 0, 0]),
+            "school",
+            NotImplementedError,
+            "independent between strata",
+        ),
+        (
+            released(bdp.noise.DiscreteLaplace(2.0), [0, 0, 0]),
+            "school",
+            NotImplementedError,
+            "independent in each cell",
+        ),
+        (
+            released(bdp.noise.DiscreteLaplace(2.0), [0, 0, 0], EXACT[:1]),
+            "school",
+            ValueError,
+            "leaves 6 dimensions free",
+        ),
+        ({}, None, ValueError, "at least one stratum"),
+        ({"A": release}, None, ValueError, "stratum A: the test is about a 2 x 2 table"),
+        ({"A": release}, "school", ValueError, "keys of a mapping"),
+        ({"A": release, "B": release}, None, ValueError, "each needs noise of its own"),
+    ]
+    for given, strata, error, message in cases:
+        with pytest.raises(error, match=message):
+            common_odds_ratio_test(given, strata=strata)
+    with pytest.raises(TypeError, match="a Release or a mapping"):
+        common_odds_ratio_test(SMALL, strata="school")  # type: ignore[arg-type]
