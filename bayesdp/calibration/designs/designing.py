@@ -96,15 +96,16 @@ def design(
     ------
     TypeError, ValueError
         If an argument has the wrong type; candidates or questions are about different tables; a candidate is not private, or its
-        loss at the difference is not known; a prior cannot be drawn from or draws negative counts; the first release of a candidate cannot be
-        analysed; all fits failed, or the folder is of another run.
+        loss at the difference is not known; a prior cannot be drawn from or draws negative counts; the first release of a
+        candidate cannot be analysed; all fits failed, or the folder is of another run.
     OSError
         If the folder cannot be written.
 
     Notes
     -----
     With tables drawn from the prior that users have, intervals cover as often as they say (those of whole numbers at least as
-    often), up to the error of `n` releases and of the draws. Of one given table they need not. The loss is that of publishing one release without a seed.
+    often), up to the error of `n` releases and of the draws. Of one given table they need not. The loss
+    is that of publishing one release without a seed.
 
     Examples
     --------

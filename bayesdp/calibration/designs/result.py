@@ -21,7 +21,8 @@ __all__ = ["Design"]
 _WIDTH = 100
 _TABLE = (
     "Tried on one given table: these numbers are computed from it, without noise. If it is confidential, they are not protected, "
-    "and to publish them, or to choose by them, discloses something about it. Of one table, intervals need not cover as often as they say."
+    "and to publish them, or to choose by them, discloses something about it. Of one table, "
+    "intervals need not cover as often as they say."
 )
 _PRIOR = "Tried on tables drawn from a prior: no confidential table was used."
 
