@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from scipy import stats
 
 from bayesdp import _validate
 from bayesdp.calibration.designs import Design
@@ -18,7 +19,6 @@ __all__ = ["designs"]
 _MARKERS = "osD^vP*Xph<>"
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MOST = 9
-_TWO_SIDED = 1.96
 
 
 def designs(result: Design, *, probability: float | None = None, questions: Sequence[str] | None = None) -> Figure:
@@ -36,9 +36,9 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
     Returns
     -------
     matplotlib.figure.Figure
-        Each candidate has a marker. Bars are 95% Monte Carlo limits of the mean width. A marker is empty where the 95% limits
-        of the coverage do not hold the probability: below it with a cross through it, above it without. A candidate without a
-        finite loss is left out, and named in the title.
+        Each candidate has a marker. Bars are 95% Monte Carlo limits of the mean width, by Student's t. A marker is
+        empty where the 95% limits of the coverage do not hold the probability: below it with a cross through it, above
+        it without. A candidate without a finite loss is left out, and named in the title.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
                 axes.errorbar(
                     float(own["loss"]),
                     float(own["width"]),
-                    yerr=_TWO_SIDED * error if np.isfinite(error) else None,
+                    yerr=float(stats.t.isf(0.025, int(own["used"]) - 1)) * error if np.isfinite(error) else None,
                     marker=_MARKERS[k % len(_MARKERS)],
                     color=_PALETTE[k % len(_PALETTE)],
                     markerfacecolor=_PALETTE[k % len(_PALETTE)] if right else "white",
@@ -96,6 +96,9 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
             axes.grid(color=COLOURS["grid"])
         for axes in places[len(chosen) :]:
             axes.remove()
+        for axes in places[max(len(chosen) - columns, 0) : len(chosen)]:  # the lowest of each column
+            axes.set_xlabel(result.loss_name, fontsize=10)
+            axes.tick_params(labelbottom=True)
         _words(drawn, result, level, drawable)
     return drawn
 
@@ -108,7 +111,6 @@ def _words(drawn: Figure, result: Design, level: float, drawable: Sequence[str])
     if left_out:
         title += f"; without a finite loss: {', '.join(plain(name, 20) for name in left_out)}"
     drawn.suptitle(title, fontsize=10, x=0.02, ha="left")
-    drawn.supxlabel(f"loss: {result.loss_name}", fontsize=10)
     drawn.supylabel(f"mean width of {percent(level)} intervals", fontsize=10)
     handles = [
         Line2D(

@@ -125,7 +125,7 @@ def test_the_picture_has_a_panel_for_each_question(made):
     drawn = made.plot(probability=0.9, questions=["Alpha", "share"])
     assert [axes.get_title(loc="left") for axes in drawn.axes] == ["Alpha", "share"]
     assert "90%" in drawn.get_supylabel()
-    assert drawn.get_supxlabel() == "loss: epsilon"
+    assert [axes.get_xlabel() for axes in drawn.axes] == ["epsilon", "epsilon"]
     x = [line.get_xdata()[0] for line in drawn.axes[0].lines if line.get_marker() in "os"]
     assert x == [2 * LOW, 2 * HIGH]
     plt.close(drawn)
