@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         significance,
         tables,
     )
+    from bayesdp.calibration import design
     from bayesdp.composition import Composition, compose, is_nested
     from bayesdp.consistency import PostProcessedWarning
     from bayesdp.frames import Frame
@@ -78,7 +79,7 @@ __all__ = [
     "ExtendedGaussian", "ExtendedLaplace", "FlatCounts", "Frame", "Identity", "Invariants", "KNorm", "LatticeGaussian",
     "LatticeLaplace", "LinearQuery", "Margins", "Measured", "PostProcessedWarning", "ProjectedGaussian",
     "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals", "TruncatedLaplace", "__version__",
-    "calibration", "compose", "datasets", "distributions", "feasible_point", "fit_hierarchy", "fit_parts", "gls",
+    "calibration", "compose", "datasets", "design", "distributions", "feasible_point", "fit_hierarchy", "fit_parts", "gls",
     "hierarchies",
     "inference", "is_nested", "mechanisms", "noise", "observe", "plots", "priors", "privacy", "published_table",
     "report", "sample", "set_release",
@@ -86,6 +87,7 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES: Final[Mapping[str, str]] = {
+    "calibration": "design",
     "composition": "Composition compose is_nested",
     "consistency": "PostProcessedWarning",
     "frames": "Frame",
@@ -118,6 +120,7 @@ for _purpose, _module, _function in (
     ("read netCDF", "bayesdp.storage.netcdf", "read_netcdf"),
     ("write a folder", "bayesdp.storage.folder", "write_folder"),
     ("read a folder", "bayesdp.storage.folder", "read_folder"),
+    ("draw a design", "bayesdp.plots.designs", "designs"),
     ("register step methods", "bayesdp.steps", "register"),
 ):
     connect(_purpose, _module, _function)

@@ -45,6 +45,18 @@ def test_the_example_of_the_page_on_calibration_runs(capsys):
     assert capsys.readouterr().out == "True\n"
 
 
+def test_the_example_of_the_page_on_designs_runs(capsys):
+    [block] = blocks("python", (ROOT / "docs" / "DESIGN-A-RELEASE.md").read_text(encoding="utf-8"))
+    names: dict[str, object] = {}
+    exec(compile(block, "DESIGN-A-RELEASE.md", "exec"), names)
+    result = names["result"]
+    # One record that moves within a county is 2 in l1, for every candidate.
+    assert result.data["loss"].values.tolist() == [0.5, 2.0, 0.5]
+    widths = result.data["width"].sel(probability=0.95, question="people in Alpha").values
+    assert widths[0] > widths[1] > widths[2] == 0.0  # exact counties leave nothing to ask
+    assert "counties exact, 0.25" in capsys.readouterr().out
+
+
 def test_the_commands_run_one_after_the_other(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "notebooks" / "data", "notebooks/data")

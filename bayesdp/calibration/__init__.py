@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bayesdp.calibration.coverage import coverage
+from bayesdp.calibration.designs import Design, design
 from bayesdp.calibration.fits import Fits, fit_many
 from bayesdp.calibration.joint import JointTest, joint_distribution_test
 from bayesdp.calibration.naive import NAIVE
@@ -12,6 +13,7 @@ from bayesdp.calibration.verdict import Power, QuantityVerdict, Verdict, power
 
 __all__ = [
     "NAIVE",
+    "Design",
     "Fits",
     "JointTest",
     "Power",
@@ -19,6 +21,7 @@ __all__ = [
     "Simulated",
     "Verdict",
     "coverage",
+    "design",
     "fit_many",
     "joint_distribution_test",
     "power",

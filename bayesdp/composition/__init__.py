@@ -6,12 +6,14 @@
 - `posterior_release`: the same of the releases that a posterior is based on; `tables_of_posterior`: of each of its tables;
 - `check_posterior`: whether its draws agree with them, `converged_of`: what it says of convergence;
 - `Streamed`: what a result of `bayesdp.fit_hierarchy` has, whose draws of the cells were not kept;
+- `loss_at_difference`: what releases lose at a difference of one's own choice, to compare those whose invariants are not the same;
 - `is_nested`: whether the invariants of one release follow from those of another.
 """
 
 from __future__ import annotations
 
 from bayesdp.composition.as_one import as_one, posterior_release
+from bayesdp.composition.at_difference import loss_at_difference
 from bayesdp.composition.attributes import converged_of
 from bayesdp.composition.checked_posterior import check_posterior
 from bayesdp.composition.composed import Composition
@@ -36,6 +38,7 @@ __all__ = [
     "is_nested",
     "is_streamed",
     "joint_release",
+    "loss_at_difference",
     "posterior_release",
     "releases_of_posterior",
     "releases_of_tables",

@@ -9,6 +9,7 @@
 `tradeoffs`               type II against type I error of any number of trade-off functions
 `calibration_ranks`       ranks of a simulation-based calibration in their simultaneous bands
 `calibration_dispersion`  how large errors are against what posteriors state, in a calibration
+`designs`                 width of users' intervals against the loss, by candidate, before a release
 ========================  ==========================================================================================
 
 Titles and axes name the probability and the kind of every interval. Colours are those of Okabe and Ito, which colour-blind
@@ -36,6 +37,7 @@ from __future__ import annotations
 
 from bayesdp.plots.calibration import calibration_dispersion, calibration_ranks
 from bayesdp.plots.cell_intervals import intervals
+from bayesdp.plots.designs import designs
 from bayesdp.plots.noise import noise_law
 from bayesdp.plots.predictive import prior_predictive
 from bayesdp.plots.rank import ranks
@@ -45,6 +47,7 @@ from bayesdp.plots.two_way import heatmaps
 __all__ = [
     "calibration_dispersion",
     "calibration_ranks",
+    "designs",
     "heatmaps",
     "intervals",
     "noise_law",

@@ -1,0 +1,265 @@
+"""Try candidates for a release before one is made: how wide and how right users' intervals would be, at which loss."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from bayesdp import _validate
+from bayesdp.calibration.designs.candidates import Candidate, Releases, checked_candidates, labelled
+from bayesdp.calibration.designs.intervals import row_of, summary_of
+from bayesdp.calibration.designs.losses import Losses, losses_of
+from bayesdp.calibration.designs.questions import Question, answers, checked_questions
+from bayesdp.calibration.designs.result import Design
+from bayesdp.calibration.designs.stored import fingerprint, folder_of
+from bayesdp.calibration.designs.truths import Analysis, Prior, counts_name, drawn_tables, frame_of_prior
+from bayesdp.calibration.fits import Fits, fit_many
+from bayesdp.composition import converged_of
+from bayesdp.frames import Frame
+from bayesdp.mechanisms._limits import confidential_counts
+
+__all__ = ["design"]
+
+_PROBABILITIES = (0.5, 0.9, 0.95)
+
+
+def design(
+    candidates: Mapping[str, Any],
+    prior_or_table: Any,
+    questions: Mapping[str, Question],
+    *,
+    n: int,
+    seed: int,
+    model: Prior | None = None,
+    probabilities: Sequence[float] = _PROBABILITIES,
+    difference: str | None = None,
+    delta: float | None = None,
+    client: Any = None,
+    workers: int = 1,
+    path: str | os.PathLike[str] | None = None,
+    progressbar: bool = True,
+    **sampler: Any,
+) -> Design:
+    """Width and coverage of users' posterior intervals for each candidate, beside its loss: before anything is released.
+
+    For each candidate, `n` tables are released by simulation and each release is analysed as a user would, by the exact likelihood
+    of its noise and its exact answers. All candidates are tried on the same tables.
+
+    .. warning:: With a given table, the result is computed from it without noise. If the table is confidential, the result is not
+       protected: to publish it, or a choice that was made by it, discloses something about the table, and no budget covers it.
+       Use a prior, a public table or a synthetic one. The folder `path` holds simulated releases of the table, which are no more
+       protected.
+
+    Parameters
+    ----------
+    candidates : mapping from name to mechanism, list of mechanisms, or function
+        A list is released together, each with noise of its own. A function ``release(table, rng)`` gives back a `Release` or several;
+        all its randomness must come from the generator.
+    prior_or_table : callable, or table of counts
+        A function without arguments that makes a `pymc.Model` with one table of `ConfidentialCounts`, from which tables are drawn,
+        or one table.
+    questions : mapping from name to query or function
+        What users want to know. A function gets the counts, a DataArray with dimensions chain, draw and those of the table, and
+        gives back one with chain and draw: shares, ratios, odds ratios.
+    n : int
+        Releases of each candidate, at least 2.
+    seed : int
+        Of everything: the same seed gives the same result, wherever it is computed.
+    model : callable, optional
+        The model of users' posteriors, a function as for a prior. If left out it is the prior itself; for a given table it is
+        `FlatCounts`, all tables alike, which needs exact answers that bound every cell.
+    probabilities : sequence of float
+        Of the equal-tailed intervals, default 50%, 90% and 95%.
+    difference : str, optional
+        The difference between two tables at which candidates are compared, one that the invariants of all of them leave free:
+        ``"substitution"``, ``"2x2 move"``, ``"3-cycle"``, or others in words; the smallest one if left out.
+    delta : float, optional
+        Compare by epsilon at this delta. Needed where the candidates' losses do not follow by one definition.
+    client, workers, progressbar, **sampler
+        As for `bayesdp.calibration.fit_many`.
+    path : path, optional
+        A folder for the posteriors, made if need be: a run that was stopped goes on where it was; with other `questions` or
+        `probabilities` it is not sampled again.
+
+    Returns
+    -------
+    Design
+        ``print`` it, ``.to_dataframe()``, ``.plot()``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type; candidates or questions are about different tables; a candidate is not private, or its
+        loss at the difference is not known; a prior cannot be drawn from or draws negative counts; the first release of a
+        candidate cannot be analysed; all fits failed, or the folder is of another run.
+    OSError
+        If the folder cannot be written.
+
+    Notes
+    -----
+    With tables drawn from the prior that users have, intervals cover as often as they say (those of whole numbers at least as
+    often), up to the error of `n` releases and of the draws. Of one given table they need not. The loss
+    is that of publishing one release without a seed.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesdp as bdp
+    >>> labels = {"county": ["Alpha", "Beta"]}
+    >>> total = bdp.Totals(labels)
+    >>> def prior():
+    ...     with pm.Model(coords=labels) as model:
+    ...         bdp.ConfidentialCounts("x", pm.Poisson.dist(20.0), dims="county")
+    ...     return model
+    >>> result = bdp.design(
+    ...     {"small": bdp.LatticeLaplace(total, epsilon=0.1), "large": bdp.LatticeLaplace(total, epsilon=1.0)},
+    ...     prior,
+    ...     {"Alpha": lambda x: x.sel(county="Alpha")},
+    ...     n=2, seed=1, draws=200, tune=50, chains=2, progressbar=False,
+    ... )
+    >>> result.data["loss"].values
+    array([0.2, 2. ])
+    >>> wide, narrow = result.data["width"].sel(probability=0.95, question="Alpha").values
+    >>> bool(wide > narrow)
+    True
+    """  # fmt: skip
+    listed = checked_candidates(candidates)
+    count, own_seed = _validate.positive_integer(n, "n"), _validate.nonnegative_integer(seed, "seed")
+    if count < 2:
+        raise ValueError("n must be at least 2, so that widths have a Monte Carlo error, got 1")
+    levels = _levels(probabilities)
+    if model is not None and not callable(model):
+        raise TypeError(f"model must be a function that gives back a pymc.Model, got {type(model).__name__}")
+    prior: Prior | None = prior_or_table if callable(prior_or_table) else None
+    frame = _frame(listed, prior, prior_or_table)
+    for own in listed:
+        own.check(frame)
+    asked = checked_questions(questions, frame)
+    tables = _tables(prior, prior_or_table, frame, count, own_seed)
+    answers(asked, labelled(tables[:1][None], frame))  # what is wrong with a question shows before anything is fitted
+    releases = {
+        own.name: [
+            own.release(labelled(table, frame), _rng(own_seed, k, number)) for number, table in enumerate(tables)
+        ]
+        for k, own in enumerate(listed)
+    }
+    firsts = {name: found[0] for name, found in releases.items()}
+    losses = losses_of(firsts, difference, delta)
+    analysis = Analysis(model or prior)
+    models = {name: _first_model(name, analysis, found) for name, found in firsts.items()}
+    folder = None
+    if path is not None:
+        folder = folder_of(
+            Path(path),
+            {
+                "candidates": list(releases),
+                "n": count,
+                "seed": own_seed,
+                "releases and models": fingerprint(releases, models),
+            },
+        )
+    parts, errors = [], {}
+    for k, (name, found) in enumerate(releases.items()):
+        fits = fit_many(
+            {str(number): own if len(own) > 1 else own[0] for number, own in enumerate(found)},
+            analysis,
+            seed=_fit_seed(own_seed, k),
+            client=client,
+            workers=workers,
+            path=None if folder is None else folder / f"{k:03d}",
+            progressbar=progressbar,
+            **sampler,
+        )
+        errors[name] = tuple(f"{number}: {error}" for number, error in fits.failures.items())
+        parts.append(_judged(fits, tables, frame, analysis.table, asked, levels))
+    if all(int(part["failed"]) == count for part in parts):
+        name, found_errors = next(iter(errors.items()))
+        raise ValueError(f"all fits failed; the first one of candidates[{name!r}] is {found_errors[0]}")
+    return _result(
+        parts, errors, firsts, losses, {"tried_on": "prior" if prior else "table", "n": count, "seed": own_seed}
+    )
+
+
+def _levels(probabilities: Any) -> list[float]:
+    given = list(probabilities) if isinstance(probabilities, (Sequence, np.ndarray)) else [probabilities]
+    levels = [_validate.probability(own, "probabilities") for own in given]
+    if not levels or len(set(levels)) < len(levels):
+        raise ValueError(f"probabilities must be at least one, all different, got {probabilities!r}")
+    return sorted(levels)
+
+
+def _frame(listed: Sequence[Candidate], prior: Prior | None, table: Any) -> Frame:
+    """The labels of the table: of the first mechanism, or else of the prior or the table given."""
+    known = next((own.frame for candidate in listed for own in candidate.mechanisms), None)
+    if known is not None:
+        return known
+    return Frame.of(table) if prior is None else frame_of_prior(prior)
+
+
+def _tables(prior: Prior | None, table: Any, frame: Frame, n: int, seed: int) -> npt.NDArray[np.int64]:
+    """The truths, shape (n, *table)."""
+    if prior is None:
+        return np.broadcast_to(confidential_counts(table, frame).reshape(frame.shape), (n, *frame.shape))
+    drawn = int(np.random.SeedSequence(seed, spawn_key=(0,)).generate_state(1)[0])
+    counts_name(prior, "prior_or_table")
+    return drawn_tables(prior, frame, n, drawn)
+
+
+def _rng(seed: int, candidate: int, number: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, candidate, number)))
+
+
+def _fit_seed(seed: int, candidate: int) -> int:
+    return int(np.random.SeedSequence(seed, spawn_key=(2, candidate)).generate_state(1)[0])
+
+
+def _first_model(name: str, analysis: Analysis, releases: Releases) -> Any:
+    try:
+        return analysis(releases)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"candidates[{name!r}] cannot be analysed with this model: {error}") from error
+
+
+def _judged(
+    fits: Fits,
+    tables: npt.NDArray[np.int64],
+    frame: Frame,
+    name: str,
+    questions: Mapping[str, Question],
+    levels: Sequence[float],
+) -> xr.Dataset:
+    """What the posteriors of one candidate come to."""
+    truths = [answers(questions, labelled(table[None, None], frame)) for table in tables]
+    rows = np.full((len(tables), len(truths[0]), 2 + 2 * len(levels)), np.nan)
+    slow = 0
+    for number, truth in enumerate(truths):
+        if str(number) not in fits:
+            continue
+        tree = fits[str(number)]
+        counts = labelled(tree["posterior"][name].transpose("chain", "draw", ...).values, frame)
+        rows[number] = row_of(truth, answers(questions, counts), levels)
+        slow += not converged_of(tree)
+    summary = summary_of(rows, levels, list(truths[0]))
+    return summary.assign(failed=len(fits.failures), not_converged=slow)
+
+
+def _result(
+    parts: Sequence[xr.Dataset],
+    errors: Mapping[str, Sequence[str]],
+    firsts: Mapping[str, Releases],
+    losses: Losses,
+    about: Mapping[str, Any],
+) -> Design:
+    data = xr.concat(parts, xr.DataArray(list(firsts), dims="candidate", name="candidate"))
+    exact = [all(own.guarantee is None or own.guarantee.certified for own in found) for found in firsts.values()]
+    data["loss"] = "candidate", [losses.values[name] for name in firsts]
+    data["certified"] = "candidate", exact
+    delta = float("nan") if losses.delta is None else losses.delta
+    data.attrs = {**about, "loss": losses.name, "difference": losses.difference, "delta": delta}
+    return Design(data, dict(errors))
