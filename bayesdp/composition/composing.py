@@ -90,6 +90,8 @@ def compose(*releases: Release, delta: float | None = None, at_delta: float | No
     >>> for row in ten.guarantee.pairs:
     ...     if row.relation.startswith("neighbouring"):
     ...         print(row.loss)
+    epsilon = 2
+    epsilon = 1.78861, delta = 1e-06
     """
     if len(releases) < 2:
         raise ValueError(f"compose needs at least two releases, got {len(releases)}")

@@ -119,7 +119,7 @@ class DiscreteGaussian(StatedByRho, IntegerLaw):
         """See `NoiseLaw.moved`; not known where each answer has a scale of its own."""
         if np.ndim(self.sigma):
             return None
-        most = math.ceil(10.0 * float(self.sigma))  # beyond it is a mass of 1e-22
+        most = math.ceil(10.0 * float(self.sigma)) + int(by)  # beyond it is a mass of 1e-22, around both centres
         if most > MOST_OUTCOMES:
             return None
         return moved_by_masses(np.exp(np.asarray(self.log_mass(np.arange(-most, most + 1)))), int(by))

@@ -42,7 +42,7 @@ def moved_by_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None
     Parameters
     ----------
     masses : numpy.ndarray, shape (2 n + 1,)
-        Positive. What they lack to 1 must be below 1e-20 by their formula: their sum is 1 up to rounding.
+        Symmetric. What they lack to 1 must be below 1e-20 by their formula: their sum is 1 up to rounding.
     by : int
     """
     if masses.size + by > MOST_OUTCOMES:
@@ -51,6 +51,8 @@ def moved_by_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None
     null, other = np.concatenate([masses, beyond]), np.concatenate([beyond, masses])
     both = (null > 0.0) & (other > 0.0)
     p, q = null[both], other[both]
-    alone = float(masses[-by:].sum())  # of each centre the far side of the other one's integers
+    alone = float(
+        other[null == 0.0].sum()
+    )  # of each centre the far side of the other one's integers; masses may underflow
     below = ordered_pair(alone, np.append(p, alone), np.append(q, 0.0))
     return Bracketed(below, ordered_pair(0.0, np.append(p, alone), np.append(q, alone)))
