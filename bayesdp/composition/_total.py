@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bayesdp.composition._convolved import Row, convolved_rows
 from bayesdp.composition._lengths import Known, known_losses
 from bayesdp.composition._losses import adjacent_row, common_kind, loss_of, neighbour_loss, total
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Difference, Guarantee, PairLoss
-from bayesdp.privacy.caveats import Composed, Fixed, OfReleases, OtherSamplers
+from bayesdp.privacy.caveats import Composed, Convolution, Fixed, OfReleases, OtherSamplers
 from bayesdp.privacy.relations import Apart, Kept, Neighbours
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
@@ -31,11 +32,14 @@ def total_guarantee(
     delta: float | None,
     *,
     cells: bool = True,
+    at_delta: float | None = None,
+    all_rows: bool = False,
 ) -> tuple[Guarantee | None, str | None]:
     """The total guarantee of the releases, or why there is none: one of the two.
 
     `joint` has all their measurements and exact parts, `differences` are the smallest that keep all invariants; `delta` is only to
-    put mu and epsilon together. `cells`: whether to work out which cells are determined.
+    put mu and epsilon together. `cells`: whether to work out which cells are determined. With `at_delta` there are
+    rows by convolution at that delta, where they are better than sums or, with `all_rows`, wherever they can be worked out.
     """
     noisy = [own for own in releases if own.measurements]
     silent = [str(k) for k, own in enumerate(releases, start=1) if own.measurements and own.guarantee is None]
@@ -48,7 +52,11 @@ def total_guarantee(
     stated = [own.guarantee for own in noisy if own.guarantee is not None]
     kind = common_kind(stated, delta)
     unit = stated[0].unit if len({own.unit for own in stated}) == 1 and stated[0].unit in NORMS else "l1"
-    rows: list[PairLoss] = []
+    by_sums: list[Row] = []
+
+    def add(row: PairLoss, known: Sequence[Known]) -> None:
+        by_sums.append(Row(row, tuple(known)))
+
     neighbours = [neighbour_loss(own) for own in noisy]
     relation: str | None = None
     relations = {found[0] for found in neighbours if found is not None}
@@ -56,7 +64,7 @@ def total_guarantee(
         relation = relations.pop()
         apart = NEIGHBOURS_APART[relation]
         losses = [found[1] for found in neighbours if found is not None]
-        rows.append(PairLoss(Neighbours(relation, "joint"), apart.size(unit), unit, total(losses, kind, delta)))
+        add(PairLoss(Neighbours(relation, "joint"), apart.size(unit), unit, total(losses, kind, delta)), losses)
     adjacent, reach = [adjacent_row(own) for own in noisy], None
     if None not in adjacent:
         apart_by = [found for found in adjacent if found is not None]
@@ -66,7 +74,7 @@ def total_guarantee(
         # One norm, or the number of records, of which each is at most 2 in l1.
         one = len({found[1].norm for found in apart_by}) == 1
         size, norm = (row.size, row.norm) if one else (2.0 * nearest, "l1")
-        rows.append(PairLoss(Apart(nearest, joint=True), size, norm, total(worst, kind, delta)))
+        add(PairLoss(Apart(nearest, joint=True), size, norm, total(worst, kind, delta)), worst)
     sums = is_nested(joint.invariants, Invariants(Totals(joint.frame)))
     by_law = [known_losses(own, joint.invariants) for own in noisy]
     for difference in differences:
@@ -76,18 +84,24 @@ def total_guarantee(
             normal = all(own.normal is not None for own in known)
             exact = all(own.exact for own in known) and (kind != "approximate" or normal or len(known) == 1)
             lost = total(known, kind, delta)
-            rows.append(PairLoss(Kept(difference, "" if exact else "upper"), difference.size(unit), unit, lost))
+            add(PairLoss(Kept(difference, "" if exact else "upper"), difference.size(unit), unit, lost), known)
+    rows = [own.pairs for own in by_sums]
     if not rows:
         return None, "unknown, because the losses of the releases refer to differences that cannot be compared"
+    convolved: list[PairLoss] = []
+    if at_delta is not None:
+        convolved = convolved_rows(noisy, by_sums, joint.invariants, at_delta, all_rows=all_rows)
     samplers = list(dict.fromkeys(own.sampler for own in stated if not own.sampler.exact))
     caveats: list[Words] = [Composed(len(releases)), *_caveats(releases)]
+    if at_delta is not None and convolved:
+        caveats.insert(1, Convolution(at_delta))
     if len(samplers) > 1:
         caveats.append(OtherSamplers(tuple(map(str, samplers[1:]))))
     whole = Guarantee(
         kind,
         LossAt(rows[0].loss, rows[0].size),
         rows[0].norm,
-        tuple(rows),
+        (*rows, *convolved),
         determined_cells=joint.fiber.determined_names() if cells else (),
         determined_complete=joint.fiber.determined_is_complete if cells else None,
         sampler=samplers[0] if samplers else EXACT_SAMPLER,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from bayesdp._validate import probability
 from bayesdp.composition._total import total_guarantee
 from bayesdp.composition.composed import Composition
 from bayesdp.composition.joint import joint_release
@@ -18,7 +19,7 @@ from bayesdp.sensitivities.kept import kept_differences
 __all__ = ["compose", "together"]
 
 
-def compose(*releases: Release, delta: float | None = None) -> Composition:
+def compose(*releases: Release, delta: float | None = None, at_delta: float | None = None) -> Composition:
     """Put several releases of one confidential table together, and say what they protect and reveal together.
 
     Each release protects pairs of tables that agree on its own invariants. Together they protect only pairs that agree
@@ -39,6 +40,13 @@ def compose(*releases: Release, delta: float | None = None) -> Composition:
         At least two, about the same cells.
     delta : float, optional
         Only to put mu and epsilon together.
+    at_delta : float, optional
+        Also work out epsilon at this delta by convolution of the losses, strictly between 0 and 1: a row of its own for each
+        kind of pairs where that epsilon is smaller than what follows from the sums. It is certain, for everything is rounded
+        up. Of independent noise (`DiscreteLaplace`, `DiscreteGaussian`, `Laplace`) and normal noise the law of the loss is known;
+        of other noise, and of noise within bounds, only the epsilon, or epsilon and delta, that the release loses, and the worst
+        law with these is taken; of other noise with rho nothing, so that there is no such row. Where all laws are known exactly
+        for all pairs of a row, it also says below which no epsilon will do. Not for statistics.
 
     Returns
     -------
@@ -72,27 +80,44 @@ def compose(*releases: Release, delta: float | None = None) -> Composition:
     <Composition of 2 releases: rank 4 from (3, 2), 2 dimensions free>
     >>> print(f"{both.guarantee.pairs[0].loss['mu']:.4f}")  # neighbouring tables
     0.5000
+
+    Ten releases at epsilon = 0.2: by sums, and by convolution at a delta.
+
+    >>> from bayesdp.mechanisms import DiscreteLaplace
+    >>> from bayesdp.invariants import Invariants
+    >>> plain = DiscreteLaplace(Invariants((), labels), epsilon=0.2)
+    >>> ten = compose(*[plain.release(table, rng) for _ in range(10)], at_delta=1e-6)
+    >>> for row in ten.guarantee.pairs:
+    ...     if row.relation.startswith("neighbouring"):
+    ...         print(row.loss)
+    epsilon = 2
+    epsilon = 1.78861, delta = 1e-06
     """
     if len(releases) < 2:
         raise ValueError(f"compose needs at least two releases, got {len(releases)}")
+    if at_delta is not None:
+        probability(at_delta, "at_delta")
     joint = joint_release(releases)
     if joint.about == "statistics":
+        if at_delta is not None:
+            raise ValueError("at_delta is for releases of tables, and these are of statistics: leave it out")
         differences: tuple[Difference, ...] = ()
         guarantee: Guarantee | None
         guarantee, unknown = total_of_statistics(releases)
     else:
         differences = kept_differences(joint.invariants) if joint.invariants.dimension else ()
-        guarantee, unknown = total_guarantee(releases, joint, differences, delta)
-    mechanism = together(releases, delta)
+        guarantee, unknown = total_guarantee(releases, joint, differences, delta, at_delta=at_delta)
+    mechanism = together(releases, delta, at_delta)
     if guarantee is None:
         mechanism[LOSS_UNKNOWN] = unknown
     joint = replace(joint, guarantee=guarantee, mechanism=mechanism)
     return Composition(releases, joint, differences, unknown)
 
 
-def together(releases: Sequence[Release], delta: float | None = None) -> dict[str, Any]:
+def together(releases: Sequence[Release], delta: float | None = None, at_delta: float | None = None) -> dict[str, Any]:
     """Describe a composition by the mechanisms of its releases, from which its total can be worked out again."""
     parts = [None if release.mechanism is None else dict(release.mechanism) for release in releases]
     count = len(releases)
     found: dict[str, Any] = {"mechanism": composition_name(count), "composition_of": count, "releases": parts}
-    return found if delta is None else {**found, "delta": float(delta)}
+    deltas = {"delta": delta, "at_delta": at_delta}
+    return found | {name: float(value) for name, value in deltas.items() if value is not None}

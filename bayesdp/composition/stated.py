@@ -19,15 +19,15 @@ from bayesdp.mechanisms.one_person import with_person
 from bayesdp.mechanisms.stated.agreement import alike, check_person, words
 from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN, check_parts, number_of_releases
 from bayesdp.mechanisms.stated.tables import possible_guarantees, rebuilt
-from bayesdp.privacy import EXACT_SAMPLER, Guarantee, PairLoss
-from bayesdp.privacy.relations import Apart, Kept, Neighbours, Sentence
+from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
+from bayesdp.privacy.relations import Apart, Convolved, Kept, Neighbours, Relation, Sentence
 from bayesdp.release import Measured, Release
 from bayesdp.sensitivities.differences import NORMS
 from bayesdp.sensitivities.kept import kept_differences
 
 __all__ = ["check_total"]
 
-_KEYS = {"mechanism", "composition_of", "releases", LOSS_UNKNOWN, "delta"}
+_KEYS = {"mechanism", "composition_of", "releases", LOSS_UNKNOWN, "delta", "at_delta"}
 _DEEPEST = 100
 """The most levels of compositions within compositions."""
 
@@ -66,9 +66,9 @@ def check_total(release: Release) -> None:
             f"has {len(release.measurements)} measurements"
         )
     free = list(release.measurements)
-    if "delta" in own:
+    for name in {"delta", "at_delta"} & set(own):
         try:
-            probability(own["delta"], "delta")
+            probability(own[name], name)
         except TypeError as error:
             raise ValueError(f"mechanism {own['mechanism']!r}: {error}") from None
     found = [_made_again(name, part, release, free) for name, part in described]
@@ -82,6 +82,10 @@ def check_total(release: Release) -> None:
     if stated is None:
         return
     _check_itself(stated)
+    if "at_delta" not in own and any(isinstance(row.about, Convolved) for row in stated.pairs):
+        raise ValueError(
+            f"the guarantee has rows by convolution, but mechanism {own['mechanism']!r} has no key at_delta"
+        )
     flat = len(listed) == len(own["releases"])
     _check_loss(stated, parts, release, own, complete=not free, flat=flat)
     if not free:
@@ -166,9 +170,10 @@ def _check_person(stated: Guarantee, release: Release) -> None:
 
 def _length(row: PairLoss) -> float | None:
     """How far apart the tables of a row are, where that follows from what the row is about; else None."""
-    apart = row.about.difference if isinstance(row.about, Kept) else None
-    if isinstance(row.about, Neighbours):
-        apart = NEIGHBOURS_APART[row.about.change]
+    about = row.about.of if isinstance(row.about, Convolved) else row.about
+    apart = about.difference if isinstance(about, Kept) else None
+    if isinstance(about, Neighbours):
+        apart = NEIGHBOURS_APART[about.change]
     return None if apart is None or row.norm not in NORMS else apart.size(row.norm)
 
 
@@ -186,8 +191,7 @@ def _check_loss(
         if complete and flat:
             raise ValueError(f"the guarantee states {words(stated.parameters)}, but the total loss is: {reason}")
         return
-    if not complete and not (least.kind in _ADDITIVE and stated.kind in (least.kind, "approximate")):
-        return
+    unknown = not complete and not (least.kind in _ADDITIVE and stated.kind in (least.kind, "approximate"))
     if complete and flat and least.kind != stated.kind:
         raise ValueError(
             f"the guarantee's kind is {stated.kind!r}, but that of the mechanisms together is {least.kind!r}"
@@ -195,7 +199,9 @@ def _check_loss(
     whole = stated.parameters
     rows = stated.pairs or (PairLoss(Sentence("tables at that distance"), whole.size, stated.unit, whole.loss),)
     for row in rows:
-        _check_row(row, least, most, complete=complete, flat=flat)
+        # At one delta, more releases never lose less by convolution.
+        if not unknown or isinstance(row.about, Convolved):
+            _check_row(row, least, most, complete=complete, flat=flat)
 
 
 def _total(
@@ -207,7 +213,9 @@ def _total(
         alone = [replace(one, guarantee=replace(one.guarantee, pairs=())) for one in alone if one.guarantee is not None]
     joint = release.invariants
     differences = kept_differences(joint) if joint.dimension else ()
-    return total_guarantee(alone, release, differences, own.get("delta"), cells=False)
+    # By convolution a total has no largest value that follows from the parameters alone.
+    at_delta = own.get("at_delta") if rows else None
+    return total_guarantee(alone, release, differences, own.get("delta"), cells=False, at_delta=at_delta, all_rows=True)
 
 
 def _check_row(row: PairLoss, least: Guarantee, most: Guarantee | None, *, complete: bool, flat: bool) -> None:
@@ -241,6 +249,9 @@ def _check_row(row: PairLoss, least: Guarantee, most: Guarantee | None, *, compl
         exact = {one.about.bound for one in mine if isinstance(one.about, Kept)}
         if isinstance(row.about, Kept) and row.about.bound not in (*exact, "upper"):
             raise ValueError(f"{claim}, as if all such pairs had this loss, but it is an upper bound")
+        known = max((one.about.least for one in mine if isinstance(one.about, Convolved)), default=0.0)
+        if isinstance(row.about, Convolved) and row.about.least > known and not alike(row.about.least, known):
+            raise ValueError(f"{claim}, but what is known of smaller ones is that none below {known!r} will do")
         if not any(one.norm == row.norm and alike(one.size, row.size) for one in mine):
             far = "; ".join(f"{one.norm} distance {one.size:.10g}" for one in mine)
             raise ValueError(f"{claim}, but such tables are apart by {far}")
@@ -249,11 +260,20 @@ def _check_row(row: PairLoss, least: Guarantee, most: Guarantee | None, *, compl
 def _of(row: PairLoss, whole: Guarantee) -> list[PairLoss]:
     """The rows on the same pairs of tables; of a row in words only, those of the same length."""
     if isinstance(row.about, Sentence):
-        return [one for one in whole.pairs if one.norm == row.norm and alike(one.size, row.size)]
+        by_sums = [one for one in whole.pairs if not isinstance(one.about, Convolved)]
+        return [one for one in by_sums if one.norm == row.norm and alike(one.size, row.size)]
     if isinstance(row.about, Kept):
         apart = row.about.difference
         return [one for one in whole.pairs if isinstance(one.about, Kept) and one.about.difference == apart]
+    if isinstance(row.about, Convolved):
+        of = _plain(row.about)
+        return [one for one in whole.pairs if isinstance(one.about, Convolved) and _plain(one.about) == of]
     return [one for one in whole.pairs if one.about == row.about]
+
+
+def _plain(about: Convolved) -> Relation | Difference:
+    """The tables that a row by convolution is about, whatever it says of bounds."""
+    return about.of.difference if isinstance(about.of, Kept) else about.of
 
 
 def _check_sampler(stated: Guarantee, parts: Sequence[_Part]) -> None:

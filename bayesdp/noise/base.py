@@ -14,6 +14,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
 from bayesdp.noise._verbs import KernelForm, LossByLength
 from bayesdp.noise.registered import RegisteredLaw, law_names, made_law
+from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.queries import Query
 
 __all__ = ["Floats", "Ints", "NoiseLaw"]
@@ -231,6 +232,24 @@ class NoiseLaw(RegisteredLaw):
         -------
         LossByLength or None
             None, the default, where it is not known: a composition then goes by what the release itself states.
+        """
+        return None
+
+    def moved(self, by: float) -> TradeOff | None:
+        """The trade-off function of the noise of one answer around a centre, and around one moved by that much.
+
+        Only of independent noise whose best tests reject all values beyond one, as of every log-concave law. Then two moves add
+        up to a group of two: no changes of several answers, of the same sum, are easier to tell apart.
+
+        Parameters
+        ----------
+        by : float
+            Greater than zero; a whole number where the noise is.
+
+        Returns
+        -------
+        TradeOff or None
+            None, the default, where it is not known: a convolution then goes by the loss that the law has or the release states.
         """
         return None
 

@@ -14,7 +14,7 @@ from bayesdp.privacy.words import Words
 
 __all__ = [
     "FLOATING_POINT_CAVEAT", "GENERATOR_CAVEAT", "SENTENCES", "AdjacencyEnough", "AdjacencyOpen", "CanonicalSteps",
-    "Composed", "Drawn", "Fixed", "IntegersOnly", "OfReleases", "OtherSamplers", "PaperElements", "PaperScale",
+    "Composed", "Convolution", "Drawn", "Fixed", "IntegersOnly", "OfReleases", "OtherSamplers", "PaperElements", "PaperScale",
     "PaperSpace", "Rounded", "Sentence", "Smooth",
 ]  # fmt: skip
 
@@ -237,6 +237,28 @@ class Composed(Words):
         "protected, which are fewer than each release protects alone. The losses of the releases are added, each at its largest "
         "over the pairs of a row; a row that says neither 'upper bound' nor 'at most' is exact for all its pairs."
     )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Convolution(Words):
+    """Some rows of a composition are by convolution of the losses.
+
+    Parameters
+    ----------
+    delta : float
+        At which they state an epsilon.
+    """
+
+    delta: float
+    name = "convolution"
+
+    @classmethod
+    def _words(cls, delta: float) -> str:
+        return (
+            f"Rows by convolution of the losses state an epsilon at delta = {delta:.6g}: the laws of the privacy losses of all "
+            "releases are put together, and not their largest values. The epsilon is rounded up, and the one below which none will do "
+            "down."
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,7 +2,8 @@
 
 A row says how much a mechanism reveals about the difference of two tables. They can be neighbouring tables (`Neighbours`), tables that
 agree on all invariants and differ in a named way (`Kept`), any tables that agree on all invariants and are so many records
-apart (`Apart`), or something that only its author can say (`Sentence`).
+apart (`Apart`), or something that only its author can say (`Sentence`). A row may also be of a loss that was worked out in another way
+(`Convolved`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, ClassVar
 from bayesdp import _validate
 from bayesdp.sensitivities.differences import NEIGHBOURS, NORMS, Difference
 
-__all__ = ["BOUNDS", "Apart", "Kept", "Neighbours", "Relation", "Sentence", "relation_from"]
+__all__ = ["BOUNDS", "Apart", "Convolved", "Kept", "Neighbours", "Relation", "Sentence", "relation_from"]
 
 BOUNDS: Mapping[str, str] = {
     "": "",
@@ -175,6 +176,45 @@ class Sentence(Relation):
         return self.text
 
 
+@dataclass(frozen=True)
+class Convolved(Relation):
+    """The tables of another row, at an epsilon and delta by convolution of all losses in the place of their sum.
+
+    Parameters
+    ----------
+    of : Relation
+        What sets the two tables apart.
+    least : float
+        No smaller epsilon will do at the delta of the row; 0 where that is not known, and the epsilon is an upper bound.
+
+    Examples
+    --------
+    >>> Convolved(Neighbours("add-remove", "joint"), 1.25).words.removeprefix(Neighbours("add-remove", "joint").words)
+    '; by convolution of the losses, where no epsilon below 1.25 will do'
+    """
+
+    of: Relation
+    least: float = 0.0
+    name: ClassVar[str] = "convolved"
+
+    def __post_init__(self) -> None:
+        of: Any = self.of
+        if not isinstance(of, Neighbours | Kept | Apart):
+            raise TypeError(f"of must be the relation of a row that losses are added in, got {self.of!r}")
+        object.__setattr__(self, "least", _validate.nonnegative_real(self.least, "least"))
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        if self.least > 0.0:
+            return f"{self.of.words}; by convolution of the losses, where no epsilon below {self.least:.6g} will do"
+        return f"{self.of.words}; by convolution of the losses, an upper bound"
+
+    def describe(self) -> dict[str, Any]:
+        """See `Relation.describe`."""
+        return {"is": self.name, "of": self.of.describe(), "least": self.least}
+
+
 def relation_from(description: Any) -> Relation:
     """Read what `Relation.describe` wrote.
 
@@ -188,13 +228,20 @@ def relation_from(description: Any) -> Relation:
     >>> relation_from(Apart(3).describe())
     Apart(adjacency=3, joint=False)
     """
-    known: dict[str, type[Relation]] = {relation.name: relation for relation in (Neighbours, Kept, Apart, Sentence)}
+    known: dict[str, type[Relation]] = {
+        relation.name: relation for relation in (Neighbours, Kept, Apart, Convolved, Sentence)
+    }
     if not isinstance(description, Mapping):
         raise TypeError(f"the relation of a row must be a mapping, got {description!r}")
     relation = known[_validate.choice(description.get("is"), tuple(known), "the key 'is' of a relation")]
     entries = _exactly(relation, description, {"is"})
     if relation is Kept:
         entries["difference"] = _difference(entries["difference"])
+    if relation is Convolved:
+        inner = entries["of"]
+        if isinstance(inner, Mapping) and inner.get("is") == relation.name:
+            raise ValueError("the relation of a row by convolution must not be by convolution itself")
+        entries["of"] = relation_from(inner)
     return relation(**entries)
 
 

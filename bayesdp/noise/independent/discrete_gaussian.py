@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,10 @@ from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.base import Floats
 from bayesdp.noise.independent._scales import DISCRETE_GAUSSIAN, StatedByRho
 from bayesdp.noise.independent.integers import IntegerLaw
+from bayesdp.noise.independent.moved import MOST_OUTCOMES, moved_by_masses
 from bayesdp.noise.namespace import log1mexp, real, whole
 from bayesdp.noise.secure import gaussian_by_integers
+from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.queries import Query
 
 __all__ = ["DiscreteGaussian"]
@@ -111,6 +114,15 @@ class DiscreteGaussian(StatedByRho, IntegerLaw):
                 ("zcdp", "approximate"), "l2", normal_loss(float(self.sigma), continuous=False), tight=False
             )
         )
+
+    def moved(self, by: float) -> TradeOff | None:
+        """See `NoiseLaw.moved`; not known where each answer has a scale of its own."""
+        if np.ndim(self.sigma):
+            return None
+        most = math.ceil(10.0 * float(self.sigma)) + int(by)  # beyond it is a mass of 1e-22, around both centres
+        if most > MOST_OUTCOMES:
+            return None
+        return moved_by_masses(np.exp(np.asarray(self.log_mass(np.arange(-most, most + 1)))), int(by))
 
     def draw_by_integers(self, size: int, engine: str) -> list[int]:
         """Draw noise of one scale with integer arithmetic only. See `NoiseLaw.draw_by_integers`."""

@@ -13,8 +13,10 @@ from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.base import Floats
 from bayesdp.noise.independent._scales import DISCRETE_LAPLACE, StatedByEpsilon
 from bayesdp.noise.independent.integers import IntegerLaw
+from bayesdp.noise.independent.moved import moved_discrete_laplace
 from bayesdp.noise.namespace import log1mexp, softplus, whole
 from bayesdp.noise.secure import laplace_by_integers
+from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.queries import Query
 
 __all__ = ["DiscreteLaplace"]
@@ -109,6 +111,10 @@ class DiscreteLaplace(StatedByEpsilon, IntegerLaw):
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """The loss at a length. See `NoiseLaw.pair_loss`; not known here where each answer has a scale of its own."""
         return None if np.ndim(self.b) else LossByLength(("pure",), "l1", exponential_loss(1.0 / float(self.b)))
+
+    def moved(self, by: float) -> TradeOff | None:
+        """See `NoiseLaw.moved`; not known where each answer has a scale of its own."""
+        return None if np.ndim(self.b) else moved_discrete_laplace(1.0 / float(self.b), int(by))
 
     def draw_by_integers(self, size: int, engine: str) -> list[int]:
         """Draw noise of one scale with integer arithmetic only. See `NoiseLaw.draw_by_integers`."""

@@ -14,6 +14,8 @@ from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.base import Floats
 from bayesdp.noise.independent._scales import LAPLACE, StatedByEpsilon
 from bayesdp.noise.independent.reals import RealLaw
+from bayesdp.privacy.tradeoffs import TradeOff
+from bayesdp.privacy.tradeoffs.laplace import LaplaceTradeOff
 from bayesdp.queries import Query
 
 __all__ = ["Laplace"]
@@ -94,3 +96,7 @@ class Laplace(StatedByEpsilon, RealLaw):
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """The loss at a length. See `NoiseLaw.pair_loss`; not known here where each answer has a scale of its own."""
         return None if np.ndim(self.b) else LossByLength(("pure",), "l1", exponential_loss(1.0 / float(self.b)))
+
+    def moved(self, by: float) -> TradeOff | None:
+        """See `NoiseLaw.moved`; not known where each answer has a scale of its own."""
+        return None if np.ndim(self.b) else LaplaceTradeOff(by / float(self.b))

@@ -4,8 +4,10 @@ The convention is that of Dong, Roth and Su (2022), "Gaussian differential priva
 method `increasing` is the convention of paper 003.
 
 - `base`: what every trade-off function has; `derived`: symmetrised, for groups, known between bounds;
-- `laws`: those of (epsilon, delta), of mu and of two discrete laws; `of_laws`: those of laws that are handed in;
+- `laws`: those of (epsilon, delta), of mu and of two discrete laws; `laplace`: of Laplace noise;
+  `of_laws`: those of laws that are handed in;
 - `profile`: the (epsilon, delta) that one amounts to; `composition`: their tensor product; `description`: in files;
+- `convolution`: the epsilon of products at a delta, between bounds; `loss_grid`: privacy losses rounded to either side;
 - `noise`, `noise_laws`, `noise_recursion`: canonical noise.
 """
 

@@ -1,10 +1,7 @@
 """Composition of trade-off functions: their tensor product, before and after an invariant is taken into account.
 
-Products without a closed form are taken on a grid of privacy losses, by dp-accounting, rounded to the safe side and to the other. A
-factor f is replaced by two laws on the losses ``j h``. From below by the largest of the lines of f with slopes
-``exp(j h)``: it touches f at every slope of the grid, so that its error is of second order in h where the losses are spread out, and
-of first order at atoms ("connect the dots", Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, 2022). From above by rounding every
-loss down, which is of first order.
+Products without a closed form are taken on a grid of privacy losses, by dp-accounting, rounded to the safe side and to the other
+(`bayesdp.privacy.tradeoffs.loss_grid`). What they amount to at one delta needs no dp-accounting: `convolution`.
 """
 
 from __future__ import annotations
@@ -15,14 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from bayesdp import _validate
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.derived import Bracketed
 from bayesdp.privacy.tradeoffs.laws import DiscretePair, GaussianTradeOff
 from bayesdp.privacy.tradeoffs.levels import Floats
-from bayesdp.privacy.tradeoffs.profile import as_pair, checked, from_lines, product, stationary
+from bayesdp.privacy.tradeoffs.loss_grid import LARGEST, loss_range, rounded
+from bayesdp.privacy.tradeoffs.profile import as_pair, checked, from_lines, product
 
 __all__ = ["bounds", "composition_first", "semi_first", "tensor_product"]
 
@@ -162,14 +159,6 @@ def _exactly(counts: Sequence[tuple[TradeOff, int]]) -> TradeOff | None:
     return whole
 
 
-_LARGEST = 700.0
-"""Privacy losses are cut at +-700: exp of more overflows."""
-_TAIL = 9.0
-"""Normal quantile: losses of probability below 1e-19 are cut off a curved function, to the safe side."""
-_NEGLIGIBLE = 1e-19
-"""Mass of the alternative that the largest loss of a curved function may leave out."""
-_FAR = 37.5
-"""Normal quantile below which levels underflow."""
 _ALLOWANCE = 1e-12
 """Added to and taken from every delta: convolution by FFT is exact to about 1e-15 (and cuts tails of 1e-15)."""
 _LINES = 4096
@@ -192,26 +181,6 @@ def accounting() -> Any:
             "pip install 'bayesdp[accounting]'"
         ) from None
     return privacy_loss_distribution
-
-
-def loss_range(f: TradeOff) -> tuple[float, float]:
-    """Smallest and largest finite privacy loss ``log(-f')``, within +-700."""
-    if f._piecewise_linear:
-        pair = as_pair(f)
-        p, q = np.array(pair.p), np.array(pair.q)
-        losses = np.log(q[q > 0.0]) - np.log(p[q > 0.0])
-        if not losses.size:
-            return 0.0, 0.0
-    else:
-        start, low, high = float(f.power(0.0)), -_FAR, 0.0
-        while high - low > 0.01:  # the type I error below which the alternative has next to no mass either
-            middle = 0.5 * (low + high)
-            enough = float(f.power(float(ndtr(middle)))) - start > _NEGLIGIBLE
-            low, high = (low, middle) if enough else (middle, high)
-        ends = np.array([min(low, -_TAIL), _TAIL])
-        with np.errstate(divide="ignore"):
-            losses = np.log(f._slope(ndtr(ends), ndtr(-ends)))
-    return max(float(losses.min()), -_LARGEST), min(float(losses.max()), _LARGEST)
 
 
 def bounds(factors: Sequence[tuple[TradeOff, int]], h: float) -> tuple[DiscretePair, DiscretePair]:
@@ -243,53 +212,17 @@ def _profile(factors: Sequence[tuple[TradeOff, int]], h: float, pessimistic: boo
     total: Any = None
     largest = 0
     for f, count in factors:
-        masses, infinite = _rounded(f, h, pessimistic)
+        first, found, infinite = rounded(f, h, pessimistic)
+        masses = {first + int(k): float(found[k]) for k in np.flatnonzero(found)}
         distribution = module.PrivacyLossDistribution.create_from_rounded_probability(masses, infinite, h, pessimistic)
         distribution = distribution.self_compose(count) if count > 1 else distribution
         total = distribution if total is None else total.compose(distribution)
         largest += count * max(masses, default=0)
-    largest = min(max(largest, 1), math.floor(_LARGEST / h))
+    largest = min(max(largest, 1), math.floor(LARGEST / h))
     step = max(largest // _LINES, 1) if pessimistic else 1
     j = np.arange(0, largest + step, step)
     delta = np.asarray(total.get_delta_for_epsilon((j * h).tolist()))
     return j.astype(np.float64), np.clip(delta + (_ALLOWANCE if pessimistic else -_ALLOWANCE), 0.0, 1.0)
-
-
-def _rounded(f: TradeOff, h: float, pessimistic: bool) -> tuple[dict[int, float], float]:
-    """Masses of the alternative on the losses ``j h``, and on infinity."""
-    low, high = loss_range(f)
-    j = np.arange(math.floor(low / h), math.ceil(high / h) + 1)
-    gamma = np.exp(h * j)
-    mass = np.zeros(j.size)
-    if f._piecewise_linear:
-        pair = as_pair(f)
-        p, q, infinite = np.array(pair.p), np.array(pair.q), pair.start
-        p, q = p[q > 0.0], q[q > 0.0]
-        cell = np.clip(np.searchsorted(gamma, q / p, side="right") - 1, 0, max(j.size - 2, 0))
-        beyond = q > gamma[-1] * p  # steeper than the largest loss: possible only at the limit of 700
-        infinite, top = (infinite + math.fsum(q[beyond]), 0.0) if pessimistic else (infinite, math.fsum(q[beyond]))
-        p, q, cell = p[~beyond], q[~beyond], cell[~beyond]
-        bottom = 0.0
-    else:
-        a, power, _ = stationary(f, gamma)  # a falls in j; between two grid points the slope is between gammas
-        p, q = -np.diff(a), -np.diff(power)
-        cell = np.arange(p.size)
-        infinite = float(f.power(0.0))
-        bottom, top = 1.0 - power[0], power[-1] - infinite
-        if pessimistic:
-            infinite, top = infinite + top, 0.0
-        else:
-            bottom = 0.0  # losses rounded down to minus infinity
-    mass[0] += bottom
-    mass[-1] += top
-    if pessimistic and j.size > 1:
-        # Part of the null mass to each neighbour, so that both laws keep their totals: what the lines of slope gamma do.
-        above = np.clip((q - gamma[cell] * p) / (gamma[cell + 1] - gamma[cell]), 0.0, p)
-        np.add.at(mass, cell, gamma[cell] * (p - above))
-        np.add.at(mass, cell + 1, gamma[cell + 1] * above)
-    else:
-        np.add.at(mass, cell, q)
-    return {int(k): float(m) for k, m in zip(j, mass, strict=True) if m > 0.0}, min(infinite, 1.0)
 
 
 def _thinned(curve: DiscretePair) -> DiscretePair:

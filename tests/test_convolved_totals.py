@@ -1,0 +1,261 @@
+"""Rows of a composition by convolution: exact numbers by enumeration, never below the truth, and what a reader refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from bayesdp import Exact, Margins, Measured, Release, compose
+from bayesdp.composition import Composition, _convolved
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, LatticeLaplace, ProjectedGaussian
+from bayesdp.noise import DiscreteLaplace as Noise
+from bayesdp.privacy import PairLoss, rho_to_epsilon
+from bayesdp.privacy.relations import Apart, Convolved, Kept, Neighbours, relation_from
+from bayesdp.queries import LinearQuery
+
+LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
+TABLE = np.array([[5, 3], [2, 7], [4, 4]])
+NOTHING = Invariants((), LABELS)
+AT = 1e-6
+
+
+def rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def convolved(both: Composition) -> dict[str, PairLoss]:
+    """The rows by convolution, by the kind of pairs."""
+    assert both.guarantee is not None
+    found = {}
+    for row in both.guarantee.pairs:
+        if isinstance(row.about, Convolved):
+            of = row.about.of
+            name = (
+                "neighbours"
+                if isinstance(of, Neighbours)
+                else "apart"
+                if isinstance(of, Apart)
+                else of.difference.relation
+            )
+            found[name] = row
+    return found
+
+
+@pytest.fixture(scope="module")
+def ten() -> Composition:
+    own = DiscreteLaplace(NOTHING, epsilon=0.2)
+    return compose(*[own.release(TABLE, rng(k)) for k in range(10)], at_delta=AT)
+
+
+def response_delta(epsilon: float, n: int, at: float) -> float:
+    k = np.arange(n + 1)
+    truth = 1.0 / (1.0 + math.exp(-epsilon))
+    return float(np.maximum(binom.pmf(k, n, truth) - math.exp(at) * binom.pmf(k, n, 1.0 - truth), 0.0).sum())
+
+
+def test_independent_noise_is_as_many_responses_as_answers_change(ten: Composition) -> None:
+    # epsilon = 0.2 for a substitution is noise of rate 0.1 in two cells: ten releases are twenty randomised responses.
+    rows = convolved(ten)
+    substituted = next(row for name, row in rows.items() if name.startswith("one record moved"))
+    added = next(row for name, row in rows.items() if name.startswith("one record added"))
+    for row, n in ((rows["neighbours"], 20), (substituted, 20), (added, 10)):
+        upper = row.loss["epsilon"]
+        assert row.loss == {"epsilon": upper, "delta": AT}
+        assert response_delta(0.1, n, upper) <= AT
+        assert response_delta(0.1, n, upper - 1e-6) > AT
+        assert upper < 0.1 * n
+    # All pairs that agree on everything have that law, so that the bound from below is of each of them.
+    for row, n in ((substituted, 20), (added, 10)):
+        assert isinstance(row.about, Convolved)
+        assert response_delta(0.1, n, row.about.least - 1e-9) >= AT * (1 - 1e-9)
+        assert row.about.least == pytest.approx(row.loss["epsilon"], abs=1e-6)
+    assert rows["neighbours"].about.least == 0.0  # type: ignore[attr-defined]
+    text = " ".join(str(ten.guarantee).split())
+    assert (
+        "by convolution of the losses, where no epsilon below 1.78861 will do; l1 distance 2: epsilon = 1.78861, delta = 1e-06"
+        in text
+    )
+    assert "Rows by convolution of the losses state an epsilon at delta = 1e-06" in text
+    # The sums are there as before.
+    assert ten.guarantee is not None
+    assert ten.guarantee.kind == "pure"
+    assert ten.guarantee.pairs[0].loss == {"epsilon": pytest.approx(2.0)}
+
+
+def test_without_a_delta_there_are_no_such_rows() -> None:
+    own = DiscreteLaplace(NOTHING, epsilon=0.2)
+    both = compose(own.release(TABLE, rng(1)), own.release(TABLE, rng(2)))
+    assert not convolved(both)
+    assert "convolution" not in str(both.guarantee)
+
+
+def test_other_noise_is_the_worst_of_its_loss() -> None:
+    # Lattice noise by its epsilon at a 2x2 move, 4 x 0.25; normal noise exactly, mu = 2 / sigma: what is larger is refused.
+    pure = LatticeLaplace(Margins(LABELS, ["county"]), epsilon=0.25).release(TABLE, rng(1))
+    normal = ProjectedGaussian(Margins(LABELS, ["education"]), epsilon=1.0, delta=1e-6).release(TABLE, rng(2))
+    both = compose(pure, normal, at_delta=AT)
+    [row] = convolved(both).values()
+    mu = 2.0 / normal.measurements[0].law.sigma  # type: ignore[attr-defined]
+    truth = 1.0 / (1.0 + math.exp(-1.0))
+
+    def delta_at(e: float) -> float:
+        ends = ((truth, e - 1.0), (1.0 - truth, e + 1.0))
+        return sum(w * float(ndtr(mu / 2 - x / mu) - math.exp(x) * ndtr(-mu / 2 - x / mu)) for w, x in ends)
+
+    upper = row.loss["epsilon"]
+    assert delta_at(upper) <= AT < delta_at(upper - 2e-3)
+    assert both.guarantee is not None
+    by_sums = next(own for own in both.guarantee.pairs if isinstance(own.about, Kept))
+    assert by_sums.loss["delta"] == pytest.approx(AT)
+    assert upper < by_sums.loss["epsilon"] - 0.01
+    assert "upper bound" in row.relation
+
+
+def test_discrete_normal_noise_by_its_masses() -> None:
+    # rho alone gives an epsilon by a bound. The loss of n answers moved by one is (2 T - n) / (2 sigma^2), T the sum of the noise.
+    own = DiscreteGaussian(NOTHING, rho=0.02)
+    both = compose(*[own.release(TABLE, rng(k)) for k in range(4)], at_delta=AT)
+    row = convolved(both)["neighbours"]
+    release = both.releases[0]
+    sigma, n = release.measurements[0].law.sigma, 8  # type: ignore[attr-defined]
+    k = np.arange(-200, 201)
+    one = np.exp(-0.5 * (k / sigma) ** 2)
+    one /= one.sum()
+    masses = np.array([1.0])
+    for _ in range(n):
+        masses = np.convolve(masses, one)
+    # Under the alternative every answer is one higher.
+    losses = (2.0 * (np.arange(masses.size) - n * 200 + n) - n) / (2.0 * sigma**2)
+
+    def delta_at(e: float) -> float:
+        above = losses > e
+        return float((masses[above] * -np.expm1(e - losses[above])).sum())
+
+    upper = row.loss["epsilon"]
+    assert delta_at(upper) <= AT * (1 + 1e-9)
+    assert delta_at(upper - 1e-3) > AT
+    assert both.guarantee is not None
+    assert upper < rho_to_epsilon(both.guarantee.pairs[0].loss["rho"], AT) - 0.1
+
+
+def test_normal_noise_alone_is_exact_without() -> None:
+    own = ProjectedGaussian(Margins(LABELS, ["county"]), mu=0.3)
+    assert not convolved(compose(own.release(TABLE, rng(1)), own.release(TABLE, rng(2)), at_delta=AT))
+
+
+@pytest.mark.parametrize("weight", [1, 2])
+def test_no_row_is_below_the_loss_of_any_pair(weight: int) -> None:
+    """All differences of two small tables with the same margin, and what they change in the answers of two releases."""
+    labels = {"a": ["x", "y", "z"], "b": ["p", "q"]}
+    weights = np.array([[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, weight, 0], [1, 1, 0, 0, 0, 1]])
+    odd = LinearQuery(labels, weights, ["one", "two", "three"])
+    rates = (0.4, 0.3)
+    queries = (odd, Margins(labels, ["b"]))
+    kept = Margins(labels, ["a"])
+    table = np.array([[2, 1], [1, 3], [2, 2]])
+    releases = []
+    for query, rate, seed in zip(queries, rates, (1, 2), strict=True):
+        law = Noise(b=1.0 / rate)
+        noisy = Measured(query, law.draw(rng(seed), query.shape, location=query.apply(table)), law)
+        cells = DiscreteLaplace(NOTHING, epsilon=8.0).release([[1, 1]] * 3, rng(3)).guarantee  # more than the law loses
+        exact = [Exact(kept, kept.apply(table))]
+        releases.append(Release.from_published(labels, [noisy], exact, guarantee=cells, simulated=True))
+    both = compose(*releases, at_delta=0.01)
+    rows = convolved(both)
+    checked = 0
+    assert both.guarantee is not None
+    for i in range(3):  # one record moves between p and q: the only differences of two cells
+        change = np.zeros((3, 2))
+        change[i] = 1, -1
+        n = [np.abs(np.asarray(query.apply(change))) for query in queries]
+        p = q = np.array([1.0])
+        for changes, rate in zip(n, rates, strict=True):
+            k = np.arange(-60, 65)
+            for by in changes[changes > 0]:
+                one, other = np.exp(-rate * np.abs(k)), np.exp(-rate * np.abs(k - by))
+                order = np.round(rate * (np.abs(k) - np.abs(k - by)), 9)
+                values = np.unique(order)
+                pairs = [(one[order == own].sum() / one.sum(), other[order == own].sum() / one.sum()) for own in values]
+                small = np.array(pairs)
+                p, q = np.multiply.outer(p, small[:, 0]).ravel(), np.multiply.outer(q, small[:, 1]).ravel()
+        for row in rows.values():
+            if (
+                isinstance(row.about, Convolved)
+                and isinstance(row.about.of, Kept)
+                and row.about.of.difference.l1 == 2.0
+            ):
+                assert np.maximum(q - math.exp(row.loss["epsilon"]) * p, 0.0).sum() <= 0.01 + 1e-8
+                if row.about.least > 0.0:
+                    assert np.maximum(q - math.exp(row.about.least - 1e-6) * p, 0.0).sum() > 0.01 - 1e-8
+                checked += 1
+    assert checked == 3
+
+
+def test_files_keep_the_rows(ten: Composition) -> None:
+    assert Release.from_dataset(ten.release.to_dataset()) == ten.release
+    assert ten.release.mechanism is not None
+    assert ten.release.mechanism["at_delta"] == AT
+
+
+def changed(both: Composition, **changes: Any) -> Release:
+    """Read the release with another row of neighbours by convolution."""
+    data = both.release.to_dataset()
+    guarantee = json.loads(data.attrs["guarantee"])
+    mechanism = json.loads(data.attrs["mechanism"])
+    rows = [row for row in guarantee["pairs"] if row.get("about", {}).get("is") == "convolved"]
+    for key, value in changes.items():
+        if key == "at_delta":
+            mechanism.pop("at_delta")
+            if value is not None:
+                mechanism["at_delta"] = value
+        elif key == "least":
+            rows[-1]["about"]["least"] = value
+        else:
+            rows[-1]["loss"][key] = value
+    return Release.from_dataset(data.assign_attrs(guarantee=json.dumps(guarantee), mechanism=json.dumps(mechanism)))
+
+
+def test_a_reader_refuses_what_the_law_does_not_give(ten: Composition) -> None:
+    upper = convolved(ten)["neighbours"].loss["epsilon"]
+    assert changed(ten, epsilon=1.99) != ten.release  # more may be stated
+    for epsilon in (0.5, upper - 0.3, 0.0):
+        with pytest.raises(ValueError, match="but the mechanisms together have"):
+            changed(ten, epsilon=epsilon)
+    with pytest.raises(ValueError, match="have delta = 1e-06"):
+        changed(ten, delta=1e-9)
+    with pytest.raises(ValueError, match="have epsilon"):
+        changed(ten, at_delta=1e-9)
+    with pytest.raises(ValueError, match="no key at_delta"):
+        changed(ten, at_delta=None)
+    with pytest.raises(ValueError, match="at_delta"):
+        changed(ten, at_delta=2.0)
+    with pytest.raises(ValueError, match="none below"):
+        changed(ten, least=3.0)
+
+
+def test_what_is_given_is_checked() -> None:
+    own = DiscreteLaplace(NOTHING, epsilon=0.2)
+    pair = own.release(TABLE, rng(1)), own.release(TABLE, rng(2))
+    for odd in (0.0, 1.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="at_delta"):
+            compose(*pair, at_delta=odd)
+    with pytest.raises(TypeError, match="at_delta"):
+        compose(*pair, at_delta="1e-6")  # type: ignore[arg-type]
+    within = Convolved(Neighbours("substitution", "joint"), 0.5)
+    assert relation_from(within.describe()) == within
+    with pytest.raises(ValueError, match="by convolution itself"):
+        relation_from({"is": "convolved", "of": within.describe(), "least": 0.0})
+    with pytest.raises(TypeError, match="relation of a row"):
+        Convolved("words")  # type: ignore[arg-type]
+
+
+def test_many_answers_are_taken_by_their_loss() -> None:
+    own = Measured(Margins(LABELS, ["county"]), [1, 2, 3], Noise(b=2.0))
+    assert _convolved._repeated(own, 201, exact=True) is None
