@@ -97,7 +97,7 @@ def census_queries(a: int = 2, delta: float = 1e-10, *, undivided: bool = False)
     >>> print(next(row for row in rows if (row.level, row.query) == ("State", "total")))
     State, total: rho = 0.826998, with state totals at a = 2: 0.000000 (a**2 rho: 3.307993)
     >>> print(rows[-1])
-    all, all: rho = 2.556226, with state totals at a = 2: 6.916910 (a**2 rho: 10.224902)
+    all, all: rho = 2.556226, with state totals at a = 2: 6.916909 (a**2 rho: 10.224902)
     """
     steps = _validate.positive_integer(a, "a")
     slack = _validate.probability(delta, "delta")
