@@ -95,7 +95,7 @@ def nearest_table(fiber: Fiber, values: npt.ArrayLike) -> Ints:
     if found.status != 0:
         raise ArithmeticError(f"the nearest table was not found: {found.message}")
     down, middle, up = np.rint(found.x).reshape(3, size)
-    table = (base - down + middle + up).astype(np.int64).reshape(fiber.frame.shape)
+    table: Ints = (base - down + middle + up).astype(np.int64).reshape(fiber.frame.shape)
     if not fiber.contains(table):
         raise ArithmeticError("the nearest table was not found: the program's solution does not have the exact answers")
     return table
