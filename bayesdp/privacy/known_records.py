@@ -208,7 +208,8 @@ class SideInformationCurve:
         """The first parameter of a loss at the distances `parameter`, shape (orders, k); NaN where nothing is left to protect."""
         name = next(iter(loss))
         at = {a: group_loss(loss, a)[name] if a else np.nan for a in map(int, np.unique(self.parameter))}
-        return np.vectorize(at.__getitem__, otypes=[np.float64])(self.parameter)
+        found: Floats = np.vectorize(at.__getitem__, otypes=[np.float64])(self.parameter)
+        return found
 
 
 def side_information_curve(

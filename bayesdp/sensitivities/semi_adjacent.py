@@ -210,9 +210,9 @@ def _bounded(fiber: Fiber, convention: str, absence: bool, why_not: str) -> Semi
     cliques = Cliques.of(fiber)
     limits = bounds_of_cliques(fiber, cliques) if cliques is not None else bounds_by_programs(fiber, records)
     lower, upper = limits.worst if convention == WORST else limits.infimum
-    known = [pair[0] if pair[0] == pair[1] else None for pair in (limits.infimum, limits.worst)]
+    infimum, worst = (pair[0] if pair[0] == pair[1] else None for pair in (limits.infimum, limits.worst))
     method = "bound" if lower < upper else "junction tree" if cliques is not None else "enumeration"
-    found = SemiAdjacency(convention, lower, upper, method, *known, None, None, f"{limits.reason} ({why_not})")
+    found = SemiAdjacency(convention, lower, upper, method, infimum, worst, None, None, f"{limits.reason} ({why_not})")
     return _doubled(found, records) if absence else found
 
 
