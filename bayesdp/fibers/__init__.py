@@ -5,7 +5,8 @@ from __future__ import annotations
 from bayesdp.fibers.chain import Chain
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.fibers.fiber import ExactAnswers, Fiber
+from bayesdp.fibers.nearest import nearest_table
 from bayesdp.fibers.noise_term import NoiseTerm
 from bayesdp.fibers.target import Target
 
-__all__ = ["Chain", "ExactAnswers", "Fiber", "NoiseTerm", "Target", "enumerate_fiber"]
+__all__ = ["Chain", "ExactAnswers", "Fiber", "NoiseTerm", "Target", "enumerate_fiber", "nearest_table"]

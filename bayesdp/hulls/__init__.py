@@ -1,7 +1,7 @@
 """Symmetric polytopes given by their vertices: their norms, their volumes, and noise of these norms. No PyMC.
 
 - a polytope and its norm: `Hull`; with a list of vertices `SymmetricHull`, `shared`; of all that a number of records can
-  change without changing an invariant `SensitivityHull`, `sensitivity_hull`;
+  change without changing an invariant `SensitivityHull`, `sensitivity_hull`; which of two norms is preferred: `containment_order`;
 - noise with density proportional to ``exp(-epsilon ||v||)``: `sample_hull`, and how it is drawn:
   `choose_hull_sampler`;
 - the same on the integer points that change no invariant: `sample_lattice`, `choose_lattice_sampler`.
@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from bayesdp.hulls.base import Hull
+from bayesdp.hulls.containment import ContainmentOrder, containment_order
 from bayesdp.hulls.hull import SymmetricHull, shared
 from bayesdp.hulls.lattice import choose_lattice_sampler, sample_lattice
 from bayesdp.hulls.samplers import DEFAULT_SWEEPS, HULL_METHODS, choose_hull_sampler, sample_hull
@@ -18,11 +19,13 @@ from bayesdp.hulls.sensitivity import SensitivityHull, sensitivity_hull
 __all__ = [
     "DEFAULT_SWEEPS",
     "HULL_METHODS",
+    "ContainmentOrder",
     "Hull",
     "SensitivityHull",
     "SymmetricHull",
     "choose_hull_sampler",
     "choose_lattice_sampler",
+    "containment_order",
     "sample_hull",
     "sample_lattice",
     "sensitivity_hull",

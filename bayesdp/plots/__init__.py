@@ -7,6 +7,7 @@
 `ranks`                   rank plots of the quantities that mixed worst, in bands that a chain which disagrees leaves
 `prior_predictive`        what the prior expected against what was published
 `tradeoffs`               type II against type I error of any number of trade-off functions
+`side_information`        what is left of a guarantee when an adversary knows some of the records
 `calibration_ranks`       ranks of a simulation-based calibration in their simultaneous bands
 `calibration_dispersion`  how large errors are against what posteriors state, in a calibration
 `designs`                 width of users' intervals against the loss, by candidate, before a release
@@ -38,6 +39,7 @@ from __future__ import annotations
 from bayesdp.plots.calibration import calibration_dispersion, calibration_ranks
 from bayesdp.plots.cell_intervals import intervals
 from bayesdp.plots.designs import designs
+from bayesdp.plots.known_records import side_information
 from bayesdp.plots.noise import noise_law
 from bayesdp.plots.predictive import prior_predictive
 from bayesdp.plots.rank import ranks
@@ -53,5 +55,6 @@ __all__ = [
     "noise_law",
     "prior_predictive",
     "ranks",
+    "side_information",
     "tradeoffs",
 ]

@@ -14,7 +14,9 @@
   (epsilon, delta) that they amount to: `tradeoff_delta`, `tradeoff_epsilon`, `profile_tradeoff`; in files: `describe_tradeoff`,
   `tradeoff_from_description`;
 - Renyi differential privacy: `renyi_to_epsilon`, `renyi_to_delta`, `renyi_to_rho`;
-- which of two guarantees protects more: `SemiGuarantee`, `compare`; the census of 2020: `census_analysis`;
+- which of two guarantees protects more: `SemiGuarantee`, `compare`; the census of 2020: `census_analysis`, `census_queries`;
+- what a mechanism promises beside exact answers: `full_characterization`, `semi_guarantee`, `margin_guarantee`; whether a test
+  is private: `private_test`; what is left when some records are known: `side_information`, `side_information_curve`;
 - global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
 - what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_gaussian_epsilon`;
 - shapes of Gaussian noise: `enclosing_ellipsoid`, `base_decomposition`, `optimal_factorization`;
@@ -34,6 +36,7 @@ from bayesdp.privacy.budget import split_budget
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.census import CensusRow, census_analysis
+from bayesdp.privacy.census_queries import CensusQuery, census_queries
 from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
 from bayesdp.privacy.ellipsoids import BaseDecomposition, EnclosingEllipsoid, base_decomposition, enclosing_ellipsoid
 from bayesdp.privacy.factorization import Factorization, optimal_factorization
@@ -70,6 +73,14 @@ from bayesdp.sensitivities.statistics import (
 
 if TYPE_CHECKING:
     from bayesdp.privacy.comparison import Comparison, SemiGuarantee, compare
+    from bayesdp.privacy.known_records import (
+        SideInformation,
+        SideInformationCurve,
+        side_information,
+        side_information_curve,
+    )
+    from bayesdp.privacy.private_tests import PrivateTest, private_test
+    from bayesdp.privacy.semi_guarantees import full_characterization, margin_guarantee, semi_guarantee
     from bayesdp.sensitivities.adjacency import adjacent, conforming_pairs, record_distance
     from bayesdp.sensitivities.inclusions import Inclusions, inclusions
     from bayesdp.sensitivities.queries import neighbour_differences, projected_sensitivity, query_sensitivity
@@ -77,25 +88,35 @@ if TYPE_CHECKING:
     from bayesdp.sensitivities.space import SensitivitySpace
 
 __all__ = [
-    "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "BaseDecomposition", "CanonicalNoise", "CensusRow",
-    "Comparison", "Difference", "EnclosingEllipsoid", "Factorization", "Guarantee", "Inclusions", "PairLoss",
-    "SemiAdjacency", "SemiGuarantee", "Sensitivity", "SensitivitySpace", "SmoothDP", "StatisticGuarantee",
-    "TradeOff", "adjacent", "approximate_dp", "base_decomposition", "census_analysis", "compare",
-    "composition_first", "conforming_pairs", "covariance_sensitivity", "describe_tradeoff",
-    "discrete_gaussian_delta", "discrete_gaussian_epsilon", "enclosing_ellipsoid", "gaussian_delta", "gaussian_dp",
-    "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
+    "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "BaseDecomposition", "CanonicalNoise", "CensusQuery",
+    "CensusRow", "Comparison", "Difference", "EnclosingEllipsoid", "Factorization", "Guarantee", "Inclusions",
+    "PairLoss", "PrivateTest", "SemiAdjacency", "SemiGuarantee", "Sensitivity", "SensitivitySpace", "SideInformation",
+    "SideInformationCurve", "SmoothDP", "StatisticGuarantee", "TradeOff", "adjacent", "approximate_dp",
+    "base_decomposition", "census_analysis", "census_queries", "compare", "composition_first", "conforming_pairs",
+    "covariance_sensitivity", "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon",
+    "enclosing_ellipsoid", "full_characterization", "gaussian_delta", "gaussian_dp", "gaussian_epsilon",
+    "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
     "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss", "histogram_sensitivity", "hit_and_run_sampler",
-    "inclusions", "lemma_3_4_sigma", "mean_sensitivity", "neighbour_differences", "optimal_factorization",
-    "profile_tradeoff", "projected_sensitivity", "proportion_sensitivity", "pure_pairs", "quantile_sensitivity",
-    "query_sensitivity", "record_distance", "renyi_to_delta", "renyi_to_epsilon", "renyi_to_rho", "rho_to_delta",
-    "rho_to_epsilon", "rho_within", "semi_adjacency", "semi_first", "smooth_gaussian_delta", "split_budget",
-    "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon", "tradeoff_from_description",
+    "inclusions", "lemma_3_4_sigma", "margin_guarantee", "mean_sensitivity", "neighbour_differences",
+    "optimal_factorization", "private_test", "profile_tradeoff", "projected_sensitivity", "proportion_sensitivity",
+    "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance", "renyi_to_delta",
+    "renyi_to_epsilon", "renyi_to_rho", "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency",
+    "semi_first", "semi_guarantee", "side_information", "side_information_curve", "smooth_gaussian_delta",
+    "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon", "tradeoff_from_description",
     "truncated_epsilon", "truncated_gaussian_delta", "truncated_gaussian_epsilon", "truncated_scale",
     "variance_sensitivity",
 ]  # fmt: skip
 
 _MODULES = {
     "privacy.comparison": ("Comparison", "SemiGuarantee", "compare"),
+    "privacy.private_tests": ("PrivateTest", "private_test"),
+    "privacy.semi_guarantees": ("full_characterization", "margin_guarantee", "semi_guarantee"),
+    "privacy.known_records": (
+        "SideInformation",
+        "SideInformationCurve",
+        "side_information",
+        "side_information_curve",
+    ),
     "sensitivities.adjacency": ("adjacent", "conforming_pairs", "record_distance"),
     "sensitivities.inclusions": ("Inclusions", "inclusions"),
     "sensitivities.queries": ("neighbour_differences", "projected_sensitivity", "query_sensitivity"),

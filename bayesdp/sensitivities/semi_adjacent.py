@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
-from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.fibers.fiber import ExactAnswers
+from bayesdp.sensitivities.cliques import Cliques
+from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.features import Features
 from bayesdp.sensitivities.hitting import largest_hitting_number
-from bayesdp.sensitivities.semi_enumerated import nearest_databases, semi_adjacency_of_tables
+from bayesdp.sensitivities.semi_added import added_of_totals
+from bayesdp.sensitivities.semi_bounds import bounds_by_programs, bounds_of_cliques, record_count
+from bayesdp.sensitivities.semi_enumerated import listed_tables, nearest_databases, semi_adjacency_of_tables
 
 __all__ = ["SemiAdjacency", "semi_adjacency"]
 
-type Ints = npt.NDArray[np.int64]
-
 WORST = "worst"
 INFIMUM = "infimum"
-_LISTED_CELLS = 100
-"""The largest table whose fiber is listed."""
-
-_WORK = 100_000
-"""Steps of the search that lists it."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +36,9 @@ class SemiAdjacency:
         a(t) is at least this.
     upper : int or None
         a(t) is at most this; None where nothing is known.
-    method : {"enumeration", "one-way margins", "bound", "unknown"}
-        How it was found. ``"bound"``: limits only, from the theory of one-way margins.
+    method : {"enumeration", "one-way margins", "totals", "junction tree", "bound", "unknown"}
+        How it was found. ``"totals"``: disjoint totals, the number of records not known. ``"bound"``: limits only, for the reason
+        that `reason` gives.
     infimum, worst : int or None
         a(t) in each convention, where it is known.
     a_min, a_maxmin : int or None
@@ -50,6 +46,8 @@ class SemiAdjacency:
         from a database to its nearest. Neither is a substitute for a(t).
     reason : str
         In words, how it was found or why it is not known.
+    neighbours : {"substitution", "add-remove"}
+        What all these numbers count: records substituted, or records added or removed.
     """
 
     convention: str
@@ -61,6 +59,7 @@ class SemiAdjacency:
     a_min: int | None
     a_maxmin: int | None
     reason: str
+    neighbours: str = "substitution"
 
     @property
     def value(self) -> int | None:
@@ -68,20 +67,25 @@ class SemiAdjacency:
         return self.lower if self.lower == self.upper else None
 
     def __str__(self) -> str:
+        unit = "" if self.neighbours == "substitution" else " in records added or removed"
         if self.upper is None:
-            return f"semi-adjacent parameter: unknown ({self.reason})"
+            return f"semi-adjacent parameter{unit}: unknown ({self.reason})"
         names = ((WORST, self.worst), (INFIMUM, self.infimum))
         found = [f"{number} ({_CONVENTIONS[name]})" for name, number in names if number is not None]
         if self.value is None:
             found.insert(0, f"between {self.lower} and {self.upper} ({_CONVENTIONS[self.convention]})")
-        return f"semi-adjacent parameter: {', '.join(found)}; {self.reason}"
+        return f"semi-adjacent parameter{unit}: {', '.join(found)}; {self.reason}"
 
 
 _CONVENTIONS = {WORST: "from the worst database", INFIMUM: "infimum over databases"}
 
 
 def semi_adjacency(
-    exact: Fiber | Iterable[ExactAnswers], convention: str = WORST, *, limit: int = 1000
+    exact: Fiber | Iterable[ExactAnswers],
+    convention: str = WORST,
+    *,
+    neighbours: str = "substitution",
+    limit: int = 1000,
 ) -> SemiAdjacency:
     """The semi-adjacent parameter a(t) of published exact answers (Definition 13).
 
@@ -106,6 +110,9 @@ def semi_adjacency(
         The exact answers.
     convention : {"worst", "infimum"}
         The reading.
+    neighbours : {"substitution", "add-remove"}
+        The metric: Hamming distance, for which the answers must fix the number of records; or symmetric difference, for which they
+        need not.
     limit : int
         Fibers of more tables are not listed.
 
@@ -113,7 +120,9 @@ def semi_adjacency(
     -------
     SemiAdjacency
         One-way margins, of any number of features, group labels and disjoint totals included: by an algorithm. Other exact
-        answers: by listing the tables. Where these are too many, unknown.
+        answers: by listing the tables. Where these are too many, limits: from above by a theorem for margins that form a junction
+        tree (a decomposable model), for others by the number of records and the limits of the cells; from below from an explicit table
+        with these answers. Unknown only where the answers do not fix the number of records.
 
     Raises
     ------
@@ -122,7 +131,13 @@ def semi_adjacency(
 
     Notes
     -----
-    Counted in records added or removed (symmetric difference), a substitution is two.
+    Symmetric difference. Records of persons are added or removed, and not being in the database is one more value that i can
+    have: somebody else, who was not in it, can take a place. Which number of records there is may depend on the database. If the
+    answers fix it, a(t) is twice that of substitution, or 2 where that is 0. Without exact answers a(t) is 2, because a record that
+    becomes another one is removed and added; presence and absence alone are 1 apart.
+
+    Junction trees. With m margins of several labels each, ``a(t) <= m + 1``, as Theorem 16 says of one-way margins: see
+    `bayesdp.sensitivities.cliques` for the proof. With all pairs of three features, which form none, this is wrong.
 
     One-way margins. Let x and y differ in the features D, and each of their labels be a label of some record. After i says y,
     the label y_f of each feature f in D is once too often there. A set of other records that have all these labels
@@ -150,19 +165,74 @@ def semi_adjacency(
     (3, 2, 'one-way margins')
     """
     choice(convention, (WORST, INFIMUM), "convention")
+    choice(neighbours, tuple(NEIGHBOURS), "neighbours")
     positive_integer(limit, "limit")
     fiber = exact if isinstance(exact, Fiber) else Fiber.of(exact)
+    absence = neighbours == "add-remove"
     features = Features.of(fiber)
     if features is not None:
-        return _of_features(features, convention)
-    tables, why_not = _listed(fiber, limit)
+        found = _of_features(features, convention)
+        return _doubled(found, features.records) if absence else found
+    totals = added_of_totals(fiber) if absence else None
+    if totals is not None:
+        a, near = totals.parameter, totals.nearest
+        reason = "disjoint totals that leave the number of records open"
+        return SemiAdjacency(convention, a, a, "totals", a, a, near, near, reason, neighbours)
+    tables, why_not = listed_tables(fiber, limit)
     if tables is None:
-        return SemiAdjacency(convention, 0, None, "unknown", None, None, None, None, why_not)
-    infimum, worst = semi_adjacency_of_tables(tables)
-    a_min, a_maxmin = nearest_databases(tables)
+        return _bounded(fiber, convention, absence, why_not)
+    if not absence and len(np.unique(tables.sum(axis=1))) > 1:
+        return _unknown(convention, _NO_NUMBER, neighbours)
+    infimum, worst = semi_adjacency_of_tables(tables, absence)
+    a_min, a_maxmin = nearest_databases(tables, absence)
     value = worst if convention == WORST else infimum
     reason = f"by comparing all tables with these answers ({len(tables)})"
-    return SemiAdjacency(convention, value, value, "enumeration", infimum, worst, a_min, a_maxmin, reason)
+    return SemiAdjacency(convention, value, value, "enumeration", infimum, worst, a_min, a_maxmin, reason, neighbours)
+
+
+_NO_NUMBER = (
+    "the exact answers do not fix the number of records, which Definition 13 takes as known; use neighbours='add-remove', or "
+    "add the total"
+)
+
+
+def _unknown(convention: str, reason: str, neighbours: str) -> SemiAdjacency:
+    return SemiAdjacency(convention, 0, None, "unknown", None, None, None, None, reason, neighbours)
+
+
+def _bounded(fiber: Fiber, convention: str, absence: bool, why_not: str) -> SemiAdjacency:
+    """Limits where the tables cannot be listed."""
+    neighbours = "add-remove" if absence else "substitution"
+    point = fiber.find_point()
+    records = record_count(fiber, point)
+    if records is None:
+        return _unknown(convention, why_not if absence else f"{why_not}; and {_NO_NUMBER}", neighbours)
+    cliques = Cliques.of(fiber)
+    limits = bounds_of_cliques(fiber, cliques) if cliques is not None else bounds_by_programs(fiber, records)
+    lower, upper = limits.worst if convention == WORST else limits.infimum
+    infimum, worst = (pair[0] if pair[0] == pair[1] else None for pair in (limits.infimum, limits.worst))
+    method = "bound" if lower < upper else "junction tree" if cliques is not None else "enumeration"
+    found = SemiAdjacency(convention, lower, upper, method, infimum, worst, None, None, f"{limits.reason} ({why_not})")
+    return _doubled(found, records) if absence else found
+
+
+def _doubled(found: SemiAdjacency, records: int) -> SemiAdjacency:
+    """The same in records added or removed, for a known number of records: absence is one more value, 2 from all others."""
+    least = 2 if records else 0
+
+    def twice(number: int | None) -> int | None:
+        return None if number is None else max(2 * number, least)
+
+    return replace(
+        found,
+        lower=max(2 * found.lower, least),
+        upper=twice(found.upper),
+        infimum=twice(found.infimum),
+        worst=twice(found.worst),
+        a_min=least,
+        a_maxmin=least,
+        neighbours="add-remove",
+    )
 
 
 def _of_features(features: Features, convention: str) -> SemiAdjacency:
@@ -192,20 +262,3 @@ def _of_features(features: Features, convention: str) -> SemiAdjacency:
         nearest,
         reason,
     )
-
-
-def _listed(fiber: Fiber, limit: int) -> tuple[Ints | None, str]:
-    """All tables, flat, or why they are not listed."""
-    if fiber.frame.size > _LISTED_CELLS:
-        return None, (
-            f"the exact answers are not one-way margins, and tables of {fiber.frame.size} cells are too large to list the fiber "
-            f"(the limit is {_LISTED_CELLS})"
-        )
-    fiber.find_point()  # an empty fiber is an error that names the answers
-    try:
-        tables = enumerate_fiber(fiber, limit, work=_WORK).reshape(-1, fiber.frame.size)
-    except ValueError as error:
-        return None, f"the exact answers are not one-way margins, and {error}"
-    if len(np.unique(tables.sum(axis=1))) > 1:
-        return None, "the exact answers do not fix the number of records, which Definition 13 takes as known"
-    return tables, ""

@@ -114,7 +114,7 @@ def test_the_noise_allocation_gives_the_printed_variances(level):
 
 
 def test_levels_and_queries_use_up_the_loss():
-    levels, queries = allocation.LEVELS, allocation._QUERIES
+    levels, queries = allocation.LEVELS, allocation.QUERIES
     losses = [sigma_squared(level, query) for level in levels for query in queries]
     assert sum(1 / own for own in losses if own is not None) == allocation.RHO
 

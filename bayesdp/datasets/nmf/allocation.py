@@ -1,39 +1,15 @@
-"""How the privacy loss of the 2020 redistricting file was split among levels of geography and queries, and what noise follows.
+"""What noise follows from how the privacy loss of the 2020 redistricting file was split among levels of geography and queries.
 
-Source: the Census Bureau's published production code, DAS_2020_Redistricting_Production_Code at commit 289ee463,
-configs/production/pl94/person_US.ini and person_default.ini, and the strategy
-ProductionCandidate20210527US_mult8_add02_dsepJune3 of programs/strategies/strategies.py (public domain, CC0). Persons of the fifty
-states and the District of Columbia.
+The allocation and its source are in `bayesdp.privacy.census_allocation`.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from bayesdp._validate import choice, shown
+from bayesdp.privacy.census_allocation import LEVELS, QUERIES, RHO, share_of
 
-__all__ = ["LEVELS", "RHO", "sigma_squared"]
-
-RHO = Fraction(293764, 114921)
-"""Loss of zero-concentrated differential privacy in all, for bounded neighbours: 2.556."""
-
-_QUERIES = (
-    "total", "cenrace", "hispanic", "votingage", "hhinstlevels", "hhgq", "hispanic * cenrace", "votingage * cenrace",
-    "votingage * hispanic", "votingage * hispanic * cenrace", "detailed",
-)  # fmt: skip
-
-_SHARES = {
-    "US": (104, 4097, (0, 52, 26, 26, 26, 26, 130, 130, 26, 442, 3213)),
-    "State": (1440, 4097, (3773, 6, 6, 6, 6, 6, 12, 12, 6, 34, 230)),
-    "County": (447, 4097, (3126, 10, 10, 10, 10, 10, 28, 28, 10, 101, 754)),
-    "Tract": (687, 4102, (1567, 8, 5, 5, 5, 5, 1933, 20, 5, 67, 482)),
-    "Block_Group": (1256, 4099, (1705, 3, 3, 3, 3, 3, 1055, 9, 3, 24, 1288)),
-    "Block": (165, 4097, (5, 9, 5, 5, 5, 5, 21, 21, 5, 71, 3945)),
-}
-"""Level -> its share of the loss in 4099ths, and the shares of queries within it: their denominator, and numerators in the order of
-`_QUERIES`. 0 means that the query was not measured."""
-
-LEVELS = tuple(_SHARES)
+__all__ = ["LEVELS", "QUERIES", "RHO", "sigma_squared"]
 
 
 def sigma_squared(level: str, query: str) -> Fraction | None:
@@ -58,8 +34,5 @@ def sigma_squared(level: str, query: str) -> Fraction | None:
     >>> sigma_squared("State", "total")
     Fraction(214437516707, 177339451520)
     """
-    level_share, denominator, shares = _SHARES[choice(level, LEVELS, "level")]
-    if query not in _QUERIES:
-        raise ValueError(f"query must be one of {shown(_QUERIES, 20)}, got {query!r}")
-    share = shares[_QUERIES.index(query)]
-    return Fraction(4099 * denominator, 1) / (RHO * level_share * share) if share else None
+    share = share_of(level, query)
+    return 1 / (RHO * share) if share else None

@@ -1,0 +1,153 @@
+"""Margins that form a junction tree: how many records change when one does, from a given table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.fibers import Fiber
+from bayesdp.queries import SumPart
+from bayesdp.sensitivities.features import Features
+
+__all__ = ["IMPOSSIBLE", "Cliques", "is_junction_tree"]
+
+type Ints = npt.NDArray[np.int64]
+type Mask = npt.NDArray[np.bool_]
+
+IMPOSSIBLE = -1
+"""In place of a distance where no database with the answers has such a record."""
+
+_MOST = 8
+"""Margins at most: the work grows with three to their number."""
+
+
+def is_junction_tree(sets: Sequence[frozenset[int]]) -> bool:
+    """Whether sets of dimensions can be put into a junction tree (a decomposable model), by Graham's reduction.
+
+    Again and again, dimensions of one set only are taken out, and sets that lie inside others; it is a junction tree if
+    nothing is left.
+
+    Examples
+    --------
+    >>> chain = [frozenset({0, 1}), frozenset({1, 2}), frozenset({2, 3})]
+    >>> is_junction_tree(chain), is_junction_tree([*chain, frozenset({3, 0})])
+    (True, False)
+    """
+    left = [set(own) for own in sets]
+    while True:
+        alone = {axis for own in left for axis in own if sum(axis in other for other in left) == 1}
+        left = [own - alone for own in left]
+        kept = [own for k, own in enumerate(left) if own and not _inside_another(own, k, left)]
+        if len(kept) == len(left) and not alone:
+            return not left
+        left = kept
+
+
+def _inside_another(own: set[int], position: int, sets: list[set[int]]) -> bool:
+    return any(own < other or (own == other and position < k) for k, other in enumerate(sets) if k != position)
+
+
+@dataclass(frozen=True, eq=False)
+class Cliques:
+    """Margins of a junction tree, one-way margins included.
+
+    Let record i have the cell x and say y, and let D be the margins in which x and y differ. From a given database, the least
+    number of records that have to change is 1 plus the least number of *other* records that have among them the
+    labels y_C of all margins C in D. No database has y if there are none.
+
+    No fewer: afterwards y_C is once too often in each C of D, so that a record with y_C has to leave it. No more: let J be such
+    records, and i where x_C = y_C; each margin has a witness of y_C among them. Go through the margins from the root of the tree
+    on. If a record r has y in all margins so far, but not in C, take a witness s of C: r and s agree on the
+    separator of C and its parent (both have y there), so that they can exchange all that lies beyond it; no margin changes, and
+    neither does the set of labels that the records have among them, so that there are witnesses for the next margin. At last r has y.
+    Its record is given to i, and the others are shared out among the rest: only J and i have changed. These are exchanges of degree
+    two, as in the Markov basis of Dobra (2003). Dimensions in no margin can be changed at will.
+
+    Parameters
+    ----------
+    codes : tuple of int64 arrays, each (cells,)
+        The label of each cell, margin by margin.
+    """
+
+    codes: tuple[Ints, ...]
+
+    @classmethod
+    def of(cls, fiber: Fiber) -> Cliques | None:
+        """The margins of a fiber; None where its exact answers are no junction tree (or are more than eight margins)."""
+        features = Features.of(fiber)
+        if features is not None:
+            return cls(features.codes) if len(features.codes) <= _MOST else None
+        if fiber.bounds_below or fiber.bounds_above or not fiber.equalities or fiber.invariants.nested is None:
+            return None
+        nested = fiber.invariants.nested
+        generators = nested.generators
+        # A dimension must be summed to the same labels in all margins that keep it.
+        if any(len({own[axis] for own in generators if own[axis]}) > 1 for axis in range(len(fiber.frame.shape))):
+            return None
+        kept = [frozenset(axis for axis, level in enumerate(own) if level) for own in generators]
+        if len(kept) > _MOST or not is_junction_tree(kept):
+            return None
+        parts = [part for query, _ in fiber.equalities for part in query.parts if isinstance(part, SumPart)]
+        published = {nested.level_of(part): part.row_of_cell for part in parts}
+        return cls(tuple(published[own] for own in generators))
+
+    @cached_property
+    def _together(self) -> tuple[Ints, ...]:
+        """For every set of margins (as bits), a number for the labels that a cell has in all of them."""
+        found = [np.zeros(len(self.codes[0]), dtype=np.int64)]
+        for bits in range(1, 1 << len(self.codes)):
+            lowest = (bits & -bits).bit_length() - 1
+            rest = found[bits & (bits - 1)]
+            own = self.codes[lowest]
+            found.append(np.unique(rest * (int(own.max()) + 1) + own, return_inverse=True)[1].astype(np.int64))
+        return tuple(found)
+
+    def margins(self, table: Ints) -> tuple[Ints, ...]:
+        """How many records have each label, margin by margin, of a table of shape ``(cells,)``."""
+        return tuple(
+            np.bincount(own, weights=table, minlength=int(own.max()) + 1).astype(np.int64) for own in self.codes
+        )
+
+    def distances(self, table: Ints, most: int | None = None) -> tuple[Ints, Ints]:
+        """The number of records that change if a record of one cell says another.
+
+        Parameters
+        ----------
+        table : int64 array, shape (cells,)
+            The table of the database.
+        most : int, optional
+            So many of the cells that hold records, evenly spaced, and not all.
+
+        Returns
+        -------
+        cells : int64 array, shape (own,)
+            The cells that hold records.
+        distances : int64 array, shape (own, cells)
+            `IMPOSSIBLE` where no database with the answers has a record there; 0 for the own cell.
+        """
+        own = np.flatnonzero(table > 0)
+        everything, far = 1 << len(self.codes), len(self.codes) + 1
+        # Records of x differ from y in all of D, so that none of the sets below is found in record i itself.
+        has = [np.bincount(code[own], minlength=int(code.max()) + 1)[code] > 0 for code in self._together]
+        fewest = np.full((everything, len(table)), far, dtype=np.int64)
+        fewest[0] = 0
+        for bits in range(1, everything):
+            lowest, one = bits & -bits, bits
+            while one:  # all parts of these margins with the lowest: the labels that one record gives
+                if one & lowest:
+                    better = np.where(has[one], fewest[bits ^ one] + 1, far)
+                    np.minimum(fewest[bits], better, out=fewest[bits])
+                one = (one - 1) & bits
+        if most is not None and most < len(own):
+            own = own[np.linspace(0, len(own) - 1, most).astype(np.int64)]
+        differ = np.zeros((len(own), len(table)), dtype=np.int64)
+        for position, code in enumerate(self.codes):
+            differ |= (code[own][:, None] != code[None, :]).astype(np.int64) << position
+        found = fewest[differ, np.arange(len(table))]
+        found = np.where(found >= far, IMPOSSIBLE, found + 1)
+        found[np.arange(len(own)), own] = 0
+        return own, found

@@ -1,0 +1,236 @@
+"""Margins of a junction tree, and limits elsewhere: against all databases, all tables, and tables too large to list."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayesdp.fibers import Fiber
+from bayesdp.measurements import Exact
+from bayesdp.privacy import semi_adjacency
+from bayesdp.queries import LinearQuery, Margins, Query, Totals
+from bayesdp.sensitivities.cliques import Cliques, is_junction_tree
+from bayesdp.sensitivities.semi_bounds import bounds_by_programs, bounds_of_cliques, record_count
+from bayesdp.sensitivities.semi_enumerated import distances_of_tables, listed_tables, semi_adjacency_of_tables
+from tests.sensitivities.databases import (
+    ABSENT,
+    conforming,
+    distances_from,
+    symmetric_difference,
+    with_absence,
+)
+
+
+def frame_of(*sizes: int) -> dict[str, list[int]]:
+    return {name: list(range(size)) for name, size in zip("abcde", sizes, strict=False)}
+
+
+def table_of(rng: np.random.Generator, shape: tuple[int, ...], n: int) -> np.ndarray:
+    table = np.zeros(shape, dtype=np.int64)
+    np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
+    return table
+
+
+def fiber_of(table: np.ndarray, *queries: Query) -> Fiber:
+    return Fiber.of([Exact(query, query.apply(table)) for query in queries])
+
+
+TREES: dict[str, tuple[tuple[int, ...], tuple[tuple[str, ...], ...]]] = {
+    "chain of two": ((2, 2, 2), (("a", "b"), ("b", "c"))),
+    "chain of two, wide": ((3, 2, 3), (("a", "b"), ("b", "c"))),
+    "chain of three": ((2, 2, 2, 2), (("a", "b"), ("b", "c"), ("c", "d"))),
+    "star": ((2, 2, 2, 2), (("a", "b"), ("a", "c"), ("a", "d"))),
+    "triangle and tail": ((2, 2, 2, 2), (("a", "b", "c"), ("c", "d"))),
+    "chain and a feature": ((2, 2, 2, 2), (("a", "b"), ("b", "c"), ("d",))),
+    "chain, one free": ((2, 2, 2, 2), (("a", "b"), ("b", "c"))),
+    "features": ((2, 2, 2), (("a",), ("b",), ("c",))),
+}
+
+
+def test_graham_reduction() -> None:
+    def sets(*words: str) -> list[frozenset[int]]:
+        return [frozenset(ord(letter) for letter in word) for word in words]
+
+    for tree in (
+        ["ab", "bc"],
+        ["ab", "bc", "bd", "e"],
+        ["abc", "bcd", "de"],
+        ["ab", "ab"],
+        ["abc", "ab", "bc", "ac"],
+        [""],
+    ):
+        assert is_junction_tree(sets(*tree))
+    for other in (["ab", "bc", "ca"], ["ab", "bc", "cd", "da"], ["abc", "cde", "efa"], ["ab", "bc", "ca", "cd"]):
+        assert not is_junction_tree(sets(*other))
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_distances_from_every_database_of_a_few_records(name: str) -> None:
+    shape, margins = TREES[name]
+    rng = np.random.default_rng(len(name))
+    query = Margins(frame_of(*shape), *map(list, margins))
+    seen = set()
+    for n in (2, 3, 3):
+        table = table_of(rng, shape, n)
+        fiber = fiber_of(table, query)
+        cliques = Cliques.of(fiber)
+        assert cliques is not None
+        databases = conforming(table, (query,))
+        for database in databases:
+            cells, found = cliques.distances(np.bincount(database, minlength=table.size))
+            at = {int(cell): row for cell, row in zip(cells, found, strict=True)}
+            for person in range(n):
+                expected = distances_from(database, person, databases, table.size)
+                assert at[int(database[person])].tolist() == expected.tolist()
+                seen.update(expected.tolist())
+    assert {-1, 0, 2} <= seen
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_distances_and_limits_against_all_tables(name: str) -> None:
+    shape, margins = TREES[name]
+    rng = np.random.default_rng(len(name))
+    query = Margins(frame_of(*shape), *map(list, margins))
+    exact = 0
+    for n in (3, 4, 5, 6):
+        table = table_of(rng, shape, n)
+        fiber = fiber_of(table, query)
+        tables, _ = listed_tables(fiber, 3000)
+        cliques = Cliques.of(fiber)
+        assert tables is not None
+        assert cliques is not None
+        for u in tables[:40]:
+            for own, other in zip(cliques.distances(u), distances_of_tables(u, tables), strict=True):
+                assert np.array_equal(own, other)
+        infimum, worst = semi_adjacency_of_tables(tables)
+        limits = bounds_of_cliques(fiber, cliques)
+        assert limits.infimum[0] <= infimum <= limits.infimum[1]
+        assert limits.worst[0] <= worst <= limits.worst[1] <= len(margins) + 1
+        exact += limits.worst[0] == limits.worst[1] == worst
+        general = bounds_by_programs(fiber, n)
+        assert general.infimum[0] <= infimum <= general.infimum[1]
+        assert general.worst[0] <= worst <= general.worst[1]
+    assert exact >= 1
+
+
+def test_what_is_no_junction_tree() -> None:
+    rng = np.random.default_rng(1)
+    cube = frame_of(2, 2, 2)
+    table = table_of(rng, (2, 2, 2), 9)
+    pairs = Margins(cube, ["a", "b"], ["b", "c"], ["a", "c"])
+    first = LinearQuery(cube, np.eye(8, dtype=int)[:1], ["first"])
+    grouped = {"a": [0, 1, 2], "b": [0, 1], "c": [0, 1], "side": ("a", ["l", "l", "m"])}
+    two_levels = Margins(grouped, ["side", "b"], ["a", "c"])
+    assert Cliques.of(fiber_of(table, pairs)) is None
+    assert Cliques.of(fiber_of(table, Margins(cube, ["a", "b"], ["b", "c"]), first)) is None
+    assert Cliques.of(fiber_of(table_of(rng, (3, 2, 2), 9), two_levels)) is None
+    assert Cliques.of(Fiber.of([], cube)) is None
+
+
+def test_a_decomposable_model_of_real_size() -> None:
+    shape = (40, 12, 30)
+    table = np.random.default_rng(2).poisson(0.4, size=shape)
+    table[0, 0, :] = 0
+    table[0, 0, 3] = 1  # the pairs (0, 0) and (0, 5) have one record each, of different third values
+    table[:, 0, 5] = 0
+    table[2, 0, 5] = 1
+    own = semi_adjacency([Exact(q, q.apply(table)) for q in [Margins(frame_of(*shape), ["a", "b"], ["b", "c"])]])
+    assert (own.lower, own.upper, own.method) == (3, 3, "junction tree")
+    assert semi_adjacency(fiber_of(table, Margins(frame_of(*shape), ["a", "b"], ["b", "c"])), "infimum").upper == 3
+
+
+def test_all_pairs_of_a_larger_table_have_limits() -> None:
+    shape = (5, 5, 5)
+    table = np.random.default_rng(3).poisson(0.3, size=shape)
+    fiber = fiber_of(table, Margins(frame_of(*shape), ["a", "b"], ["b", "c"], ["a", "c"]))
+    own = semi_adjacency(fiber)
+    assert own.method in ("bound", "enumeration")
+    # A 2 x 2 x 2 exchange moves four records: no table is nearer to one that has an empty cell filled.
+    assert own.lower >= 4
+    assert own.upper <= table.sum()
+
+
+# ------------------------------------------------------------------------------------- records added and removed, n unknown
+
+
+def of_databases_with_absence(
+    cells: int, persons: int, asked: np.ndarray, wanted: np.ndarray, outside: int
+) -> tuple[int, int]:
+    """Definition 13 with the symmetric difference, person by person; absence is a value.
+
+    Of a population without end: from databases that leave at least so many persons outside.
+    """
+    everything = with_absence(cells, persons)
+    counts = np.stack([np.sum(everything == cell, axis=1) for cell in range(cells)], axis=1)
+    databases = everything[np.all(counts @ asked.T == wanted, axis=1)]
+    infimum = worst = 0
+    says = databases[:, 0]
+    apart = np.array([symmetric_difference(own, databases) for own in databases])
+    for x in np.unique(says):
+        for y in np.unique(says):
+            block = apart[np.ix_(says == x, says == y)]
+            open_ = np.sum(databases[says == x] == ABSENT, axis=1) >= outside
+            infimum, worst = max(infimum, int(block.min())), max(worst, int(block[open_].min(axis=1).max(initial=0)))
+    return infimum, worst
+
+
+ADDED: dict[str, tuple[list[list[int]], list[int], int, str]] = {
+    # rows, answers, persons (one more than there can be records, so that somebody is outside), method
+    "a weighted sum": ([[1, 2]], [4], 5, "enumeration"),
+    "two sums": ([[1, 2, 1], [0, 1, 1]], [3, 1], 4, "enumeration"),
+    "total": ([[1, 1, 1]], [3], 4, "one-way margins"),
+    "two totals": ([[1, 1, 0], [0, 0, 1]], [2, 1], 4, "one-way margins"),
+    "two by two": ([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]], [2, 1, 1, 2], 4, "one-way margins"),
+    "one row": ([[1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 1]], [2, 1, 3], 4, "enumeration"),
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_records_added_or_removed_by_all_databases(name: str) -> None:
+    rows, answers, persons, method = ADDED[name]
+    query = LinearQuery({"cell": list(range(len(rows[0])))}, rows, [f"r{i}" for i in range(len(rows))])
+    if name == "two by two":
+        fiber = Fiber.of([Exact(Margins(frame_of(2, 2), ["a"], ["b"]), answers)])
+    else:
+        fiber = Fiber.of([Exact(query, answers)])
+    own = semi_adjacency(fiber, neighbours="add-remove")
+    expected = of_databases_with_absence(len(rows[0]), persons, np.array(rows), np.array(answers), 1)
+    assert (own.method, own.infimum, own.worst) == (method, *expected)
+    assert "added or removed" in str(own)
+    if method == "one-way margins":
+        assert own.worst == 2 * semi_adjacency(fiber).worst
+
+
+@pytest.mark.parametrize(
+    ("rows", "answers", "cells", "expected"),
+    [
+        ([], [], 2, (2, 1)),
+        ([], [], 1, (1, 1)),
+        ([[1, 1, 0, 0], [0, 0, 1, 0]], [1, 1], 4, (4, 1)),
+        ([[1, 1, 0]], [2], 3, (3, 1)),
+        ([[1, 1, 0]], [0], 3, (1, 1)),
+    ],
+    ids=str,
+)
+def test_totals_that_leave_the_number_of_records_open(
+    rows: list[list[int]], answers: list[int], cells: int, expected: tuple[int, int]
+) -> None:
+    frame = {"cell": list(range(cells))}
+    exact = [
+        Exact(LinearQuery(frame, [row], [f"r{i}"]), [own])
+        for i, (row, own) in enumerate(zip(rows, answers, strict=True))
+    ]
+    own = semi_adjacency(Fiber.of(exact, frame), neighbours="add-remove")
+    asked = np.array(rows).reshape(len(rows), cells)
+    brute = of_databases_with_absence(cells, 5, asked, np.array(answers), 2)
+    assert (own.method, own.infimum, own.worst) == ("totals", *brute)
+    assert (own.worst, own.a_min) == expected
+
+
+def test_the_number_of_records_is_fixed_by_the_answers_or_not() -> None:
+    frame = frame_of(2, 2)
+    table = np.ones((2, 2), dtype=np.int64)
+    assert record_count(fiber_of(table, Totals(frame)), table) == 4
+    assert record_count(fiber_of(table, LinearQuery(frame, [[1, 2, 1, 1]], ["w"])), table) is None
+    with pytest.raises(ValueError, match="neighbours must be one of"):
+        semi_adjacency(fiber_of(table, Totals(frame)), neighbours="removal")
