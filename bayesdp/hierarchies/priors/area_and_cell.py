@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.hierarchies.priors.base import Floats, Hyper, Ints, check_counts, finite_number, free_cells
+from bayesdp.hierarchies.priors.base import Floats, Hyper, Ints, Mask, check_counts, finite_number, free_cells
 from bayesdp.hierarchies.priors.gamma_terms import gamma_terms, gather
-from bayesdp.hierarchies.priors.product_terms import area_terms, cell_terms, lines_of
+from bayesdp.hierarchies.priors.product_terms import Lines, area_terms, cell_terms, lines_of
 from bayesdp.hierarchies.priors.slices import FREEDOM, draw_centre, draw_variance, slice_draws
+from bayesdp.hierarchies.priors.unseen import move_centre, move_spread
 from bayesdp.hierarchies.tree import Tree
 
 __all__ = ["AreaAndCell"]
@@ -181,7 +182,7 @@ class AreaAndCell:
         pull = cell.sum() / cell_spread + (self.log_mean - area_mean) / _LEVEL**2
         shift = rng.normal(pull / precision, precision**-0.5)
         area, area_mean, cell = area + shift, np.asarray(area_mean + shift), cell - shift
-        return {
+        new = {
             "area": area,
             "cell": cell,
             "area_mean": area_mean,
@@ -190,6 +191,38 @@ class AreaAndCell:
             "log_shape": log_shape,
             "shape_centre": rho,
             "shape_variance": draw_variance(log_shape - rho, _SHAPE_SPREAD, rng),
+        }
+        return new | self._unseen(new, by_cell, sizes[1] > 0, rng)
+
+    def _unseen(self, hyper: Hyper, by_cell: Lines, seen: Mask, rng: np.random.Generator) -> dict[str, Floats]:
+        """Move what cells that are 0 in all leaves share with the others, and these or the others along with it."""
+        area, cell, eta = hyper["area"], hyper["cell"], hyper["log_shape"]
+        rho, area_mean = float(hyper["shape_centre"]), float(hyper["area_mean"])
+        across, between = float(hyper["cell_variance"]), float(hyper["shape_variance"])
+        which, areas = np.flatnonzero(~seen), np.exp(area)
+
+        def away(effect: Floats, log_shape: Floats) -> float:
+            return -float(cell_terms(effect[which], log_shape[which], which, areas, by_cell).sum())
+
+        # The level moves from the cells that are seen to the areas; those that are not keep their effects, and so have larger means.
+        prior = area_mean, self.log_mean, _LEVEL**2
+        level = move_centre(area_mean + cell, lambda s: away(cell + s, eta), seen, prior, across, rng)
+        area, area_mean, cell = area + level, area_mean + level, np.where(seen, cell - level, cell)
+        areas = np.exp(area)
+        r = move_spread(cell, lambda factor: away(cell * factor, eta), seen, across, self.cell_spread, rng)
+        cell, across = np.where(seen, cell, cell * np.exp(r)), across * np.exp(2.0 * r)
+        s = move_centre(eta, lambda s: away(cell, eta + s), seen, (rho, 0.0, _LEVEL**2), between, rng)
+        rho, eta = rho + s, np.where(seen, eta, eta + s)
+        off = eta - rho
+        r = move_spread(off, lambda factor: away(cell, rho + off * factor), seen, between, _SHAPE_SPREAD, rng)
+        return {
+            "area": area,
+            "cell": cell,
+            "area_mean": np.asarray(area_mean),
+            "cell_variance": np.asarray(across),
+            "log_shape": np.where(seen, eta, rho + off * np.exp(r)),
+            "shape_centre": np.asarray(rho),
+            "shape_variance": np.asarray(between * np.exp(2.0 * r)),
         }
 
     def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from scipy.special import betaln
 
 from bayesdp.hierarchies.priors.base import Floats, Hyper, Ints, Mask, check_counts, finite_number, free_cells
 from bayesdp.hierarchies.priors.gamma_terms import GammaTerms, gamma_terms, gather
+from bayesdp.hierarchies.priors.nodes import move_cells
 from bayesdp.hierarchies.priors.slices import FREEDOM, draw_centre, draw_variance, slice_draws
 from bayesdp.hierarchies.priors.unseen import move_centre, move_spread
 from bayesdp.hierarchies.tree import Tree
@@ -219,7 +221,12 @@ class VaryingShares:
         if not pooled:
             own, between = eta.reshape(groups, cells), float(hyper["shape_variance"])
             cell = draw_centre(own, variance, hyper["shape_centre"], between, rng)
-            new |= {"cell_centre": cell, "within_variance": draw_variance(own - cell, self.within, rng)}
+            shift = move_cells(
+                own, misses.reshape(groups, cells), (cell, float(hyper["shape_centre"]), between), terms, rng
+            )
+            cell, own = cell + shift, own + shift
+            new |= {"log_shape": own.reshape(hyper["log_shape"].shape), "cell_centre": cell}
+            new["within_variance"] = draw_variance(own - cell, self.within, rng)
         new["shape_centre"] = draw_centre(cell, float(hyper["shape_variance"]), self.log_shape, 4.0, rng)
         new["shape_variance"] = draw_variance(cell - new["shape_centre"], self.spread, rng)
         return self._unseen(new, terms.above[:, 0].reshape(groups, cells) > 0, misses.reshape(groups, cells), rng)
@@ -230,18 +237,19 @@ class VaryingShares:
         if self.level is not None:
             centre, within = hyper["cell_centre"], float(hyper["within_variance"])
             deviation = eta - centre
-            places = np.broadcast_to(centre, eta.shape).reshape(-1), misses.reshape(-1)
-            r = move_spread(deviation.reshape(-1), places, seen.reshape(-1), within, self.within, rng)
+            away = _far(np.broadcast_to(centre, eta.shape)[~seen], deviation[~seen], misses[~seen])
+            r = move_spread(deviation.reshape(-1), away, seen.reshape(-1), within, self.within, rng)
             eta = np.where(seen, eta, centre + deviation * np.exp(r))
             new["within_variance"] = np.asarray(within * np.exp(2.0 * r))
         cell = eta[0] if self.level is None else hyper["cell_centre"]
         known, mean, variance = seen.any(axis=0), float(hyper["shape_centre"]), float(hyper["shape_variance"])
         # All nodes' shapes of a cell move along with the cell's.
-        weight = (np.exp(eta) * misses).sum(axis=0)
-        s = move_centre(cell, weight, known, (mean, self.log_shape, 4.0), variance, rng)
+        weight = float((np.exp(eta) * misses).sum(axis=0)[~known].sum())
+        s = move_centre(cell, lambda s: float(np.exp(s)) * weight, known, (mean, self.log_shape, 4.0), variance, rng)
         moved, mean = np.where(known, cell, cell + s), mean + s
         per_unit = (np.exp(eta - cell) * misses).sum(axis=0)
-        r = move_spread(moved - mean, (np.full_like(moved, mean), per_unit), known, variance, self.spread, rng)
+        away = _far(np.asarray(mean), (moved - mean)[~known], per_unit[~known])
+        r = move_spread(moved - mean, away, known, variance, self.spread, rng)
         moved = np.where(known, moved, mean + (moved - mean) * np.exp(r))
         new |= {"shape_centre": np.asarray(mean), "shape_variance": np.asarray(variance * np.exp(2.0 * r))}
         if self.level is not None:
@@ -277,6 +285,16 @@ class VaryingShares:
         theta = np.repeat(-np.logaddexp(0.0, -hyper["log_scale"]), cells).reshape(leaves, cells)
         shapes = np.exp(hyper["log_shape"])
         return theta, shapes.reshape(1, cells) if self.level is None else shapes[self._groups(tree)[0]]
+
+
+def _far(place: Floats, deviations: Floats, misses: Floats) -> Callable[[float], float]:
+    """The log likelihood of shapes of counts that are all 0, as a function of a factor of the deviations of their logarithms."""
+
+    def away(factor: float) -> float:
+        with np.errstate(over="ignore"):
+            return float(np.where(misses < 0.0, np.exp(place + deviations * factor) * misses, 0.0).sum())
+
+    return away
 
 
 def _log_odds(p: Floats, q: Floats, rng: np.random.Generator) -> Floats:
