@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bayesdp.hierarchies.priors.slices import FREEDOM, slice_draws
 
-__all__ = ["move_centre", "move_spread"]
+__all__ = ["move_centre", "move_spread", "zeros_away"]
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -92,3 +92,25 @@ def move_spread(
         return np.asarray([-number * r - known / variance * np.exp(-2.0 * r) + away(float(np.exp(r)))])
 
     return float(slice_draws(log_density, np.zeros(1), np.asarray([2.5 / np.sqrt(2.0 * number)]), rng)[0])
+
+
+def zeros_away(place: Floats, deviations: Floats, misses: Floats) -> Callable[[float], float]:
+    """The log likelihood of shapes whose counts are all 0, as a function of a factor of the deviations of their logarithms.
+
+    Parameters
+    ----------
+    place, deviations : float64 arrays
+        Logarithms of the shapes are their sums.
+    misses : float64 array
+        Sums of ``log(1 - u)`` over the leaves, by which a shape is multiplied.
+
+    Returns
+    -------
+    callable
+    """
+
+    def away(factor: float) -> float:
+        with np.errstate(over="ignore"):
+            return float(np.where(misses < 0.0, np.exp(place + deviations * factor) * misses, 0.0).sum())
+
+    return away
