@@ -224,6 +224,24 @@ def test_chains_that_stay_where_they_start_have_not_converged(release, monkeypat
     assert np.isinf(tree["cells"]["rhat"]).any()
 
 
+class Slow(Odds):
+    """A hyperparameter that moves by a hundredth of its range, and never changes the weights of the table."""
+
+    def update(self, tree, counts, hyper, rng):
+        return {**hyper, "odds": hyper["odds"] + rng.normal(0.0, 0.01)}
+
+    def weights(self, tree, hyper):
+        return np.full((1, 4), -0.8), np.full((1, 4), 0.7)
+
+
+def test_a_hyperparameter_that_mixes_slowly_is_in_the_verdict(release):
+    """The table alone passes: what is worst is the hyperparameter."""
+    attributes = bdp.fit_hierarchy(release, Slow(), draws=400, tune=50, random_seed=2, quiet=True)["diagnostics"]
+    assert attributes.attrs["verdict"] == "not converged"
+    assert float(attributes["odds_rhat"]) == attributes.attrs["worst_rhat"] > 1.1
+    assert float(attributes["odds_ess_bulk"]) < 30
+
+
 def test_chains_that_meet_pass_the_check_for_missed_modes(tree):
     assert tree["diagnostics"].attrs["missed_modes"] in ("agree", "not judged")
     assert tree["diagnostics"].attrs["missed_modes_disagreeing"] == 0

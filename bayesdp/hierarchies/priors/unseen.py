@@ -1,17 +1,20 @@
-"""Centre and spread of log shapes of which most have no count: moved together with these.
+"""Centre and spread of effects of cells of which most have no count: moved together with these.
 
-Given the shapes of cells that are 0 everywhere, which the prior alone places, their centre and spread hardly move, and the other way
-round; the shapes of other cells are known too well to be moved along. So the first are moved along, and the second are not.
+Given the log shapes, or other effects, of cells that are 0 everywhere, which the prior alone places, their centre and spread
+hardly move, and the other way round; those of other cells are known too well to be moved along. So the first are moved along,
+and the second are not.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp.hierarchies.priors.slices import FREEDOM, slice_draws
 
-__all__ = ["move_centre", "move_spread"]
+__all__ = ["move_centre", "move_spread", "zeros_away"]
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -19,7 +22,7 @@ type Mask = npt.NDArray[np.bool_]
 
 def move_centre(
     effects: Floats,
-    misses: Floats,
+    away: Callable[[float], float],
     seen: Mask,
     centre: tuple[float, float, float],
     variance: float,
@@ -31,8 +34,8 @@ def move_centre(
     ----------
     effects : float64 array, shape (n,)
         Log shapes, or what their logarithms scatter around.
-    misses : float64 array, shape (n,)
-        Of an effect that is not seen: the log likelihood at the effect e + s is ``exp(s) * misses``.
+    away : callable
+        Of a shift s, to the log likelihood of all effects that are not seen, at the effects plus s.
     seen : bool array, shape (n,)
     centre : tuple of float
         The centre, and mean and variance of its normal prior.
@@ -45,21 +48,20 @@ def move_centre(
     float
     """
     (mean, prior_mean, prior_variance), known = centre, effects[seen] - centre[0]
-    total, unseen = known.sum(), float(misses[~seen].sum())
+    total = known.sum()
     precision = len(known) / variance + 1.0 / prior_variance
 
     def log_density(shift: Floats, _: npt.NDArray[np.int64]) -> Floats:
-        s = shift
-        return np.asarray(
-            (total / variance - (mean - prior_mean) / prior_variance) * s - 0.5 * precision * s**2 + np.exp(s) * unseen
-        )
+        s = float(shift[0])
+        pull = total / variance - (mean - prior_mean) / prior_variance
+        return np.asarray([pull * s - 0.5 * precision * s**2 + away(s)])
 
     return float(slice_draws(log_density, np.zeros(1), np.asarray([2.5 / np.sqrt(precision)]), rng)[0])
 
 
 def move_spread(
     deviations: Floats,
-    likelihood: tuple[Floats, Floats],
+    away: Callable[[float], float],
     seen: Mask,
     variance: float,
     spread: float,
@@ -71,8 +73,8 @@ def move_spread(
     ----------
     deviations : float64 array, shape (n,)
         Of the effects from their centres.
-    likelihood : tuple of float64 array, shape (n,) each
-        Centres e, and misses m: the log likelihood of a deviation d that is not seen is ``exp(e + d) * m``.
+    away : callable
+        Of a factor, to the log likelihood of all effects that are not seen, where their deviations are so many times as large.
     seen : bool array, shape (n,)
     variance, spread : float
         The variance, and the root of its prior mean; it is inverse gamma.
@@ -84,12 +86,31 @@ def move_spread(
     """
     known = 0.5 * float(np.square(deviations[seen]).sum()) + (FREEDOM - 1.0) * spread**2
     number = int(seen.sum()) + 2.0 * FREEDOM  # the density of the log variance has the power FREEDOM
-    own, (place, misses) = deviations[~seen], (part[~seen] for part in likelihood)
 
     def log_density(factor: Floats, _: npt.NDArray[np.int64]) -> Floats:
         r = float(factor[0])
-        with np.errstate(over="ignore"):
-            away = np.where(misses < 0.0, np.exp(place + own * np.exp(r)) * misses, 0.0).sum()
-        return np.asarray([-number * r - known / variance * np.exp(-2.0 * r) + away])
+        return np.asarray([-number * r - known / variance * np.exp(-2.0 * r) + away(float(np.exp(r)))])
 
     return float(slice_draws(log_density, np.zeros(1), np.asarray([2.5 / np.sqrt(2.0 * number)]), rng)[0])
+
+
+def zeros_away(place: Floats, deviations: Floats, misses: Floats) -> Callable[[float], float]:
+    """The log likelihood of shapes whose counts are all 0, as a function of a factor of the deviations of their logarithms.
+
+    Parameters
+    ----------
+    place, deviations : float64 arrays
+        Logarithms of the shapes are their sums.
+    misses : float64 array
+        Sums of ``log(1 - u)`` over the leaves, by which a shape is multiplied.
+
+    Returns
+    -------
+    callable
+    """
+
+    def away(factor: float) -> float:
+        with np.errstate(over="ignore"):
+            return float(np.where(misses < 0.0, np.exp(place + deviations * factor) * misses, 0.0).sum())
+
+    return away

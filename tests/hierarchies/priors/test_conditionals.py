@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesdp.hierarchies.priors import AreaAndCell, VaryingShares, area_and_cell, unseen, varying_shares
+from bayesdp.hierarchies.priors import AreaAndCell, VaryingShares, area_and_cell, nodes, unseen, varying_shares
 from bayesdp.hierarchies.priors.base import free_cells
 from tests.hierarchies.priors.test_updates import TREES
 
@@ -29,8 +29,9 @@ STEPS = {
         *("centre of unseen", "spread of unseen", "rescaled"),
     ],
     "by county": [
-        *("log_scale", "typical_scale", "scale_shape", "log_shape", "cell_centre", "within_variance"),
+        *("log_scale", "typical_scale", "scale_shape", "log_shape", "cell_centre", "cells and nodes"),
         *(
+            "within_variance",
             "shape_centre",
             "shape_variance",
             "spread of unseen within",
@@ -42,6 +43,7 @@ STEPS = {
     "area and cell": [
         *("area", "cell", "log_shape", "shape_centre", "area_mean"),
         *("level", "area_variance", "cell_variance", "shape_variance"),
+        *("level of seen", "spread of unseen cells", "centre of unseen shapes", "spread of unseen shapes"),
     ],
 }
 """In the order of an update. A hyperparameter by its name is drawn given all others."""
@@ -117,7 +119,7 @@ def _jacobian(step, value, prior, counts, free):
     if not step.startswith("spread"):
         return 0.0
     seen = np.where(free, counts, 0) > 0
-    if prior.level is None or not step.endswith("within"):
+    if isinstance(prior, AreaAndCell) or prior.level is None or not step.endswith("within"):
         return float(value[0]) * (int((~seen.any(axis=0)).sum()) + 2.0)
     return float(value[0]) * (int((~seen.reshape(2, 2, -1).any(axis=1)).sum()) + 2.0)
 
@@ -149,7 +151,7 @@ def test_a_step_draws_from_the_joint_law(monkeypatch, name, tree, step):
 
     def update(values, hyper=hyper):
         steps = Steps(STEPS[name], hyper, values)
-        for module in (varying_shares, area_and_cell, unseen):
+        for module in (varying_shares, area_and_cell, unseen, nodes):
             for own in ("slice_draws", "draw_centre", "draw_variance"):
                 if hasattr(module, own):
                     monkeypatch.setattr(module, own, getattr(steps, own))
