@@ -80,7 +80,7 @@ CASES = {
     ),
     "state": Case(
         1500,
-        2200,
+        1300,
         200,
         "answers of tracts and counties 400, cells 100, 1,200 s, 2 GB",
         levels=(("county", 100), ("state", 0)),
