@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import xarray as xr
@@ -130,6 +130,7 @@ class Design:
 
     def __str__(self) -> str:
         shown = self.to_dataframe().sort_values(["question", "loss", "candidate", "probability"], kind="stable")
+        listed: Any = shown.itertuples()  # its rows have no types
         rows = [
             {
                 "question": printable(row.question),
@@ -141,7 +142,7 @@ class Design:
                 "bias": f"{row.bias:.2g}",
                 "rmse": f"{row.rmse:.3g}",
             }
-            for row in shown.itertuples()
+            for row in listed
         ]
         head = f"Design: {len(self.candidates)} candidates, {len(self.questions)} questions, {self.data.attrs['n']} releases each"
         said = [textwrap.fill(own, _WIDTH, subsequent_indent="  ") for own in self.statements()]

@@ -15,6 +15,7 @@ from pytensor.graph.traversal import ancestors
 
 from bayesdp import _strict_json as strict_json
 from bayesdp.calibration.designs.candidates import Releases
+from bayesdp.measurements import Exact, Measured
 
 __all__ = ["fingerprint", "folder_of"]
 
@@ -29,7 +30,8 @@ def fingerprint(releases: Mapping[str, Sequence[Releases]], models: Mapping[str,
         digest.update(name.encode())
         for own in (release for found in listed for release in found):
             digest.update(json.dumps([own.mechanism, own.dims, own.frame.labels], default=str).encode())
-            for part in (*own.measurements, *own.exact):
+            parts: list[Measured | Exact] = [*own.measurements, *own.exact]
+            for part in parts:
                 digest.update(json.dumps(part.query.describe(), default=str).encode())
                 digest.update(part.values.tobytes())
         density = models[name].logp()

@@ -130,7 +130,8 @@ def second_of_sum(first: npt.ArrayLike, bounds: Any, total: float, weights: npt.
             f"first must be within the bounds that the sum leaves, {lower[0]:.17g} to {upper[0]:.17g}, got {outside[0]:.17g}"
         )
     # Clipping takes away the error of rounding, and nothing else: the bounds of the first map onto these.
-    return np.clip((known - share[0] * values) / share[1], lower[1], upper[1])
+    second: Floats = np.clip((known - share[0] * values) / share[1], lower[1], upper[1])
+    return second
 
 
 def _sides(bounds: Any) -> tuple[Floats, Floats]:

@@ -155,7 +155,7 @@ def _basis(part: Table | General, flat: Ints) -> tuple[Ints, Ints, int, float, i
             values = np.take(values, np.arange(min(shape[way], _CORNER)), axis=way)
     basis: Ints = np.ones((1, 1), dtype=np.int64)
     for size in values.shape:
-        steps: Ints = -np.diff(np.eye(size, dtype=np.int64), axis=0)
+        steps = np.eye(size - 1, size, dtype=np.int64) - np.eye(size - 1, size, 1, dtype=np.int64)
         basis = np.asarray(np.kron(basis, steps), dtype=np.int64)
     return basis, values.ravel(), dimension - len(basis), math.sqrt(2.0) ** len(shape), part.copies
 
