@@ -1,4 +1,4 @@
-"""Norms that are sums of norms along the principal axes of a polytope, with the least second moment.
+"""Norms that are sums of norms along the principal axes of a polytope, with a smaller second moment than its own.
 
 The ball of ``N(v) = sum_i w_i ||P_i v||_{K_i}``, with orthogonal projections ``P_i`` that add up to the identity and
 ``K_i = P_i K``, is the hull of all ``K_i / w_i``. If no vertex of K has a norm above 1, it contains K, so that noise of
@@ -7,8 +7,9 @@ this norm hides all that noise of the norm of K hides. Its pieces are independen
 ball can have a smaller second moment.
 
 This is the recursion of Bhaskara, Dadush, Krishnaswamy and Talwar (2012): noise for the long axes, and again for the others.
-They cut the axes in halves and give each piece the same share; here cuts and shares are those of the least error. Axes of the
-same length are never cut, so that the ball does not depend on the choice of a basis.
+They cut the axes in halves and give each piece the same share; here cuts and shares are those of the least error at each
+step. So two pieces have the best weights; more than two may have better ones, found for all of them at once. Axes of the same
+length are never cut, so that the ball does not depend on the choice of a basis.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class NormSum:
 
 @dataclass(frozen=True, eq=False)
 class _Best:
-    """The best norm of a range of axes: its error, its terms as (first, last, weight), and the norms of all vertices."""
+    """The best norm found for a range of axes: its error, its terms as (first, last, weight), and the norms of all vertices."""
 
     error: float
     terms: tuple[tuple[int, int, float], ...]
@@ -107,10 +108,11 @@ class _Best:
 
 
 def least_sum(vertices: npt.ArrayLike) -> NormSum | None:
-    """Find the sum of norms of the least error, among those that cut the principal axes of the vertices into ranges.
+    """Find a sum of norms with little error, among those that cut the principal axes of the vertices into ranges.
 
     Cuts are tried in all places, recursively; at each cut the two shares are optimal, which is a convex problem in one variable.
-    So the error is never above that of the polytope itself, where that is known.
+    So the error is never above that of the polytope itself, where that is known, nor above that of any sum of two; of three or more
+    there may be sums with less.
 
     Parameters
     ----------

@@ -36,8 +36,9 @@ class KNorm(SubspaceMechanism):
     The density is proportional to ``exp(-epsilon ||Q^T z||_K)``, with Q orthonormal coordinates of the noise space and K
     the symmetric hull of all ``Q^T W u``, u a difference of neighbours: the smallest ball that hides every neighbour at
     loss epsilon, inside that of every other such noise. This is no promise of the least error: where neighbours differ much
-    more in one direction than in all others, a larger ball puts less of its noise there, and `ExtendedLaplace` can have less
-    error (docs/CORRECTIONS.md has a case). Compare `error`. The law and the sampler depend on labels only.
+    more in one direction than in all others, a larger ball puts less of its noise there. `ExtendedLaplace` can then have less
+    error, and `WideKNorm` looks for such a ball (docs/CORRECTIONS.md has a case). Compare `error`. The law and the sampler depend
+    on labels only.
 
     Noise is drawn exactly where the boundary of K can be triangulated (up to nine dimensions), and by rejection where that
     accepts often enough: from l1 noise that keeps the invariants (disjoint totals and tables with both margins), or, for
@@ -66,6 +67,8 @@ class KNorm(SubspaceMechanism):
 
     See Also
     --------
+    WideKNorm : a larger ball where that has less error.
+    ExtendedLaplace : independent noise in coordinates; its ball is larger, too.
     bayesdp.noise.KNorm : the law of the noise.
     bayesdp.distributions.KNorm : that law as a PyMC distribution.
 

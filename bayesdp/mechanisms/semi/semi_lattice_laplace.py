@@ -51,7 +51,7 @@ class SemiLatticeLaplace(SemiMechanism):
     See Also
     --------
     SemiNorm : the same on real numbers.
-    SemiLatticeKNorm : less noise, where it can be drawn.
+    SemiLatticeKNorm : the norm of the smallest ball, where it can be drawn.
     bayesdp.distributions.LatticeLaplace : the law as a PyMC distribution.
 
     References

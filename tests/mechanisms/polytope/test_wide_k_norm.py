@@ -7,8 +7,11 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import bayesdp as bdp
+from bayesdp.hulls import SymmetricHull
+from bayesdp.hulls.sums import NormSum, least_sum
 from bayesdp.mechanisms import ExtendedLaplace, KNorm, Mechanism, ProjectedLaplace, WideKNorm
 from bayesdp.queries import LinearQuery, Margins, Totals
 
@@ -53,6 +56,42 @@ def test_less_error_than_all_others_where_the_hull_is_long() -> None:
     assert errors.pop("wide-k-norm") == pytest.approx(expected, rel=1e-8)
     assert expected == pytest.approx(28_552, abs=0.5)
     assert min(errors.values()) > 3.7 * expected
+
+
+def _lessened(found: NormSum, vertices: np.ndarray) -> float:
+    """Error with the best weights of the same pieces, all at once, as a share of the stated one."""
+    norms = np.array([own.hull.gauge(vertices @ own.basis) for own in found.pieces]).T
+    errors = np.array([np.trace(own.hull.second_moment) for own in found.pieces])
+    weights = np.array([own.weight for own in found.pieces])
+    assert np.sum(errors / weights**2) == pytest.approx(found.error, rel=1e-9)
+    best = minimize(
+        lambda logs: np.log(np.sum(errors / (weights * np.exp(logs)) ** 2) / found.error),
+        np.zeros(len(errors)),
+        constraints={"type": "ineq", "fun": lambda logs: 1.0 - norms @ (weights * np.exp(logs))},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    return float(np.exp(best.fun))
+
+
+def test_never_worse_than_the_hull_and_weights_of_two_pieces_are_the_best() -> None:
+    """Random vertices; another optimiser for the weights. With three or more pieces it may find a little less, as is said."""
+    rng = np.random.default_rng(0)
+    kept: dict[int, list[float]] = {2: [], 3: [], 4: []}
+    for _ in range(15):
+        for scales in ([30.0, 1.0, 0.9], [8000.0, 400.0, 20.0, 1.0]):
+            vertices = rng.normal(size=(8, len(scales))) * scales
+            moment = SymmetricHull(vertices).second_moment
+            found = least_sum(vertices)
+            assert found is not None
+            assert moment is not None
+            assert found.error <= np.trace(moment) * (1 + 1e-9)
+            if len(found.pieces) > 1:
+                kept[len(found.pieces)].append(_lessened(found, vertices))
+    assert min(len(shares) for shares in kept.values()) > 1
+    assert min(kept[2]) > 1 - 1e-6
+    assert min(kept[3] + kept[4]) > 0.99
+    assert min(kept[3] + kept[4]) < 1 - 5e-4
 
 
 def test_noise_has_the_stated_error_and_reads_back(wide: WideKNorm, tmp_path) -> None:
