@@ -145,7 +145,7 @@ def test_the_semi_adjacent_parameter_of_the_joint_answers() -> None:
     assert semi_adjacency_of_tables(tables) == (own.infimum, own.worst)
 
 
-def test_the_semi_adjacent_parameter_by_listing_or_unknown() -> None:
+def test_the_semi_adjacent_parameter_by_listing_or_limits() -> None:
     labels = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
     small, large = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]]]), np.full((2, 2, 2), 60)
     pairs = (Margins(labels, ["a", "b"]), Margins(labels, ["b", "c"]), Margins(labels, ["a", "c"]))
@@ -153,9 +153,13 @@ def test_the_semi_adjacent_parameter_by_listing_or_unknown() -> None:
     # Two tables, of four records each, without a common record: everybody changes.
     assert (listed.semi_adjacency.value, listed.semi_adjacency.method) == (4, "enumeration")
     assert "by comparing all tables with these answers (2)" in " ".join(str(listed).split())
-    unknown = compose(*(exact(query, large) for query in pairs[:2]))
-    assert (unknown.semi_adjacency.value, unknown.semi_adjacency.method) == (None, "unknown")
-    assert "Semi-adjacent parameter: unknown (the exact answers are not one-way margins" in str(unknown)
+    # Two margins of a junction tree: a record, and one more for each of them at most (proof in sensitivities/cliques.py).
+    tree = compose(*(exact(query, large) for query in pairs[:2]))
+    assert (tree.semi_adjacency.value, tree.semi_adjacency.method) == (3, "junction tree")
+    limits = compose(*(exact(query, large) for query in pairs))
+    found = limits.semi_adjacency
+    assert (found.value, found.lower, found.upper, found.method) == (None, 4, 480, "bound")
+    assert "Semi-adjacent parameter: between 4 and 480" in str(limits)
 
 
 # ------------------------------------------------------------------------------------------------------ total loss

@@ -24,7 +24,7 @@ from bayesdp.queries import Identity, Query
 from bayesdp.release import Exact, Measured, Release
 from bayesdp.sensitivities.kept import kept_differences
 
-__all__ = ["GENERATOR_CAVEAT", "Mechanism", "mechanism_names"]
+__all__ = ["GENERATOR_CAVEAT", "Mechanism", "confidential_counts", "mechanism_names"]
 
 _REGISTRY: dict[str, type[Mechanism]] = {}
 

@@ -39,6 +39,7 @@ from bayesdp.privacy.census import CensusRow, census_analysis
 from bayesdp.privacy.census_queries import CensusQuery, census_queries
 from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
 from bayesdp.privacy.ellipsoids import BaseDecomposition, EnclosingEllipsoid, base_decomposition, enclosing_ellipsoid
+from bayesdp.privacy.error_bounds import private_error_bound
 from bayesdp.privacy.factorization import Factorization, optimal_factorization
 from bayesdp.privacy.gaussian import (
     gaussian_delta,
@@ -98,7 +99,8 @@ __all__ = [
     "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
     "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss", "histogram_sensitivity", "hit_and_run_sampler",
     "inclusions", "lemma_3_4_sigma", "margin_guarantee", "mean_sensitivity", "neighbour_differences",
-    "optimal_factorization", "private_test", "profile_tradeoff", "projected_sensitivity", "proportion_sensitivity",
+    "optimal_factorization", "private_error_bound",
+    "private_test", "profile_tradeoff", "projected_sensitivity", "proportion_sensitivity",
     "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance", "renyi_to_delta",
     "renyi_to_epsilon", "renyi_to_rho", "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency",
     "semi_first", "semi_guarantee", "side_information", "side_information_curve", "smooth_gaussian_delta",

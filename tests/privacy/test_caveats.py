@@ -36,6 +36,7 @@ CAVEATS = [
     own.PaperElements(1.5),
     own.CanonicalSteps((0.05, 0.1), (0.9, 0.8)),
     own.Composed(3),
+    own.Convolution(1e-6),
     own.OfReleases((1, 3), own.OfReleases((2,), own.Rounded(-3))),
     own.Smooth(0.25, 0.0, "l1"),
     own.Smooth(1.0, 1e-6, "l2"),

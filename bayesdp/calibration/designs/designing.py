@@ -22,7 +22,7 @@ from bayesdp.calibration.designs.truths import Analysis, Prior, counts_name, dra
 from bayesdp.calibration.fits import Fits, fit_many
 from bayesdp.composition import converged_of
 from bayesdp.frames import Frame
-from bayesdp.mechanisms._limits import confidential_counts
+from bayesdp.mechanisms.base import confidential_counts
 
 __all__ = ["design"]
 
