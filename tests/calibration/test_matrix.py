@@ -50,7 +50,7 @@ def test_mechanisms_of_the_matrix_are_all_that_are_exported():
     # These publish statistics by rules, not a table: their posteriors are tested against enumeration and quadrature.
     rules = {"AllButOne", "CovarianceMatrix", "MultipleSynthesis", "RescaledProportions", "UniversalHistogram"}
     one_direction = {"SemiCanonical"}
-    # A published choice releases what the mechanism drawn does. The law of the wide ball is that of K-norm noise, which is in the matrix;
+    # A published choice releases what the mechanism drawn does. The law of the wide ball is that of K-norm noise, which is in it;
     # it and mixed Laplace noise have no simulations of their own yet.
     choices, not_simulated = {"PublishedChoice"}, {"MixedLaplace", "WideKNorm"}
     assert known - used == (abstract & known) | rules | one_direction | choices | not_simulated
