@@ -57,8 +57,8 @@ class PublishedChoice:
     >>> from bayesdp.queries import Totals
     >>> total = Totals({"county": ["Alpha", "Beta", "Gamma"]})
     >>> either = PublishedChoice([ExtendedLaplace(total, epsilon=0.5), KNorm(total, epsilon=0.25)], [0.1, 0.9])
-    >>> either.losses()[0]
-    ('any two tables one substitution apart', {'epsilon': 0.5})
+    >>> either.losses()[0][1]
+    {'epsilon': 0.5}
     >>> either.release([4, 2, 9], rng=3).mechanism["mechanism"]
     'k-norm'
     """

@@ -65,7 +65,7 @@ class MixedLaplace(SubspaceMechanism):
     >>> from bayesdp.queries import Totals
     >>> mechanism = MixedLaplace(Totals({"county": ["Alpha", "Beta", "Gamma"]}), [0.5, 1.0], [0.5, 0.5])
     >>> print(f"{mechanism.epsilon:.4f}")
-    0.8742
+    0.8780
     """
 
     epsilons: Any
