@@ -60,7 +60,7 @@ class PublishedChoice:
     >>> either.losses()[0][1]
     {'epsilon': 0.5}
     >>> either.release([4, 2, 9], rng=3).mechanism["mechanism"]
-    'k-norm'
+    'extended-laplace'
     """
 
     mechanisms: Sequence[Mechanism]
