@@ -57,10 +57,11 @@ def posterior_of(chains: Sequence[OneChain], structure: Structure, frame: Frame)
             dims, labels = (f"{name}_answer",), {f"{name}_answer": query.names}
         coords |= {dim: list(own) for dim, own in labels.items()}
         shape = query.shape if len(dims) == len(query.shape) else (query.rows,)
-        answers = np.stack([chain.recorders[name].answers[:draws].reshape(draws, *shape) for chain in chains])
+        # Taken out of the chains one by one: never are all answers in memory twice.
+        answers = np.stack([chain.recorders.pop(name).answers[:draws].reshape(draws, *shape) for chain in chains])
         arrays[name] = (("chain", "draw", *dims), answers, _described(query, frame))
     for name, given in chains[0].prior.names.items():
-        stacked = np.stack([chain.hyper[name][:draws] for chain in chains])
+        stacked = np.stack([chain.hyper.pop(name)[:draws] for chain in chains])
         dims, values, labels = _in_frame(stacked, given, structure)
         coords |= {dim: own for dim, own in labels.items() if dim not in coords}
         arrays[name] = (("chain", "draw", *dims), values)

@@ -134,8 +134,6 @@ class Run:
 
     def _tree(self, chains: list[OneChain], attributes: dict[str, str]) -> xr.DataTree:
         posterior = posterior_of(chains, self.structure, self.release.frame)
-        for chain in chains:
-            chain.recorders, chain.hyper = {}, {}  # put together by now, and as large again
         cells, found = cells_of(chains, self.structure, self.plan)
         diagnostics = diagnostics_of(posterior, chains, found, self.target, self.plan)
         del found
