@@ -8,7 +8,8 @@ are named as PyMC names them (``mu``, ``sigma``, ``b``) and are scales of noise;
 names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of projected Laplace noise, for invariants where
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace` and the four discrete laws of such names are elementwise, with values between ``lower`` and
-``upper``; `RescaledLaplace` has vectors of shares that add up to 1. In most models `bayesdp.observe` puts them in for you.
+``upper``; `RescaledLaplace` has vectors of shares that add up to 1; `BoxNorm` is noise of vectors of statistics. In most models
+`bayesdp.observe` puts them in for you.
 `distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution` and `table_distribution` make those of
 laws of independent values, within bounds, and whose noise is a whole table (CONTRIBUTING.md shows it); `register_distribution`
 makes one known that was written by hand.
@@ -37,6 +38,7 @@ from bayesdp.distributions.independent.tulap import Tulap
 from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.distributions.polytope.box_norm import BoxNorm
 from bayesdp.distributions.polytope.k_norm import KNorm
 from bayesdp.distributions.polytope.lattice_k_norm import LatticeKNorm
 from bayesdp.distributions.registry import distribution_of, register_distribution
@@ -54,6 +56,7 @@ __all__ = [
     "BoundaryInflatedDiscreteGaussian",
     "BoundaryInflatedDiscreteLaplace",
     "BoundaryInflatedLaplace",
+    "BoxNorm",
     "CanonicalNoise",
     "CorrelatedGaussian",
     "DiscreteGaussian",

@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from bayesdp._validate import positive_integer
 from bayesdp.inference.observing import observe
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
+from bayesdp.mechanisms.bounded.joint_covariance_release import JointCovarianceRelease
 from bayesdp.release import Measured, Release
 
 __all__ = ["observe_covariance", "sample_covariance"]
@@ -70,7 +71,7 @@ def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample:
 
     Parameters
     ----------
-    release : CovarianceRelease or Release
+    release : CovarianceRelease, JointCovarianceRelease or Release
         Of a covariance matrix, as its mechanism or a file gives it.
     chol : tensor, shape (variables, variables)
         Cholesky factor of the covariance of the population.
@@ -102,8 +103,9 @@ def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample:
     ['noisy']
     """
     if not isinstance(release, Release):
-        raise TypeError(f"release must be a CovarianceRelease, got {release!r}")
-    known = release if isinstance(release, CovarianceRelease) else CovarianceRelease.of(release)
+        raise TypeError(f"release must be a CovarianceRelease or a JointCovarianceRelease, got {release!r}")
+    joint = (release.mechanism or {}).get("mechanism") == "joint-covariance"
+    known = JointCovarianceRelease.of(release) if joint else CovarianceRelease.of(release)
     matrix = sample_covariance(sample, chol, known.n, len(known.names))
     if name != "noisy":
         [own] = release.measurements

@@ -28,7 +28,8 @@ Within public bounds there are `TruncatedLaplace` and `BoundaryInflatedLaplace` 
 `StatisticRelease`, and ``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``,
 ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` for counts in tables. Proportions that add up
 to 1 come from `RescaledProportions`, `AllButOne` and `UniversalHistogram`; `MultipleSynthesis` publishes them several times.
-`CovarianceMatrix` publishes variances, then covariances within the bounds that those leave.
+`CovarianceMatrix` publishes variances, then covariances within the bounds that those leave; `JointCovariance` publishes all
+elements at once, with noise of one radius.
 
 `PublishedChoice` runs one of several mechanisms, and says which.
 
@@ -49,6 +50,8 @@ from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
 from bayesdp.mechanisms.bounded.discrete_gaussian import BoundaryInflatedDiscreteGaussian, TruncatedDiscreteGaussian
 from bayesdp.mechanisms.bounded.discrete_laplace import BoundaryInflatedDiscreteLaplace, TruncatedDiscreteLaplace
+from bayesdp.mechanisms.bounded.joint_covariance import JointCovariance
+from bayesdp.mechanisms.bounded.joint_covariance_release import JointCovarianceRelease
 from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.bounded.multiple_synthesis import MultipleSynthesis
 from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism, ProportionRelease
@@ -97,6 +100,8 @@ __all__ = [
     "DiscreteLaplace",
     "ExtendedGaussian",
     "ExtendedLaplace",
+    "JointCovariance",
+    "JointCovarianceRelease",
     "KNorm",
     "LatticeGaussian",
     "LatticeLaplace",

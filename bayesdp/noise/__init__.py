@@ -26,6 +26,7 @@ name in files            law                                           mass or d
 ``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` are laws
 within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
 `RescaledLaplace`, ``rescaled-laplace`` in files, is that of such values divided by their sum: shares that add up to 1.
+`BoxNorm`, ``box-norm``, is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`) or of `NoiseLaw`, imported
 here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
@@ -56,6 +57,7 @@ from bayesdp.noise.independent.tulap import Tulap
 from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.parsing import parse_law
+from bayesdp.noise.polytope.box_norm import BoxNorm
 from bayesdp.noise.polytope.k_norm import KNorm
 from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
 from bayesdp.noise.registered import law_names
@@ -72,6 +74,7 @@ __all__ = [
     "BoundaryInflatedDiscreteLaplace",
     "BoundaryInflatedLaplace",
     "BoundedLaw",
+    "BoxNorm",
     "Canonical",
     "CorrelatedGaussian",
     "DiscreteGaussian",

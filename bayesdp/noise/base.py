@@ -44,10 +44,10 @@ class NoiseLaw(RegisteredLaw):
     ----------
     name : str
         Name in files and on the command line.
-    support : {"integers", "reals", "bounded", "simplex", "lattice", "subspace"}
+    support : {"integers", "reals", "bounded", "simplex", "vectors", "lattice", "subspace"}
         Where the noise lives: independent integers or real numbers, independent values within bounds, vectors of shares that
-        add up to 1, the integer points of the null space of the invariants, or that null space itself. The last two need the
-        invariants.
+        add up to 1, vectors of statistics whose noise is drawn for all entries together, the integer points of the null space
+        of the invariants, or that null space itself. The last two need the invariants.
     integer : bool
         Whether noisy values are integers.
     isotropic : bool
@@ -76,7 +76,7 @@ class NoiseLaw(RegisteredLaw):
     """
 
     family: ClassVar[str]
-    support: ClassVar[Literal["integers", "reals", "bounded", "simplex", "lattice", "subspace"]]
+    support: ClassVar[Literal["integers", "reals", "bounded", "simplex", "vectors", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
     additive: ClassVar[bool] = True

@@ -206,9 +206,14 @@ def test_no_statistic_shows_in_an_error(name: str) -> None:
             assert not shows_secret(said), (statistic, said)
 
 
-@pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
+@pytest.mark.parametrize("rule", ["boundary-inflated", "truncated", "joint"])
 def test_no_covariance_shows_in_an_error(rule: str) -> None:
-    mechanism = mechanisms.CovarianceMatrix(1.0, 200, [(-1e3, 1e3), (-1e3, 1e3)], ["height", "weight"], rule=rule)
+    bounds, names = [(-1e3, 1e3), (-1e3, 1e3)], ["height", "weight"]
+    mechanism: mechanisms.CovarianceMatrix | mechanisms.JointCovariance
+    if rule == "joint":
+        mechanism = mechanisms.JointCovariance(1.0, 200, bounds, names)
+    else:
+        mechanism = mechanisms.CovarianceMatrix(1.0, 200, bounds, names, rule=rule)
     v = float(BASE) / 100
     for wrong in (
         [[np.nan, v], [v, v]],

@@ -38,6 +38,8 @@ LAWS = [
     LatticeGaussian(sigma=2.0),
     ProjectedGaussian(sigma=2.0),
     noise.SubspaceNorm(epsilon=0.25),
+    noise.BoxNorm(b=4.0),
+    noise.BoxNorm(b=[1.0, 2.5]),
     noise.SubspaceNorm(epsilon=0.25, norm="linf"),
 ]
 

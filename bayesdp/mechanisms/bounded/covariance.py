@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._text import printable
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, random_generator
 from bayesdp.mechanisms.bounded.covariance_elements import covariance_edge, element_frame, element_law
+from bayesdp.mechanisms.bounded.covariance_input import checked_covariance, element_sensitivities, pairs_of_bounds
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
 from bayesdp.mechanisms.bounded.described import DescribedMechanism
 from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
@@ -21,7 +21,6 @@ from bayesdp.mechanisms.bounded.statistic_release import checked_names
 from bayesdp.mechanisms.bounded.statistics import (
     CONVENTIONS,
     PUBLIC_BOUNDS,
-    ROUNDING,
     StatisticMechanism,
 )
 from bayesdp.noise import BoundedLaw
@@ -31,9 +30,7 @@ from bayesdp.privacy import (
     PairLoss,
     Sensitivity,
     StatisticGuarantee,
-    covariance_sensitivity,
     split_budget,
-    variance_sensitivity,
 )
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperElements
 from bayesdp.privacy.losses import PureDP
@@ -99,9 +96,7 @@ class CovarianceMatrix(DescribedMechanism):
         put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
         put(self, "n", positive_integer(self.n, "n"))
         choice(self.rule, RULES, "rule")
-        if not hasattr(self.data_bounds, "__len__") or len(self.data_bounds) < 1:
-            raise TypeError(f"data_bounds must be a pair of bounds for each variable, got {self.data_bounds!r}")
-        put(self, "data_bounds", tuple(tuple(pair) for pair in self.data_bounds))
+        put(self, "data_bounds", pairs_of_bounds(self.data_bounds))
         size = len(self.data_bounds)
         put(self, "names", checked_names(self.names, (size,)))
         choice(self.convention, CONVENTIONS, "convention")
@@ -116,14 +111,7 @@ class CovarianceMatrix(DescribedMechanism):
 
     @cached_property
     def _sensitivities(self) -> dict[tuple[int, int], Sensitivity]:
-        size = len(self.data_bounds)
-        return {
-            (i, j): variance_sensitivity(self.n, self.data_bounds[i])
-            if i == j
-            else covariance_sensitivity(self.n, self.data_bounds[i], self.data_bounds[j])
-            for i in range(size)
-            for j in range(i, size)
-        }
+        return element_sensitivities(self.n, self.data_bounds)
 
     @property
     def true_epsilon(self) -> float:
@@ -153,11 +141,6 @@ class CovarianceMatrix(DescribedMechanism):
         kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
         return kind(part, self._sensitivities[pair], bounds, convention=self.convention)
 
-    def _element_name(self, position: int) -> str:
-        """What an element of a matrix of the right shape stands for."""
-        row, column = divmod(position, len(self.names))
-        return f"the element of {' and '.join(self.names[i % len(self.names)] for i in (row, column))}"
-
     def release(self, covariance: npt.ArrayLike, rng: Seed = None) -> CovarianceRelease:
         """Publish a sample covariance matrix (divisor n - 1).
 
@@ -175,32 +158,17 @@ class CovarianceMatrix(DescribedMechanism):
             can have; each to 1e-9 of the variances, for what rounding does.
         """
         rng = random_generator(rng)  # once: several draws follow
-        truth = np.asarray(
-            finite_array(covariance, "covariance", self._element_name, confidential=True), dtype=np.float64
-        )
+        truth = checked_covariance(covariance, self.names, self._largest, self.n)
         size = len(self.names)
-        if truth.shape != (size, size):
-            raise ValueError(f"covariance must be symmetric, of shape {(size, size)}, got shape {truth.shape}")
-        deviations = np.sqrt(np.maximum(np.diag(truth), 0.0))
-        if np.any(np.abs(truth - truth.T) > ROUNDING * np.outer(deviations, deviations)):
-            raise ValueError(f"covariance must be symmetric, of shape {(size, size)}, but it is not")
-        if np.linalg.eigvalsh(truth)[0] < -ROUNDING * max(float(np.trace(truth)), 0.0):
-            raise ValueError("covariance must be positive semidefinite, as sample covariance matrices are")
         matrix, scales = np.zeros((size, size)), np.zeros((size, size))
         for i, j in sorted(self._sensitivities, key=lambda pair: pair[0] != pair[1]):  # variances first
             mechanism = self._given((i, j), np.diag(matrix))
             if mechanism is None:
                 continue  # a released variance of 0: the covariance is 0, and nothing is spent
-            edge, location = mechanism.bounds[1], float(truth[i, j])
-            if i == j and not -ROUNDING * edge <= location <= edge * (1.0 + ROUNDING):
-                name = printable(self.names[i])
-                raise ValueError(
-                    f"covariance must have a variance of {name} of at most {edge:.6g}, which data within the bounds can "
-                    f"have at n = {self.n}: the bounds are wrong, or something else was computed"
-                )
-            location = min(max(location, 0.0), edge) if i == j else location  # by rounding only
             # The same law as for the covariance itself under truncation; see bayesdp.noise.TruncatedLaplace.
-            drawn = mechanism._rounded(np.asarray(mechanism.law.draw(rng, (), location=location), dtype=np.float64))
+            drawn = mechanism._rounded(
+                np.asarray(mechanism.law.draw(rng, (), location=float(truth[i, j])), dtype=np.float64)
+            )
             matrix[i, j] = matrix[j, i] = float(drawn)
             scales[i, j] = scales[j, i] = mechanism.scale
         simulated = rng is not None

@@ -124,6 +124,10 @@ class FrameworkMechanism(ABC):
                 raise ValueError(f"{law!r} is a noise law, not a function of answers: hand it in with additive=True")
             if law.support in ("bounded", "simplex"):
                 raise ValueError(f"{law!r} is a law of bounded values, not of noise that is added to any answer")
+            if law.support == "vectors":
+                raise ValueError(
+                    f"{law!r} is noise of a vector of statistics; hand in a function rng, size -> noise that draws it"
+                )
             if not law.independent:
                 raise ValueError(
                     f"{law!r} keeps invariants already; to {self._verb}, hand in noise that is independent in each answer, "

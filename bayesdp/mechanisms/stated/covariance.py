@@ -14,7 +14,7 @@ from bayesdp._validate import positive_integer, shown
 from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
 from bayesdp.mechanisms.bounded.covariance_elements import LAWS, as_matrix, element_law, upper_triangle, variables_of
 from bayesdp.mechanisms.stated.agreement import alike
-from bayesdp.noise import BoundedLaw
+from bayesdp.noise import BoundedLaw, BoxNorm
 from bayesdp.privacy import (
     Guarantee,
     PairLoss,
@@ -34,10 +34,10 @@ __all__ = ["PublishedElements", "published_elements"]
 
 @dataclass(frozen=True)
 class PublishedElements:
-    """A mechanism for a covariance matrix, given the variances that it has released: one for its elements."""
+    """A mechanism for a covariance matrix, given what it has released: one for its elements."""
 
     query: Identity
-    law: BoundedLaw
+    law: BoundedLaw | BoxNorm
     guarantee: StatisticGuarantee
     name: str = CovarianceMatrix.name
 

@@ -16,12 +16,13 @@ import numpy as np
 from bayesdp._validate import shown
 from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
 from bayesdp.mechanisms.bounded.described import DescribedMechanism
+from bayesdp.mechanisms.bounded.joint_covariance import JointCovariance
 from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism
 from bayesdp.mechanisms.bounded.statistic_release import names_of
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.mechanisms.stated.agreement import alike, check_loss, check_person, words
 from bayesdp.mechanisms.stated.covariance import PublishedElements, published_elements
-from bayesdp.noise import BoundaryInflatedLaplace, NoiseLaw, RescaledLaplace, TruncatedLaplace
+from bayesdp.noise import BoundaryInflatedLaplace, BoxNorm, NoiseLaw, RescaledLaplace, TruncatedLaplace
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee
 from bayesdp.release import Measured, Release
 
@@ -139,6 +140,8 @@ def _rebuilt(description: Any, measured: Measured, stated: Guarantee | None = No
         if isinstance(description, Mapping) and description.get("mechanism") == CovarianceMatrix.name:
             return published_elements(description, measured, stated)
         made: Any = DescribedMechanism.from_description(description)
+        if isinstance(made, JointCovariance):
+            return PublishedElements(made.query, made.law, made.guarantee, made.name)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"mechanism: {error}") from None
     return cast("_Described", made)
@@ -178,8 +181,12 @@ def _check_by_law(law: NoiseLaw, shape: tuple[int, ...], stated: Guarantee) -> N
     exactly exp(distance / b); truncated, that at the bound itself by this and the ratio of the normalisers, which is above 1.
     Of several scales the largest is taken. Shares with all of the mass in one category have a density that differs between
     proportions (1, 0, ...) and (1 - d/2, d/2, 0, ...), which are d apart, by exp(d / (2 b)) for the share that is 0, and by factors
-    above 1 for the share that is 1.
+    above 1 for the share that is 1. Noise of vectors loses the largest difference in scales: of one of a length in a norm, the least
+    where all entries differ by equally many scales.
     """
+    if stated.kind == "pure" and isinstance(law, BoxNorm):
+        _check_vectors(law, shape, stated)
+        return
     if stated.kind != "pure" or not isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace, RescaledLaplace)):
         return
     if stated.unit != "l1" and shape:
@@ -189,12 +196,30 @@ def _check_by_law(law: NoiseLaw, shape: tuple[int, ...], stated: Guarantee) -> N
     else:
         low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), shape) for side in law.bounds)
         room, scale = float(np.sum(high - low)), float(np.max(law.b))
+    for size, epsilon in _claims(stated, "l1"):
+        _at_least(law, size, epsilon, min(size, room) / scale)
+
+
+def _claims(stated: Guarantee, norm: str) -> list[tuple[float, float]]:
+    """Lengths and the epsilons that are stated for them: of the whole guarantee, then of its rows in a norm."""
     claims = [(stated.parameters.get("sensitivity", 1.0), stated.parameters["epsilon"])]
-    claims += [(row.size, row.loss["epsilon"]) for row in stated.pairs if row.norm == "l1" and "epsilon" in row.loss]
-    for size, epsilon in claims:
-        least = min(size, room) / scale
-        if epsilon < least and not alike(epsilon, least):
-            raise ValueError(
-                f"the guarantee states epsilon = {epsilon!r} for statistics that are {size!r} apart, but noise of the law "
-                f"{words(law.describe())} loses at least epsilon = {least!r} there"
-            )
+    return claims + [
+        (row.size, row.loss["epsilon"]) for row in stated.pairs if row.norm == norm and "epsilon" in row.loss
+    ]
+
+
+def _at_least(law: NoiseLaw, size: float, epsilon: float, least: float) -> None:
+    if epsilon < least and not alike(epsilon, least):
+        raise ValueError(
+            f"the guarantee states epsilon = {epsilon!r} for statistics that are {size!r} apart, but noise of the law "
+            f"{words(law.describe())} loses at least epsilon = {least!r} there"
+        )
+
+
+def _check_vectors(law: BoxNorm, shape: tuple[int, ...], stated: Guarantee) -> None:
+    scales = np.broadcast_to(np.asarray(law.b), shape).reshape(-1)
+    norms = {"l1": float(scales.sum()), "l2": float(np.linalg.norm(scales)), "linf": float(scales.max())}
+    for norm, unit in norms.items():
+        claims = _claims(stated, norm)
+        for size, epsilon in claims if norm == stated.unit else claims[1:]:
+            _at_least(law, size, epsilon, size / unit)

@@ -197,5 +197,6 @@ for _example in (
         sampled=True,
     ),
     Example(noise.SemiKNorm(1.5, 2), 24, sampled=True),
+    Example(noise.BoxNorm([0.5, 1.0, 1.5]), 30),
 ):
     register_example(_example)
