@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
-from bayesdp.privacy import Guarantee, SmoothDP, group_loss, smooth_gaussian_delta
+from bayesdp.privacy import Guarantee, SmoothDP, group_loss, rho_to_delta, smooth_gaussian_delta
 from bayesdp.privacy.caveats import Smooth
 from bayesdp.queries import Margins, Totals
 from tests.comparison.enumeration import lattice_points
@@ -113,3 +113,14 @@ def test_rows_of_files_of_earlier_versions_are_read_and_smaller_losses_are_not()
     less = replace(row, loss={**dict(row.loss), "epsilon": 0.99 * row.loss["epsilon"]})
     with pytest.raises(ValueError, match="the guarantee states"):
         replace(release, guarantee=replace(release.guarantee, pairs=(less,))).check_stated()
+
+
+@pytest.mark.parametrize(("epsilon", "sigma"), [(800.0, 0.01), (800.0, 0.03), (699.0, 0.03), (100.0, 0.1)])
+def test_a_delta_where_exponentials_overflow_is_never_below_that_of_any_distance(epsilon: float, sigma: float) -> None:
+    """exp(epsilon) is no float here; distances 1 and sqrt(2) by the conversion of their rho, weights in logarithms."""
+    found = smooth_gaussian_delta(epsilon, sigma)
+    for m in (1, 2, 3):
+        own = rho_to_delta(m / (2 * sigma**2), epsilon * math.sqrt(m))
+        assert found >= own * math.exp(epsilon * (1.0 - math.sqrt(m))) * (1 - 1e-9)
+    if sigma == 0.01:
+        assert found == 1.0  # rho = 5000 at epsilon = 800
