@@ -124,3 +124,22 @@ def test_a_delta_where_exponentials_overflow_is_never_below_that_of_any_distance
         assert found >= own * math.exp(epsilon * (1.0 - math.sqrt(m))) * (1 - 1e-9)
     if sigma == 0.01:
         assert found == 1.0  # rho = 5000 at epsilon = 800
+
+
+@pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (1.0, 3.0), (0.2, 4.0), (0.5, 10.0)])
+def test_the_smooth_delta_is_the_largest_over_all_squared_distances(epsilon: float, sigma: float) -> None:
+    """Over the first 3,000, from the definition."""
+    each = [
+        rho_to_delta(m / (2 * sigma**2), epsilon * math.sqrt(m))
+        * math.expm1(epsilon)
+        / math.expm1(epsilon * math.sqrt(m))
+        for m in range(1, 3001)
+    ]
+    assert smooth_gaussian_delta(epsilon, sigma) == pytest.approx(max(each), rel=1e-12)
+
+
+def test_distances_between_whole_numbers_and_where_nothing_is_said() -> None:
+    loss = SmoothDP(2.0, 0.1).at(1.5)
+    assert loss["delta"] == pytest.approx(0.1 * (math.exp(3.0) - 1.0) / (math.exp(2.0) - 1.0), rel=1e-12)
+    told = SmoothDP(1.0, 0.5).growth().split("; ")  # at distance 2 the delta would be 0.5 (e + 1)
+    assert [own.split(":")[0] for own in told] == ["d = 1", "d = 2"]
