@@ -128,12 +128,18 @@ def smooth_gaussian_delta(epsilon: float, sigma: float) -> float:
     largest, m = 0.0, 1
     while True:
         root = math.sqrt(m)
-        if epsilon * root > 700.0:  # the weight, and so all that follow, is below exp(-690)
+        log_weight = _log_expm1(epsilon) - _log_expm1(epsilon * root)
+        if log_weight < -690.0:  # and so are all that follow
             return max(largest, math.exp(-690.0))
-        weight = math.expm1(epsilon) / math.expm1(epsilon * root)
+        weight = math.exp(log_weight)
         if weight <= largest:
             return min(1.0, largest)
         largest = max(largest, weight * rho_to_delta(gaussian_rho(sigma, root), epsilon * root))
         m += 1
         if m > _MOST:
             return 1.0
+
+
+def _log_expm1(x: float) -> float:
+    """``log(exp(x) - 1)`` of a positive x, whose exponential may be too large for a float."""
+    return math.log(math.expm1(x)) if x < 50.0 else x + math.log1p(-math.exp(-x))

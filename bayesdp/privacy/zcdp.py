@@ -240,6 +240,8 @@ def _log_delta(rho: float, epsilon: float, method: str) -> float:
         return -((epsilon - rho) ** 2) / (4.0 * rho) if rho > 0.0 else -math.inf
     if rho == 0.0:
         return -math.inf  # equal laws: delta = 0 (the limit alpha -> infinity)
+    if rho - epsilon > 700.0:
+        return 0.0  # the best alpha is nearer to 1 than floats can say, and delta is 1 to 300 digits
 
     # Canonne, Kamath and Steinke, Proposition 12: with h = alpha - 1,
     # log delta = h ((1 + h) rho - epsilon) - h log(1 + 1/h) - log(1 + h), convex in h, with this derivative.

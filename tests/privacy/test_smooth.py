@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
-from bayesdp.privacy import Guarantee, SmoothDP, group_loss, smooth_gaussian_delta
+from bayesdp.privacy import Guarantee, SmoothDP, group_loss, rho_to_delta, smooth_gaussian_delta
 from bayesdp.privacy.caveats import Smooth
 from bayesdp.queries import Margins, Totals
 from tests.comparison.enumeration import lattice_points
@@ -113,3 +113,33 @@ def test_rows_of_files_of_earlier_versions_are_read_and_smaller_losses_are_not()
     less = replace(row, loss={**dict(row.loss), "epsilon": 0.99 * row.loss["epsilon"]})
     with pytest.raises(ValueError, match="the guarantee states"):
         replace(release, guarantee=replace(release.guarantee, pairs=(less,))).check_stated()
+
+
+@pytest.mark.parametrize(("epsilon", "sigma"), [(800.0, 0.01), (800.0, 0.03), (699.0, 0.03), (100.0, 0.1)])
+def test_a_delta_where_exponentials_overflow_is_never_below_that_of_any_distance(epsilon: float, sigma: float) -> None:
+    """exp(epsilon) is no float here; distances 1 and sqrt(2) by the conversion of their rho, weights in logarithms."""
+    found = smooth_gaussian_delta(epsilon, sigma)
+    for m in (1, 2, 3):
+        own = rho_to_delta(m / (2 * sigma**2), epsilon * math.sqrt(m))
+        assert found >= own * math.exp(epsilon * (1.0 - math.sqrt(m))) * (1 - 1e-9)
+    if sigma == 0.01:
+        assert found == 1.0  # rho = 5000 at epsilon = 800
+
+
+@pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (1.0, 3.0), (0.2, 4.0), (0.5, 10.0)])
+def test_the_smooth_delta_is_the_largest_over_all_squared_distances(epsilon: float, sigma: float) -> None:
+    """Over the first 3,000, from the definition."""
+    each = [
+        rho_to_delta(m / (2 * sigma**2), epsilon * math.sqrt(m))
+        * math.expm1(epsilon)
+        / math.expm1(epsilon * math.sqrt(m))
+        for m in range(1, 3001)
+    ]
+    assert smooth_gaussian_delta(epsilon, sigma) == pytest.approx(max(each), rel=1e-12)
+
+
+def test_distances_between_whole_numbers_and_where_nothing_is_said() -> None:
+    loss = SmoothDP(2.0, 0.1).at(1.5)
+    assert loss["delta"] == pytest.approx(0.1 * (math.exp(3.0) - 1.0) / (math.exp(2.0) - 1.0), rel=1e-12)
+    told = SmoothDP(1.0, 0.5).growth().split("; ")  # at distance 2 the delta would be 0.5 (e + 1)
+    assert [own.split(":")[0] for own in told] == ["d = 1", "d = 2"]

@@ -104,3 +104,9 @@ def test_bad_arguments_are_named(call: object, message: str) -> None:
 def test_wrong_types_are_type_errors() -> None:
     with pytest.raises(TypeError, match="rho must be a real number"):
         rho_to_epsilon("1", 0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("rho", "epsilon"), [(5000.0, 800.0), (2000.0, 0.0), (1e6, 1.0), (701.0, 0.5)])
+def test_a_rho_far_above_epsilon_says_nothing(rho: float, epsilon: float) -> None:
+    """At least 1 - exp(-(rho - epsilon)) by alpha -> 1, which floats round to 1."""
+    assert rho_to_delta(rho, epsilon) == 1.0
