@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from bayesdp.moves.toric import markov_basis
 
-__all__ = ["COMPUTED_CELLS", "Computed", "computed_moves"]
+__all__ = ["COMPUTED_CELLS", "Computed", "computed_moves", "largest_primitive_norm"]
 
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
@@ -50,7 +50,7 @@ def computed_moves(matrix: sp.csr_array, allowed: Mask, limited_cells: Mask, lim
     array([[ 2,  0, -1],
            [ 0,  2, -1]])
     >>> classes
-    array([1, 1, 0])
+    array([0, 0, 1])
     """
     free = np.flatnonzero(allowed)
     if not 0 < free.size <= COMPUTED_CELLS:
@@ -66,6 +66,35 @@ def computed_moves(matrix: sp.csr_array, allowed: Mask, limited_cells: Mask, lim
     members = [free[classes == k] for k in range(columns.shape[1])]
     listed = [wide, *(_written_out(move, members, len(allowed)) for move in found)]
     return sp.csr_array(np.concatenate(listed)), classes
+
+
+def largest_primitive_norm(matrix: sp.csr_array, allowed: Mask, limited: sp.csr_array) -> int | None:
+    """The largest l1 norm in the Graver basis of some exact answers; None where its computation is too large.
+
+    Between two tables of a fiber there is a sum of vectors of that basis, none of which has an entry of the other sign than
+    another: each of them alone leads from either table to one of the fiber, within all limits that the two are within. Equal cells
+    are one here: with them, the basis has the same vectors, written out in ways of the same norm, and exchanges of norm 2.
+
+    Parameters
+    ----------
+    matrix, allowed, limited
+        As in `computed_moves`.
+
+    Examples
+    --------
+    >>> largest_primitive_norm(sp.csr_array([[1, 2, 3]]), np.ones(3, dtype=np.bool_), sp.csr_array((0, 3), dtype=np.int64))
+    5
+    """
+    free = np.flatnonzero(allowed)
+    if not 0 < free.size <= COMPUTED_CELLS:
+        return None
+    stacked = np.concatenate([own[:, free].toarray().astype(np.int64) for own in (matrix, limited)])
+    columns = np.unique(stacked, axis=1) if len(stacked) else stacked[:, :1]
+    rows, kinds = matrix.shape[0], columns.shape[1]
+    found = markov_basis(columns[:rows], np.concatenate([np.eye(kinds, dtype=np.int64), columns[rows:]]))
+    if found is None:
+        return None
+    return max(2 * (kinds < free.size), int(np.abs(found).sum(axis=1).max(initial=0)))
 
 
 def _written_out(move: Ints, members: list[Ints], cells: int) -> Ints:
