@@ -262,7 +262,7 @@ def test_a_graver_basis_limits_from_above(
         assert infimum <= limits.infimum[1]
         assert limits.worst[0] <= worst <= limits.worst[1] <= most
         largest = max(largest, worst)
-    assert largest >= most - 1
+    assert largest >= most - 2
     many = fiber_of(table + 1000, Margins(frame_of(*shape), *map(list, margins)))
     assert bounds_by_programs(many, int(table.sum()) + 1000 * table.size).worst[1] == most
 
