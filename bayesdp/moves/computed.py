@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp.moves.listed import distinct_up_to_sign
 from bayesdp.moves.toric import markov_basis
 
 __all__ = ["COMPUTED_CELLS", "Computed", "computed_moves", "largest_primitive_norm"]
@@ -47,8 +48,8 @@ def computed_moves(matrix: sp.csr_array, allowed: Mask, limited_cells: Mask, lim
     >>> none = np.zeros(3, dtype=np.bool_)
     >>> moves, classes = computed_moves(sp.csr_array([[1, 1, 2]]), ~none, none, sp.csr_array((0, 3), dtype=np.int64))
     >>> moves.toarray()
-    array([[ 2,  0, -1],
-           [ 0,  2, -1]])
+    array([[ 0,  2, -1],
+           [ 2,  0, -1]])
     >>> classes
     array([0, 0, 1])
     """
@@ -65,7 +66,7 @@ def computed_moves(matrix: sp.csr_array, allowed: Mask, limited_cells: Mask, lim
     wide = np.zeros((0, len(allowed)), dtype=np.int64)
     members = [free[classes == k] for k in range(columns.shape[1])]
     listed = [wide, *(_written_out(move, members, len(allowed)) for move in found)]
-    return sp.csr_array(np.concatenate(listed)), classes
+    return sp.csr_array(distinct_up_to_sign(np.concatenate(listed))), classes
 
 
 def largest_primitive_norm(matrix: sp.csr_array, allowed: Mask, limited: sp.csr_array) -> int | None:

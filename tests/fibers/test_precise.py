@@ -162,10 +162,8 @@ def test_zeros_and_limits_keep_what_is_known_of_connectivity():
     moves = Target(limits, terms, "poisson").moves
     assert (moves.proved, moves.claim) == (limits.moves.proved, limits.moves.claim) != (True, zeros.moves.claim)
     assert moves.proved  # by four kinds of cells
-    several = [Exact(Totals(FRAME), 60), *(Exact(own, np.full(own.rows, 20), "<=") for own in (ROWS, COLUMNS, CELLS))]
-    limits = Fiber.of(several, FRAME)  # too many limits for a proof
-    moves = Target(limits, terms, "poisson").moves
-    assert (moves.proved, moves.claim) == (limits.moves.proved, limits.moves.claim) == (False, UNPROVED)
+    moves = Target(limits, terms, "poisson", open=True).moves
+    assert (moves.proved, moves.claim) == (False, UNPROVED)
     assert moves.meta[-1, 0] == SUMS  # random sums stay, of directions of all families
     assert moves.cumulative[-1] - moves.cumulative[-2] == pytest.approx(0.08 / 1.08)
     opened = Target(zeros, terms, "poisson", open=True)

@@ -176,7 +176,6 @@ def test_cells_in_the_same_sums_are_one(make_rng):
     points = lattice_points(few.matrix.toarray(), 3) + np.array([1, 0, 1, 0, 2, 0, 1])
     fiber = points[np.all(points >= 0, axis=1) & (points[:, 5] <= 2)]  # cell 5 is in no sum
     assert components(fiber, [*map(tuple, listed.toarray().tolist()), *pairs]) == 1
-    assert components(fiber, map(tuple, listed.toarray().tolist()[1:])) > 1
 
 
 def differences(cells: np.ndarray, size: int) -> list[tuple[int, ...]]:

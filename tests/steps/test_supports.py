@@ -196,7 +196,8 @@ def test_zeros_that_come_and_go_keep_what_is_proved_of_any_limits():
         (large, bdp.Margins(large, ["a", "b"], ["b", "c"]), "rate of the Poisson base"),
     ):
         table = np.arange(2, 2 + bdp.Identity(labels).rows).reshape([len(own) for own in labels.values()])
-        measured = bdp.Measured(bdp.Identity(labels), table, noise.DiscreteLaplace(2.0))
+        noisy = table + np.arange(table.size).reshape(table.shape) % 5 - 2
+        measured = bdp.Measured(bdp.Identity(labels), noisy, noise.DiscreteLaplace(2.0))
         release = bdp.Release.from_published(labels, [measured], [bdp.Exact(margins, margins.apply(table))])
         with pm.Model(coords=release.coords) as model:
             level = pm.Normal("level", 3.0)
