@@ -91,11 +91,12 @@ def largest_primitive_norm(matrix: sp.csr_array, allowed: Mask, limited: sp.csr_
         return None
     stacked = np.concatenate([own[:, free].toarray().astype(np.int64) for own in (matrix, limited)])
     columns = np.unique(stacked, axis=1) if len(stacked) else stacked[:, :1]
-    rows, kinds = matrix.shape[0], columns.shape[1]
+    rows, kinds = int(matrix.shape[0]), int(columns.shape[1])
     found = markov_basis(columns[:rows], np.concatenate([np.eye(kinds, dtype=np.int64), columns[rows:]]))
     if found is None:
         return None
-    return max(2 * (kinds < free.size), int(np.abs(found).sum(axis=1).max(initial=0)))
+    exchange = 2 if kinds < free.size else 0
+    return max(exchange, int(np.abs(found).sum(axis=1).max(initial=0)))
 
 
 def _written_out(move: Ints, members: list[Ints], cells: int) -> Ints:
