@@ -152,6 +152,11 @@ class Fiber:
     @property
     def connected_within_limits(self) -> bool:
         """Whether moves are known that connect the tables of the fiber whatever further limits single cells have."""
+        return self._any_limits or self.bounded_moves.proved
+
+    @property
+    def _any_limits(self) -> bool:
+        """The same by the form of the exact answers alone."""
         moving = self.moving_invariants
         simple = not moving.rank or moving.blocks is not None or is_two_way(moving)
         return simple and not len(self.system.limit_names)
@@ -169,14 +174,14 @@ class Fiber:
             Whether tables of the fiber are forbidden in ways that are not known.
         """
         system = self.system
-        limits = bool(np.any(system.upper[~system.fixed] < UNBOUNDED))
+        limits = ~system.fixed & (system.upper < UNBOUNDED)
         fixed = system.fixed if system.fixed.any() else None
         # Lower bounds above zero are as good as zero: subtract them. Upper bounds and bounded sums are not.
         return moves_for(
             self.moving_invariants,
             fixed,
-            bounded=limits or (self.connected_within_limits if unknown else bounded),
-            limited_rows=unknown or bool(len(system.limit_names)),
+            bounded=limits | (self._any_limits if unknown else bounded),
+            limited_rows=unknown or system.limit_matrix,
             kept=kept,
         )
 

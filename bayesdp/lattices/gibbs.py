@@ -84,7 +84,7 @@ def draw_gibbs(
     -------
     int64 array, shape (size, cells)
     """
-    moves = moves_for(invariants)
+    moves = moves_for(invariants, compute=False)
     state = noise_state(invariants.frame.size, moves, law)
     set_law(state, law, scale, 0.0)
     state.generator[:] = seed_state(rng)

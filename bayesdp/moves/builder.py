@@ -24,8 +24,8 @@ KEPT_SHARE = 0.5
 """Share of the directions that keep precise noisy answers besides, where there are any."""
 
 UNPROVED = (
-    "no Markov basis is known for these invariants: basic moves are mixed with random sums of them, which "
-    "reach every table of the fiber with positive probability, but how fast is not proved"
+    "no Markov basis is known for these invariants, and none was found by computation: basic moves are mixed with "
+    "random sums of them, which reach every table of the fiber with positive probability, but how fast is not proved"
 )
 
 
@@ -37,11 +37,17 @@ def _packed(rows: Sequence[Sequence[int]]) -> Ints:
     return packed
 
 
+def _keys(vectors: sp.csr_array) -> list[tuple[bytes, bytes]]:
+    """What tells the rows of a sparse matrix apart."""
+    bounds = list(pairwise(vectors.indptr))
+    cells, entries = vectors.indices.astype(np.int64), vectors.data.astype(np.int64)
+    return [(cells[low:high].tobytes(), entries[low:high].tobytes()) for low, high in bounds]
+
+
 class Builder:
     """Collects families: a row of `meta` and a weight each, and the lists that the rows point to."""
 
-    def __init__(self, limited_rows: bool = False) -> None:
-        self._limited_rows = limited_rows
+    def __init__(self) -> None:
         self._rows: list[list[int]] = []
         self._weights: list[float] = []
         self._pool: list[Ints] = [np.zeros(0, dtype=np.int64)]
@@ -50,6 +56,7 @@ class Builder:
         self._sets: list[int] = []
         self._looking: list[list[int]] = []
         self._whole = 0
+        self._known: set[tuple[bytes, bytes]] = set()
         self._looked: set[tuple[tuple[bytes, ...], ...]] = set()
 
     def product(self, factors: Sequence[Classes]) -> None:
@@ -83,8 +90,14 @@ class Builder:
         """Add explicit vectors, one a row. Numbers: how many, where indptr, cells and entries start."""
         if not vectors.shape[0]:
             return
+        self._known |= set(_keys(vectors))
         starts = [self._lay_down(array) for array in (vectors.indptr, vectors.indices, vectors.data)]
         self._add(LISTED, [[vectors.shape[0], *starts]], int(np.diff(vectors.indptr).max()))
+
+    def further(self, vectors: sp.csr_array) -> None:
+        """Add those of some explicit vectors that are not listed yet: a family of their own, so that short ones stay frequent."""
+        new = [i for i, key in enumerate(_keys(vectors)) if key not in self._known]
+        self.listed(sp.csr_array(vectors[new]))
 
     def cycles(self, allowed: Mask) -> None:
         """Add the simple cycles of the bipartite graph of the cells of a two-way table that may move.
@@ -101,8 +114,6 @@ class Builder:
 
     def moves(self, proved: bool, claim: str) -> Moves:
         """Pack everything; random sums are added where connectivity is not proved."""
-        if self._limited_rows:
-            proved, claim = False, UNPROVED
         self._share_out()
         looking = _packed(self._looking)
         if self._rows and not proved:

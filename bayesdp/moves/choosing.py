@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
 from bayesdp.moves.builder import UNPROVED, Builder
+from bayesdp.moves.computed import COMPUTED_CELLS, computed_moves
 from bayesdp.moves.families import is_decomposable, is_two_way, product_families
 from bayesdp.moves.listed import directions_on, single_cells
 from bayesdp.moves.moves import Kept, Moves
 
-__all__ = ["KEPT_CELLS", "has_families", "moves_for"]
+__all__ = ["COMPUTED", "KEPT_CELLS", "has_families", "moves_for"]
 
 type Mask = npt.NDArray[np.bool_]
 
@@ -32,6 +34,10 @@ _SQUARES = (
     "proved: 2x2 moves connect every table with these margins (Diaconis and Sturmfels 1998 for two-way "
     "tables; Dobra 2003 for decomposable sets of margins)"
 )
+COMPUTED = (
+    "proved: a Markov basis was computed for these invariants and the limits of cells and sums, by projecting and lifting "
+    "(Hemmecke and Malkin 2009)"
+)
 _CYCLES = "proved: simple cycles of the graph of free cells connect every two-way table with these margins"
 
 
@@ -39,9 +45,10 @@ def moves_for(
     invariants: Invariants,
     fixed: Mask | None = None,
     *,
-    bounded: bool = False,
-    limited_rows: bool = False,
+    bounded: bool | Mask = False,
+    limited_rows: bool | sp.csr_array = False,
     kept: Sequence[Kept] = (),
+    compute: bool = True,
 ) -> Moves:
     """The families of directions for some invariants.
 
@@ -52,14 +59,18 @@ def moves_for(
     fixed : bool array, shape (cells,), optional
         Cells that never move (structural zeros, cells published exactly). Some directions may still touch
         one; the bounds of the cell, which the kernel respects, block them.
-    bounded : bool, default False
-        Whether some cells have an upper bound. Markov bases of nonnegative tables need not connect tables
-        with upper bounds; two-way tables get the simple cycles, which do.
-    limited_rows : bool, default False
-        Whether sums of several cells have bounds. No Markov basis is claimed then, and random sums are mixed in.
+    bounded : bool or bool array of shape (cells,), default False
+        Whether some cells have an upper bound, or which (True: any of them may). Markov bases of nonnegative tables need not
+        connect tables with upper bounds; two-way tables get the simple cycles, which do.
+    limited_rows : bool or sparse int array of shape (rows, cells), default False
+        The sums of several cells that have bounds. True: there are such that are not known; no Markov basis is claimed then, and
+        random sums are mixed in.
     kept : sequence of Kept
         What a share of the directions, `KEPT_SHARE` in all, keeps beside the invariants: one set of families for each
         that leaves any direction. General rows need a table that is small enough for a list (`has_families`).
+    compute : bool, default True
+        Whether a Markov basis is computed where none is known in closed form. Not of use for vectors that may be negative, which
+        every set of directions connects that generates them.
 
     Returns
     -------
@@ -75,7 +86,9 @@ def moves_for(
     Two-way margins without fixed cells, disjoint totals and decomposable sets of margins (Dobra 2003) have
     Markov bases of product moves: connectivity is proved. Two-way margins with fixed or bounded cells: simple
     cycles of the graph of free cells, proved (the matrix is totally unimodular, so they are its Graver
-    basis). Everything else: basic moves and random sums of them.
+    basis). Everything else: basic moves, and a computed Markov basis (the Graver basis where every cell has a bound) if that is
+    found (`toric.markov_basis`; up to about 30 cells, or kinds of cells that are in the same sums, 15 where all are bounded, and
+    more where there are few directions), which is a proof; else random sums of them.
 
     Examples
     --------
@@ -84,17 +97,36 @@ def moves_for(
     >>> moves_for(Invariants(Margins(table, ["county"], ["education"]))).proved
     True
     """
-    allowed = _allowed(fixed, invariants.frame.size)
-    builder = Builder(limited_rows)
-    proved, claim = _add_families(builder, invariants, allowed, bounded)
+    cells = invariants.frame.size
+    allowed, limited = _allowed(fixed, cells), np.broadcast_to(np.asarray(bounded, dtype=np.bool_), (cells,))
+    builder = Builder()
+    proved, claim = _add_families(builder, invariants, allowed, bool(limited[allowed].any()))
+    sums = _sums(limited_rows, cells)
+    if sums is None:
+        proved, claim = False, UNPROVED
+    elif not proved or sums.shape[0]:
+        small = compute and np.count_nonzero(allowed) <= COMPUTED_CELLS  # the matrix of a large table is not asked for
+        shown = computed_moves(invariants.matrix, allowed, limited, sums) if small else None
+        proved, claim = shown is not None, UNPROVED if shown is None else COMPUTED
+        if shown is not None:
+            directions, classes = shown
+            builder.pairs(classes, np.flatnonzero(allowed))
+            builder.further(directions)
     for own in kept:
         builder.begin_set()
-        _add_families(builder, own.invariants, allowed & ~own.fixed, bounded, beside=True)
+        _add_families(builder, own.invariants, allowed & ~own.fixed, bool(limited.any()), beside=True)
     if kept:
         _look(builder, kept, allowed, whole=True)
         _look(builder, [part for own in kept for part in own.parts], allowed, whole=False)
         _look(builder, [Kept(invariants, ~allowed)], allowed, whole=False)
     return builder.moves(proved, claim)
+
+
+def _sums(limited_rows: bool | sp.csr_array, cells: int) -> sp.csr_array | None:
+    """The sums that have bounds; None if they are not known."""
+    if isinstance(limited_rows, sp.csr_array):
+        return limited_rows
+    return None if limited_rows else sp.csr_array((0, cells), dtype=np.int64)
 
 
 def _look(builder: Builder, kept: Sequence[Kept], allowed: Mask, whole: bool) -> None:

@@ -121,8 +121,9 @@ def semi_adjacency(
     SemiAdjacency
         One-way margins, of any number of features, group labels and disjoint totals included: by an algorithm. Other exact
         answers: by listing the tables. Where these are too many, limits: from above by a theorem for margins that form a junction
-        tree (a decomposable model), for others by the number of records and the limits of the cells; from below from an explicit table
-        with these answers. Unknown only where the answers do not fix the number of records.
+        tree (a decomposable model), for others by the number of records, the limits of the cells
+        and, of small tables, the Graver basis; from below from an explicit table with these answers.
+        Unknown only where the answers do not fix the number of records.
 
     Raises
     ------

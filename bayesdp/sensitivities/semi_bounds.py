@@ -11,6 +11,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp.fibers import Fiber
 from bayesdp.invariants import Invariants
+from bayesdp.moves.computed import COMPUTED_CELLS, largest_primitive_norm
 from bayesdp.queries import Totals
 from bayesdp.sensitivities.cliques import Cliques
 from bayesdp.sensitivities.hitting import largest_hitting_number
@@ -82,7 +83,10 @@ def bounds_by_programs(fiber: Fiber, records: int) -> SemiBounds:
     """Limits for any exact answers that fix the number of records.
 
     From above: two databases of n records differ in n records at most, and in no more than n less the counts that all tables
-    have, nor than half of what the counts can vary by, two records (i itself, on both sides) apart. From below: from
+    have, nor than half of what the counts can vary by, two records (i itself, on both sides) apart; and, where the Graver basis
+    can be computed, in no more than 1 plus half of its largest norm, whatever n: if the cell y is empty in u and not in another
+    table of the fiber, one vector g of that basis has a positive entry at y and u + g is in the fiber
+    (`bayesdp.moves.computed.largest_primitive_norm`); record i may be one more. From below: from
     one explicit table u, integer programs find the nearest table with a record in a cell y that is empty in u; and where it leaves
     the record of i alone, whether some table equally near does not.
     """
@@ -91,11 +95,18 @@ def bounds_by_programs(fiber: Fiber, records: int) -> SemiBounds:
     uppers = [records, records - int(low.sum()) + 2]
     if np.all(high >= 0):
         uppers.append(int((high - low).sum()) // 2 + 2)
+    free, norm = ~fiber.system.fixed, None
+    if np.count_nonzero(free) <= COMPUTED_CELLS:  # the matrix of a large table is not asked for
+        norm = largest_primitive_norm(fiber.moving_invariants.matrix, free, fiber.system.limit_matrix)
+    if norm is not None:
+        uppers.append(max(2, 1 + norm // 2))
     upper = max(min(uppers), 0)
     lower = int(np.count_nonzero(point) > 1)
     if fiber.frame.size <= _PROGRAM_CELLS:
         lower = max(lower, _farthest_found(fiber, point, high))
-    found = "at most by the number of records and the limits of the cells; at least by integer programs from a table that was found"
+    graver = "" if norm is None else " and the Graver basis of the exact answers"
+    found = f"at most by the number of records, the limits of the cells{graver}"
+    found += "; at least by integer programs from a table that was found"
     return SemiBounds((min(lower, 1), upper), (lower, upper), found)
 
 

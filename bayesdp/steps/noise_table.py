@@ -76,7 +76,7 @@ class NoiseTable:
         others = [*model.free_RVs, *model.observed_RVs, *model.potentials]
         unknown = [other for other in others if other is not rv and depends(model, other, value)]
         self._rest = log_density(model, unknown, self.name, compile_kwargs)
-        self.moves: Moves = moves_for(self.invariants)
+        self.moves: Moves = moves_for(self.invariants, compute=False)
         self.state = noise_state(self.invariants.frame.size, self.moves, self.law)
         self._none = np.empty((0, self.invariants.frame.size), dtype=np.int64)
         self.reseed(rng)

@@ -12,6 +12,7 @@ from bayesdp.fibers import precise as rule
 from bayesdp.fibers.precise import precise_sets, spread_of
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
+from bayesdp.moves.builder import UNPROVED
 from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 from tests.fibers.cases import frame_of, zeros_at
@@ -160,6 +161,9 @@ def test_zeros_and_limits_keep_what_is_known_of_connectivity():
     limits = Fiber.of([Exact(Totals(FRAME), 60), Exact(ROWS, np.full(4, 20), "<=")], FRAME)
     moves = Target(limits, terms, "poisson").moves
     assert (moves.proved, moves.claim) == (limits.moves.proved, limits.moves.claim) != (True, zeros.moves.claim)
+    assert moves.proved  # by four kinds of cells
+    moves = Target(limits, terms, "poisson", open=True).moves
+    assert (moves.proved, moves.claim) == (False, UNPROVED)
     assert moves.meta[-1, 0] == SUMS  # random sums stay, of directions of all families
     assert moves.cumulative[-1] - moves.cumulative[-2] == pytest.approx(0.08 / 1.08)
     opened = Target(zeros, terms, "poisson", open=True)

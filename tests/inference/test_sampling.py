@@ -81,7 +81,7 @@ def test_limits_of_the_cells(tree):
 
 
 def test_what_is_said_of_connectivity_is_true_of_the_moves_that_were_taken():
-    # Margins of a three-way table whose moves are proved, unless cells have upper bounds besides.
+    # Margins of a three-way table whose moves are known in closed form, and computed where cells have upper bounds besides.
     labels = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
     margins = bdp.Margins(labels, ["a", "b"], ["b", "c"])
     table = np.arange(2, 10).reshape(2, 2, 2)
@@ -100,8 +100,9 @@ def test_what_is_said_of_connectivity_is_true_of_the_moves_that_were_taken():
             [(_, claim)] = FiberGibbs().connectivity.items()
         attributes = found["fiber"].attrs
         assert (attributes["proved"], attributes["connectivity"]) == (int(claim["proved"]), claim["claim"])
-        claims[name] = attributes["proved"]
-    assert claims == {"unbounded": 1, "bounded prior": 0, "bounded noise": 0}
+        assert attributes["proved"] == 1
+        claims[name] = "was computed" in attributes["connectivity"]
+    assert claims == {"unbounded": False, "bounded prior": True, "bounded noise": True}
 
 
 def test_a_cell_that_bounded_noise_determines_is_no_sign_of_a_stuck_chain():

@@ -26,6 +26,7 @@ from tests.lattices.oracles import (
 from tests.moves.test_basis import NESTED
 
 DECOMPOSABLE = Invariants(Margins(labels(2, 3, 2), ["a", "b"], ["b", "c"]))
+LARGER = Invariants(Margins(labels(4, 4, 4), ["a", "b"], ["b", "c"]))
 SUMMED_OUT = Invariants(Margins(labels(2, 3, 2), ["a"], ["b"]))
 CYCLE_OF_FOUR = Invariants(Margins(labels(2, 2, 2, 2), ["a", "b"], ["b", "c"], ["c", "d"], ["a", "d"]))
 
@@ -92,9 +93,10 @@ def test_three_way_tables_have_their_markov_basis():
     sizes = np.abs(without_sums(two_way_margins(3, 3, 3), 8000)).sum(axis=1)
     assert sorted(zip(*np.unique(sizes, return_counts=True), strict=True)) == [(8, 27), (12, 54)]
     moves = moves_for(two_way_margins(3, 3, 3))
-    assert not moves.proved
-    assert "no Markov basis is known" in moves.claim
-    assert sorted(moves.meta[:, 0]) == [PRODUCT, LISTED, SUMS]
+    assert moves.proved
+    assert "a Markov basis was computed" in moves.claim
+    assert sorted(moves.meta[:, 0]) == [PRODUCT, LISTED]  # the computed moves were all in the list
+    assert moves_for(two_way_margins(3, 4, 4), compute=False).meta[-1, 0] == SUMS
 
 
 def test_totals_have_pair_moves_only():
@@ -153,7 +155,8 @@ def test_upper_bounds_need_cycles_too():
     assert np.abs(directions(plain, 9, 2000)).sum(axis=1).max() == 4
     assert np.abs(directions(bounded, 9, 2000)).sum(axis=1).max() == 6
     assert bounded.proved
-    assert not moves_for(DECOMPOSABLE, bounded=True).proved
+    assert moves_for(DECOMPOSABLE, bounded=True).proved  # the Graver basis of 12 cells
+    assert not moves_for(LARGER, bounded=True).proved
     assert moves_for(BLOCKS, bounded=True).proved
 
 
@@ -169,7 +172,7 @@ def test_fixed_cells_of_a_three_way_table_leave_a_generating_list():
     invariants, fixed = two_way_margins(2, 3, 3), np.zeros(18, dtype=np.bool_)
     fixed[[0, 7]] = True
     moves = moves_for(invariants, fixed)
-    assert not moves.proved
+    assert moves.proved
     drawn = without_sums(invariants, 4000, fixed)
     inside = drawn[~np.any(drawn[:, fixed], axis=1)]
     points = lattice_points(np.vstack([invariants.matrix.toarray(), np.eye(18, dtype=np.int64)[fixed]]), 1)
@@ -195,7 +198,8 @@ def test_the_isolated_fiber_is_crossed_by_listed_moves_and_by_sums():
     assert components(found, basic) == 2
     assert step in distinct_up_to_sign(without_sums(invariants, 8000))
     # Random sums of the 27 basic moves, without the list: about one in 800 is the step.
-    moves = moves_for(invariants)
+    moves = moves_for(invariants, compute=False)
+    assert not moves.proved
     kinds = [0, 2]
     alone = type(moves)(moves.meta[kinds], np.array([0.1, 1.0]), moves.pool, moves.longest, moves.proved, moves.claim)
     drawn = [tuple(v) for v in directions(alone, 27, 40000).tolist()]
@@ -253,7 +257,7 @@ def test_bad_masks_are_refused(fixed, error, message):
 def test_sums_with_bounds_take_back_what_is_proved():
     for invariants in (BLOCKS, one_way(3, 3), DECOMPOSABLE, Invariants(None, labels(3))):
         assert moves_for(invariants).proved
-        limited = moves_for(invariants, limited_rows=True)
+        limited = moves_for(invariants, limited_rows=True)  # sums that are not known
         assert not limited.proved
         assert "no Markov basis is known" in limited.claim
         assert limited.meta[-1, 0] == SUMS

@@ -234,3 +234,52 @@ def test_the_number_of_records_is_fixed_by_the_answers_or_not() -> None:
     assert record_count(fiber_of(table, LinearQuery(frame, [[1, 2, 1, 1]], ["w"])), table) is None
     with pytest.raises(ValueError, match="neighbours must be one of"):
         semi_adjacency(fiber_of(table, Totals(frame)), neighbours="removal")
+
+
+@pytest.mark.parametrize(
+    ("shape", "margins", "most"),
+    [
+        ((2, 2, 2), (("a", "b"), ("b", "c"), ("a", "c")), 5),
+        ((3, 2, 2), (("a", "b"), ("b", "c"), ("a", "c")), 5),
+        ((3, 3, 2), (("a", "b"), ("b", "c"), ("a", "c")), 7),
+        ((2, 2, 2, 2), (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")), 6),
+    ],
+)
+def test_a_graver_basis_limits_from_above(
+    shape: tuple[int, ...], margins: tuple[tuple[str, ...], ...], most: int
+) -> None:
+    """1 plus half of the largest norm of the basis, against all tables of sparse fibers; the number of records says less."""
+    rng = np.random.default_rng(len(shape) + shape[0])
+    largest = 0
+    for _ in range(12):
+        table = table_of(rng, shape, 9)
+        fiber = fiber_of(table, Margins(frame_of(*shape), *map(list, margins)))
+        tables, _ = listed_tables(fiber, 1000)
+        if tables is None or len(tables) < 2:
+            continue
+        infimum, worst = semi_adjacency_of_tables(tables)
+        limits = bounds_by_programs(fiber, 9)
+        assert infimum <= limits.infimum[1]
+        assert limits.worst[0] <= worst <= limits.worst[1] <= most
+        largest = max(largest, worst)
+    assert largest >= most - 2
+    many = fiber_of(table + 1000, Margins(frame_of(*shape), *map(list, margins)))
+    assert bounds_by_programs(many, int(table.sum()) + 1000 * table.size).worst[1] == most
+
+
+def test_a_graver_basis_limits_within_limits_of_cells_and_sums() -> None:
+    frame = frame_of(3, 3)
+    rng = np.random.default_rng(8)
+    first = LinearQuery(frame, [[1, 0, 0, 0, 1, 0, 0, 0, 1]], ["diagonal"])
+    seen = 0
+    for _ in range(20):
+        table = table_of(rng, (3, 3), 7)
+        margins = [Exact(q, q.apply(table)) for q in (Margins(frame, ["a"], ["b"]),)]
+        fiber = Fiber.of([*margins, Exact(first, first.apply(table) + 1, "<=")]).with_cells_at_most(np.full(9, 3))
+        tables, _ = listed_tables(fiber, 1000)
+        if tables is None or len(tables) < 2:
+            continue
+        _, worst = semi_adjacency_of_tables(tables)
+        assert worst <= bounds_by_programs(fiber, 7).worst[1]
+        seen += 1
+    assert seen > 5

@@ -1,0 +1,190 @@
+"""Computed Markov and Graver bases: known ones, ones by enumeration, and fibers that they connect."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from bayesdp.invariants import Invariants
+from bayesdp.lattices import moves_for
+from bayesdp.moves import computed, toric
+from bayesdp.moves.computed import computed_moves
+from bayesdp.moves.toric import markov_basis
+from bayesdp.queries import LinearQuery, Margins
+from tests.lattices.oracles import (
+    GENERAL,
+    components,
+    directions,
+    distinct_up_to_sign,
+    labels,
+    lattice_points,
+    two_way_margins,
+)
+
+CYCLE_OF_FOUR = Invariants(Margins(labels(2, 2, 2, 2), ["a", "b"], ["b", "c"], ["c", "d"], ["a", "d"]))
+PAIRS_OF_FOUR = Invariants(Margins(labels(2, 2, 2, 2), *[[a, b] for a in "abcd" for b in "abcd" if a < b]))
+
+
+def dense(invariants: Invariants) -> np.ndarray:
+    return invariants.matrix.toarray().astype(np.int64)
+
+
+def every_cell(matrix: np.ndarray) -> np.ndarray:
+    return np.eye(matrix.shape[1], dtype=np.int64)
+
+
+def sizes(moves: np.ndarray | None) -> dict[int, int]:
+    assert moves is not None
+    norms, counts = np.unique(np.abs(moves).sum(axis=1), return_counts=True)
+    return dict(zip(norms.tolist(), counts.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("invariants", "expected"),
+    [
+        (two_way_margins(2, 2, 2), {8: 1}),
+        (two_way_margins(3, 3, 3), {8: 27, 12: 54}),  # Diaconis and Sturmfels (1998)
+        (two_way_margins(3, 3, 4), {8: 54, 12: 180, 16: 216}),  # Aoki and Takemura (2003)
+        (CYCLE_OF_FOUR, {4: 8, 8: 8}),
+        (PAIRS_OF_FOUR, {8: 20, 12: 40}),
+    ],
+    ids=["2x2x2", "3x3x3", "3x3x4", "cycle", "pairs"],
+)
+def test_known_markov_bases(invariants, expected):
+    assert sizes(markov_basis(dense(invariants))) == expected
+
+
+def test_known_graver_bases():
+    # 795 vectors: Sturmfels (1996), chapter 14. Two-way: the simple cycles.
+    three = dense(two_way_margins(3, 3, 3))
+    assert sum(sizes(markov_basis(three, every_cell(three))).values()) == 795
+    assert markov_basis(np.array([[1, 2, 3]]), np.eye(3, dtype=np.int64)).tolist() == [
+        [0, 3, -2], [1, -2, 1], [1, 1, -1], [2, -1, 0], [3, 0, -1],
+    ]  # fmt: skip
+
+
+def primitive(points: np.ndarray) -> set[tuple[int, ...]]:
+    """The vectors, up to sign, inside of which there is no other, sign by sign."""
+    sides = np.concatenate([np.maximum(points, 0), np.maximum(-points, 0)], axis=1)[np.any(points != 0, axis=1)]
+    order = np.argsort(sides.sum(axis=1), kind="stable")
+    kept = np.zeros((0, sides.shape[1]), dtype=np.int64)
+    for side in sides[order]:
+        if not np.any(np.all(kept <= side, axis=1)):
+            kept = np.concatenate([kept, side[None]])
+    half = points.shape[1]
+    return distinct_up_to_sign(kept[:, :half] - kept[:, half:])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_graver_bases_are_the_primitive_vectors(seed, make_rng):
+    rng = make_rng(seed)
+    matrix = rng.integers(-1, 3, size=(2, 5))
+    found = markov_basis(matrix, every_cell(matrix))
+    points = lattice_points(matrix, 6)
+    inside = points[np.abs(points).max(axis=1) <= 6]
+    assert {v for v in distinct_up_to_sign(found) if max(map(abs, v)) <= 6} == primitive(inside)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_general_fibers_within_limits_are_connected(seed, make_rng):
+    """Cells and sums with and without limits, negative entries, and cells that nothing bounds but a window."""
+    rng = make_rng(100 + seed)
+    matrix = rng.integers(-1, 3, size=(2, 5))
+    limited = rng.integers(-1, 2, size=(2, 5)) if seed % 3 else np.zeros((0, 5), dtype=np.int64)
+    cells = every_cell(matrix)[rng.random(5) < 0.4]
+    table = rng.integers(0, 4, size=5)
+    limits = np.concatenate([limited, cells])
+    low = limits @ table - rng.integers(0, 2, size=len(limits))
+    high = limits @ table + rng.integers(0, 2, size=len(limits))
+    points = lattice_points(matrix, 8) + table
+    answers = points @ limits.T
+    fiber = points[np.all(points >= 0, axis=1) & np.all((answers >= low) & (answers <= high), axis=1)]
+    moves = {tuple(v) for v in markov_basis(matrix, limits).tolist()}
+    # Whoever is joined only by tables beyond what was listed is joined: only tables well inside are asked for.
+    near = np.abs(fiber - table).max(axis=1) <= 3
+    assert joined(fiber, moves, near) == 1
+
+
+def joined(tables: np.ndarray, steps: set[tuple[int, ...]], asked: np.ndarray) -> int:
+    """In how many connected pieces the tables that are asked for lie."""
+    index = {tuple(table): i for i, table in enumerate(tables.tolist())}
+    piece = np.arange(len(tables))
+    changed = True
+    while changed:
+        before = piece.copy()
+        for step in steps:
+            other = [index.get(tuple(row), -1) for row in (tables + np.array(step)).tolist()]
+            for i, j in enumerate(other):
+                if j >= 0:
+                    piece[i] = piece[j] = min(piece[i], piece[j])
+        changed = bool(np.any(piece != before))
+    return len(np.unique(piece[asked]))
+
+
+@pytest.mark.parametrize("invariants", [GENERAL, CYCLE_OF_FOUR], ids=["general", "cycle"])
+def test_no_move_can_be_left_out(invariants):
+    matrix = dense(invariants)
+    moves = [tuple(v) for v in markov_basis(matrix).tolist()]
+    points = lattice_points(matrix, 2 if matrix.shape[1] > 5 else 4)
+    for left_out in moves:
+        tables = points + np.maximum(np.array(left_out), 0)
+        fiber = tables[np.all(tables >= 0, axis=1)]
+        assert components(fiber, moves) == 1
+        assert components(fiber, [own for own in moves if own != left_out]) > 1
+
+
+def test_it_gives_up_by_work_and_by_size(monkeypatch):
+    matrix = dense(two_way_margins(2, 3, 3))
+    assert markov_basis(matrix) is not None
+    for name, least in (("_WORK", 100), ("_MOST_VECTORS", 4)):
+        toric._found.cache_clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(toric, name, least)
+            assert markov_basis(matrix) is None
+    toric._found.cache_clear()
+    assert markov_basis(matrix) is not None
+    assert markov_basis(np.ones((1, 63), dtype=np.int64)) is None
+    assert not moves_for(two_way_margins(3, 4, 6)).proved
+
+
+def test_what_was_found_is_kept_and_cannot_be_changed_by_its_users():
+    matrix = dense(GENERAL)
+    first = markov_basis(matrix)
+    hits = toric._found.cache_info().hits
+    first[:] = 0
+    assert markov_basis(matrix).any()
+    assert toric._found.cache_info().hits == hits + 1
+
+
+def test_cells_in_the_same_sums_are_one(make_rng):
+    # 90 cells in three sums that overlap: seven kinds of cells, and some in no sum.
+    member = make_rng(4).random((3, 90)) < 0.5
+    invariants = Invariants(LinearQuery(labels(90), member.astype(np.int64), list("xyz")))
+    moves = moves_for(invariants)
+    assert moves.proved
+    drawn = directions(moves, 90, 4000)
+    assert not np.any(invariants.matrix @ drawn.T)
+    assert np.all(drawn.any(axis=0))
+    few = Invariants(LinearQuery(labels(7), [[1, 1, 2, 0, 0, 0, 1], [0, 0, 1, 1, 1, 0, 1]], ["x", "y"]))
+    none = np.zeros(7, dtype=np.bool_)
+    listed, classes = computed_moves(few.matrix, ~none, none, sp.csr_array((0, 7), dtype=np.int64))
+    assert len(np.unique(classes)) == 5
+    pairs = [row for k in range(5) for row in differences(np.flatnonzero(classes == k), 7)]
+    points = lattice_points(few.matrix.toarray(), 3) + np.array([1, 0, 1, 0, 2, 0, 1])
+    fiber = points[np.all(points >= 0, axis=1) & (points[:, 5] <= 2)]  # cell 5 is in no sum
+    assert components(fiber, [*map(tuple, listed.toarray().tolist()), *pairs]) == 1
+
+
+def differences(cells: np.ndarray, size: int) -> list[tuple[int, ...]]:
+    eye = np.eye(size, dtype=np.int64)
+    return [tuple((eye[a] - eye[b]).tolist()) for a, b in pairwise(cells)]
+
+
+def test_large_tables_are_not_looked_at(monkeypatch):
+    asked = []
+    monkeypatch.setattr(computed, "markov_basis", lambda *_: asked.append(1))
+    assert not moves_for(two_way_margins(11, 10, 10)).proved
+    assert not asked
