@@ -13,9 +13,9 @@ from bayesdp.privacy.smooth import SmoothDP
 from bayesdp.privacy.words import Words
 
 __all__ = [
-    "FLOATING_POINT_CAVEAT", "GENERATOR_CAVEAT", "SENTENCES", "AdjacencyEnough", "AdjacencyEnoughHere", "AdjacencyOpen", "CanonicalSteps",
-    "Composed", "Convolution", "Drawn", "Fixed", "ForPublished", "IntegersOnly", "OfReleases", "OtherSamplers", "PaperElements", "PaperScale",
-    "PaperSpace", "Rounded", "Sentence", "Smooth",
+    "FLOATING_POINT_CAVEAT", "GENERATOR_CAVEAT", "SENTENCES", "AdjacencyEnough", "AdjacencyEnoughHere", "AdjacencyOpen",
+    "CanonicalSteps", "Composed", "Convolution", "Drawn", "Fixed", "ForPublished", "IntegersOnly", "OfReleases", "OtherSamplers",
+    "PaperElements", "PaperScale", "PaperSpace", "Rounded", "Sentence", "Smooth",
 ]  # fmt: skip
 
 
@@ -143,8 +143,8 @@ class ForPublished(Words):
     sensitivity: float
     name = "for published"
     template = (
-        "The noise is made for the published exact answers, and for nothing else of the table: {unit} sensitivity {sensitivity:.6g} is "
-        "that of tables with these answers. Tables with other answers are told apart by them, and tables with these answers that "
+        "The noise is made for the published exact answers, and for nothing else of the table: {unit} sensitivity "
+        "{sensitivity:.6g} is that of tables with these answers. Tables with other answers are told apart by them, and tables with these answers that "
         "are farther apart lose at most in proportion to their distance in that norm."
     )
 

@@ -1,9 +1,9 @@
 """Which two tables a row of a guarantee is about, as a value; the words that are printed are made from it here and nowhere else.
 
-A row says how much a mechanism reveals about the difference of two tables. They can be neighbouring tables (`Neighbours`), tables that
-agree on all invariants and differ in a named way (`Kept`), any tables that agree on all invariants and are so many records
-apart (`Apart`; `ApartWithin` where they have the published answers), or something that only its author can say (`Sentence`). A row may also be of a loss that was worked out in another way
-(`Convolved`).
+A row says how much a mechanism reveals about the difference of two tables. They can be neighbouring tables (`Neighbours`), tables
+that agree on all invariants and differ in a named way (`Kept`), any tables that agree on all invariants and are so many records
+apart (`Apart`; `ApartWithin` where they have the published answers), or something that only its author can say (`Sentence`). A
+row may also be of a loss that was worked out in another way (`Convolved`).
 """
 
 from __future__ import annotations

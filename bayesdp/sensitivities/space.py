@@ -68,7 +68,8 @@ class SensitivitySpace:
     -----
     The differences are listed when they are first needed, by a complete search (`bayesdp.moves.bounded`): tables of 10 x 10
     with both margins take about a second at a = 3, 20 x 20 at a = 2. Sensitivities have a closed form, at
-    any size, for disjoint totals and, for a <= 3, for both margins of a two-way table; those of a fiber are found by its independent parts.
+    any size, for disjoint totals and, for a <= 3, for both margins of a two-way table; those
+    of a fiber are found by its independent parts.
 
     References
     ----------

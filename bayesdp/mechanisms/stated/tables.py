@@ -20,8 +20,8 @@ from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm
 from bayesdp.mechanisms.semi.semi_lattice_k_norm import SemiLatticeKNorm
 from bayesdp.mechanisms.semi.semi_norm import SemiNorm
 from bayesdp.mechanisms.stated.agreement import LOSS, alike, check_loss, check_person, words
-from bayesdp.mechanisms.stated.published import check_published
 from bayesdp.mechanisms.stated.compositions import check_parts, number_of_releases
+from bayesdp.mechanisms.stated.published import check_published
 from bayesdp.mechanisms.stated.statistics import check_statistics
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.privacy import Guarantee
