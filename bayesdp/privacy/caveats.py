@@ -144,7 +144,8 @@ class ForPublished(Words):
     name = "for published"
     template = (
         "The noise is made for the published exact answers, and for nothing else of the table: {unit} sensitivity "
-        "{sensitivity:.6g} is that of tables with these answers. Tables with other answers are told apart by them, and tables with these answers that "
+        "{sensitivity:.6g} is that of tables with these answers. Tables with other answers are told apart by them, and "
+        "tables with these answers that "
         "are farther apart lose at most in proportion to their distance in that norm."
     )
 

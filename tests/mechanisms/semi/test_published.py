@@ -196,7 +196,7 @@ def test_what_is_given_is_checked() -> None:
     with pytest.raises(ValueError, match="about the same table"):
         SemiGaussian(IN_STRATA, 1.0, published=exact(BOTH, TWO_RECORDS))
     with pytest.raises(ValueError, match="no nonnegative integer table"):
-        SemiGaussian(BOTH, 1.0, published=[[1, 0, 0, 2, 0, 0]])
+        SemiGaussian(BOTH, 1.0, published=[[1, 0, 0], [2, 0, 0]])
     with pytest.raises(ValueError, match="convention='paper'"):
         SemiGaussian(BOTH, 1.0, published=exact(BOTH, TWO_RECORDS), convention="paper")
     with pytest.raises(ValueError, match="determines the cell of every record"):
