@@ -116,7 +116,7 @@ def _repeated(measured: Measured, answers: int, *, exact: bool) -> _Pair | None:
 
 
 def _by_law(release: Release, joint: Invariants) -> dict[Difference, _Pair]:
-    """For each kind of difference that keeps the joint invariants, the laws of its answers: of independent and lattice normal noise."""
+    """For each kind of difference that keeps the joint invariants, the laws of its answers: independent or lattice normal noise."""
     measured = _independent(release)
     if measured is None:
         return _by_profile(release, joint)
