@@ -138,9 +138,9 @@ def _two_way_cells(part: Part) -> Ints | None:
     if not isinstance(part, Table):
         return None
     if part.copies == 1 and len(part.shape) == 2:
-        return part.cells[0]
+        return np.asarray(part.cells[0])
     opposite = part.copies == 2 and len(part.shape) == 1 and np.array_equal(part.signs[0], -part.signs[1])
-    return part.cells if opposite and np.all(part.signs[0] == part.signs[0, 0]) else None
+    return np.asarray(part.cells) if opposite and np.all(part.signs[0] == part.signs[0, 0]) else None
 
 
 @lru_cache(maxsize=4096)
