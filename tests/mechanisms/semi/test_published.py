@@ -178,7 +178,7 @@ def test_a_release_reads_back_and_a_reader_refuses_other_totals() -> None:
     # Nor may the row claim the tables of all totals.
     with pytest.raises(ValueError, match="the guarantee states"):
         read(about="apart")
-    with pytest.raises(ValueError, match="has noise of the law"):
+    with pytest.raises(ValueError, match="at most 3 substituted records apart"):
         read(published=None)
 
 
