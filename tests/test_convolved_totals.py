@@ -11,10 +11,10 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from bayesdp import Exact, Margins, Measured, Release, compose
+from bayesdp import Exact, Margins, Measured, Release, Totals, compose
 from bayesdp.composition import Composition, _convolved
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, LatticeLaplace, ProjectedGaussian
+from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, LatticeGaussian, LatticeLaplace, ProjectedGaussian
 from bayesdp.noise import DiscreteLaplace as Noise
 from bayesdp.privacy import PairLoss, rho_to_epsilon
 from bayesdp.privacy.relations import Apart, Convolved, Kept, Neighbours, relation_from
@@ -143,6 +143,44 @@ def test_discrete_normal_noise_by_its_masses() -> None:
     assert delta_at(upper - 1e-3) > AT
     assert both.guarantee is not None
     assert upper < rho_to_epsilon(both.guarantee.pairs[0].loss["rho"], AT) - 0.1
+
+
+@pytest.mark.parametrize("sigmas", [(2.0, 3.0), (0.9, 1.3)])
+def test_lattice_normal_noise_by_the_masses_of_its_lattice(sigmas: tuple[float, float]) -> None:
+    """Two releases of three cells with a total, against the masses of all lattice vectors and the product of their losses."""
+    labels = {"cell": list("abc")}
+    total = Totals(labels)
+    one, other = (LatticeGaussian(total, rho=0.5 / s**2) for s in sigmas)
+    both = compose(one.release([3, 4, 5], rng(1)), other.release([3, 4, 5], rng(2)), at_delta=1e-4)
+    [(name, row)] = convolved(both).items()
+    assert name.startswith("one record moved")
+    k = np.arange(-45, 46)
+    points = np.stack([own.ravel() for own in np.meshgrid(k, k)], axis=1)
+    points = np.column_stack([points, -points.sum(axis=1)])
+    p, losses = np.ones(1), np.zeros(1)
+    for s in sigmas:
+        mass = np.exp(-0.5 * (points**2).sum(axis=1) / s**2)
+        steps = points[:, 0] - points[:, 1]
+        at, which = np.unique(steps, return_inverse=True)
+        marginal = np.bincount(which.ravel(), weights=mass / mass.sum())
+        p = np.multiply.outer(p, marginal).ravel()
+        losses = np.add.outer(losses, (2.0 + 2.0 * at) / (2.0 * s**2)).ravel()
+
+    def delta_at(e: float) -> float:
+        above = losses > e
+        return float((p[above] * -np.expm1(e - losses[above])).sum())
+
+    upper = row.loss["epsilon"]
+    assert isinstance(row.about, Convolved)
+    assert delta_at(upper) <= 1e-4 * (1 + 1e-9)
+    assert delta_at(row.about.least) >= 1e-4 * (1 - 1e-9)
+    assert both.guarantee is not None
+    by_zcdp = rho_to_epsilon(sum(1.0 / s**2 for s in sigmas), 1e-4)
+    assert upper < by_zcdp
+    if sigmas[0] >= 2.0:  # there the two bounds meet
+        assert upper - row.about.least < 1e-3
+        assert upper < by_zcdp - 0.3
+    assert Release.from_dataset(both.release.to_dataset()) == both.release
 
 
 def test_normal_noise_alone_is_exact_without() -> None:

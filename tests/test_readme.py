@@ -78,6 +78,16 @@ def test_the_targets_exist(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
 
+def test_the_epsilon_of_ten_releases_by_convolution():
+    text = " ".join(README.split())
+    assert "(ten discrete Laplace releases of epsilon 0.2 have epsilon 1.789 at delta 1e-6, not 2)" in text
+    own = bdp.mechanisms.DiscreteLaplace(bdp.Invariants((), {"cell": list("abcd")}), epsilon=0.2)
+    both = bdp.compose(*[own.release([3, 1, 4, 1], rng=k) for k in range(10)], at_delta=1e-6)
+    rows = [row for row in both.guarantee.pairs if "convolution" in row.relation and "neighbour" in row.relation]
+    assert [round(row.loss["epsilon"], 3) for row in rows] == [1.789]
+    assert both.guarantee.pairs[0].loss["epsilon"] == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:docs|models|notebooks|tests)/[\w./-]*)`", README))))
 def test_the_files_it_names_exist(path):
     assert (ROOT / path).exists()

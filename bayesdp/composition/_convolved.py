@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from bayesdp.composition._lengths import Known
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
+from bayesdp.noise import DiscreteGaussian, LatticeGaussian
+from bayesdp.noise.lattice.profile import lattice_profiles
 from bayesdp.privacy import Difference, PairLoss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, PureDP
 from bayesdp.privacy.relations import Convolved, Kept, Neighbours, Relation
@@ -17,6 +19,7 @@ from bayesdp.privacy.tradeoffs.convolution import convolved_epsilon
 from bayesdp.queries import SumPart
 from bayesdp.release import Release
 from bayesdp.sensitivities.difference_lengths import difference_lengths
+from bayesdp.sensitivities.kept import kept_differences
 from bayesdp.sensitivities.norms import RECORDS, DifferenceNorm
 
 __all__ = ["Row", "convolved_rows"]
@@ -39,11 +42,13 @@ class Row:
 class _Pair:
     """The two laws of one release, as the product of these trade-off functions, or something easier to tell apart.
 
-    `exact`: whether it is the product, for all pairs of tables of the row.
+    `exact`: whether it is the product, for all pairs of tables of the row. `spread`: up to a factor between it and ``1 / spread`` in
+    every probability, the loss of an outcome being that of the product.
     """
 
     factors: tuple[TradeOff, ...]
     exact: bool
+    spread: float = 1.0
 
 
 def convolved_rows(
@@ -69,7 +74,10 @@ def convolved_rows(
         of_all = [own for own in all_pairs if own is not None]
         if len(of_all) < len(all_pairs):
             continue
-        bounds = convolved_epsilon([f for own in of_all for f in own.factors], delta)
+        factors = [f for own in of_all for f in own.factors]
+        # delta is the mean of a function of the total loss, so that it is off by the factors of the probabilities at most.
+        spread = math.prod(own.spread for own in of_all)
+        bounds = convolved_epsilon(factors, delta * spread)
         if not math.isfinite(bounds.upper):
             continue
         if not all_rows and bounds.upper >= _by_sums(row.pairs.loss, delta) * (1.0 - _SHORTER):
@@ -77,7 +85,10 @@ def convolved_rows(
         exact = all(own.exact for own in of_all) and not isinstance(about, Neighbours)
         if isinstance(about, Kept):
             about = Kept(about.difference, "" if exact else "upper")
-        relation: Relation = Convolved(about, bounds.lower if exact else 0.0)
+        least = bounds.lower if exact else 0.0
+        if exact and spread < 1.0:
+            least = convolved_epsilon(factors, delta / spread).lower if delta < spread else 0.0
+        relation: Relation = Convolved(about, least)
         found.append(PairLoss(relation, row.pairs.size, row.pairs.norm, ApproximateDP(bounds.upper, delta)))
     return found
 
@@ -105,10 +116,10 @@ def _repeated(measured: Measured, answers: int, *, exact: bool) -> _Pair | None:
 
 
 def _by_law(release: Release, joint: Invariants) -> dict[Difference, _Pair]:
-    """For each kind of difference that keeps the joint invariants, the laws of its answers: of independent noise only."""
+    """For each kind of difference that keeps the joint invariants, the laws of its answers: independent or lattice normal noise."""
     measured = _independent(release)
     if measured is None:
-        return {}
+        return _by_profile(release, joint)
     # The length of a step is left open, as in `known_losses`.
     norm = DifferenceNorm(measured.query, joint, "add-remove", math.inf, "l1")
     found = {}
@@ -134,6 +145,28 @@ def _by_law(release: Release, joint: Invariants) -> dict[Difference, _Pair]:
             pair = None if moved is None else _Pair((moved,), False)
         if pair is not None:
             found[of] = pair
+    return found
+
+
+def _by_profile(release: Release, joint: Invariants) -> dict[Difference, _Pair]:
+    """The same of lattice normal noise, whose loss at a difference is that of a discrete normal law that is moved.
+
+    Only where all differences of a kind have one profile: then it is that of each, whichever is the worst of another release.
+    """
+    found: dict[Difference, _Pair] = {}
+    if len(release.measurements) != 1:
+        return found
+    [measured] = release.measurements
+    law, own = measured.law, measured.invariants
+    if not isinstance(law, LatticeGaussian) or own is None or not measured.query.is_identity:
+        return found
+    for difference in kept_differences(joint):
+        profiles = lattice_profiles(own, difference, law.sigma)
+        if profiles is None or len(profiles) != 1 or not profiles[0].spread:
+            continue
+        moved = DiscreteGaussian(profiles[0].scale).moved(float(profiles[0].shift))
+        if moved is not None:
+            found[difference] = _Pair((moved,), exact=True, spread=profiles[0].spread)
     return found
 
 

@@ -10,7 +10,7 @@ from bayesdp._validate import probability
 from bayesdp.composition._lengths import Known
 from bayesdp.privacy import DIFFERENCES, Difference, Guarantee, PairLoss, gaussian_sigma
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, PureDP, loss_from
-from bayesdp.privacy.relations import Apart, Kept, Neighbours
+from bayesdp.privacy.relations import Apart, ApartWithin, Kept, Neighbours
 from bayesdp.release import Release
 from bayesdp.sensitivities.differences import NORMS
 
@@ -171,14 +171,14 @@ def adjacent_row(release: Release) -> tuple[int, PairLoss] | None:
     adjacency = (release.mechanism or {}).get("adjacency")
     if release.guarantee is None or not isinstance(adjacency, int):
         return None
-    about = Apart(adjacency)
-    return next(((adjacency, row) for row in release.guarantee.pairs if row.about == about), None)
+    about = Apart(adjacency), ApartWithin(adjacency)
+    return next(((adjacency, row) for row in release.guarantee.pairs if row.about in about), None)
 
 
 def _within_adjacency(release: Release, difference: Difference) -> Known | None:
     """Semi-DP in a norm that a difference is not measured in: its worst loss, up to the number of records that it is for."""
     found = adjacent_row(release)
-    if found is None or difference.l1 > 2.0 * found[0]:
-        return None
+    if found is None or difference.l1 > 2.0 * found[0] or isinstance(found[1].about, ApartWithin):
+        return None  # under the published answers not all differences of the kind need occur
     assert release.guarantee is not None  # `adjacent_row` found a row of it
     return Known.of_row(release.guarantee.kind, found[1].loss)

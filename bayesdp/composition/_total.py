@@ -12,7 +12,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Difference, Guarantee, PairLoss
 from bayesdp.privacy.caveats import Composed, Convolution, Fixed, OfReleases, OtherSamplers
-from bayesdp.privacy.relations import Apart, Kept, Neighbours
+from bayesdp.privacy.relations import Apart, ApartWithin, Kept, Neighbours
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
 from bayesdp.queries import Totals
@@ -74,7 +74,11 @@ def total_guarantee(
         # One norm, or the number of records, of which each is at most 2 in l1.
         one = len({found[1].norm for found in apart_by}) == 1
         size, norm = (row.size, row.norm) if one else (2.0 * nearest, "l1")
-        add(PairLoss(Apart(nearest, joint=True), size, norm, total(worst, kind, delta)), worst)
+        within = any(isinstance(found[1].about, ApartWithin) for found in apart_by)
+        add(
+            PairLoss((ApartWithin if within else Apart)(nearest, joint=True), size, norm, total(worst, kind, delta)),
+            worst,
+        )
     sums = is_nested(joint.invariants, Invariants(Totals(joint.frame)))
     by_law = [known_losses(own, joint.invariants) for own in noisy]
     for difference in differences:

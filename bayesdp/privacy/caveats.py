@@ -13,9 +13,9 @@ from bayesdp.privacy.smooth import SmoothDP
 from bayesdp.privacy.words import Words
 
 __all__ = [
-    "FLOATING_POINT_CAVEAT", "GENERATOR_CAVEAT", "SENTENCES", "AdjacencyEnough", "AdjacencyOpen", "CanonicalSteps",
-    "Composed", "Convolution", "Drawn", "Fixed", "IntegersOnly", "OfReleases", "OtherSamplers", "PaperElements", "PaperScale",
-    "PaperSpace", "Rounded", "Sentence", "Smooth",
+    "FLOATING_POINT_CAVEAT", "GENERATOR_CAVEAT", "SENTENCES", "AdjacencyEnough", "AdjacencyEnoughHere", "AdjacencyOpen",
+    "CanonicalSteps", "Composed", "Convolution", "Drawn", "Fixed", "ForPublished", "IntegersOnly", "OfReleases", "OtherSamplers",
+    "PaperElements", "PaperScale", "PaperSpace", "Rounded", "Sentence", "Smooth",
 ]  # fmt: skip
 
 
@@ -112,6 +112,41 @@ class AdjacencyEnough(Words):
     template = (
         "Whatever the published totals are, they force at most {bound} records to change where one does, so that every value of "
         "every record has a protected alternative."
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AdjacencyEnoughHere(Words):
+    """The adjacency of Semi-DP gives every record a protected alternative under the totals that are published."""
+
+    bound: int
+    name = "adjacency enough here"
+    template = (
+        "The published totals force at most {bound} records to change where one does, so that every value that a record can have "
+        "under them has a protected alternative."
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ForPublished(Words):
+    """The noise of Semi-DP is made for the differences that occur under the published totals.
+
+    Parameters
+    ----------
+    unit : str
+        Norm of the noise.
+    sensitivity : float
+        The largest difference in it.
+    """
+
+    unit: str
+    sensitivity: float
+    name = "for published"
+    template = (
+        "The noise is made for the published exact answers, and for nothing else of the table: {unit} sensitivity "
+        "{sensitivity:.6g} is that of tables with these answers. Tables with other answers are told apart by them, and "
+        "tables with these answers that "
+        "are farther apart lose at most in proportion to their distance in that norm."
     )
 
 

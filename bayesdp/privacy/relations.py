@@ -1,9 +1,9 @@
 """Which two tables a row of a guarantee is about, as a value; the words that are printed are made from it here and nowhere else.
 
-A row says how much a mechanism reveals about the difference of two tables. They can be neighbouring tables (`Neighbours`), tables that
-agree on all invariants and differ in a named way (`Kept`), any tables that agree on all invariants and are so many records
-apart (`Apart`), or something that only its author can say (`Sentence`). A row may also be of a loss that was worked out in another way
-(`Convolved`).
+A row says how much a mechanism reveals about the difference of two tables. They can be neighbouring tables (`Neighbours`), tables
+that agree on all invariants and differ in a named way (`Kept`), any tables that agree on all invariants and are so many records
+apart (`Apart`; `ApartWithin` where they have the published answers), or something that only its author can say (`Sentence`). A
+row may also be of a loss that was worked out in another way (`Convolved`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from bayesdp import _validate
 from bayesdp.sensitivities.differences import NEIGHBOURS, NORMS, Difference
 
-__all__ = ["BOUNDS", "Apart", "Convolved", "Kept", "Neighbours", "Relation", "Sentence", "relation_from"]
+__all__ = ["BOUNDS", "Apart", "ApartWithin", "Convolved", "Kept", "Neighbours", "Relation", "Sentence", "relation_from"]
 
 BOUNDS: Mapping[str, str] = {
     "": "",
@@ -159,6 +159,27 @@ class Apart(Relation):
 
 
 @dataclass(frozen=True)
+class ApartWithin(Apart):
+    """The same of tables with the answers to the invariants that are published, and of no others.
+
+    Examples
+    --------
+    >>> ApartWithin(2).words
+    'any two tables with the published exact answers, at most 2 substituted records apart (Semi-DP, A_2), at worst'
+    """
+
+    name: ClassVar[str] = "apart within"
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        a = self.adjacency
+        records = "one substituted record" if a == 1 else f"{a} substituted records"
+        end = "at most" if self.joint else "at worst"
+        return f"any two tables with the published exact answers, at most {records} apart (Semi-DP, A_{a}), {end}"
+
+
+@dataclass(frozen=True)
 class Sentence(Relation):
     """A relation that only its author can say; nothing follows from it."""
 
@@ -229,7 +250,7 @@ def relation_from(description: Any) -> Relation:
     Apart(adjacency=3, joint=False)
     """
     known: dict[str, type[Relation]] = {
-        relation.name: relation for relation in (Neighbours, Kept, Apart, Convolved, Sentence)
+        relation.name: relation for relation in (Neighbours, Kept, Apart, ApartWithin, Convolved, Sentence)
     }
     if not isinstance(description, Mapping):
         raise TypeError(f"the relation of a row must be a mapping, got {description!r}")

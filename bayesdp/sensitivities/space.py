@@ -20,6 +20,7 @@ from bayesdp.moves.listed import distinct_up_to_sign
 from bayesdp.queries import Identity, Query, Totals
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.realised import realised
+from bayesdp.sensitivities.realised_lengths import realised_lengths
 from bayesdp.sensitivities.spans import (
     basis_of,
     closed_sensitivities,
@@ -67,7 +68,8 @@ class SensitivitySpace:
     -----
     The differences are listed when they are first needed, by a complete search (`bayesdp.moves.bounded`): tables of 10 x 10
     with both margins take about a second at a = 3, 20 x 20 at a = 2. Sensitivities have a closed form, at
-    any size, for disjoint totals and, for a <= 3, for both margins of a two-way table.
+    any size, for disjoint totals and, for a <= 3, for both margins of a two-way table; those
+    of a fiber are found by its independent parts.
 
     References
     ----------
@@ -218,6 +220,19 @@ class SensitivitySpace:
             return None
         return closed_sensitivities(self.invariants, self._radius)
 
+    @cached_property
+    def _realised(self) -> tuple[float, float, float] | None:
+        """The same for two tables of a fiber, by its independent parts; None where these are too many tables to list."""
+        fiber = self.realised_in
+        if fiber is None or not self.query.is_identity or self.neighbours != "substitution":
+            return None
+        if fiber.bounds_below or fiber.bounds_above or self._kept.rank > self.invariants.rank:
+            return None
+        try:
+            return realised_lengths(fiber, self.adjacency)
+        except NotImplementedError:
+            return None
+
     def delta(self, norm: str = "l2") -> float:
         """The sensitivity: the largest norm of a difference, in counts; 0 where there is none.
 
@@ -227,6 +242,8 @@ class SensitivitySpace:
         """
         which = NORMS.index(choice(norm, NORMS, "norm"))
         closed = self._closed_form
+        if closed is None:
+            closed = self._realised
         if closed is not None:
             return closed[which]
         u = self.differences

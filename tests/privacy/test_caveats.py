@@ -29,6 +29,8 @@ CAVEATS = [
     own.IntegersOnly("", extra=False, redrawn=True),
     own.AdjacencyEnough(3),
     own.AdjacencyOpen(2),
+    own.AdjacencyEnoughHere(2),
+    own.ForPublished("l2", 2.0),
     own.PaperSpace("l2", 2.0, 2.5, GaussianDP(1.0), GaussianDP(1.25)),
     own.PaperSpace("l1", 2.0, 2.0, PureDP(1.0), PureDP(1.0)),
     own.PaperScale(2.0, 0.5, 0.75),

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice, positive_integer
+from bayesdp._validate import Seed, choice, positive_integer
+from bayesdp.fibers import Fiber
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._grid import grid_caveat, grid_for, on_grid
 from bayesdp.mechanisms._parameters import drawn_exactly
 from bayesdp.mechanisms.additive import AdditiveMechanism
+from bayesdp.mechanisms.semi.published import published_answers, published_fiber, refuse_other
 from bayesdp.privacy import (
     EXACT_SAMPLER,
     FLOATING_POINT_CAVEAT,
@@ -26,12 +28,16 @@ from bayesdp.privacy import (
     TradeOff,
     approximate_dp,
 )
-from bayesdp.privacy.caveats import AdjacencyEnough, AdjacencyOpen, PaperSpace
+from bayesdp.privacy.caveats import AdjacencyEnough, AdjacencyEnoughHere, AdjacencyOpen, ForPublished, PaperSpace
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.relations import Apart, Kept
+from bayesdp.privacy.relations import Apart, ApartWithin, Kept
 from bayesdp.privacy.samplers import SamplerStatement
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
+from bayesdp.release import Release
+from bayesdp.sensitivities.cliques import Cliques
+from bayesdp.sensitivities.features import Features
+from bayesdp.sensitivities.semi_adjacent import semi_adjacency
 from bayesdp.sensitivities.space import CONVENTIONS
 
 __all__ = ["SemiMechanism", "SemiRealMechanism", "safe_adjacency"]
@@ -91,6 +97,10 @@ class SemiMechanism(AdditiveMechanism):
     convention : {"definition", "paper"}
         ``"paper"``: noise for the sensitivity space that Proposition 32 prints, which leaves out that three records can
         form a 3-cycle; `guarantee` then states the true loss. For both margins of a table and ``adjacency=3``.
+    published : iterable of Exact, or Fiber, optional
+        The answers to the invariants, where they are public before the release. The noise is then made for the differences that
+        two tables with these answers can have, and `adjacency` is by default the semi-adjacent parameter of these answers (or its
+        upper bound): less noise for sparse tables. The release refuses tables with other answers.
 
     Raises
     ------
@@ -101,14 +111,32 @@ class SemiMechanism(AdditiveMechanism):
 
     adjacency: Any = field(default=None, kw_only=True)  # an int once made
     convention: str = field(default="definition", kw_only=True)
+    published: Any = field(default=None, kw_only=True)  # Answers once made, or None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         choice(self.convention, CONVENTIONS, "convention")
-        bound = safe_adjacency(self.invariants) if self.adjacency is None else self.adjacency
+        if self.published is not None:
+            object.__setattr__(self, "published", published_answers(self.invariants, self.published))
+            if self.convention == "paper":
+                raise ValueError("convention='paper' is for invariants whatever their answers are: leave out published")
+        bound = self._enough if self.adjacency is None else self.adjacency
         if bound is None:
             raise ValueError(_ASK)
+        if self.published is not None and self.adjacency is None and not bound:
+            raise ValueError("published determines the cell of every record, so that there is nothing left to protect")
         object.__setattr__(self, "adjacency", positive_integer(bound, "adjacency"))
+        self._reach()
+
+    def _reach(self) -> None:
+        """Refuse an adjacency that leaves something without noise."""
+        if self.published is not None:
+            if not self.space.delta("l1"):
+                raise ValueError(
+                    f"adjacency={self.adjacency!r}: no two tables with the published answers are so few substituted records "
+                    "apart (records may still change places, which leaves the table as it is). Give a greater adjacency"
+                )
+            return
         own = self.invariants
         missing = own.dimension - self.space.noise_space.dimension
         if missing or self.space.rank < own.dimension:
@@ -126,7 +154,24 @@ class SemiMechanism(AdditiveMechanism):
     @cached_property
     def space(self) -> SensitivitySpace:
         """The sensitivity space that the noise is made for; ``space.corrected`` is that of the definition."""
-        return SensitivitySpace.semi(self.invariants, self.adjacency, convention=self.convention)
+        return SensitivitySpace.semi(
+            self.invariants, self.adjacency, convention=self.convention, realised_in=self.published_fiber
+        )
+
+    @cached_property
+    def published_fiber(self) -> Fiber | None:
+        """The tables with the published answers that the noise is made for; None if it is made for any answers."""
+        return None if self.published is None else published_fiber(self.invariants, self.published)
+
+    @cached_property
+    def _enough(self) -> int | None:
+        """So many records are enough for every value of every record to have a protected alternative; None where not known."""
+        bound = safe_adjacency(self.invariants)
+        fiber = self.published_fiber
+        if fiber is None or (Features.of(fiber) is None and Cliques.of(fiber) is None):
+            return bound  # other answers take long, and a file must be read in a second or two
+        found = semi_adjacency(fiber, limit=1).upper
+        return min((own for own in (bound, found) if own is not None), default=None)
 
     @property
     def sensitivity(self) -> float:
@@ -168,9 +213,8 @@ class SemiMechanism(AdditiveMechanism):
     def _guarantee(self, method: str) -> Guarantee:
         sampler, sentences = self._how(method)
         stated = self._loss_at(self.sensitivity)
-        rows = [
-            PairLoss(Apart(self.adjacency), self.true_sensitivity, self._unit, self._loss_at(self.true_sensitivity))
-        ]
+        apart = Apart(self.adjacency) if self.published is None else ApartWithin(self.adjacency)
+        rows = [PairLoss(apart, self.true_sensitivity, self._unit, self._loss_at(self.true_sensitivity))]
         for difference in self.differences:
             size = self._size_of(difference)
             if size is not None:
@@ -181,11 +225,32 @@ class SemiMechanism(AdditiveMechanism):
             self._unit,
             tuple(rows),
             sampler=sampler,
-            caveats=(self._adjacency_caveat(), *self._convention_caveats(), *sentences),
+            caveats=(self._adjacency_caveat(), *self._published_caveats(), *self._convention_caveats(), *sentences),
         )
 
-    def _adjacency_caveat(self) -> AdjacencyEnough | AdjacencyOpen:
+    def _published_caveats(self) -> tuple[Words, ...]:
+        return () if self.published is None else (ForPublished(self._unit, self.sensitivity),)
+
+    def release(self, table: Any, rng: Seed = None, method: str = "auto") -> Release:
+        """See `Mechanism.release`; with `published`, a table with other answers is refused."""
+        if self.published is not None:
+            refuse_other(self.invariants, self.published, self._counts(table))
+        return super().release(table, rng, method)
+
+    def describe(self) -> dict[str, Any]:
+        """See `Mechanism.describe`."""
+        description = super().describe()
+        if self.published is not None:
+            description["published"] = [list(own) for own in self.published]
+        return description
+
+    def _adjacency_caveat(self) -> AdjacencyEnough | AdjacencyEnoughHere | AdjacencyOpen:
         bound = safe_adjacency(self.invariants)
+        if self.published is not None and (bound is None or self.adjacency < bound):
+            enough = self._enough
+            if enough is None or self.adjacency < enough:
+                return AdjacencyOpen(self.adjacency)
+            return AdjacencyEnoughHere(enough)
         return AdjacencyOpen(self.adjacency) if bound is None or self.adjacency < bound else AdjacencyEnough(bound)
 
     def _convention_caveats(self) -> tuple[Words, ...]:

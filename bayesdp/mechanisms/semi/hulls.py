@@ -38,6 +38,8 @@ class SemiHullMechanism(SemiMechanism):
     @cached_property
     def _known(self) -> bool:
         """Whether the number of records fixes K without a list of vertices."""
+        if self.published is not None:
+            return False
         try:
             sensitivity_hull(self.invariants, self._records)
         except NotImplementedError:
@@ -48,6 +50,17 @@ class SemiHullMechanism(SemiMechanism):
     def _listed(self) -> npt.NDArray[np.int64]:
         """The differences of the sensitivity space as tables, where K has no other description."""
         return self.space.table_differences.reshape(-1, *self.frame.shape)
+
+    def _reach(self) -> None:
+        """See `SemiMechanism`; K must have all dimensions, since its noise has those of K."""
+        super()._reach()
+        own = self.invariants
+        if self.published is not None and self.space.rank < own.dimension:
+            raise ValueError(
+                f"published leaves differences in {self.space.rank} of the {own.dimension} dimensions that the invariants leave free, "
+                "and noise in the norm of their hull has no more. Leave out the parts of the table that the published answers "
+                "determine (strata without records), or take SemiNorm or SemiGaussian"
+            )
 
     @property
     def sensitivity(self) -> float:

@@ -21,6 +21,7 @@ from bayesdp.mechanisms.semi.semi_lattice_k_norm import SemiLatticeKNorm
 from bayesdp.mechanisms.semi.semi_norm import SemiNorm
 from bayesdp.mechanisms.stated.agreement import LOSS, alike, check_loss, check_person, words
 from bayesdp.mechanisms.stated.compositions import check_parts, number_of_releases
+from bayesdp.mechanisms.stated.published import check_published
 from bayesdp.mechanisms.stated.statistics import check_statistics
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.privacy import Guarantee
@@ -72,6 +73,7 @@ def check_stated(release: Release) -> None:
             f"{len(release.measurements)}; leave mechanism out (null in a file)"
         )
     mechanism = rebuilt(release.mechanism, release)
+    check_published(release.mechanism, release)
     if isinstance(mechanism, Mechanism):
         _check_measured(mechanism, release.measurements[0])
         _check_exact(mechanism, release)
