@@ -26,7 +26,7 @@ from bayesdp.privacy import (
     TradeOff,
     approximate_dp,
 )
-from bayesdp.privacy.caveats import AdjacencyEnough, AdjacencyOpen, PaperSpace
+from bayesdp.privacy.caveats import AdjacencyEnough, AdjacencyOpen, Fixed, PaperSpace
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import Apart, Kept
 from bayesdp.privacy.samplers import SamplerStatement
@@ -109,7 +109,8 @@ class SemiMechanism(AdditiveMechanism):
         if bound is None:
             raise ValueError(_ASK)
         object.__setattr__(self, "adjacency", positive_integer(bound, "adjacency"))
-        own = self.invariants
+        self._check_query()
+        own = self.answer_invariants
         missing = own.dimension - self.space.noise_space.dimension
         if missing or self.space.rank < own.dimension:
             hint = (
@@ -123,10 +124,13 @@ class SemiMechanism(AdditiveMechanism):
                 f"published without noise. {hint}"
             )
 
+    def _check_query(self) -> None:
+        """Refuse a query that has no noise; for mechanisms on the cells there is nothing to ask."""
+
     @cached_property
     def space(self) -> SensitivitySpace:
         """The sensitivity space that the noise is made for; ``space.corrected`` is that of the definition."""
-        return SensitivitySpace.semi(self.invariants, self.adjacency, convention=self.convention)
+        return SensitivitySpace.semi(self.invariants, self.adjacency, self.released_query, convention=self.convention)
 
     @property
     def sensitivity(self) -> float:
@@ -171,7 +175,7 @@ class SemiMechanism(AdditiveMechanism):
         rows = [
             PairLoss(Apart(self.adjacency), self.true_sensitivity, self._unit, self._loss_at(self.true_sensitivity))
         ]
-        for difference in self.differences:
+        for difference in self.differences if self.released_query.is_identity else ():
             size = self._size_of(difference)
             if size is not None:
                 rows.append(PairLoss(Kept(difference), size, self._unit, self._loss_at(size)))
@@ -181,12 +185,16 @@ class SemiMechanism(AdditiveMechanism):
             self._unit,
             tuple(rows),
             sampler=sampler,
-            caveats=(self._adjacency_caveat(), *self._convention_caveats(), *sentences),
+            caveats=(self._adjacency_caveat(), *self._convention_caveats(), *self._query_caveats(), *sentences),
         )
 
     def _adjacency_caveat(self) -> AdjacencyEnough | AdjacencyOpen:
         bound = safe_adjacency(self.invariants)
         return AdjacencyOpen(self.adjacency) if bound is None or self.adjacency < bound else AdjacencyEnough(bound)
+
+    def _query_caveats(self) -> tuple[Words, ...]:
+        """What is said where the noise is not on the cells."""
+        return () if self.released_query.is_identity else (Fixed("exact answers"),)
 
     def _convention_caveats(self) -> tuple[Words, ...]:
         if self.convention == "definition":
@@ -214,8 +222,9 @@ class SemiRealMechanism(SemiMechanism):
         return self.grid
 
     def _raw(self, rng: np.random.Generator, size: int, method: str) -> npt.NDArray[np.float64]:
-        """Noise before it is put on the grid, shape (size, *table)."""
-        return np.asarray(self.law.draw(rng, self.frame.shape, size, self.invariants))
+        """Noise before it is put on the grid, shape (size, *answers)."""
+        relations = self.answer_invariants
+        return np.asarray(self.law.draw(rng, relations.frame.shape, size, relations))
 
     def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         drawn_exactly(method)
@@ -224,5 +233,5 @@ class SemiRealMechanism(SemiMechanism):
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
         self._how(method)  # refuses unknown methods
         return on_grid(
-            self._raw(np.random.default_rng() if rng is None else rng, size, method), self.grid, self.invariants
+            self._raw(np.random.default_rng() if rng is None else rng, size, method), self.grid, self.answer_invariants
         )
