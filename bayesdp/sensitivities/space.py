@@ -211,6 +211,8 @@ class SensitivitySpace:
             return self.table_differences
         if self.realised_in is None:
             balanced = self.neighbours == "substitution"
+            if self.is_of_answers:
+                return bounded_kernel(self.noise_space.matrix, self._radius, balanced=True)
             return listed_answer_differences(self.query, self.invariants, self._radius, balanced=balanced)
         answers = np.asarray((self.query.matrix @ self.table_differences.T).T, dtype=np.int64)
         return distinct_up_to_sign(answers)
