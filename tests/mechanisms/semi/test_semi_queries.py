@@ -150,7 +150,7 @@ def slope(tables: np.ndarray) -> np.ndarray:
     return np.asarray((n * xy - x * y) / (n * xx - x**2))
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "k-norm", "l1"])
+@pytest.mark.parametrize("kind", ["gaussian", "l1", pytest.param("k-norm", marks=pytest.mark.slow)])
 def test_the_posterior_of_a_regression_given_exact_counts_is_that_of_the_enumeration(
     kind: str, fiber: np.ndarray
 ) -> None:
