@@ -28,6 +28,10 @@ SENTENCES: Mapping[str, str] = {
         "Neighbours that the invariants tell apart are not protected against that; the loss bounds what the noisy answers add "
         "about the part that the invariants leave free (subspace differential privacy)."
     ),
+    "exact answers": (
+        "Answers of the query, and sums and differences of answers, that the exact values determine carry no noise: whatever they "
+        "tell, the exact values tell too."
+    ),
     "upper bounds": (
         "Where a row is an upper bound, not all such pairs were compared: it is the loss of as many neighbouring steps, or of "
         "two 2x2 moves."

@@ -18,6 +18,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.moves.bounded import bounded_kernel
 from bayesdp.moves.listed import distinct_up_to_sign
 from bayesdp.queries import Identity, Query, Totals
+from bayesdp.sensitivities.answer_space import answers_alone, listed_answer_differences
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.realised import realised
 from bayesdp.sensitivities.realised_lengths import realised_lengths
@@ -210,15 +211,27 @@ class SensitivitySpace:
         """The differences ``W z`` of the answers, shape ``(m, answers)``: one of each pair u, -u, without zero."""
         if self.query.is_identity:
             return self.table_differences
+        if self.realised_in is None:
+            balanced = self.neighbours == "substitution"
+            if self.is_of_answers:
+                return bounded_kernel(self.noise_space.matrix, self._radius, balanced=True)
+            return listed_answer_differences(self.query, self.invariants, self._radius, balanced=balanced)
         answers = np.asarray((self.query.matrix @ self.table_differences.T).T, dtype=np.int64)
         return distinct_up_to_sign(answers)
 
-    @property
+    @cached_property
+    def is_of_answers(self) -> bool:
+        """Whether the differences are those of a table of answers that keeps what the invariants say of it: see `answers_alone`."""
+        if self.realised_in is not None or self.neighbours != "substitution":
+            return False
+        return self.query.is_identity or answers_alone(self.query, self.invariants)
+
+    @cached_property
     def _closed_form(self) -> tuple[float, float, float] | None:
         """l1, l2 and l-infinity sensitivity where they are known without a list."""
-        if not self.query.is_identity or self.realised_in is not None or self.neighbours != "substitution":
+        if not self.is_of_answers:
             return None
-        return closed_sensitivities(self.invariants, self._radius)
+        return closed_sensitivities(self.invariants if self.query.is_identity else self.noise_space, self._radius)
 
     @cached_property
     def _realised(self) -> tuple[float, float, float] | None:
@@ -261,7 +274,7 @@ class SensitivitySpace:
         both = Invariants([self.invariants.query, Totals(self.invariants.frame)], self.invariants.frame)
         return self.invariants if both.rank == self.invariants.rank else both
 
-    @property
+    @cached_property
     def noise_space(self) -> Invariants:
         """All answers ``W z`` with ``A z = 0`` (and as many records), as a null space on the answers.
 
@@ -273,7 +286,7 @@ class SensitivitySpace:
     def rank(self) -> int:
         """Dimension of the span of the differences, exact."""
         if self._closed_form is not None:
-            return self._kept.dimension if self.delta("l1") else 0
+            return self.noise_space.dimension if self.delta("l1") else 0
         if not len(self.differences):
             return 0
         return exact_rank(self.differences)

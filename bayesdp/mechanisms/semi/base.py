@@ -28,7 +28,14 @@ from bayesdp.privacy import (
     TradeOff,
     approximate_dp,
 )
-from bayesdp.privacy.caveats import AdjacencyEnough, AdjacencyEnoughHere, AdjacencyOpen, ForPublished, PaperSpace
+from bayesdp.privacy.caveats import (
+    AdjacencyEnough,
+    AdjacencyEnoughHere,
+    AdjacencyOpen,
+    Fixed,
+    ForPublished,
+    PaperSpace,
+)
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import Apart, ApartWithin, Kept
 from bayesdp.privacy.samplers import SamplerStatement
@@ -126,6 +133,7 @@ class SemiMechanism(AdditiveMechanism):
         if self.published is not None and self.adjacency is None and not bound:
             raise ValueError("published determines the cell of every record, so that there is nothing left to protect")
         object.__setattr__(self, "adjacency", positive_integer(bound, "adjacency"))
+        self._check_query()
         self._reach()
 
     def _reach(self) -> None:
@@ -137,7 +145,7 @@ class SemiMechanism(AdditiveMechanism):
                     "apart (records may still change places, which leaves the table as it is). Give a greater adjacency"
                 )
             return
-        own = self.invariants
+        own = self.answer_invariants
         missing = own.dimension - self.space.noise_space.dimension
         if missing or self.space.rank < own.dimension:
             hint = (
@@ -151,11 +159,18 @@ class SemiMechanism(AdditiveMechanism):
                 f"published without noise. {hint}"
             )
 
+    def _check_query(self) -> None:
+        """Refuse a query that has no noise; for mechanisms on the cells there is nothing to ask."""
+
     @cached_property
     def space(self) -> SensitivitySpace:
         """The sensitivity space that the noise is made for; ``space.corrected`` is that of the definition."""
         return SensitivitySpace.semi(
-            self.invariants, self.adjacency, convention=self.convention, realised_in=self.published_fiber
+            self.invariants,
+            self.adjacency,
+            self.released_query,
+            convention=self.convention,
+            realised_in=self.published_fiber,
         )
 
     @cached_property
@@ -215,7 +230,7 @@ class SemiMechanism(AdditiveMechanism):
         stated = self._loss_at(self.sensitivity)
         apart = Apart(self.adjacency) if self.published is None else ApartWithin(self.adjacency)
         rows = [PairLoss(apart, self.true_sensitivity, self._unit, self._loss_at(self.true_sensitivity))]
-        for difference in self.differences:
+        for difference in self.differences if self.released_query.is_identity else ():
             size = self._size_of(difference)
             if size is not None:
                 rows.append(PairLoss(Kept(difference), size, self._unit, self._loss_at(size)))
@@ -225,7 +240,13 @@ class SemiMechanism(AdditiveMechanism):
             self._unit,
             tuple(rows),
             sampler=sampler,
-            caveats=(self._adjacency_caveat(), *self._published_caveats(), *self._convention_caveats(), *sentences),
+            caveats=(
+                self._adjacency_caveat(),
+                *self._published_caveats(),
+                *self._convention_caveats(),
+                *self._query_caveats(),
+                *sentences,
+            ),
         )
 
     def _published_caveats(self) -> tuple[Words, ...]:
@@ -253,6 +274,10 @@ class SemiMechanism(AdditiveMechanism):
             return AdjacencyEnoughHere(enough)
         return AdjacencyOpen(self.adjacency) if bound is None or self.adjacency < bound else AdjacencyEnough(bound)
 
+    def _query_caveats(self) -> tuple[Words, ...]:
+        """What is said where the noise is not on the cells."""
+        return () if self.released_query.is_identity else (Fixed("exact answers"),)
+
     def _convention_caveats(self) -> tuple[Words, ...]:
         if self.convention == "definition":
             return ()
@@ -279,8 +304,9 @@ class SemiRealMechanism(SemiMechanism):
         return self.grid
 
     def _raw(self, rng: np.random.Generator, size: int, method: str) -> npt.NDArray[np.float64]:
-        """Noise before it is put on the grid, shape (size, *table)."""
-        return np.asarray(self.law.draw(rng, self.frame.shape, size, self.invariants))
+        """Noise before it is put on the grid, shape (size, *answers)."""
+        relations = self.answer_invariants
+        return np.asarray(self.law.draw(rng, relations.frame.shape, size, relations))
 
     def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         drawn_exactly(method)
@@ -289,5 +315,5 @@ class SemiRealMechanism(SemiMechanism):
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
         self._how(method)  # refuses unknown methods
         return on_grid(
-            self._raw(np.random.default_rng() if rng is None else rng, size, method), self.grid, self.invariants
+            self._raw(np.random.default_rng() if rng is None else rng, size, method), self.grid, self.answer_invariants
         )

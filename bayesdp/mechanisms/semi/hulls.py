@@ -38,18 +38,18 @@ class SemiHullMechanism(SemiMechanism):
     @cached_property
     def _known(self) -> bool:
         """Whether the number of records fixes K without a list of vertices."""
-        if self.published is not None:
+        if self.published is not None or not self.space.is_of_answers:
             return False
         try:
-            sensitivity_hull(self.invariants, self._records)
+            sensitivity_hull(self.answer_invariants, self._records)
         except NotImplementedError:
             return False
         return True
 
     @cached_property
     def _listed(self) -> npt.NDArray[np.int64]:
-        """The differences of the sensitivity space as tables, where K has no other description."""
-        return self.space.table_differences.reshape(-1, *self.frame.shape)
+        """The differences of the sensitivity space in the shape of the answers, where K has no other description."""
+        return self.space.differences.reshape(-1, *self.answer_invariants.frame.shape)
 
     def _reach(self) -> None:
         """See `SemiMechanism`; K must have all dimensions, since its noise has those of K."""

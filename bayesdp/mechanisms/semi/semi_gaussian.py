@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bayesdp._validate import positive_real
-from bayesdp.mechanisms.semi.base import SemiRealMechanism
+from bayesdp.mechanisms.semi.queries import SemiQueryMechanism
 from bayesdp.noise import ProjectedGaussian as Law
 from bayesdp.privacy import TradeOff, gaussian_dp, gaussian_sigma_for_mu
 from bayesdp.privacy.losses import GaussianDP
@@ -14,12 +14,14 @@ __all__ = ["SemiGaussian"]
 
 
 @dataclass(frozen=True)
-class SemiGaussian(SemiRealMechanism):
-    """Publish counts with normal noise of scale ``Delta_2(S_Semi) / mu`` on the span of the sensitivity space.
+class SemiGaussian(SemiQueryMechanism):
+    """Publish answers with normal noise of scale ``Delta_2(S_Semi) / mu`` on the span of the sensitivity space.
 
     Tables with the same invariants, at most `adjacency` substituted records apart, are told apart no better than N(0, 1) from
     N(mu, 1): mu-GDP within Semi-DP. With both margins of a table and the default adjacency of 3 the sensitivity is the
     root of 6 (a 3-cycle), or 2 where there are two rows or columns. The paper has 2 in general; see docs/CORRECTIONS.md.
+    With a `query`, answers and combinations of answers that the invariants determine have no noise: `exact_answers` names the
+    answers.
 
     Parameters
     ----------
@@ -31,6 +33,10 @@ class SemiGaussian(SemiRealMechanism):
         How many substituted records these may be apart. Left out, the number that is safe whatever the published totals are:
         p + 1 for one-way margins of p features (3 for both margins of a table), 2 for disjoint totals, 1 for a grand total.
         Otherwise it must be given: see `bayesdp.privacy.semi_adjacency`.
+    query : Query, optional
+        What the noise is added to: ``W``, with integer coefficients; the cells themselves if left out. The sensitivity space is that
+        of the answers, ``{W z}``, and the noise lives on its span. For real coefficients take a common unit: the mechanism of
+        ``W`` times a number is the mechanism of W times that number.
     convention : {"definition", "paper"}
         ``"paper"``: the sensitivity that Proposition 32 prints, with the true mu stated in `guarantee`.
 
@@ -79,8 +85,8 @@ class SemiGaussian(SemiRealMechanism):
 
     @property
     def error(self) -> float:
-        """Expected total squared error of the cells."""
-        dimension: int = self.invariants.dimension
+        """Expected total squared error of the answers."""
+        dimension: int = self.answer_invariants.dimension
         return dimension * self.sigma**2
 
     @property

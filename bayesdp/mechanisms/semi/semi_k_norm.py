@@ -12,8 +12,8 @@ from bayesdp._validate import choice, positive_integer
 from bayesdp.hulls import DEFAULT_SWEEPS, HULL_METHODS, Hull, choose_hull_sampler, sample_hull
 from bayesdp.lattices.samplers import Sampler
 from bayesdp.mechanisms._grid import grid_caveat
-from bayesdp.mechanisms.semi.base import SemiRealMechanism
 from bayesdp.mechanisms.semi.hulls import SemiHullMechanism
+from bayesdp.mechanisms.semi.queries import SemiQueryMechanism
 from bayesdp.noise import KNorm as ListedLaw
 from bayesdp.noise import SemiKNorm as Law
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, hit_and_run_sampler
@@ -25,8 +25,8 @@ __all__ = ["SemiKNorm"]
 
 
 @dataclass(frozen=True)
-class SemiKNorm(SemiHullMechanism, SemiRealMechanism):
-    """Publish counts with noise in the norm whose unit ball is the hull of all that a few records can change.
+class SemiKNorm(SemiHullMechanism, SemiQueryMechanism):
+    """Publish answers with noise in the norm whose unit ball is the hull of all that a few records can change.
 
     The density is proportional to ``exp(-epsilon ||z||_K)``, K the hull of the sensitivity space: the smallest ball whose noise
     tells tables with the same invariants, at most `adjacency` substituted records apart, apart with a loss of at most epsilon
@@ -48,6 +48,9 @@ class SemiKNorm(SemiHullMechanism, SemiRealMechanism):
         Loss for the tables that are protected.
     adjacency : int, optional
         How many substituted records these may be apart; see `SemiGaussian` for the default.
+    query : Query, optional
+        What the noise is added to, with integer coefficients; the cells themselves if left out. K is then the hull of what so many
+        records can change in the answers; see `SemiGaussian`.
     convention : {"definition", "paper"}
         ``"paper"``: the space that Proposition 32 prints, with the true epsilon stated in `guarantee`.
     sweeps : int
@@ -95,24 +98,24 @@ class SemiKNorm(SemiHullMechanism, SemiRealMechanism):
         """The law of the noise."""
         if self._known:
             return Law(self.epsilon, self._records)
-        points = self.invariants.coordinates(self._listed)
-        return ListedLaw(self.epsilon, points, self.invariants.coordinate_rule)
+        relations = self.answer_invariants
+        return ListedLaw(self.epsilon, relations.coordinates(self._listed), relations.coordinate_rule)
 
     @property
     def hull(self) -> Hull:
         """The polytope K, in orthonormal coordinates of the invariants."""
         law = self.law
-        return law.hull(self.invariants) if isinstance(law, Law) else law.hull
+        return law.hull(self.answer_invariants) if isinstance(law, Law) else law.hull
 
     @property
     def error(self) -> float | None:
-        """Expected total squared error of the cells, or None where the second moments of K are not computed."""
+        """Expected total squared error of the answers, or None where the second moments of K are not computed."""
         moment = self.hull.second_moment
         return None if moment is None else float(np.trace(moment)) / self.epsilon**2
 
     def sampler(self, method: str = "auto") -> Sampler:
         """How noise is drawn, before any is."""
-        return choose_hull_sampler(self.hull, self.invariants, method, self.sweeps)
+        return choose_hull_sampler(self.hull, self.answer_invariants, method, self.sweeps)
 
     def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         choice(method, HULL_METHODS, "method")
@@ -122,9 +125,10 @@ class SemiKNorm(SemiHullMechanism, SemiRealMechanism):
 
     @property
     def _noise_scale(self) -> float:
-        # K has integer vertices that span the space, so that noise of one unit changes cells by one or more.
+        # K has integer vertices that span the space, so that noise of one unit changes answers by one or more.
         return 1.0 / self.epsilon
 
     def _raw(self, rng: np.random.Generator, size: int, method: str) -> npt.NDArray[np.float64]:
-        points = sample_hull(self.hull, self.epsilon, rng, size, self.invariants, method, self.sweeps)
-        return np.asarray(self.invariants.from_coordinates(points))
+        relations = self.answer_invariants
+        points = sample_hull(self.hull, self.epsilon, rng, size, relations, method, self.sweeps)
+        return np.asarray(relations.from_coordinates(points))

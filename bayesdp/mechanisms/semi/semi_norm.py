@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bayesdp._validate import choice
-from bayesdp.mechanisms.semi.base import SemiRealMechanism
+from bayesdp.mechanisms.semi.queries import SemiQueryMechanism
 from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.subspace.subspace_norm import NORMS
 from bayesdp.noise.subspace.subspace_norm import SubspaceNorm as Law
@@ -19,8 +19,8 @@ __all__ = ["SemiNorm"]
 
 
 @dataclass(frozen=True)
-class SemiNorm(SemiRealMechanism):
-    """Publish counts with noise of density ``exp(-epsilon ||z|| / Delta(S_Semi))`` on the span of the sensitivity space.
+class SemiNorm(SemiQueryMechanism):
+    """Publish answers with noise of density ``exp(-epsilon ||z|| / Delta(S_Semi))`` on the span of the sensitivity space.
 
     Tables with the same invariants, at most `adjacency` substituted records apart, are told apart with a loss of at most
     epsilon. With both margins of a table and two records the l1 norm is the best of the three, 6 to 13 percent above
@@ -40,6 +40,8 @@ class SemiNorm(SemiRealMechanism):
     norm : {"l1", "l2", "linf"}, default "l1"
     adjacency : int, optional
         How many substituted records these may be apart; see `SemiGaussian` for the default.
+    query : Query, optional
+        What the noise is added to, with integer coefficients; the cells themselves if left out. See `SemiGaussian`.
     convention : {"definition", "paper"}
         ``"paper"``: the sensitivities that Proposition 32 prints, with the true epsilon stated in `guarantee`.
 
@@ -96,8 +98,8 @@ class SemiNorm(SemiRealMechanism):
 
     @property
     def error(self) -> float | None:
-        """Expected total squared error of the cells, or None where it has no closed form."""
-        variance = self.law.variance(self.frame.shape, self.invariants)
+        """Expected total squared error of the answers, or None where it has no closed form."""
+        variance = self.law.variance(self.answer_invariants.frame.shape, self.answer_invariants)
         return None if variance is None else float(variance.sum())
 
     @property
@@ -115,7 +117,7 @@ class SemiNorm(SemiRealMechanism):
 
     def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
         sampler, sentences = super()._how(method)
-        return sampler, (Drawn(self.law.sampler(self.invariants).words), *sentences)
+        return sampler, (Drawn(self.law.sampler(self.answer_invariants).words), *sentences)
 
     @property
     def _noise_scale(self) -> float:

@@ -8,6 +8,7 @@ version of the schema, and an upgrade of older files in `bayesdp.storage.schema`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,7 +27,8 @@ from bayesdp.mechanisms.stated.statistics import check_statistics
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.privacy import Guarantee
 from bayesdp.privacy.caveats import Smooth
-from bayesdp.queries import Query
+from bayesdp.privacy.relations import Apart
+from bayesdp.queries import Identity, Query
 from bayesdp.release import Measured, Release
 
 __all__ = ["check_stated", "possible_guarantees", "rebuilt"]
@@ -39,6 +41,9 @@ _FEW_CELLS = 6
 
 _MANY_CELLS = 100_000
 """In larger tables only what the description says is compared: a file is to be read in a second or two."""
+
+_LISTED_AT_ONCE = 300_000
+"""Sets of records that are listed, at most, to find how far apart protected tables of Semi-DP are: well below a second."""
 
 _DETERMINED_AT_ONCE = 64
 """The largest table whose determined cells are worked out for invariants of any kind; for nested sums there is no limit."""
@@ -81,6 +86,7 @@ def check_stated(release: Release) -> None:
             _check_guarantee(mechanism, release.guarantee)
     else:
         _check_plain(release.mechanism, mechanism, release)
+        _check_asked(release.mechanism, mechanism, release)
 
 
 def rebuilt(description: Mapping[str, Any], release: Release) -> Mechanism | type[Mechanism]:
@@ -183,6 +189,42 @@ def _check_plain(description: Mapping[str, Any], kind: type[Mechanism], release:
                 raise ValueError(
                     f"{claim} {name} = {other[name]!r}, but the mechanism {kind.name!r} has {description[name]!r}"
                 )
+
+
+def _check_asked(description: Mapping[str, Any], kind: type[Mechanism], release: Release) -> None:
+    """Of a mechanism that is not made again: what got the noise, and for Semi-DP the law and the loss of protected tables."""
+    measured = release.measurements[0]
+    given: Any = description.get("query")
+    try:
+        asked = Identity(release.frame) if given is None else Query.from_description(given, release.frame)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"mechanism: query: {error}") from None
+    if measured.query != asked:
+        raise ValueError(
+            f"the mechanism {kind.name!r} adds its noise to {asked!r}, but what was measured is {measured.query!r}"
+        )
+    if not issubclass(kind, SemiKNorm | SemiNorm):
+        return
+    adjacency = description.get("adjacency")
+    records = adjacency if isinstance(adjacency, int) and 0 < adjacency <= _MANY_CELLS else 3
+    if math.comb(release.frame.size + records, records) > _LISTED_AT_ONCE and release.invariants.nested is None:
+        return
+    whole = {"invariants": release.invariants.describe(), **description}
+    try:
+        mechanism = kind.from_description(whole, release.frame)
+        _check_measured(mechanism, measured)
+    except (TypeError, ValueError, NotImplementedError, ArithmeticError) as error:
+        raise ValueError(f"mechanism: {error}") from None
+    if given is None or release.guarantee is None:
+        return
+    rows = [(row.about, dict(row.loss.parameters)) for row in release.guarantee.pairs]
+    if [(about, alike(loss, {"epsilon": mechanism.epsilon})) for about, loss in rows] != [
+        (Apart(mechanism.adjacency), True)
+    ]:
+        raise ValueError(
+            f"the mechanism {kind.name!r} states one loss, epsilon = {mechanism.epsilon!r} for tables at most "
+            f"{mechanism.adjacency!r} substituted records apart, but the guarantee has other rows"
+        )
 
 
 def _check_determined(release: Release, stated: Guarantee) -> None:
