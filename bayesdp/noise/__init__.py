@@ -22,9 +22,9 @@ name in files            law                                           mass or d
 ``lattice-k-norm``       `LatticeKNorm`, integers, invariants kept     the same on integers
 =======================  ============================================  ====================================
 
-``truncated-laplace``, ``boundary-inflated-laplace``, ``truncated-discrete-laplace``,
-``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` are laws
-within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
+``truncated-laplace``, ``boundary-inflated-laplace``, ``truncated-gaussian``, ``boundary-inflated-gaussian``,
+``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and
+``boundary-inflated-discrete-gaussian`` are laws within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
 `RescaledLaplace`, ``rescaled-laplace`` in files, is that of such values divided by their sum: shares that add up to 1.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`) or of `NoiseLaw`, imported
@@ -43,6 +43,7 @@ from bayesdp.noise.bounded.discrete import (
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
+from bayesdp.noise.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
 from bayesdp.noise.bounded.rescaled_laplace import RescaledLaplace
 from bayesdp.noise.bounded.truncated_laplace import TruncatedLaplace
 from bayesdp.noise.independent.canonical import Canonical
@@ -70,6 +71,7 @@ from bayesdp.noise.subspace.subspace_norm import SubspaceNorm
 __all__ = [
     "BoundaryInflatedDiscreteGaussian",
     "BoundaryInflatedDiscreteLaplace",
+    "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace",
     "BoundedLaw",
     "Canonical",
@@ -96,6 +98,7 @@ __all__ = [
     "SubspaceNorm",
     "TruncatedDiscreteGaussian",
     "TruncatedDiscreteLaplace",
+    "TruncatedGaussian",
     "TruncatedLaplace",
     "Tulap",
     "exponential_loss",

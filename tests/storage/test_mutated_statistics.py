@@ -39,6 +39,10 @@ STATISTICS: dict[str, Any] = {
     "paper, clipped": lambda: m.BoundaryInflatedLaplace(
         1.0, privacy.proportion_sensitivity(50, 4), UNIT, names=NAMES, convention="paper"
     ).release([0.1, 0.2, 0.3, 0.4], rng=1),
+    "truncated Gaussian": lambda: m.TruncatedGaussian(0.1, UNIT, epsilon=1.0, delta=1e-3).release(0.3, rng=1),
+    "clipped Gaussian": lambda: m.BoundaryInflatedGaussian([MEAN] * 3, (0.0, 10.0), rho=0.1, names=NAMES[:3]).release(
+        [1, 5, 9], rng=1
+    ),
     "published": lambda: m.TruncatedLaplace(1.0, 0.1, UNIT).release(0.3),
 }  # fmt: skip
 PROPORTIONS = {
