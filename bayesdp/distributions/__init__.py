@@ -8,7 +8,8 @@ are named as PyMC names them (``mu``, ``sigma``, ``b``) and are scales of noise;
 names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of projected Laplace noise, for invariants where
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace`, `TruncatedGaussian`, `BoundaryInflatedGaussian` and the four discrete laws of such names are elementwise,
-with values between ``lower`` and ``upper``; `RescaledLaplace` has vectors of shares that add up to 1. In most models `bayesdp.observe` puts them in for you.
+with values between ``lower`` and ``upper``; `RescaledLaplace` has vectors of shares that add up to 1. In most models
+`bayesdp.observe` puts them in for you.
 `distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution` and `table_distribution` make those of
 laws of independent values, within bounds, and whose noise is a whole table (CONTRIBUTING.md shows it); `register_distribution`
 makes one known that was written by hand.

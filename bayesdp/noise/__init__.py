@@ -24,7 +24,8 @@ name in files            law                                           mass or d
 
 ``truncated-laplace``, ``boundary-inflated-laplace``, ``truncated-gaussian``, ``boundary-inflated-gaussian``,
 ``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and
-``boundary-inflated-discrete-gaussian`` are laws within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
+``boundary-inflated-discrete-gaussian`` are laws within public bounds (`BoundedLaw`): independent values whose law depends on
+where the confidential value is.
 `RescaledLaplace`, ``rescaled-laplace`` in files, is that of such values divided by their sum: shares that add up to 1.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`) or of `NoiseLaw`, imported

@@ -108,8 +108,6 @@ _UNIT, _RANGE = (0.0, 1.0), (0.0, 2.0)
 STATISTICS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "truncated Laplace": (_share, mechanisms.TruncatedLaplace(1.0, 0.04, _UNIT)),
     "boundary-inflated Laplace": (_share, mechanisms.BoundaryInflatedLaplace(1.0, 0.04, _UNIT)),
-    "truncated Gaussian": (_share, mechanisms.TruncatedGaussian(0.04, _UNIT, rho=0.5)),
-    "boundary-inflated Gaussian": (_share, mechanisms.BoundaryInflatedGaussian(0.04, _UNIT, rho=0.5)),
     "truncated Laplace, mean": (_mean, mechanisms.TruncatedLaplace(1.0, 0.1, _RANGE)),
     "boundary-inflated Laplace, variance": (_variance, mechanisms.BoundaryInflatedLaplace(1.0, 0.08, _UNIT)),
     "truncated Laplace, median": (_median, mechanisms.TruncatedLaplace(1.0, 0.5, _RANGE)),

@@ -24,8 +24,8 @@ from bayesdp._validate import (
 from bayesdp.frames import Frame
 from bayesdp.mechanisms.bounded.described import DescribedMechanism
 from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
-from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names
 from bayesdp.mechanisms.bounded.laplace_statistics import CONVENTIONS, LaplaceStatistics
+from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.bounded.rescaled_laplace import RULES
 from bayesdp.privacy import StatisticGuarantee

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._validate import choice
+from bayesdp.mechanisms.bounded.laplace_statistics import LaplaceStatistics
 from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism
 from bayesdp.mechanisms.bounded.rules import OUTSIDE, all_but_one, consistent_tree, rescale, tree_levels
-from bayesdp.mechanisms.bounded.laplace_statistics import LaplaceStatistics
 from bayesdp.noise.bounded.rescaled_laplace import RescaledLaplace
 from bayesdp.privacy import proportion_sensitivity
 from bayesdp.privacy.caveats import Fixed

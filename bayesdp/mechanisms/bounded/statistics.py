@@ -56,7 +56,7 @@ class StatisticMechanism(DescribedMechanism):
     unit: str
 
     def _take_bounds(self, known: StatedSensitivity, counts: tuple[int, ...]) -> None:
-        """Check bounds and names, and that there are as many of them as statistics; `counts` are the shape of what was given for each."""
+        """Check bounds and names, and that there are as many as statistics; `counts` is the shape of what was given for each."""
         put = object.__setattr__
         put(self, "bounds", checked_bounds(self.bounds, integer=False))
         bounds = self.bounds
