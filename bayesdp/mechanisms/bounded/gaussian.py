@@ -47,7 +47,7 @@ class GaussianStatistics(StatisticMechanism):
         if known.neighbours is not None:
             put(self, "neighbours", known.neighbours)
         each = np.shape(known.largest) if isinstance(known.largest, tuple) else ()
-        if each and min(known.largest) <= 0.0:  # type: ignore[type-var,arg-type]  # it is a tuple here
+        if each and min(known.largest) <= 0.0:  # type: ignore[arg-type]  # it is a tuple here
             raise ValueError(f"sensitivity must be greater than 0 for every statistic, got {self.sensitivity!r}")
         put(self, "sensitivity", positive_real(known.l2, "sensitivity"))
         self._take_bounds(known, each)
