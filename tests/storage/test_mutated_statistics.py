@@ -88,7 +88,8 @@ def test_every_number_of_a_guarantee(kind: str) -> None:
     assert replace(release, guarantee=StatisticGuarantee.from_dict(json.loads(json.dumps(told)))) == release
     tried = 0
     for path, how, changed in mutants(told):
-        if harmless(path, how):
+        less_said = how == "removed" and path == ("pairs", 0, "loss", "rho") and len(told["pairs"][0]["loss"]) > 1
+        if harmless(path, how) or less_said:
             continue
         tried += 1
         try:
@@ -98,7 +99,8 @@ def test_every_number_of_a_guarantee(kind: str) -> None:
         pytest.fail(f"accepted: {path} {how} {at(told, path)!r}")
     assert tried > 100
     for size in (1e-3, -1e-3):
-        for path in (("parameters", "epsilon"), ("pairs", 0, "loss", "epsilon"), ("parameters", "sensitivity")):
+        name = next(iter(told["parameters"]))
+        for path in (("parameters", name), ("pairs", 0, "loss", name), ("parameters", "sensitivity")):
             changed = json.loads(json.dumps(told))
             at(changed, path[:-1])[path[-1]] *= 1.0 + size
             with pytest.raises(ValueError, match="the guarantee states"):
