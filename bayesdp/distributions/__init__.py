@@ -7,8 +7,9 @@ location. `LatticeLaplace`, `LatticeGaussian`,
 are named as PyMC names them (``mu``, ``sigma``, ``b``) and are scales of noise; the mechanisms of the same
 names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of projected Laplace noise, for invariants where
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
-`BoundaryInflatedLaplace` and the four discrete laws of such names are elementwise, with values between ``lower`` and
-``upper``; `RescaledLaplace` has vectors of shares that add up to 1; `BoxNorm` is noise of vectors of statistics. In most models
+`BoundaryInflatedLaplace`, `TruncatedGaussian`, `BoundaryInflatedGaussian` and the four discrete laws of such names are elementwise,
+with values between ``lower`` and ``upper``; `RescaledLaplace` has vectors of shares that add up to 1; `BoxNorm` is noise of vectors of
+statistics. In most models
 `bayesdp.observe` puts them in for you.
 `distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution` and `table_distribution` make those of
 laws of independent values, within bounds, and whose noise is a whole table (CONTRIBUTING.md shows it); `register_distribution`
@@ -25,6 +26,7 @@ from bayesdp.distributions.bounded.discrete import (
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
+from bayesdp.distributions.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
 from bayesdp.distributions.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.distributions.bounded.rescaled_laplace import RescaledLaplace, rescaled_logp
 from bayesdp.distributions.independent import canonical_of_counts, tulap_of_counts  # noqa: F401  # they register their likelihoods
@@ -55,6 +57,7 @@ from bayesdp.distributions.tables import table_distribution
 __all__ = [
     "BoundaryInflatedDiscreteGaussian",
     "BoundaryInflatedDiscreteLaplace",
+    "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace",
     "BoxNorm",
     "CanonicalNoise",
@@ -78,6 +81,7 @@ __all__ = [
     "SubspaceNorm",
     "TruncatedDiscreteGaussian",
     "TruncatedDiscreteLaplace",
+    "TruncatedGaussian",
     "TruncatedLaplace",
     "Tulap",
     "add_likelihood",

@@ -24,8 +24,8 @@ Semi-DP, for tables with the same invariants that are a few records apart: ``sem
 ``semi-canonical`` (`SemiCanonical`: one cell with canonical noise of any trade-off function, where a single direction is free);
 `semi_project` projects any additive noise.
 
-Within public bounds there are `TruncatedLaplace` and `BoundaryInflatedLaplace` for statistics, which publish a
-`StatisticRelease`, and ``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``,
+Within public bounds there are `TruncatedLaplace`, `BoundaryInflatedLaplace`, `TruncatedGaussian` and `BoundaryInflatedGaussian` for
+statistics, which publish a `StatisticRelease`, and ``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``,
 ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` for counts in tables. Proportions that add up
 to 1 come from `RescaledProportions`, `AllButOne` and `UniversalHistogram`; `MultipleSynthesis` publishes them several times.
 `CovarianceMatrix` publishes variances, then covariances within the bounds that those leave; `JointCovariance` publishes all
@@ -50,6 +50,7 @@ from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
 from bayesdp.mechanisms.bounded.discrete_gaussian import BoundaryInflatedDiscreteGaussian, TruncatedDiscreteGaussian
 from bayesdp.mechanisms.bounded.discrete_laplace import BoundaryInflatedDiscreteLaplace, TruncatedDiscreteLaplace
+from bayesdp.mechanisms.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
 from bayesdp.mechanisms.bounded.joint_covariance import JointCovariance
 from bayesdp.mechanisms.bounded.joint_covariance_release import JointCovarianceRelease
 from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
@@ -90,6 +91,7 @@ __all__ = [
     "AllButOne",
     "BoundaryInflatedDiscreteGaussian",
     "BoundaryInflatedDiscreteLaplace",
+    "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace",
     "CanonicalNoise",
     "Certificate",
@@ -128,6 +130,7 @@ __all__ = [
     "StatisticRelease",
     "TruncatedDiscreteGaussian",
     "TruncatedDiscreteLaplace",
+    "TruncatedGaussian",
     "TruncatedLaplace",
     "UniversalHistogram",
     "WideKNorm",

@@ -22,9 +22,10 @@ name in files            law                                           mass or d
 ``lattice-k-norm``       `LatticeKNorm`, integers, invariants kept     the same on integers
 =======================  ============================================  ====================================
 
-``truncated-laplace``, ``boundary-inflated-laplace``, ``truncated-discrete-laplace``,
-``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` are laws
-within public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
+``truncated-laplace``, ``boundary-inflated-laplace``, ``truncated-gaussian``, ``boundary-inflated-gaussian``,
+``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and
+``boundary-inflated-discrete-gaussian`` are laws within public bounds (`BoundedLaw`): independent values whose law depends on
+where the confidential value is.
 `RescaledLaplace`, ``rescaled-laplace`` in files, is that of such values divided by their sum: shares that add up to 1.
 `BoxNorm`, ``box-norm``, is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
 
@@ -44,6 +45,7 @@ from bayesdp.noise.bounded.discrete import (
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
+from bayesdp.noise.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
 from bayesdp.noise.bounded.rescaled_laplace import RescaledLaplace
 from bayesdp.noise.bounded.truncated_laplace import TruncatedLaplace
 from bayesdp.noise.independent.canonical import Canonical
@@ -72,6 +74,7 @@ from bayesdp.noise.subspace.subspace_norm import SubspaceNorm
 __all__ = [
     "BoundaryInflatedDiscreteGaussian",
     "BoundaryInflatedDiscreteLaplace",
+    "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace",
     "BoundedLaw",
     "BoxNorm",
@@ -99,6 +102,7 @@ __all__ = [
     "SubspaceNorm",
     "TruncatedDiscreteGaussian",
     "TruncatedDiscreteLaplace",
+    "TruncatedGaussian",
     "TruncatedLaplace",
     "Tulap",
     "exponential_loss",

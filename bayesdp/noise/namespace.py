@@ -39,7 +39,7 @@ def finite(xp: Any, bound: Any, other: Any) -> Any:
 
 
 def special(xp: Any) -> Any:
-    """Where ``erfc``, ``erfcx`` and ``gammainc`` are found."""
+    """Where ``erf``, ``erfc``, ``erfcx`` and ``gammainc`` are found."""
     return scipy.special if xp is np else xp
 
 

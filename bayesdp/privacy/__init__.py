@@ -18,7 +18,7 @@
 - what a mechanism promises beside exact answers: `full_characterization`, `semi_guarantee`, `margin_guarantee`; whether a test
   is private: `private_test`; what is left when some records are known: `side_information`, `side_information_curve`;
 - global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
-- what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_gaussian_epsilon`;
+- what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_normal_epsilon`, `truncated_gaussian_epsilon`;
 - shapes of Gaussian noise: `enclosing_ellipsoid`, `base_decomposition`, `optimal_factorization`;
 - what a loss becomes over several steps, for every definition: `group_loss`; losses that grow with the distance: `SmoothDP`,
   `smooth_gaussian_delta`;
@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 
 from bayesdp.privacy.bounded import truncated_epsilon, truncated_scale
 from bayesdp.privacy.bounded_gaussian import truncated_gaussian_delta, truncated_gaussian_epsilon
+from bayesdp.privacy.bounded_normal import truncated_normal_delta, truncated_normal_epsilon, truncated_normal_sigma
 from bayesdp.privacy.budget import split_budget
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
@@ -105,7 +106,8 @@ __all__ = [
     "renyi_to_epsilon", "renyi_to_rho", "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency",
     "semi_first", "semi_guarantee", "side_information", "side_information_curve", "smooth_gaussian_delta",
     "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon", "tradeoff_from_description",
-    "truncated_epsilon", "truncated_gaussian_delta", "truncated_gaussian_epsilon", "truncated_scale",
+    "truncated_epsilon", "truncated_gaussian_delta", "truncated_gaussian_epsilon",
+    "truncated_normal_delta", "truncated_normal_epsilon", "truncated_normal_sigma", "truncated_scale",
     "variance_sensitivity",
 ]  # fmt: skip
 

@@ -46,6 +46,27 @@ class StatedSensitivity:
     statistics: int | None = None
     fractions: bool = False
 
+    @property
+    def l2(self) -> float:
+        """The largest l2 distance that these numbers allow; of a number for a vector, that number itself.
+
+        The vector of changes with the largest entries first, as many as fit into l1, majorises every other one, and the sum of the
+        squares is Schur-convex.
+        """
+        if self.largest is None:
+            return self.l1
+        count = self.statistics if self.changed is None else self.changed
+        each = (
+            [self.largest] * (count or math.ceil(self.l1 / self.largest))
+            if isinstance(self.largest, float)
+            else self.largest
+        )
+        left, changes = self.l1, []
+        for own in sorted(each, reverse=True)[:count]:
+            changes.append(min(own, left))
+            left -= changes[-1]
+        return math.hypot(*changes)
+
     def fits(self, shape: tuple[int, ...]) -> None:
         """Check that there are as many statistics as the sensitivities are of.
 

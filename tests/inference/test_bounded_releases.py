@@ -17,6 +17,8 @@ from tests.inference.oracle import LINE, assert_posterior, posterior_of, sample,
 LAWS = [
     (noise.TruncatedLaplace(2.0, (0.0, 9.0)), [0.4, 8.6, 3.3]),
     (noise.BoundaryInflatedLaplace(2.0, (0.0, 9.0)), [0.0, 9.0, 3.3]),
+    (noise.TruncatedGaussian(2.5, (0.0, 9.0)), [0.4, 8.6, 3.3]),
+    (noise.BoundaryInflatedGaussian(2.5, (0.0, 9.0)), [0.0, 9.0, 3.3]),
     (noise.TruncatedDiscreteLaplace([2.0, 1.0, 4.0], (0, [9, 9, 12])), [0, 8, 11]),
     (noise.BoundaryInflatedDiscreteLaplace(2.0, (0, 9)), [0, 9, 4]),
     (noise.TruncatedDiscreteGaussian(2.5, (0, 9)), [0, 8, 4]),
@@ -55,7 +57,9 @@ def test_posterior_of_bounded_counts(law: Any, values: Any) -> None:
     _check(release, law, values, tables_of(release), exact)
 
 
-@pytest.mark.parametrize(("law", "values"), [LAWS[0], LAWS[3], LAWS[5]], ids=lambda own: getattr(own, "name", ""))
+@pytest.mark.parametrize(
+    ("law", "values"), [LAWS[0], LAWS[2], LAWS[5], LAWS[7]], ids=lambda own: getattr(own, "name", "")
+)
 def test_posterior_of_counts_that_may_be_beyond_a_bound(law: Any, values: Any) -> None:
     """Without the limits the law is the one for locations outside; counts up to 25 a cell have all but 1e-7 of the prior."""
     release = _release(law, values, limited=False)

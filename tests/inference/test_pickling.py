@@ -41,6 +41,8 @@ TRIPLE = {
     "canonical of counts": (noise.Canonical(tradeoff([0.8, 0.2, 0.0], [0.0, 0.2, 0.8])), [3.5, 1.5, 2.5]),
     "truncated-laplace": (noise.TruncatedLaplace(2.0, (0.0, 9.0)), [0.4, 8.6, 3.3]),
     "boundary-inflated-laplace": (noise.BoundaryInflatedLaplace(2.0, (0.0, 9.0)), [0.0, 9.0, 3.3]),
+    "truncated-gaussian": (noise.TruncatedGaussian(2.5, (0.0, 9.0)), [0.4, 8.6, 3.3]),
+    "boundary-inflated-gaussian": (noise.BoundaryInflatedGaussian(2.5, (0.0, 9.0)), [0.0, 9.0, 3.3]),
     "truncated-discrete-laplace": (noise.TruncatedDiscreteLaplace(2.0, (0, 9)), [0, 8, 4]),
     "boundary-inflated-discrete-laplace": (noise.BoundaryInflatedDiscreteLaplace(2.0, (0, 9)), [0, 9, 4]),
     "truncated-discrete-gaussian": (noise.TruncatedDiscreteGaussian(2.5, (0, 9)), [0, 8, 4]),

@@ -191,6 +191,9 @@ STATISTICS: dict[str, StatisticMechanism] = {
     "clipped": mechanisms.BoundaryInflatedLaplace(
         1.0, [0.1, 0.1], (0.0, 1.0), names=["mean of height", "mean of weight"]
     ),
+    "truncated Gaussian": mechanisms.TruncatedGaussian(
+        [0.1, 0.1], (0.0, 1.0), rho=0.1, names=["mean of height", "mean of weight"]
+    ),
     "single": mechanisms.TruncatedLaplace(1.0, 0.1, (0.0, 1.0)),
 }
 

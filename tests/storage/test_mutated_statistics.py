@@ -39,6 +39,10 @@ STATISTICS: dict[str, Any] = {
     "paper, clipped": lambda: m.BoundaryInflatedLaplace(
         1.0, privacy.proportion_sensitivity(50, 4), UNIT, names=NAMES, convention="paper"
     ).release([0.1, 0.2, 0.3, 0.4], rng=1),
+    "truncated Gaussian": lambda: m.TruncatedGaussian(0.1, UNIT, epsilon=1.0, delta=1e-3).release(0.3, rng=1),
+    "clipped Gaussian": lambda: m.BoundaryInflatedGaussian([MEAN] * 3, (0.0, 10.0), rho=0.1, names=NAMES[:3]).release(
+        [1, 5, 9], rng=1
+    ),
     "published": lambda: m.TruncatedLaplace(1.0, 0.1, UNIT).release(0.3),
 }  # fmt: skip
 PROPORTIONS = {
@@ -87,7 +91,8 @@ def test_every_number_of_a_guarantee(kind: str) -> None:
     assert replace(release, guarantee=StatisticGuarantee.from_dict(json.loads(json.dumps(told)))) == release
     tried = 0
     for path, how, changed in mutants(told):
-        if harmless(path, how):
+        less_said = how == "removed" and path == ("pairs", 0, "loss", "rho") and len(told["pairs"][0]["loss"]) > 1
+        if harmless(path, how) or less_said:
             continue
         tried += 1
         try:
@@ -97,7 +102,8 @@ def test_every_number_of_a_guarantee(kind: str) -> None:
         pytest.fail(f"accepted: {path} {how} {at(told, path)!r}")
     assert tried > 100
     for size in (1e-3, -1e-3):
-        for path in (("parameters", "epsilon"), ("pairs", 0, "loss", "epsilon"), ("parameters", "sensitivity")):
+        name = next(iter(told["parameters"]))
+        for path in (("parameters", name), ("pairs", 0, "loss", name), ("parameters", "sensitivity")):
             changed = json.loads(json.dumps(told))
             at(changed, path[:-1])[path[-1]] *= 1.0 + size
             with pytest.raises(ValueError, match="the guarantee states"):

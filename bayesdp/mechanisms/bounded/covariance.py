@@ -17,12 +17,9 @@ from bayesdp.mechanisms.bounded.covariance_input import checked_covariance, elem
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
 from bayesdp.mechanisms.bounded.described import DescribedMechanism
 from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.mechanisms.bounded.laplace_statistics import CONVENTIONS, LaplaceStatistics
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
-from bayesdp.mechanisms.bounded.statistics import (
-    CONVENTIONS,
-    PUBLIC_BOUNDS,
-    StatisticMechanism,
-)
+from bayesdp.mechanisms.bounded.statistics import PUBLIC_BOUNDS
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded.rescaled_laplace import RULES
 from bayesdp.privacy import (
@@ -136,7 +133,7 @@ class CovarianceMatrix(DescribedMechanism):
     def _parts(self) -> Sequence[float]:
         return self.parts or ()  # never None once it is made
 
-    def _element(self, pair: tuple[int, int], part: float, bounds: Any) -> StatisticMechanism:
+    def _element(self, pair: tuple[int, int], part: float, bounds: Any) -> LaplaceStatistics:
         """The mechanism for one element of the matrix."""
         kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
         return kind(part, self._sensitivities[pair], bounds, convention=self.convention)
@@ -182,7 +179,7 @@ class CovarianceMatrix(DescribedMechanism):
         """Upper bounds of the variances."""
         return np.array([self._sensitivities[i, i].bounds[1] for i in range(len(self.names))], dtype=np.float64)
 
-    def _given(self, pair: tuple[int, int], variances: Floats) -> StatisticMechanism | None:
+    def _given(self, pair: tuple[int, int], variances: Floats) -> LaplaceStatistics | None:
         """The mechanism for one element, given the released variances; None for a covariance that can only be 0."""
         i, j = pair
         edge = self._largest[i] if i == j else covariance_edge(variances[i], variances[j])

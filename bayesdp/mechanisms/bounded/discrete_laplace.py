@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesdp._validate import choice, positive_real
 from bayesdp.mechanisms.bounded.counts import PUBLIC_BOUNDS, BoundedCounts, ClippedCounts
-from bayesdp.mechanisms.bounded.statistics import CONVENTIONS
+from bayesdp.mechanisms.bounded.laplace_statistics import CONVENTIONS
 from bayesdp.mechanisms.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise import BoundaryInflatedDiscreteLaplace as InflatedLaplaceLaw
 from bayesdp.noise import TruncatedDiscreteLaplace as TruncatedLaplaceLaw

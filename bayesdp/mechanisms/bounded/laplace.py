@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
+from bayesdp.mechanisms.bounded.laplace_statistics import LaplaceStatistics
 from bayesdp.noise import BoundaryInflatedLaplace as InflatedLaw
 from bayesdp.noise import TruncatedLaplace as TruncatedLaw
 from bayesdp.privacy import truncated_epsilon, truncated_scale
@@ -19,7 +19,7 @@ __all__ = ["BoundaryInflatedLaplace", "TruncatedLaplace"]
 
 
 @dataclass(frozen=True, eq=False)
-class TruncatedLaplace(StatisticMechanism):
+class TruncatedLaplace(LaplaceStatistics):
     """Publish statistics with Laplace noise given that the results are within public bounds.
 
     The paper takes the scale ``sensitivity / epsilon``, which is not enough: the normaliser depends on the confidential
@@ -109,11 +109,12 @@ class TruncatedLaplace(StatisticMechanism):
 
     @property
     def _reservations(self) -> tuple[Words, ...]:
-        return () if math.prod(self.shape) == 1 else (Fixed("largest over sensitivities"),)
+        own = () if math.prod(self.shape) == 1 else (Fixed("largest over sensitivities"),)
+        return (*super()._reservations, *own)
 
 
 @dataclass(frozen=True, eq=False)
-class BoundaryInflatedLaplace(StatisticMechanism):
+class BoundaryInflatedLaplace(LaplaceStatistics):
     """Publish statistics with Laplace noise, moved to the nearer bound where the result is outside (BIT, clipping).
 
     Clipping is post-processing: epsilon is that of the noise, whose scale is ``sensitivity / epsilon``. A released value

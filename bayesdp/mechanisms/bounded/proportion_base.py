@@ -24,8 +24,8 @@ from bayesdp._validate import (
 from bayesdp.frames import Frame
 from bayesdp.mechanisms.bounded.described import DescribedMechanism
 from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.mechanisms.bounded.laplace_statistics import CONVENTIONS, LaplaceStatistics
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names
-from bayesdp.mechanisms.bounded.statistics import CONVENTIONS, StatisticMechanism
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.bounded.rescaled_laplace import RULES
 from bayesdp.privacy import StatisticGuarantee
@@ -230,7 +230,7 @@ class ProportionMechanism(DescribedMechanism):
 
     @property
     @abstractmethod
-    def noise(self) -> StatisticMechanism:
+    def noise(self) -> LaplaceStatistics:
         """The mechanism that publishes the noisy values, before they are made to add up."""
 
     @property
@@ -278,7 +278,7 @@ class ProportionMechanism(DescribedMechanism):
     def _frame(self) -> Frame:
         return Frame.of({"category": list(self.names)})
 
-    def _noise(self, **parameters: Any) -> StatisticMechanism:
+    def _noise(self, **parameters: Any) -> LaplaceStatistics:
         kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
         return kind(self.epsilon, bounds=(0.0, 1.0), convention=self.convention, **parameters)
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._validate import choice
+from bayesdp.mechanisms.bounded.laplace_statistics import LaplaceStatistics
 from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism
 from bayesdp.mechanisms.bounded.rules import OUTSIDE, all_but_one, consistent_tree, rescale, tree_levels
-from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.noise.bounded.rescaled_laplace import RescaledLaplace
 from bayesdp.privacy import proportion_sensitivity
 from bayesdp.privacy.caveats import Fixed
@@ -67,7 +67,7 @@ class RescaledProportions(ProportionMechanism):
     _STATED = Fixed("shares rescaled")
 
     @cached_property
-    def noise(self) -> StatisticMechanism:
+    def noise(self) -> LaplaceStatistics:
         """The mechanism that publishes the noisy values, before they are made to add up."""
         return self._noise(sensitivity=proportion_sensitivity(self.n, len(self.names)), names=self.names)
 
@@ -138,7 +138,7 @@ class AllButOne(ProportionMechanism):
         return int(self.names.index(self.last))
 
     @cached_property
-    def noise(self) -> StatisticMechanism:
+    def noise(self) -> LaplaceStatistics:
         """The mechanism that publishes the noisy values, before they are made to add up."""
         # With two categories one proportion is published, and neighbours are 1/n apart.
         return self._noise(sensitivity=proportion_sensitivity(self.n, self.query.rows), names=self.query.names)
@@ -196,7 +196,7 @@ class UniversalHistogram(ProportionMechanism):
         tree_levels(len(self.names), self.branches)
 
     @cached_property
-    def noise(self) -> StatisticMechanism:
+    def noise(self) -> LaplaceStatistics:
         """The mechanism that publishes the noisy values, before they are made to add up."""
         levels = tree_levels(len(self.names), self.branches)
         one = proportion_sensitivity(self.n, len(self.names))

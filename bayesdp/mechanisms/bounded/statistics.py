@@ -1,35 +1,30 @@
-"""What the mechanisms for statistics within public bounds share: parameters, release, guarantee, description."""
+"""What the mechanisms for statistics within public bounds share: release, rounding, checks, description."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real
+from bayesdp._validate import Seed, finite_array
 from bayesdp.mechanisms.bounded.described import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names, frame_of
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded.bounds import checked_bounds
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss, StatisticGuarantee
-from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperScale, Rounded
-from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, Rounded
+from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import Neighbours
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
 from bayesdp.queries import Identity, Query
-from bayesdp.sensitivities.differences import NEIGHBOURS
-from bayesdp.sensitivities.stated import stated_sensitivity
+from bayesdp.sensitivities.stated import StatedSensitivity
 
-__all__ = ["CONVENTIONS", "PUBLIC_BOUNDS", "ROUNDING", "StatisticMechanism"]
-
-CONVENTIONS = ("exact", "paper")
-"""``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""
+__all__ = ["PUBLIC_BOUNDS", "ROUNDING", "StatisticMechanism"]
 
 _GRID_BITS = 20
 
@@ -40,62 +35,44 @@ PUBLIC_BOUNDS = Fixed("public bounds of statistics")
 """Caveat on bounds that were taken from the data."""
 
 
-@dataclass(frozen=True, eq=False)
 class StatisticMechanism(DescribedMechanism):
-    """Publish one statistic, or a vector of them, within public bounds; see the subclasses."""
+    """Publish one statistic, or a vector of them, within public bounds; see the subclasses, which are dataclasses.
 
-    epsilon: float
+    Attributes
+    ----------
+    sensitivity : float
+        Largest distance of the statistics of neighbours, in the norm of `unit`.
+    bounds : pair of float or array_like
+    names : tuple of str or None
+    neighbours : {"substitution", "add-remove"}
+    unit : str
+        Norm of the sensitivity, ``l1`` or ``l2``.
+    """
+
     sensitivity: Any
     bounds: Any
-    names: Any = field(default=None, kw_only=True)
-    largest: Any = field(default=None, kw_only=True)
-    changed: int | None = field(default=None, kw_only=True)
-    paper_sensitivity: float | None = field(default=None, kw_only=True)
-    neighbours: str = field(default="substitution", kw_only=True)
-    convention: str = field(default="exact", kw_only=True)
+    names: Any
+    neighbours: str
+    unit: str
 
-    def __post_init__(self) -> None:
+    def _take_bounds(self, known: StatedSensitivity, counts: tuple[int, ...]) -> None:
+        """Check bounds and names, and that there are as many as statistics; `counts` is the shape of what was given for each."""
         put = object.__setattr__
-        put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
-        choice(self.neighbours, tuple(NEIGHBOURS), "neighbours")
-        choice(self.convention, CONVENTIONS, "convention")
-        bounds = checked_bounds(self.bounds, integer=False)
-        put(self, "bounds", bounds)
-        known = stated_sensitivity(self.sensitivity)
-        put(self, "sensitivity", known.l1)
-        if known.neighbours is not None:
-            put(self, "changed", known.changed)
-            put(self, "neighbours", known.neighbours)
-            put(self, "paper_sensitivity", known.paper_l1)
-        if known.neighbours is not None or known.largest is not None:
-            if known.neighbours is None and self.largest is not None:
-                raise ValueError("give the largest changes once: as a vector of sensitivities, or as largest=")
-            put(self, "largest", known.largest)
-        put(self, "sensitivity", positive_real(self.sensitivity, "sensitivity"))
-        if self.paper_sensitivity is not None:
-            put(self, "paper_sensitivity", positive_real(self.paper_sensitivity, "paper_sensitivity"))
-        if self.changed is not None:
-            positive_integer(self.changed, "changed")
-        largest = np.asarray(finite_array(self.sensitivity if self.largest is None else self.largest, "largest"), float)
-        if not np.all(largest > 0):
-            raise ValueError(f"largest must be greater than 0 for every statistic, got {self.largest!r}")
-        put(self, "largest", tuple(largest.tolist()) if largest.ndim == 1 else float(largest))
+        put(self, "bounds", checked_bounds(self.bounds, integer=False))
+        bounds = self.bounds
         listed = () if self.names is None else (len(self.names),)
         several = () if known.statistics in (None, 1) else (known.statistics,)
         try:
-            shape = np.broadcast_shapes(*(np.shape(side) for side in bounds), largest.shape, listed, several)
+            shape = np.broadcast_shapes(*(np.shape(side) for side in bounds), counts, listed, several)
         except ValueError:
             raise ValueError(
                 f"bounds of shapes {np.shape(bounds[0])} and {np.shape(bounds[1])}, sensitivities of "
-                f"{largest.shape[0] if largest.ndim else known.statistics or 1} statistics and "
+                f"{counts[0] if counts else known.statistics or 1} statistics and "
                 f"{'no' if self.names is None else len(self.names)} names do not fit one another"
             ) from None
         if len(shape) > 1:
             raise ValueError(f"statistics must be one number or a vector, got bounds of shape {shape}")
         known.fits(shape)
-        if known.fractions and all(np.all(np.equal(side, edge)) for side, edge in zip(bounds, (0.0, 1.0), strict=True)):
-            # All of them change, and the loss is never more than that of two: see bayesdp.privacy.bounded.
-            put(self, "changed", min(2, math.prod(shape)))
         put(self, "names", checked_names(self.names, shape))
 
     @property
@@ -113,19 +90,14 @@ class StatisticMechanism(DescribedMechanism):
         return np.broadcast_to(np.asarray(self.bounds[1]) - np.asarray(self.bounds[0]), self.shape)
 
     @property
-    def _paper_scale(self) -> float:
-        own = self.sensitivity if self.paper_sensitivity is None else self.paper_sensitivity
-        return float(own / self.epsilon)
-
-    @property
     @abstractmethod
     def scale(self) -> float:
         """Scale of the noise, in the unit of the statistics."""
 
     @property
     @abstractmethod
-    def true_epsilon(self) -> float:
-        """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
+    def true_loss(self) -> Loss:
+        """What the release costs at most: for neighbours whose statistics are as far apart as the sensitivity."""
 
     @property
     @abstractmethod
@@ -149,21 +121,19 @@ class StatisticMechanism(DescribedMechanism):
 
     def _guarantee(self, more: tuple[Words, ...], simulated: bool = False) -> StatisticGuarantee:
         grid = Rounded(round(math.log2(self.grid)), within=True)
-        true = self.true_epsilon
         return StatisticGuarantee(
-            "pure",
-            LossAt(PureDP(true), self.sensitivity),
-            "l1",
-            (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, "l1", PureDP(true)),),
+            self._stated.kind,
+            LossAt(self._stated, self.sensitivity),
+            self.unit,
+            (PairLoss(Neighbours(self.neighbours, "data"), self.sensitivity, self.unit, self.true_loss),),
             simulated=simulated,
-            caveats=(*self._convention_caveats, *self._reservations, FLOATING_POINT_CAVEAT, *more, grid, PUBLIC_BOUNDS),
+            caveats=(*self._reservations, FLOATING_POINT_CAVEAT, *more, grid, PUBLIC_BOUNDS),
         )
 
     @property
-    def _convention_caveats(self) -> tuple[Words, ...]:
-        if self.convention != "paper":
-            return ()
-        return (PaperScale(self._paper_scale, self.epsilon, self.true_epsilon),)
+    @abstractmethod
+    def _stated(self) -> Loss:
+        """The loss by the definition that the guarantee is about."""
 
     @property
     def _reservations(self) -> tuple[Words, ...]:

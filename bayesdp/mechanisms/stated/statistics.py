@@ -7,8 +7,8 @@ whatever the statistics are, and no guarantee may state less.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, cast
 
 import numpy as np
@@ -22,8 +22,19 @@ from bayesdp.mechanisms.bounded.statistic_release import names_of
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.mechanisms.stated.agreement import alike, check_loss, check_person, words
 from bayesdp.mechanisms.stated.covariance import PublishedElements, published_elements
-from bayesdp.noise import BoundaryInflatedLaplace, BoxNorm, NoiseLaw, RescaledLaplace, TruncatedLaplace
+from bayesdp.mechanisms.stated.gaussian_laws import check_gaussian_law
+from bayesdp.noise import (
+    BoundaryInflatedGaussian,
+    BoundaryInflatedLaplace,
+    BoxNorm,
+    NoiseLaw,
+    RescaledLaplace,
+    TruncatedGaussian,
+    TruncatedLaplace,
+)
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee
+from bayesdp.privacy.loss import LOSS_KINDS, Loss
+from bayesdp.privacy.losses import PureDP
 from bayesdp.release import Measured, Release
 
 __all__ = ["check_guarantee", "check_statistics"]
@@ -75,24 +86,39 @@ def _check_total(release: Release, count: int) -> None:
         raise ValueError("the mechanism of a composition must list the mechanisms of all releases")
     if len(parts) != len(release.measurements):
         raise ValueError(f"a composition of {len(parts)} releases has {len(release.measurements)} measurements")
-    least = []
+    least: list[Loss] = []
     for part, measured in zip(parts, release.measurements, strict=True):
         if part is not None:
             mechanism = _rebuilt(part, measured)
             _same_measurement(mechanism, release, measured)
-            least.append(mechanism.true_epsilon)
+            least.append(_loss_of(mechanism))
     if release.guarantee is None:
         return
     check_guarantee(None, release.guarantee, release.simulated, "the statistics")
-    total = math.fsum(least)
-    known = all(part is not None and "epsilon" in part for part in parts)  # of others a part of the loss alone
-    losses = [release.guarantee.parameters, *(row.loss for row in release.guarantee.pairs)]
-    stated = [own.get("epsilon", math.inf) for own in losses]
-    for epsilon in stated:
-        if not alike(epsilon, total) and (epsilon < total or known):
-            raise ValueError(
-                f"the guarantee states epsilon = {epsilon!r}, but the mechanisms together have epsilon = {total!r}"
-            )
+    # Of others a part of the loss alone.
+    known = all(part is not None and ("epsilon" in part or "rho" in part) for part in parts)
+    for stated in (release.guarantee.parameters.loss, *(row.loss for row in release.guarantee.pairs)):
+        _check_sum(stated, least, known)
+
+
+def _loss_of(mechanism: _Described) -> Loss:
+    return mechanism.true_loss if isinstance(mechanism, StatisticMechanism) else PureDP(mechanism.true_epsilon)
+
+
+def _check_sum(stated: Loss, parts: Sequence[Loss], known: bool) -> None:
+    """A stated total is the sum of the losses of the parts; no less, where not all of them are known."""
+    for kind in (kind for kind in LOSS_KINDS if stated.stated(kind) is not None):
+        own = [part.stated(kind) for part in parts]
+        if any(part is None for part in own):
+            raise ValueError(f"the guarantee states {stated}, but a mechanism states no {LOSS_KINDS[kind]}")
+        if not own:
+            continue
+        total = reduce(lambda one, two: one.compose(two), [part for part in own if part is not None])
+        for name, value in stated.stated(kind).items():  # type: ignore[union-attr]  # it was asked above
+            if not alike(value, total[name]) and (value < total[name] or known):
+                raise ValueError(
+                    f"the guarantee states {name} = {value!r}, but the mechanisms together have {name} = {total[name]!r}"
+                )
 
 
 def check_guarantee(
@@ -186,6 +212,9 @@ def _check_by_law(law: NoiseLaw, shape: tuple[int, ...], stated: Guarantee) -> N
     """
     if stated.kind == "pure" and isinstance(law, BoxNorm):
         _check_vectors(law, shape, stated)
+        return
+    if isinstance(law, (TruncatedGaussian, BoundaryInflatedGaussian)):
+        check_gaussian_law(law, shape, stated)
         return
     if stated.kind != "pure" or not isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace, RescaledLaplace)):
         return

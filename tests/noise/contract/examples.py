@@ -139,6 +139,8 @@ for _example in (
     Example(noise.Canonical(approximate_dp(0.8, 0.01)), 20, tolerance=2e-4),
     Example(noise.TruncatedLaplace(2.0, _BOUNDS), 9, sampled=True),
     Example(noise.BoundaryInflatedLaplace(2.0, _BOUNDS), 9),
+    Example(noise.TruncatedGaussian(2.5, _BOUNDS), 9),
+    Example(noise.BoundaryInflatedGaussian(2.5, _BOUNDS), 9),
     Example(noise.RescaledLaplace(0.3, "boundary-inflated"), 1, tolerance=1e-3),
     Example(noise.RescaledLaplace(0.3, "truncated"), 1, tolerance=1e-3, variant="truncated"),
     Example(

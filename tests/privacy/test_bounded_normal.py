@@ -1,0 +1,119 @@
+"""What truncated Gaussian noise on a real statistic costs, against searches over pairs, thresholds and outputs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from bayesdp.noise import TruncatedGaussian
+from bayesdp.privacy import (
+    bounded_normal,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_sigma,
+    truncated_normal_delta,
+    truncated_normal_epsilon,
+    truncated_normal_sigma,
+)
+
+CASES = [
+    (0.5, 0.5, 0.5),
+    (1.0, 0.2, 0.1),
+    (3.0, 1.0, 1.0),
+    (3.3, 0.86, 2.0),
+    (8.0, 0.7, 1.0),
+    (20.0, 2.0, 3.0),
+    (5.0, 0.4, 0.0),
+]
+"""Width, sensitivity (both in units of sigma) and epsilon."""
+
+
+def _searched(width: float, t: float, epsilon: float) -> float:
+    """The largest delta over pairs up to t apart, both ways round, by distribution functions at thresholds."""
+    law = TruncatedGaussian(1.0, (0.0, width))
+    c, worst = np.linspace(0.0, width, 3001), 0.0
+    for s in np.linspace(0.0, width - t, 41):
+        for other in (s + t, s + 0.5 * t):
+            one, two = law.cdf(c, np.full(c.shape, s)), law.cdf(c, np.full(c.shape, other))
+            worst = max(worst, (one - np.exp(epsilon) * two).max(), ((1 - two) - np.exp(epsilon) * (1 - one)).max())
+    return worst
+
+
+@pytest.mark.parametrize(("width", "t", "epsilon"), CASES)
+def test_delta_is_that_of_the_worst_pair(width: float, t: float, epsilon: float) -> None:
+    found, searched = truncated_normal_delta(epsilon, 1.0, (0.0, width), t), _searched(width, t, epsilon)
+    assert searched <= found * (1 + 1e-9) + 1e-14
+    assert searched >= 0.98 * found - 1e-9  # thresholds and pairs are on grids
+    # Any unit, any place, both directions.
+    assert truncated_normal_delta(epsilon, 0.1, (-7.0, -7.0 + 0.1 * width), 0.1 * t) == pytest.approx(found, rel=1e-5)
+
+
+@pytest.mark.parametrize(("width", "t", "epsilon"), CASES)
+def test_no_pair_loses_more_than_gaussian_noise(width: float, t: float, epsilon: float) -> None:
+    """The theorem, without the minimum that the function takes: z(s) - z(s + t) <= t at every threshold, and so delta."""
+    s = np.linspace(0.0, width - t, 41)
+    free = gaussian_delta(epsilon, 1.0, t)
+    assert bounded_normal._pair_delta(epsilon, s, np.full(41, t), width).max() <= free * (1 + 1e-9)
+    law = TruncatedGaussian(1.0, (0.0, width))
+    c = np.linspace(0.0, width, 101)[1:-1]
+    for own in s:
+        one, two = (law.cdf(c, np.full(c.shape, at)) for at in (own, own + t))
+        held = (two > 1e-300) & (one < 1 - 1e-9)  # what double precision holds
+        apart = stats.norm.ppf(one[held]) - stats.norm.ppf(two[held])
+        assert np.all((apart >= 0.0) & (apart <= t * (1 + 1e-6)))
+
+
+@pytest.mark.parametrize(("width", "t", "epsilon"), CASES[:5])
+def test_delta_of_a_pair_by_quadrature_of_its_definition(width: float, t: float, epsilon: float) -> None:
+    law = TruncatedGaussian(1.0, (0.0, width))
+    for s in (0.0, 0.3 * (width - t), width - t):
+
+        def excess(y: float, s: float = s) -> float:
+            return float(max(0.0, np.exp(law.log_density(y, s)) - np.exp(epsilon + law.log_density(y, s + t))))
+
+        edges = np.linspace(0.0, width, 200)
+        total = sum(integrate.quad(excess, a, b, limit=200)[0] for a, b in pairwise(edges.tolist()))
+        found = bounded_normal._pair_delta(epsilon, np.array([s]), np.array([t]), width)[0]
+        assert found == pytest.approx(total, rel=1e-4, abs=1e-9)
+
+
+def test_pure_epsilon_is_what_a_search_finds() -> None:
+    for width, t in ((1.0, 1.0), (1.0, 0.1), (8.0, 0.7)):
+        law = TruncatedGaussian(1.0, (0.0, width))
+        y, worst = np.linspace(0.0, width, 51), 0.0
+        for s in np.linspace(0.0, width - t, 51):
+            worst = max(worst, np.abs(law.log_each(y, np.full(51, s)) - law.log_each(y, np.full(51, s + t))).max())
+        assert truncated_normal_epsilon(0.0, 1.0, (0.0, width), t) == pytest.approx(worst, rel=1e-9)
+    assert truncated_normal_epsilon(0.0, 2.0, (0.0, 1.0)) == pytest.approx(0.125)  # w**2 / (2 sigma**2)
+
+
+def test_epsilon_and_sigma_are_true_and_no_larger_than_gaussian() -> None:
+    for t in (0.02, 0.3, 1.0):
+        for epsilon, delta in ((1.0, 1e-6), (0.1, 1e-3)):
+            sigma = truncated_normal_sigma(epsilon, delta, (0.0, 1.0), t)
+            assert truncated_normal_delta(epsilon, sigma, (0.0, 1.0), t) <= delta * (1 + 1e-12)
+            assert sigma <= gaussian_sigma(epsilon, delta, t)
+            found = truncated_normal_epsilon(delta, sigma, (0.0, 1.0), t)
+            assert found <= min(epsilon * (1 + 1e-9), gaussian_epsilon(delta, sigma, t))
+            assert found == pytest.approx(epsilon, rel=1e-4)
+    assert truncated_normal_sigma(1.0, 1e-6, (0.0, 1.0), 0.1) < 0.66 * gaussian_sigma(1.0, 1e-6, 0.1)
+    assert truncated_normal_epsilon(1.0, 0.1, (0.0, 1.0)) == 0.0
+    assert truncated_normal_epsilon(1e-3, 1.0, (0.0, np.inf)) == gaussian_epsilon(1e-3, 1.0)
+
+
+def test_refusals() -> None:
+    for wrong, message in (
+        (
+            lambda: truncated_normal_epsilon(0.0, 1.0, (0.0, np.inf)),
+            "delta must be greater than 0 where a bound is inf",
+        ),
+        (lambda: truncated_normal_delta(1.0, 0.0, (0.0, 1.0)), "sigma must be"),
+        (lambda: truncated_normal_delta(-1.0, 1.0, (0.0, 1.0)), "epsilon must be"),
+        (lambda: truncated_normal_delta(1.0, 1.0, (1.0, 0.0)), "lower one first, got 1.0 and 0.0"),
+        (lambda: truncated_normal_sigma(1.0, 1.0, (0.0, 1.0)), "delta must"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wrong()
