@@ -85,4 +85,4 @@ class SemiQueryMechanism(SemiRealMechanism):
             fixed = np.linalg.norm(free, axis=0) < _NO_NOISE
         else:
             fixed = ~np.any(self.space.differences, axis=0)  # they span the noise space, and are whole numbers
-        return tuple(self.released_query.answer_name(i) for i in np.flatnonzero(fixed))
+        return tuple(self.released_query.answer_name(int(i)) for i in np.flatnonzero(fixed))
