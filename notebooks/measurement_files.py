@@ -18,7 +18,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp.hierarchies import topdown_like
 
-__all__ = ["CELLS", "LEVELS", "comparisons", "estimates", "households"]
+__all__ = ["CELLS", "LEVELS", "comparisons", "coverage_of_counties", "estimates", "households"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -218,3 +218,31 @@ def comparisons(release: bdp.Release, truth: npt.NDArray[np.int64], tree: xr.Dat
         }
         for method, probability in found.items():
             yield pd.DataFrame({"level": level, "method": method, "probability": probability, "truth": true})
+
+
+def coverage_of_counties(counted: pd.DataFrame) -> pd.DataFrame:
+    """How often intervals held the truth over many counties, with standard errors: counties are independent, their areas are not.
+
+    Parameters
+    ----------
+    counted : pandas.DataFrame
+        Of `benchmarks.calibration.counties`, of one prior and two counties or more.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By quantity, level and method: ``numbers``, ``held``, ``coverage``, its ``standard error`` (of a ratio of sums) and the
+        ``root mean square error``.
+    """
+    by = counted.groupby(["quantity", "level", "method"])
+    sums = by[["numbers", "held", "squares"]].sum()
+    coverage = sums["held"] / sums["numbers"]
+    own = counted.join(coverage.rename("coverage"), on=["quantity", "level", "method"])
+    residual = (own["held"] - own["coverage"] * own["numbers"]) ** 2
+    spread = residual.groupby([own[name] for name in ("quantity", "level", "method")]).sum()
+    several = by.size()
+    error = np.sqrt(spread * several / (several - 1)) / sums["numbers"]
+    found = sums[["numbers", "held"]].assign(coverage=coverage)
+    found["standard error"] = error
+    found["root mean square error"] = np.sqrt(sums["squares"] / sums["numbers"])
+    return found
