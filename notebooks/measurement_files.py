@@ -59,7 +59,7 @@ def households(release: bdp.Release) -> bdp.Release:
 
 
 def _ratio(own: Floats, everybody: Floats) -> Floats:
-    return np.divide(own, everybody, out=np.full(np.shape(own), np.nan), where=everybody > 0)
+    return np.asarray(np.divide(own, everybody, out=np.full(np.shape(own), np.nan), where=everybody > 0))
 
 
 def _lines(cells: int) -> dict[str, Floats]:
@@ -117,7 +117,8 @@ def _noisy(release: bdp.Release, level: str) -> dict[str, tuple[Floats, Floats]]
     """The published number itself: of a total the most precise one, of cells those of the detailed query."""
     found: dict[str, tuple[Floats, Floats]] = {}
     for own in release.measurements:
-        sigma = float(np.asarray(own.law.sigma))
+        law: Any = own.law  # a discrete Gaussian one
+        sigma = float(np.asarray(law.sigma))
         name = {(level,): "total", (level, *CELLS): "cell"}.get(own.query.dims)
         if name is not None and (name not in found or sigma < found[name][1].flat[0]):
             values = np.asarray(own.values, dtype=float).reshape(own.query.shape[0], -1)
@@ -144,7 +145,7 @@ def estimates(release: bdp.Release, truth: npt.NDArray[np.int64], tree: xr.DataT
         Columns ``level``, ``quantity``, ``method``, ``truth``, ``estimate``, ``lower`` and ``upper`` (NaN for a method without).
     """
     frame = release.frame
-    draws = np.concatenate(list(tree["posterior"]["people"].values)).reshape(-1, *frame.shape)
+    draws = np.concatenate(list(tree["posterior"].to_dataset()["people"].values)).reshape(-1, *frame.shape)
     made = topdown_like(release, "block").values
     for level in LEVELS:
         true = _answers(_by_level(frame, level, truth))
@@ -172,7 +173,7 @@ def estimates(release: bdp.Release, truth: npt.NDArray[np.int64], tree: xr.DataT
                     "truth": known,
                     "estimate": middle.reshape(-1),
                 }
-                table = pd.DataFrame(own | {"lower": np.reshape(low, -1), "upper": np.reshape(high, -1)})
+                table: pd.DataFrame = pd.DataFrame(own | {"lower": np.reshape(low, -1), "upper": np.reshape(high, -1)})
                 return table[there]
 
             drawn = posterior[quantity]
@@ -207,7 +208,7 @@ def comparisons(release: bdp.Release, truth: npt.NDArray[np.int64], tree: xr.Dat
         Columns ``level``, ``method``, ``probability`` and ``truth``.
     """
     frame = release.frame
-    draws = np.concatenate(list(tree["posterior"]["people"].values)).reshape(-1, *frame.shape)
+    draws = np.concatenate(list(tree["posterior"].to_dataset()["people"].values)).reshape(-1, *frame.shape)
     for level in LEVELS:
         true = _answers(_by_level(frame, level, truth))["more"]
         difference, spread = _linear(release, level)["more"]
