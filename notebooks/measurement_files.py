@@ -173,8 +173,9 @@ def estimates(release: bdp.Release, truth: npt.NDArray[np.int64], tree: xr.DataT
                     "truth": known,
                     "estimate": middle.reshape(-1),
                 }
-                table: pd.DataFrame = pd.DataFrame(own | {"lower": np.reshape(low, -1), "upper": np.reshape(high, -1)})
-                return table[there]
+                table = pd.DataFrame(own | {"lower": np.reshape(low, -1), "upper": np.reshape(high, -1)})
+                found: pd.DataFrame = table[there]
+                return found
 
             drawn = posterior[quantity]
             if quantity == "share":  # of draws without adults there is none
