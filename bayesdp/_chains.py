@@ -16,7 +16,8 @@ import numpy.typing as npt
 from scipy.fft import next_fast_len
 from scipy.special import ndtri
 
-from bayesdp._integer_chains import LEAST_LENGTH, LONGEST, effective_sizes, statistics_of_integers
+from bayesdp._integer_chains import LEAST_LENGTH, LONGEST, statistics_of_integers
+from bayesdp._lag_sums import effective_sizes
 
 __all__ = ["FEWEST_DRAWS", "ChainStatistics", "chain_statistics", "ess_bulk", "ess_mean"]
 

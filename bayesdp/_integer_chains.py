@@ -1,8 +1,8 @@
 """Effective sample sizes and R-hat of many integer quantities, one after the other in compiled code.
 
 The same estimators as `bayesdp._chains`, whose functions say what is computed; this is the fast way there for counts. Ranks come
-from a table of how often each value occurs, R-hat from such tables of each chain, and autocovariances are worked out lag by lag
-until Geyer's rule stops, which most often is after a few lags. Whether draws are in a tail is a bit each, 64 of them in a word.
+from a table of how often each value occurs, R-hat from such tables of each chain, and autocovariances from `bayesdp._lag_sums`.
+Whether draws are in a tail is a bit each, 64 of them in a word.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._lag_sums import GAP, MOST_LAGS, WORD, effective
 from bayesdp._numba import nb
 
-__all__ = ["LEAST_LENGTH", "LONGEST", "effective_sizes", "statistics_of_integers"]
+__all__ = ["LEAST_LENGTH", "LONGEST", "statistics_of_integers"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -29,156 +30,8 @@ LEAST_LENGTH = 8
 LONGEST = 2**24
 """Draws of a quantity, at most."""
 
-MOST_LAGS = 512
-"""A sequence that Geyer's rule does not stop before this lag is left to a Fourier transform."""
-
-_GAP = 4
-"""Zeros behind each chain: lags are worked on four at a time, and so reach three places beyond the end."""
-
-_WORD = 64
-_ODD_BITS, _PAIRS, _FOURS, _BYTES = (
-    np.uint64(own) for own in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x0101010101010101)
-)
-
-_UNSURE = 1e-12
-"""A sum of autocorrelations this close to zero: its sign is a matter of rounding, and is left to the order of operations of ArviZ."""
-
-_NO_RANGE = 1e-15
-"""A quantity whose range is below this is constant, as in ArviZ."""
-
 _TILE = 8
 """Quantities that are copied out of the draws at a time: a line of cache."""
-
-_REASSOCIATE = {"reassoc", "nsz", "contract"}
-"""Sums may be taken in any order, so that several terms are added at once."""
-
-
-@nb.njit(cache=True, fastmath=_REASSOCIATE, error_model="numpy")
-def _products(z: Floats, chains: int, length: int, lag: int, out: Floats) -> None:
-    """Sums of products of centred chains with themselves, 0 .. 3 places beyond `lag`; behind each chain there are zeros."""
-    a = b = c = d = 0.0
-    for chain in range(chains):
-        # Slices, since an index that might be negative keeps the loop from being vectorised.
-        own = z[chain * (length + _GAP) :]
-        one, two, three, four = own[lag:], own[lag + 1 :], own[lag + 2 :], own[lag + 3 :]
-        for i in range(length - lag):
-            a += own[i] * one[i]
-            b += own[i] * two[i]
-            c += own[i] * three[i]
-            d += own[i] * four[i]
-    out[lag], out[lag + 1], out[lag + 2], out[lag + 3] = a, b, c, d
-
-
-@nb.njit(cache=True, error_model="numpy")
-def _bits_set(word: np.uint64) -> np.uint64:
-    """How many bits of a word are set: those of pairs, of fours and of bytes are added side by side."""
-    word = word - ((word >> np.uint64(1)) & _ODD_BITS)
-    word = (word & _PAIRS) + ((word >> np.uint64(2)) & _PAIRS)
-    word = (word + (word >> np.uint64(4))) & _FOURS
-    return (word * _BYTES) >> np.uint64(56)
-
-
-@nb.njit(cache=True, error_model="numpy")
-def _joint(bits: Words, chains: int, length: int, lag: int, mean: Floats, ends: Floats, out: Floats) -> None:
-    """What `_products` writes, for chains of zeros and ones that are packed into words: at how many places both are one.
-
-    Sums of products of x - m with itself are those of x, less m times the sums of all but the last `lag` and of all but the first,
-    and m * m for each of them. `ends` has these two sums together for each chain, for the lag that comes next, and is changed.
-    """
-    words = bits.shape[1] - 1
-    for own in range(lag, lag + 4):
-        out[own] = 0.0
-        whole, rest = own // _WORD, np.uint64(own % _WORD)
-        for chain in range(chains if own < length else 0):
-            line = bits[chain]
-            both = np.uint64(0)
-            for w in range(words - whole):
-                shifted = line[w + whole] >> rest
-                if rest > np.uint64(0):
-                    shifted |= line[w + whole + 1] << (np.uint64(_WORD) - rest)
-                both += _bits_set(line[w] & shifted)
-            m = mean[chain]
-            out[own] += float(both) - m * ends[chain] + (length - own) * m * m
-            last = length - 1 - own
-            ends[chain] -= float((line[own // _WORD] >> np.uint64(own % _WORD)) & np.uint64(1))
-            ends[chain] -= float((line[last // _WORD] >> np.uint64(last % _WORD)) & np.uint64(1))
-
-
-@nb.njit(cache=True, error_model="numpy")
-def _effective(
-    z: Floats,
-    bits: Words,
-    packed: bool,
-    chains: int,
-    length: int,
-    mean: Floats,
-    ends: Floats,
-    between: float,
-    covariance: Floats,
-) -> float:
-    """Effective sample size of chains; NaN where it is left to a Fourier transform. See `bayesdp._chains._ess` for the rule.
-
-    The chains are `z`, centred, each followed by zeros; or, where they are packed, `bits`, with their means and the sums of both ends.
-    `between` is the variance of the means of chains.
-    """
-    scale = 1.0 / (chains * length)
-    first = variance = total = 0.0
-    smallest = np.inf
-    added = 0.0
-    pairs = 1 + (length - 3) // 2
-    for pair in range(min(pairs, MOST_LAGS // 2)):
-        lag = 2 * pair
-        if lag % 4 == 0:
-            if packed:
-                _joint(bits, chains, length, lag, mean, ends, covariance)
-            else:
-                _products(z, chains, length, lag, covariance)
-        if lag == 0:
-            first = covariance[0] * scale
-            variance = first * length / (length - 1.0)
-            total = variance * (length - 1.0) / length + between
-        even = 1.0 - (variance - covariance[lag] * scale) / total if lag > 0 else 1.0
-        odd = 1.0 - (variance - covariance[lag + 1] * scale) / total
-        here = even + odd
-        if not abs(here) > _UNSURE:
-            return np.nan
-        if here < 0.0 or pair == pairs - 1:
-            once = even if pair == 0 or here > 0.0 or even > 0.0 else 0.0
-            return chains * length / max(-1.0 + 2.0 * added + once, 1.0 / math.log10(chains * length))
-        smallest = min(smallest, here)
-        added += smallest
-    return np.nan
-
-
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def effective_sizes(halves: Floats, found: Floats) -> None:
-    """Write the effective sample size for the mean of every quantity; NaN where it is left to a Fourier transform.
-
-    Parameters
-    ----------
-    halves : float64 array, shape (quantities, chains, draws)
-        Draws of split chains.
-    found : float64 array, shape (quantities,)
-    """
-    quantities, chains, length = halves.shape
-    z = np.zeros(chains * (length + _GAP) + _GAP)
-    mean, ends, covariance = np.zeros(chains), np.zeros(chains), np.zeros(MOST_LAGS + 4)
-    bits = np.zeros((1, 1), dtype=np.uint64)
-    for k in range(quantities):
-        centre, low, high = 0.0, halves[k, 0, 0], halves[k, 0, 0]
-        for c in range(chains):
-            own, out = halves[k, c], z[c * (length + _GAP) :]
-            mean[c] = own.mean()
-            centre += mean[c] / chains
-            for i in range(length):
-                low, high = min(low, own[i]), max(high, own[i])
-                out[i] = own[i] - mean[c]
-        between = 0.0
-        for c in range(chains):
-            between += (mean[c] - centre) ** 2 / (chains - 1.0)
-        found[k] = chains * length
-        if not high - low < _NO_RANGE:
-            found[k] = _effective(z, bits, False, chains, length, mean, ends, between, covariance)
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -238,7 +91,7 @@ def _fill_scores(
     z: Floats, codes: npt.NDArray[np.uint16], places: Ints, length: int, values: Floats, mean: Floats
 ) -> None:
     for c in range(len(places)):
-        out, mine, own = z[c * (length + _GAP) :], codes[places[c] :], mean[c]
+        out, mine, own = z[c * (length + GAP) :], codes[places[c] :], mean[c]
         for i in range(length):
             out[i] = values[mine[i]] - own
 
@@ -251,8 +104,8 @@ def _fill_tail(bits: Words, codes: npt.NDArray[np.uint16], places: Ints, length:
         mine = codes[places[c] :]
         for w in range(bits.shape[1] - 1):
             word = np.uint64(0)
-            for i in range(min(_WORD, length - w * _WORD)):
-                word |= np.uint64(mine[w * _WORD + i] <= cut) << np.uint64(i)
+            for i in range(min(WORD, length - w * WORD)):
+                word |= np.uint64(mine[w * WORD + i] <= cut) << np.uint64(i)
             bits[c, w] = word
 
 
@@ -292,9 +145,9 @@ def statistics_of_integers(
     folded = np.zeros(WIDEST, dtype=np.int64)
     far = np.zeros((split, WIDEST), dtype=np.int64)
     values, mean = np.zeros(WIDEST), np.zeros(split)
-    z = np.zeros(split * (length + _GAP) + _GAP)
+    z = np.zeros(split * (length + GAP) + GAP)
     # One more word, so that there is one behind the last.
-    bits, ends = np.zeros((split, (length - 1) // _WORD + 2), dtype=np.uint64), np.zeros(split)
+    bits, ends = np.zeros((split, (length - 1) // WORD + 2), dtype=np.uint64), np.zeros(split)
     covariance = np.zeros(MOST_LAGS + 4)
     for first in range(0, quantities, _TILE):
         tile = min(_TILE, quantities - first)
@@ -334,7 +187,7 @@ def statistics_of_integers(
             _scores(in_split, width, table, values)
             rhat, between = _ratio(often, values, width, split, length, mean)
             _fill_scores(z, own_codes, places, length, values, mean)
-            found[0, k] = _effective(z, bits, False, split, length, mean, ends, between, covariance)
+            found[0, k] = effective(z, bits, False, split, length, mean, ends, between, covariance)
             before = -1
             for tail in range(2):
                 last = _last_below(in_all, chains * draws_of, shares[tail], low[b])
@@ -358,7 +211,7 @@ def statistics_of_integers(
                 for c in range(split):
                     between += (mean[c] - centre) ** 2 / (split - 1.0)
                 _fill_tail(bits, own_codes, places, length, last)
-                found[1 + tail, k] = _effective(z, bits, True, split, length, mean, ends, between, covariance)
+                found[1 + tail, k] = effective(z, bits, True, split, length, mean, ends, between, covariance)
             # Twice the distance from the median is a whole number.
             half = split * length // 2
             twice = _value_at(in_split, half - 1) + _value_at(in_split, half)

@@ -18,7 +18,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp.hierarchies import topdown_like
 
-__all__ = ["CELLS", "LEVELS", "comparisons", "estimates", "households"]
+__all__ = ["CELLS", "LEVELS", "comparisons", "coverage_of_counties", "estimates", "households"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -59,7 +59,7 @@ def households(release: bdp.Release) -> bdp.Release:
 
 
 def _ratio(own: Floats, everybody: Floats) -> Floats:
-    return np.divide(own, everybody, out=np.full(np.shape(own), np.nan), where=everybody > 0)
+    return np.asarray(np.divide(own, everybody, out=np.full(np.shape(own), np.nan), where=everybody > 0))
 
 
 def _lines(cells: int) -> dict[str, Floats]:
@@ -117,7 +117,8 @@ def _noisy(release: bdp.Release, level: str) -> dict[str, tuple[Floats, Floats]]
     """The published number itself: of a total the most precise one, of cells those of the detailed query."""
     found: dict[str, tuple[Floats, Floats]] = {}
     for own in release.measurements:
-        sigma = float(np.asarray(own.law.sigma))
+        law: Any = own.law  # a discrete Gaussian one
+        sigma = float(np.asarray(law.sigma))
         name = {(level,): "total", (level, *CELLS): "cell"}.get(own.query.dims)
         if name is not None and (name not in found or sigma < found[name][1].flat[0]):
             values = np.asarray(own.values, dtype=float).reshape(own.query.shape[0], -1)
@@ -144,7 +145,7 @@ def estimates(release: bdp.Release, truth: npt.NDArray[np.int64], tree: xr.DataT
         Columns ``level``, ``quantity``, ``method``, ``truth``, ``estimate``, ``lower`` and ``upper`` (NaN for a method without).
     """
     frame = release.frame
-    draws = np.concatenate(list(tree["posterior"]["people"].values)).reshape(-1, *frame.shape)
+    draws = np.concatenate(list(tree["posterior"].to_dataset()["people"].values)).reshape(-1, *frame.shape)
     made = topdown_like(release, "block").values
     for level in LEVELS:
         true = _answers(_by_level(frame, level, truth))
@@ -173,7 +174,8 @@ def estimates(release: bdp.Release, truth: npt.NDArray[np.int64], tree: xr.DataT
                     "estimate": middle.reshape(-1),
                 }
                 table = pd.DataFrame(own | {"lower": np.reshape(low, -1), "upper": np.reshape(high, -1)})
-                return table[there]
+                found: pd.DataFrame = table[there]
+                return found
 
             drawn = posterior[quantity]
             if quantity == "share":  # of draws without adults there is none
@@ -207,7 +209,7 @@ def comparisons(release: bdp.Release, truth: npt.NDArray[np.int64], tree: xr.Dat
         Columns ``level``, ``method``, ``probability`` and ``truth``.
     """
     frame = release.frame
-    draws = np.concatenate(list(tree["posterior"]["people"].values)).reshape(-1, *frame.shape)
+    draws = np.concatenate(list(tree["posterior"].to_dataset()["people"].values)).reshape(-1, *frame.shape)
     for level in LEVELS:
         true = _answers(_by_level(frame, level, truth))["more"]
         difference, spread = _linear(release, level)["more"]
@@ -218,3 +220,31 @@ def comparisons(release: bdp.Release, truth: npt.NDArray[np.int64], tree: xr.Dat
         }
         for method, probability in found.items():
             yield pd.DataFrame({"level": level, "method": method, "probability": probability, "truth": true})
+
+
+def coverage_of_counties(counted: pd.DataFrame) -> pd.DataFrame:
+    """How often intervals held the truth over many counties, with standard errors: counties are independent, their areas are not.
+
+    Parameters
+    ----------
+    counted : pandas.DataFrame
+        Of `benchmarks.calibration.counties`, of one prior and two counties or more.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By quantity, level and method: ``numbers``, ``held``, ``coverage``, its ``standard error`` (of a ratio of sums) and the
+        ``root mean square error``.
+    """
+    by = counted.groupby(["quantity", "level", "method"])
+    sums = by[["numbers", "held", "squares"]].sum()
+    coverage = sums["held"] / sums["numbers"]
+    own = counted.join(coverage.rename("coverage"), on=["quantity", "level", "method"])
+    residual = (own["held"] - own["coverage"] * own["numbers"]) ** 2
+    spread = residual.groupby([own[name] for name in ("quantity", "level", "method")]).sum()
+    several = by.size()
+    error = np.sqrt(spread * several / (several - 1)) / sums["numbers"]
+    found = sums[["numbers", "held"]].assign(coverage=coverage)
+    found["standard error"] = error
+    found["root mean square error"] = np.sqrt(sums["squares"] / sums["numbers"])
+    return found

@@ -9,7 +9,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from bayesdp import _chains, _integer_chains
+from bayesdp import _chains, _integer_chains, _lag_sums
 from bayesdp._chains import chain_statistics, ess_bulk, ess_mean
 
 # Warnings: of constant quantities ArviZ divides by zero.
@@ -161,7 +161,7 @@ def test_lags_are_worked_out_at_every_place_of_a_word():
         mean, found = draws.mean(axis=1), np.full(length + 8, np.nan)
         ends = 2.0 * draws.sum(axis=1)
         for lag in range(0, length + 4, 4):
-            _integer_chains._joint(bits, 3, length, lag, mean, ends, found)
+            _lag_sums._joint(bits, 3, length, lag, mean, ends, found)
         centred = draws - mean[:, None]
         expected = [np.sum(centred[:, : length - lag] * centred[:, lag:]) for lag in range(length)]
         np.testing.assert_allclose(found[:length], expected, atol=1e-12)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedept
 
 from bayesdp.hierarchies.modes import TiedGroups
 from bayesdp.inference.annotating import Tables, take_ends
+from bayesdp.inference.carrying import carried, note_run
 from bayesdp.inference.diagnostics import diagnose, not_diagnosed
 from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.journal import DrawJournal
@@ -83,12 +84,9 @@ def drawn(
             kept.say()
         with slow_rates_told():  # by `prepared`, which comes before
             tree = sampled(model, (), given, stop, kept)
-    if kept is not None and kept.resumed:
-        tree.attrs["resumed"] = kept.resumed
+    note_run(tree, resumed=0 if kept is None else kept.resumed, interrupted=stop.interrupted)
     known: list[tuple[dict[str, npt.NDArray[np.bool_]], dict[str, TiedGroups]]] = []
-    with _carried(tree):
-        if stop.interrupted:
-            tree.attrs["interrupted"] = 1
+    with carried(tree):
         tables = Tables.of(model)
         tables.add_releases(tree, model, given.get("random_seed"), "")
         ends = take_ends(tree)
@@ -113,7 +111,7 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.Dat
     small = sum(variable.size for variable in posterior.data_vars.values()) <= _A_MOMENT
 
     found: list[xr.Dataset] = []
-    with _carried(tree):
+    with carried(tree):
         if fixed is not None and (small or not stop.interrupted):
             known = fixed
             stop.optional(lambda: found.append(diagnose(posterior, known, told, tied)))
@@ -126,14 +124,3 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.Dat
         if not tree["diagnostics"].attrs["converged"]:
             _log.warning(tree["diagnostics"].attrs["message"])
     return tree
-
-
-@contextmanager
-def _carried(tree: xr.DataTree) -> Iterator[None]:
-    """Put the draws into the attribute `draws` of any error, so that they are not lost."""
-    try:
-        yield
-    except Exception as error:
-        setattr(error, "draws", tree)  # noqa: B010  # no attribute that a type checker could know
-        error.add_note("What was drawn is not lost: it is in the attribute `draws` of this error.")
-        raise

@@ -75,12 +75,8 @@ from bayesdp.sensitivities.statistics import (
 
 if TYPE_CHECKING:
     from bayesdp.privacy.comparison import Comparison, SemiGuarantee, compare
-    from bayesdp.privacy.known_records import (
-        SideInformation,
-        SideInformationCurve,
-        side_information,
-        side_information_curve,
-    )
+    from bayesdp.privacy.known_records import SideInformation, side_information
+    from bayesdp.privacy.known_records_curve import SideInformationCurve, side_information_curve
     from bayesdp.privacy.private_tests import PrivateTest, private_test
     from bayesdp.privacy.semi_guarantees import full_characterization, margin_guarantee, semi_guarantee
     from bayesdp.sensitivities.adjacency import adjacent, conforming_pairs, record_distance
@@ -115,12 +111,8 @@ _MODULES = {
     "privacy.comparison": ("Comparison", "SemiGuarantee", "compare"),
     "privacy.private_tests": ("PrivateTest", "private_test"),
     "privacy.semi_guarantees": ("full_characterization", "margin_guarantee", "semi_guarantee"),
-    "privacy.known_records": (
-        "SideInformation",
-        "SideInformationCurve",
-        "side_information",
-        "side_information_curve",
-    ),
+    "privacy.known_records": ("SideInformation", "side_information"),
+    "privacy.known_records_curve": ("SideInformationCurve", "side_information_curve"),
     "sensitivities.adjacency": ("adjacent", "conforming_pairs", "record_distance"),
     "sensitivities.inclusions": ("Inclusions", "inclusions"),
     "sensitivities.queries": ("neighbour_differences", "projected_sensitivity", "query_sensitivity"),

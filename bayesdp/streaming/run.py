@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from math import prod
@@ -19,6 +17,7 @@ from bayesdp.fibers import Target
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.annotating import add_group_labels, add_releases_to
+from bayesdp.inference.carrying import carried, note_run
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
@@ -119,14 +118,12 @@ class Run:
             raise
         with deferred():
             tree = self._tree(longest_together(chains), attributes)
-        if journal is not None and journal.resumed:
-            tree.attrs["resumed"] = journal.resumed
+        note_run(tree, resumed=0 if journal is None else journal.resumed, interrupted=early)
         if early:
-            tree.attrs["interrupted"] = 1
             if writer is not None:
                 writer.abandon()
         elif writer is not None:
-            with _carried(tree):
+            with carried(tree):
                 if isinstance(tables, KeptTables):
                     tables.give(self.structure.free.shape)
                 writer.finish()
@@ -147,14 +144,3 @@ class Run:
         tree["fiber"] = xr.DataTree(limits_of(self.target, self.release, self.structure))
         add_group_labels(tree, self.release.frame)
         return tree
-
-
-@contextmanager
-def _carried(tree: xr.DataTree) -> Iterator[None]:
-    """Put the draws into the attribute `draws` of an error, so that they are not lost."""
-    try:
-        yield
-    except Exception as error:
-        setattr(error, "draws", tree)  # noqa: B010  # no attribute that a type checker could know
-        error.add_note("What was drawn is not lost: it is in the attribute `draws` of this error.")
-        raise

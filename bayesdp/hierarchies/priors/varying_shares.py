@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,14 +11,12 @@ from scipy.special import betaln
 from bayesdp.hierarchies.priors.base import Floats, Hyper, Ints, Mask, check_counts, finite_number, free_cells
 from bayesdp.hierarchies.priors.gamma_terms import GammaTerms, gamma_terms, gather
 from bayesdp.hierarchies.priors.nodes import move_cells
+from bayesdp.hierarchies.priors.scales import SCALE_SHAPE, draw_typical, log_odds
 from bayesdp.hierarchies.priors.slices import FREEDOM, draw_centre, draw_variance, slice_draws
 from bayesdp.hierarchies.priors.unseen import move_centre, move_spread, zeros_away
 from bayesdp.hierarchies.tree import Tree
 
 __all__ = ["VaryingShares"]
-
-_SCALE_SHAPE = (math.log(2.0), 0.75)
-"""Mean and standard deviation of log q: sizes of areas then scatter by a factor between 1.4 (q of 9) and 10 (q of 0.45)."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +65,10 @@ class VaryingShares:
     shapes too: see `CellPrior`. With a level each cell's centre also moves together with its log shapes in all nodes.
 
     Where most cells are empty, hyperparameters move more slowly than cells: with 16 blocks of 252 cells, measured as in the
-    redistricting file, the slowest of them had one effective draw for each 13 draws, and one for each 30 with block groups as the
-    `level`. There 200 effective draws take two chains of 1,500 draws, or of 3,500. They are in the verdict of
-    `bayesdp.fit_hierarchy` like everything else.
+    redistricting file, the slowest of them had one effective draw for each 13 draws, one for each 23 with tracts as the `level`, of
+    which there are two, and one for each 30 with their four block groups. There 200 effective draws take two chains of 1,500 draws, of
+    2,500, or of 3,500 (R-hat of the two chains of 1,500 with tracts: 1.025). They are in the verdict of `bayesdp.fit_hierarchy` like
+    everything else.
 
     Hyperparameters: ``log_scale`` of each leaf (log b), ``log_shape`` of each cell, or of each node and cell; ``typical_scale`` (m)
     and ``scale_shape`` (q); ``shape_centre`` and ``shape_variance``; with a level ``cell_centre`` of each cell and
@@ -112,7 +110,7 @@ class VaryingShares:
         """The model, line by line."""
         lines = [
             "x[t, c] ~ Poisson(b[t] g[t, c]),  g[t, c] ~ Gamma(a[c]);  the g are integrated out (x negative binomial)",
-            f"b[t] / (1 + b[t]) ~ Beta(m q, q),  log q ~ Normal({_SCALE_SHAPE[0]:.6g}, {_SCALE_SHAPE[1]:.6g})",
+            f"b[t] / (1 + b[t]) ~ Beta(m q, q),  log q ~ Normal({SCALE_SHAPE[0]:.6g}, {SCALE_SHAPE[1]:.6g})",
             f"log m ~ Normal({self.log_scale:.6g}, {self.scale_spread:.6g})",
             f"log a[c] ~ Normal(mu, sigma),  mu ~ Normal({self.log_shape:.6g}, 2)",
             f"sigma**2 ~ InverseGamma({FREEDOM:.6g}, {(FREEDOM - 1.0) * self.spread**2:.6g})",
@@ -137,7 +135,7 @@ class VaryingShares:
     def draw(self, tree: Tree, rng: np.random.Generator) -> dict[str, Floats]:
         """Draw hyperparameters from their prior."""
         leaves, cells = free_cells(tree).shape
-        q = np.exp(rng.normal(*_SCALE_SHAPE))
+        q = np.exp(rng.normal(*SCALE_SHAPE))
         m = np.exp(rng.normal(self.log_scale, self.scale_spread))
         centre, variance = np.asarray(rng.normal(self.log_shape, 2.0)), draw_variance(np.zeros(0), self.spread, rng)
         eta = rng.normal(centre, np.sqrt(variance), cells)
@@ -147,7 +145,7 @@ class VaryingShares:
             tau2 = draw_variance(np.zeros(0), self.within, rng)
             within = rng.normal(eta, np.sqrt(tau2), (self._groups(tree)[1], cells))
             hyper |= {"cell_centre": eta, "within_variance": tau2, "log_shape": within}
-        return hyper | {"log_scale": _log_odds(np.full(leaves, m * q), np.full(leaves, q), rng)}
+        return hyper | {"log_scale": log_odds(np.full(leaves, m * q), np.full(leaves, q), rng)}
 
     def start(self, tree: Tree, counts: Ints) -> dict[str, Floats]:
         """Shapes that go with the average counts of cells, and scales that go with the sizes of leaves."""
@@ -175,31 +173,13 @@ class VaryingShares:
         shapes = np.exp(hyper["log_shape"]).reshape(groups, -1)
         sums = np.einsum("tc,tc->t", free, shapes[group])
         sizes = np.einsum("tc,tc->t", free, counts)
-        log_scale = new["log_scale"] = _log_odds(p + sizes, q + sums, rng)
-        new |= self._typical(new, log_scale, rng)
+        new["log_scale"] = log_odds(p + sizes, q + sums, rng)
+        new |= draw_typical(new, (self.log_scale, self.scale_spread), rng)
         cells = counts.shape[1]
         terms = gather(counts, free, group * cells, np.arange(cells), groups * cells)
         new |= self._shapes(new, terms, free, (group, groups), rng)
         sums = np.einsum("tc,tc->t", free, np.exp(new["log_shape"]).reshape(groups, -1)[group])
         return new | self._rescaled(new, terms, sizes, sums, rng)
-
-    def _typical(self, hyper: Hyper, log_scale: Floats, rng: np.random.Generator) -> dict[str, Floats]:
-        """Draw m and q given the scales, one after the other."""
-        leaves = len(log_scale)
-        ups, downs = -np.logaddexp(0.0, -log_scale).sum(), -np.logaddexp(0.0, log_scale).sum()
-        log_m, log_q = np.log(hyper["typical_scale"]).reshape(1), np.log(hyper["scale_shape"]).reshape(1)
-
-        def log_density(log_m: Floats, log_q: Floats) -> Floats:
-            p, q = np.exp(log_m + log_q), np.exp(log_q)
-            prior = (
-                -0.5 * ((log_m - self.log_scale) / self.scale_spread) ** 2
-                - 0.5 * ((log_q - _SCALE_SHAPE[0]) / _SCALE_SHAPE[1]) ** 2
-            )
-            return np.asarray(prior + p * ups + q * downs - leaves * betaln(p, q))
-
-        log_m = slice_draws(lambda value, _: log_density(value, log_q), log_m, np.ones(1), rng)
-        log_q = slice_draws(lambda value, _: log_density(log_m, value), log_q, np.ones(1), rng)
-        return {"typical_scale": np.exp(log_m[0]), "scale_shape": np.exp(log_q[0])}
 
     def _shapes(
         self, hyper: Hyper, terms: GammaTerms, free: Mask, nodes: tuple[Ints, int], rng: np.random.Generator
@@ -289,14 +269,3 @@ class VaryingShares:
         theta = np.repeat(-np.logaddexp(0.0, -hyper["log_scale"]), cells).reshape(leaves, cells)
         shapes = np.exp(hyper["log_shape"])
         return theta, shapes.reshape(1, cells) if self.level is None else shapes[self._groups(tree)[0]]
-
-
-def _log_odds(p: Floats, q: Floats, rng: np.random.Generator) -> Floats:
-    """Draw ``log(u / (1 - u))`` for u ~ Beta(p, q)."""
-    return np.asarray(_log_gamma(p, rng) - _log_gamma(q, rng))
-
-
-def _log_gamma(shape: Floats, rng: np.random.Generator) -> Floats:
-    """Logarithms of gamma draws, also for shapes so small that the draws themselves are zero in floating point."""
-    # Gamma(a) is Gamma(a + 1) times the a-th root of a uniform number.
-    return np.asarray(np.log(rng.standard_gamma(shape + 1.0)) - rng.exponential(size=shape.shape) / shape)
