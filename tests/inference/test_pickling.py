@@ -101,6 +101,19 @@ def shares(name: str) -> pm.Model:
     return model
 
 
+VECTOR = noise.BoxNorm([0.5, 1.0, 2.0])
+
+
+def vector(name: str) -> pm.Model:
+    """The law of a vector of statistics, of which counts know nothing."""
+    release = bdp.Release.from_published(
+        LINE, [bdp.Measured(bdp.Identity(LINE), [0.2, -0.3, 1.5], VECTOR)], about="statistics"
+    )
+    with pm.Model(coords=release.coords) as model:
+        bdp.observe(release, pm.Normal("x", dims=release.dims))
+    return model
+
+
 def flat(name: str) -> pm.Model:
     release = published(name)
     with pm.Model(coords=release.coords) as model:
@@ -135,7 +148,7 @@ def terms(model: pm.Model) -> list[float]:
 
 
 def test_every_law_is_here():
-    assert {type(law).name for law, _ in (TRIPLE | PAIRED).values()} | {SHARES.name} == set(_REGISTRY)
+    assert {type(law).name for law, _ in (TRIPLE | PAIRED).values()} | {SHARES.name, VECTOR.name} == set(_REGISTRY)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +156,7 @@ def test_every_law_is_here():
     [
         *((counts, name) for name in TRIPLE | PAIRED),
         (shares, "rescaled-laplace"),
+        (vector, "box-norm"),
         (flat, "discrete-gaussian"),
         (continuous, "discrete-laplace"),
         (continuous, "projected-laplace"),

@@ -119,7 +119,9 @@ def test_tails_and_quantiles_agree(kind: Any, sigma: float, bounds: Any, mu: flo
     y = law.ppf(q, mu)
     assert np.all(np.diff(y) >= 0)
     inside = (y > bounds[0]) & (y < bounds[1])
-    np.testing.assert_allclose(law.cdf(y, mu)[inside], q[inside], rtol=1e-9)
+    # A quantile is a double: next to a bound far from zero, the nearest double is some way off, and its mass with it.
+    nearest = 4 * np.spacing(np.abs(y)) * np.exp(law.log_density(y, mu))
+    assert np.all(np.abs(law.cdf(y, mu) - q)[inside] <= (1e-9 * q + nearest)[inside])
     np.testing.assert_allclose(law.cdf(y, mu) + np.exp(law.log_sf(y, mu)), 1.0, rtol=1e-13)
     assert np.all(law.ppf([0.0, 1.0], mu) == bounds)
     if law.has_atoms:
