@@ -23,7 +23,7 @@ from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.cells import Kept, batching, new_kept, take
 from bayesdp.streaming.journal import KeptTables, Writer
 from bayesdp.streaming.plausible import TableWriter
-from bayesdp.streaming.recording import Recorder
+from bayesdp.streaming.recording import Recorder, occupied
 
 __all__ = ["OneChain"]
 
@@ -210,8 +210,9 @@ class OneChain:
                     return
                 hyper = self._sweep(chain, hyper)
             counts = chain.state.counts
+            cells = occupied(counts) if self.recorders else None
             for recorder in self.recorders.values():
-                recorder.take(counts, draw)
+                recorder.take(counts, draw, cells)
             for name, kept in self.hyper.items():
                 kept[draw] = hyper[name]
             take(counts, draw, length, self.kept)

@@ -15,9 +15,12 @@ from bayesdp.frames import Frame
 from bayesdp.hierarchies.tree import Tree
 from bayesdp.queries import MatrixPart, Query, SumPart
 
-__all__ = ["Recorder", "named_queries"]
+__all__ = ["Occupied", "Recorder", "named_queries", "occupied"]
 
 type Ints = npt.NDArray[np.int64]
+
+type Occupied = tuple[Ints, Ints, Ints]
+"""Leaves, places in the leaf and counts of the cells of a table that are not zero."""
 
 
 def named_queries(
@@ -109,10 +112,12 @@ class Recorder:
                 self._rows.append((start, *_entries(part, tree)))
             start += part.rows
 
-    def take(self, counts: Ints, draw: int) -> None:
-        """Keep the answers for a table, leaves by cells."""
-        for part, of_leaf, of_cell in self._sums:
-            _add_sums(counts, of_leaf, of_cell, self.answers[draw, part])
+    def take(self, counts: Ints, draw: int, cells: Occupied | None = None) -> None:
+        """Keep the answers for a table, leaves by cells; `cells` is `occupied(counts)`, where several queries need it."""
+        if self._sums:
+            found = occupied(counts) if cells is None else cells
+            for part, of_leaf, of_cell in self._sums:
+                _add_sums(*found, of_leaf, of_cell, self.answers[draw, part])
         for start, pointers, where, entries in self._rows:
             _add_rows(counts, pointers, where, entries, self.answers[draw, start:])
 
@@ -145,13 +150,23 @@ def _entries(part: MatrixPart, tree: Tree) -> tuple[Ints, Ints, Ints]:
 
 
 @nb.njit(cache=True, nogil=True)
-def _add_sums(counts: Ints, of_leaf: Ints, of_cell: Ints, answers: Ints) -> None:
+def occupied(counts: Ints) -> Occupied:
+    """The cells that are not zero, found once for all queries: most cells of a large table are empty."""
+    size = np.count_nonzero(counts)
+    leaf, cell, count = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    i = 0
     for t in range(counts.shape[0]):
-        start = of_leaf[t]
         for c in range(counts.shape[1]):
-            x = counts[t, c]
-            if x != 0:
-                answers[start + of_cell[c]] += x
+            if counts[t, c] != 0:
+                leaf[i], cell[i], count[i] = t, c, counts[t, c]
+                i += 1
+    return leaf, cell, count
+
+
+@nb.njit(cache=True, nogil=True)
+def _add_sums(leaf: Ints, cell: Ints, count: Ints, of_leaf: Ints, of_cell: Ints, answers: Ints) -> None:
+    for i in range(len(leaf)):
+        answers[of_leaf[leaf[i]] + of_cell[cell[i]]] += count[i]
 
 
 @nb.njit(cache=True, nogil=True)

@@ -23,7 +23,7 @@ from bayesdp.streaming.parts.job import Built
 from bayesdp.streaming.parts.memory import PartMemory, check_worker
 from bayesdp.streaming.parts.state import PartState
 from bayesdp.streaming.parts.top import cell_dims
-from bayesdp.streaming.recording import Recorder
+from bayesdp.streaming.recording import Recorder, occupied
 from bayesdp.streaming.result import cells_of, diagnostics_of, posterior_of
 
 __all__ = ["Failed", "Look", "Moved", "begin", "end", "look", "move", "run_packed"]
@@ -216,8 +216,9 @@ def move(
                 total += chain.state.counts
         if kept is not None:
             take(chain.state.counts, first + draw, length, kept)
+        cells = occupied(chain.state.counts) if recorders else None
         for recorder in recorders.values():
-            recorder.take(chain.state.counts, draw)
+            recorder.take(chain.state.counts, draw, cells)
         for name, place in hypers.items():
             place[draw] = hyper[name]
     if tuning:
