@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
 
 import bayesdp as bdp
+from bayesdp._chains import chain_statistics
 from bayesdp.distributions.answers import answers
 from bayesdp.fibers.precise import overlap_three_ways
 from bayesdp.inference import FiberGibbs
@@ -102,4 +102,8 @@ def test_a_run_of_a_sparse_three_way_table_agrees_with_itself():
         tree = bdp.sample(
             draws=800, tune=200, chains=4, cores=1, random_seed=3, progressbar=False, fiber_gibbs={"sweeps": 20}
         )
-    assert float(az.rhat(tree["posterior"].to_dataset()[["x"]])["x"].max()) < 1.1
+    x = tree["posterior"]["x"].values.reshape(4, 800, -1)
+    moved = np.ptp(x, axis=(0, 1)) > 0  # of cells that are 0 in every draw there is nothing to compare
+    assert moved.sum() > 100
+    statistics = chain_statistics(x[..., moved])
+    assert statistics.rhat.max() < 1.1, (statistics.rhat.max(), statistics.ess_bulk.min())
