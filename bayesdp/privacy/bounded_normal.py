@@ -20,6 +20,7 @@ where they are largest.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -113,9 +114,7 @@ def truncated_normal_epsilon(
         if delta == 0.0:
             raise ValueError("delta must be greater than 0 where a bound is infinite: no epsilon is true without it")
         return gaussian_epsilon(delta, sigma, t)
-    pure = float(
-        _log_ratio(np.asarray(width - t) / sigma, np.asarray(t) / sigma, np.asarray(width) / sigma, np.zeros(()))
-    )
+    pure = float(_log_ratio(np.array([width - t]) / sigma, np.array([t]) / sigma, width / sigma)[0])
     if delta == 0.0:
         return pure
     high = min(pure, gaussian_epsilon(delta, sigma, t))
@@ -127,10 +126,7 @@ def truncated_normal_epsilon(
         return 0.0
     if excess(high * (1.0 - 1e-9)) > 0.0:
         return high
-    root = float(brentq(excess, 0.0, high, rtol=1e-10))
-    while excess(root) > 0.0:
-        root *= 1.0 + 1e-10
-    return min(root, high)
+    return min(_safe_root(excess, 0.0, high), high)
 
 
 def truncated_normal_sigma(
@@ -165,10 +161,15 @@ def truncated_normal_sigma(
         low, high = 0.5 * low, low
         if low < 1e-6 * free:  # a delta so large that hardly any noise is needed
             return high
-    sigma = float(brentq(excess, low, high, rtol=1e-10))
-    while excess(sigma) > 0.0:
-        sigma *= 1.0 + 1e-10
-    return sigma
+    return _safe_root(excess, low, high)
+
+
+def _safe_root(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Where a falling function crosses zero, on the side where it is not above; in any unit, so that only `rtol` counts."""
+    root, step = float(brentq(excess, low, high, xtol=1e-300, rtol=1e-10)), 1e-10
+    while excess(root) > 0.0:  # bounds on all pairs differ by up to a millionth from one another
+        root, step = root * (1.0 + step), 2.0 * step
+    return root
 
 
 def _checked(sigma: float, bounds: tuple[float, float], sensitivity: float) -> tuple[float, float]:
@@ -181,14 +182,20 @@ def _checked(sigma: float, bounds: tuple[float, float], sensitivity: float) -> t
     return high - low, min(positive_real(sensitivity, "sensitivity"), high - low)
 
 
-def _log_share(s: Floats, width: Floats) -> Floats:
-    """Log-probability of an interval that starts at 0, for locations within it, in units of sigma."""
-    return np.asarray(np.log(np.maximum(ndtr(width - s) - ndtr(-s), 1e-300)))
+def _log_mean(s: Floats, width: float) -> Floats:
+    """Logarithm of the mean of ``exp(-(y - s)**2 / 2)`` over 0 < y < width, for locations within it, in units of sigma.
+
+    In narrow intervals it is about ``-width**2``, which differences of distribution functions would lose.
+    """
+    if width >= 1.0:
+        return np.asarray(np.log(ndtr(width - s) - ndtr(-s)) + 0.5 * math.log(2.0 * math.pi) - math.log(width))
+    y = 0.5 * width * (1.0 + _NODES)
+    return np.asarray(np.log1p(0.5 * np.expm1(-0.5 * (y - s[:, None]) ** 2) @ _WEIGHTS))
 
 
-def _log_ratio(s: Floats, t: Floats, width: Floats, y: Floats) -> Floats:
-    """Log-ratio at y of the densities around s and s + t, in units of sigma; it falls in y."""
-    return np.asarray(t * (s + 0.5 * t - y) + _log_share(s + t, width) - _log_share(s, width))
+def _log_ratio(s: Floats, t: Floats, width: float) -> Floats:
+    """Log-ratio at the lower bound of the densities around s and s + t, in units of sigma; at y it is less by t y."""
+    return np.asarray(t * (s + 0.5 * t) + _log_mean(s + t, width) - _log_mean(s, width))
 
 
 def _pair_delta(epsilon: float, s: Floats, t: Floats, width: float) -> Floats:
@@ -196,14 +203,13 @@ def _pair_delta(epsilon: float, s: Floats, t: Floats, width: float) -> Floats:
 
     ``max(0, p(y; s) - exp(epsilon) p(y; s + t))`` is ``p(y; s) (1 - exp(-t (c - y)))`` below c, where the log-ratio is epsilon.
     """
-    wide = np.full(s.shape, width)
-    c = np.minimum((_log_ratio(s, t, wide, np.zeros(s.shape)) - epsilon) / t, s + 12.0)
+    c = np.minimum((_log_ratio(s, t, width) - epsilon) / t, s + 12.0)
     end = np.clip(c, 0.0, width)
     away = np.maximum(s - end, 0.0)  # the density falls from `end` downwards, or from s on both sides
     start = np.maximum(np.minimum(end, s) - 2.0 * _NEGLIGIBLE / (away + np.sqrt(away**2 + 2.0 * _NEGLIGIBLE)), 0.0)
     half = 0.5 * (end - start)[:, None]
     y = start[:, None] + half * (1.0 + _NODES)
-    density = np.exp(-0.5 * (y - s[:, None]) ** 2 - 0.5 * math.log(2.0 * math.pi) - _log_share(s, wide)[:, None])
+    density = np.exp(-0.5 * (y - s[:, None]) ** 2 - _log_mean(s, width)[:, None]) / width
     return np.asarray(
         np.sum(half * _WEIGHTS * density * -np.expm1(-t[:, None] * np.maximum(c[:, None] - y, 0.0)), axis=1)
     )

@@ -24,6 +24,8 @@ __all__ = ["SmoothDP", "smooth_gaussian_delta"]
 
 _MOST = 200_000
 """Squared distances looked at, at most."""
+_SMALLEST = 1e-300
+"""What smaller deltas are given as."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,9 @@ def smooth_gaussian_delta(epsilon: float, sigma: float) -> float:
     -----
     Two tables with whole counts at squared distance m are ``m / (2 sigma**2)``-zCDP apart, on every lattice. So the largest of
     ``delta_m (exp(epsilon) - 1) / (exp(epsilon sqrt(m)) - 1)`` over m = 1, 2, ... is enough, delta_m the delta of that loss at
-    ``epsilon sqrt(m)``. As delta_m is at most 1, m need not be looked at from where the second factor alone is below the largest.
+    ``epsilon sqrt(m)``. As delta_m is at most 1, m need not be looked at from where the second factor alone is below the largest;
+    nor from where ``exp(-(sigma**2 / 2) max(0, epsilon - sqrt(m) / (2 sigma**2))**2 - epsilon (sqrt(m) - 1))`` is, which is no
+    smaller than the product (Bun and Steinke, 2016, Lemma 3.5) and falls in m. What is below 1e-300 is given as that.
 
     Examples
     --------
@@ -125,14 +129,15 @@ def smooth_gaussian_delta(epsilon: float, sigma: float) -> float:
     """
     epsilon = _validate.positive_real(epsilon, "epsilon")
     sigma = _validate.positive_real(sigma, "sigma")
-    largest, m = 0.0, 1
+    largest, m = _SMALLEST, 1
     while True:
         root = math.sqrt(m)
         log_weight = _log_expm1(epsilon) - _log_expm1(epsilon * root)
         if log_weight < -690.0:  # and so are all that follow
             return max(largest, math.exp(-690.0))
         weight = math.exp(log_weight)
-        if weight <= largest:
+        beyond = -0.5 * (sigma * max(0.0, epsilon - root / (2.0 * sigma**2))) ** 2 - epsilon * (root - 1.0)
+        if weight <= largest or beyond <= math.log(largest):
             return min(1.0, largest)
         largest = max(largest, weight * rho_to_delta(gaussian_rho(sigma, root), epsilon * root))
         m += 1

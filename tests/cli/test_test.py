@@ -12,7 +12,7 @@ import scipy.stats
 import xarray as xr
 
 import bayesdp as bdp
-from bayesdp.significance import odds_ratio_test_from_release
+from bayesdp.significance import odds_ratio_test_from_release, odds_ratio_test_from_releases
 
 TABLE = xr.DataArray(
     [[12, 30], [25, 17]], dims=("sex", "code"), coords={"sex": ["men", "women"], "code": [1, 2]}, name="count"
@@ -141,6 +141,36 @@ def test_an_interval_that_holds_nothing_is_called_empty(run):
     assert found["uniform"] is None
 
 
+def test_several_releases_make_one_test(run, release):
+    """As the function, with less noise than the first alone; and two normal ones as normal noise of both precisions."""
+    margins = bdp.Margins(TABLE, ["sex"], ["code"])
+    more = bdp.LatticeLaplace(margins, epsilon=0.5).release(TABLE, rng=np.random.default_rng(2))
+    more.to_netcdf("more.nc")
+    found = json.loads(run("test", "square.nc", "more.nc", "--format", "json", "--seed", "3").out)
+    expected = odds_ratio_test_from_releases([release, more], "two-sided", rng=np.random.default_rng(3))
+    assert (found["pvalue"], found["uniform"]) == (expected.pvalue, expected.uniform)
+    assert (found["optimal"], found["simulated"]) == (False, True)
+    words = run("test", "square.nc", "more.nc", "--seed", "3").out
+    assert expected.claim in words
+    assert "a mean of 2 noisy corners with weights 0.2, 0.8" in words
+    assert "uniformly most powerful" not in words
+
+    exact = [bdp.Exact(bdp.Margins(TABLE, [dim]), TABLE.sum([o for o in TABLE.dims if o != dim])) for dim in TABLE.dims]
+    corners = (13.5, 10.5)
+    for corner, sigma, name in zip(corners, (2.0, 1.0), ("wide.nc", "narrow.nc"), strict=True):
+        move = (corner - 12) * np.array([[1, -1], [-1, 1]])
+        part = bdp.Measured(bdp.Identity(TABLE), TABLE + move, bdp.noise.ProjectedGaussian(sigma))
+        bdp.Release.from_published(TABLE, [part], exact).to_netcdf(name)
+    found = json.loads(run("test", "wide.nc", "narrow.nc", "--format", "json", "--alternative", "greater").out)
+    # The noise of a corner is projected on (1, -1, -1, 1) / 2: its variance is sigma**2 / 4, here 1 and 1 / 4.
+    assert found["published"] == pytest.approx((corners[0] + 4 * corners[1]) / 5)
+    law = scipy.stats.hypergeom(84, 42, 37)
+    x = np.arange(0, 38)
+    oracle = float(law.pmf(x) @ scipy.stats.norm.sf(found["published"], x, np.sqrt(1 / 5)))
+    assert found["pvalue"] == pytest.approx(oracle, rel=1e-9)
+    assert found["optimal"] is True
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -153,6 +183,7 @@ def test_an_interval_that_holds_nothing_is_called_empty(run):
         (["square.nc", "--alternative", "more"], "--alternative"),
         (["none.nc"], "there is no file 'none.nc'"),
         (["noisy.csv"], "no netCDF-4 file"),
+        (["square.nc", "square.nc"], "square.nc is given twice"),
     ],
 )
 def test_bad_input_is_one_line(run, release, arguments, message):

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from bayesdp.noise import TruncatedGaussian
 from bayesdp.privacy import (
@@ -74,7 +74,7 @@ def test_delta_of_a_pair_by_quadrature_of_its_definition(width: float, t: float,
         def excess(y: float, s: float = s) -> float:
             return float(max(0.0, np.exp(law.log_density(y, s)) - np.exp(epsilon + law.log_density(y, s + t))))
 
-        edges = np.linspace(0.0, width, 200)
+        edges = np.linspace(0.0, width, 41)
         total = sum(integrate.quad(excess, a, b, limit=200)[0] for a, b in pairwise(edges.tolist()))
         found = bounded_normal._pair_delta(epsilon, np.array([s]), np.array([t]), width)[0]
         assert found == pytest.approx(total, rel=1e-4, abs=1e-9)
@@ -88,6 +88,64 @@ def test_pure_epsilon_is_what_a_search_finds() -> None:
             worst = max(worst, np.abs(law.log_each(y, np.full(51, s)) - law.log_each(y, np.full(51, s + t))).max())
         assert truncated_normal_epsilon(0.0, 1.0, (0.0, width), t) == pytest.approx(worst, rel=1e-9)
     assert truncated_normal_epsilon(0.0, 2.0, (0.0, 1.0)) == pytest.approx(0.125)  # w**2 / (2 sigma**2)
+
+
+def test_noise_that_is_wide_beside_the_bounds() -> None:
+    """Losses of 1e-5 to 1e-16 are no rounding errors: for a narrow interval the log-ratio is ``t (w / 2 - y)``, up to w**4.
+
+    Then the density is 1 / w, and the log-ratio positive below w / 2: delta(0) = t w / 8, and at epsilon its excess there.
+    """
+    for sigma in (1e2, 1e5, 1e8):
+        for t in (1.0, 0.1):
+            pure = truncated_normal_epsilon(0.0, sigma, (0.0, 1.0), t)
+            assert pure == pytest.approx(0.5 * t / sigma**2, rel=1e-3 / sigma + 1e-9)
+            assert pure >= 0.5 * t / sigma**2 * (1 - 1e-12)
+            for share in (0.0, 0.3, 0.9):
+                found = truncated_normal_delta(share * pure, sigma, (0.0, 1.0), t)
+                exact = (1 - share) ** 2 * t / (8 * sigma**2)
+                assert (
+                    exact * (1 - 1e-3 / sigma - 1e-9) <= found <= exact * 1.06
+                )  # all pairs lose alike: a coarse bound
+            half = truncated_normal_epsilon(0.25 * t / (8 * sigma**2), sigma, (0.0, 1.0), t)
+            assert 0.5 * pure * (1 - 1e-4) <= half <= 0.51 * pure
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-6, 1e9])
+def test_scales_in_any_unit(unit: float) -> None:
+    expected = truncated_normal_sigma(1.0, 1e-6, (0.0, 1.0), 0.7)
+    assert truncated_normal_sigma(1.0, 1e-6, (0.0, unit), 0.7 * unit) == pytest.approx(unit * expected, rel=1e-5)
+
+
+def _normal_bound(width: float, low: float, t: float) -> float:
+    """Largest mu that tells truncated normals around low and low + t apart, over outputs y: both z from logarithms.
+
+    ``z = -Phi^-1`` of upper tails, so that shares near 1 and near 0 are known to full precision.
+    """
+    y = np.concatenate([np.geomspace(1e-9, 0.5, 60) * width, width - np.geomspace(1e-9, 0.5, 60) * width])
+    z = []
+    for s in (low, low + t):
+        total = stats.norm.logcdf(width - s) + np.log1p(-np.exp(stats.norm.logcdf(-s) - stats.norm.logcdf(width - s)))
+        below = stats.norm.logcdf(y - s) + np.log1p(-np.exp(stats.norm.logcdf(-s) - stats.norm.logcdf(y - s))) - total
+        above = (
+            stats.norm.logsf(y - s) + np.log1p(-np.exp(stats.norm.logsf(width - s) - stats.norm.logsf(y - s))) - total
+        )
+        z.append(
+            np.where(below < above, special.ndtri_exp(np.minimum(below, 0)), -special.ndtri_exp(np.minimum(above, 0)))
+        )
+    return float((z[0] - z[1]).max())
+
+
+@pytest.mark.parametrize("width", [0.01, 0.3, 2.0, 7.0, 30.0])
+def test_the_whole_trade_off_function_is_above_the_normal_one(width: float) -> None:
+    """``t / sigma``-GDP at every threshold, in both tails, for bounds from a hundredth of sigma to thirty of them."""
+    worst = 0.0
+    for share in (1e-3, 0.1, 0.5, 1.0):
+        t = share * width
+        for low in np.linspace(0.0, width - t, 9):
+            found = _normal_bound(width, float(low), t) / t
+            assert found <= 1 + 1e-6, (t, low)
+            worst = max(worst, found)
+    assert worst > (0.99 if width >= 7.0 else 0.25 * min(width, 1.0))  # close to it where bounds are far away
 
 
 def test_epsilon_and_sigma_are_true_and_no_larger_than_gaussian() -> None:

@@ -105,6 +105,22 @@ def test_two_by_two_is_near_the_two_sided_test() -> None:
     assert found.degrees == 1
 
 
+def test_tables_as_far_off_as_the_released_one_count() -> None:
+    """Without noise to speak of, as Fisher's test: 34 of 70 tables are [[3, 1], [1, 3]], its mirror image, or further off; 2 further.
+
+    So 0.486 within five standard errors of 4,000 draws. And the least p-value is 1 / (1 + draws).
+    """
+    labels = {"a": ["u", "v"], "b": ["x", "y"]}
+    for counts, draws, expected, error in (
+        ([[3, 1], [1, 3]], 4000, 34 / 70, 5 * np.sqrt(0.25 / 4000)),
+        ([[40, 0], [0, 40]], 99, 0.01, 1e-12),
+    ):
+        table = xr.DataArray(counts, dims=("a", "b"), coords=labels)
+        exact = [bdp.Exact(bdp.Margins(table, [dim]), table.sum([d for d in labels if d != dim])) for dim in labels]
+        release = released(table.values, bdp.noise.LatticeLaplace(50.0), exact, table)
+        assert independence_test_from_releases(release, draws=draws, rng=1).pvalue == pytest.approx(expected, abs=error)
+
+
 def test_several_releases_are_combined_by_precision() -> None:
     """A precise release and a noisy one: near the p-value of the precise one alone. Two equal ones: near half the variance."""
     rng = np.random.default_rng(3)

@@ -291,3 +291,21 @@ def test_the_guarantee_names_the_generator_and_the_public_number() -> None:
 def test_bad_input(build: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build()
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_three_variables_never_lose_more_than_epsilon(n: int) -> None:
+    """Random data sets, half of them at the bounds, and one record replaced; released matrices along the change and beside it."""
+    rng = np.random.default_rng(n)
+    mechanism, scale = m.JointCovariance(1.3, n, [(0.0, 1.0), (-1.0, 1.0), (2.0, 5.0)]), np.array([1.0, 2.0, 3.0])
+    upper, worst = np.triu_indices(3), 0.0
+    for k in range(300):
+        records = rng.integers(0, 2, (n, 3)) if k % 2 else rng.random((n, 3))
+        other = records.astype(float)
+        other[0] = rng.integers(0, 2, 3)
+        one, two = (np.cov((own * scale).T)[upper] for own in (records, other))
+        for released in (two + 3.0 * (two - one), two + 0.1 * rng.standard_normal(6)):
+            loss = mechanism.law.logp(released, one) - mechanism.law.logp(released, two)
+            worst = max(worst, abs(float(loss)))
+    assert worst <= 1.3 * (1 + 1e-9)
+    assert worst >= 0.9 * 1.3
