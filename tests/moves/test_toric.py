@@ -207,6 +207,14 @@ def test_whole_fibers_of_random_sums_are_connected_within_limits(make_rng):
     assert several > 300
 
 
+def test_a_vector_that_lowers_nothing_is_among_the_moves_that_are_completed():
+    """The fiber of three records in the last cell has one more table; a basis that is completed without that vector misses it."""
+    matrix = np.array([[3, 0, 4, 2, 4, 1], [1, 4, 0, 0, 1, 3]])
+    fiber = [own for own in product(range(4), repeat=6) if (matrix @ own).tolist() == [3, 9]]
+    assert fiber == [(0, 0, 0, 0, 0, 3), (1, 2, 0, 0, 0, 0)]
+    assert [1, 2, 0, 0, 0, -3] in markov_basis(matrix).tolist()
+
+
 def test_a_cell_that_the_answers_determine_together_takes_no_part():
     """The first cell is the difference of both sums, though no sum is of it alone."""
     matrix = np.array([[1, 1, 1, 2], [0, 1, 1, 2]])
