@@ -146,7 +146,7 @@ def test_steps_that_occur_join_the_fiber_or_the_row_says_how_far() -> None:
             assert reached.all()
 
 
-@pytest.mark.parametrize("kind", [SemiGaussian, SemiProjectedLaplace, SemiLatticeLaplace, SemiKNorm, SemiLatticeKNorm])
+@pytest.mark.parametrize("kind", [SemiGaussian, SemiProjectedLaplace, SemiLatticeLaplace, SemiLatticeKNorm])
 def test_tables_with_the_same_totals_get_the_same_noise(kind: type[SemiMechanism]) -> None:
     """The scale tells nothing that the totals do not: law, description, guarantee and noise of a seed are those of any table."""
     for query, counts in ((BOTH, np.eye(3, dtype=np.int64)), (BLOCKS, ONES + 1 - np.eye(3, dtype=np.int64))):
