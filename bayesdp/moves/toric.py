@@ -112,6 +112,9 @@ def _project_and_lift(basis: Ints) -> Ints | None:
     vectors = basis
     later = []
     for i in range(coordinates):
+        if not basis[:, i].any():
+            inside[i] = True  # no step changes it
+            continue
         up = _raising(basis, inside, i)
         if up is not None:
             vectors = np.concatenate([vectors, up[None]])
@@ -151,6 +154,8 @@ def _raising(basis: Ints, inside: Mask, i: int) -> Ints | None:
 def _has_most(basis: Ints, inside: Mask, i: int) -> bool:
     """Whether it is shown that i is largest where some weighted sum inside, with nonnegative weights, is smallest."""
     kept = basis[:, inside]
+    if not kept.shape[1]:
+        return False  # an empty sum limits nothing, and SciPy takes no program without variables
     solved = linprog(np.ones(kept.shape[1]), A_eq=kept, b_eq=-basis[:, i], bounds=(0, None), method="highs-ds")
     if solved.x is None:
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -176,6 +176,52 @@ def test_cells_in_the_same_sums_are_one(make_rng):
     points = lattice_points(few.matrix.toarray(), 3) + np.array([1, 0, 1, 0, 2, 0, 1])
     fiber = points[np.all(points >= 0, axis=1) & (points[:, 5] <= 2)]  # cell 5 is in no sum
     assert components(fiber, [*map(tuple, listed.toarray().tolist()), *pairs]) == 1
+
+
+def test_whole_fibers_of_random_sums_are_connected_within_limits(make_rng):
+    """Cells that may not move, equal cells, limits of cells and of sums: all fibers of tables of at most 6 records, whole."""
+    rng, several = make_rng(200), 0
+    for seed in range(30):
+        size = int(rng.integers(3, 6))
+        matrix = rng.integers(-2, 3, (1 + seed % 2, size))
+        matrix[:, 0] = matrix[:, -1]
+        matrix = np.concatenate(
+            [matrix, rng.integers(1, 3, (1, size))]
+        )  # at least the number of records: fibers are finite
+        allowed, limited = rng.random(size) < 0.9, rng.random(size) < (0.0, 0.5, 1.0)[seed % 3]
+        sums = rng.integers(-1, 3, (seed % 4 // 2, size))
+        directions, classes = computed_moves(sp.csr_array(matrix), allowed, limited, sp.csr_array(sums))
+        pairs = [row for k in np.unique(classes) for row in differences(np.flatnonzero(allowed)[classes == k], size)]
+        moves = [*map(tuple, directions.toarray().tolist()), *pairs]
+        tables = np.array([own for own in product(range(7), repeat=size) if matrix[-1] @ own <= 6])
+        keys = tables @ np.concatenate([matrix, every_cell(matrix)[~allowed]]).T
+        for key in np.unique(keys, axis=0):
+            fiber = tables[np.all(keys == key, axis=1)]
+            one, other = fiber[rng.integers(len(fiber), size=2)]
+            inside = np.ones(len(fiber), dtype=np.bool_)
+            for row in [*every_cell(matrix)[limited], *sums]:
+                low, high = sorted([row @ one, row @ other])
+                inside &= (fiber @ row >= low) & (fiber @ row <= high)
+            several += inside.sum() > 1
+            assert components(fiber[inside], moves) == 1, (matrix.tolist(), allowed, limited, sums)
+    assert several > 300
+
+
+def test_a_vector_that_lowers_nothing_is_among_the_moves_that_are_completed():
+    """The fiber of three records in the last cell has one more table; a basis that is completed without that vector misses it."""
+    matrix = np.array([[3, 0, 4, 2, 4, 1], [1, 4, 0, 0, 1, 3]])
+    fiber = [own for own in product(range(4), repeat=6) if (matrix @ own).tolist() == [3, 9]]
+    assert fiber == [(0, 0, 0, 0, 0, 3), (1, 2, 0, 0, 0, 0)]
+    assert [1, 2, 0, 0, 0, -3] in markov_basis(matrix).tolist()
+
+
+def test_a_cell_that_the_answers_determine_together_takes_no_part():
+    """The first cell is the difference of both sums, though no sum is of it alone."""
+    matrix = np.array([[1, 1, 1, 2], [0, 1, 1, 2]])
+    assert markov_basis(matrix).tolist() == [[0, 0, 2, -1], [0, 1, -1, 0]]
+    sums = LinearQuery(labels(4), matrix, ["all", "three"])
+    assert moves_for(Invariants(sums)).proved
+    assert moves_for(Invariants(LinearQuery(labels(2), [[1, 1], [1, 2]], ["all", "weighted"]))).proved  # one table
 
 
 def differences(cells: np.ndarray, size: int) -> list[tuple[int, ...]]:

@@ -108,15 +108,10 @@ def test_the_largest_log_ratio_of_protected_tables_is_epsilon(kind: str, name: s
     mechanism = mechanism_of(kind, query, exact, adjacency)
     relations, law = mechanism.answer_invariants, mechanism.law
     shape = relations.frame.shape
-    changes = np.array(sorted(changes_by_pairs(query, Invariants(exact), adjacency)))
-    changes = (
-        changes[:: max(1, len(changes) // 60)].tolist()
-        + changes[[np.argmax(np.linalg.norm(changes, order, axis=1)) for order in (1, 2, np.inf)]].tolist()
-    )
     worst = 0.0
-    for change in np.array(changes):
-        at = change.reshape(shape).astype(float)
-        for value in (0 * at, at, 20 * at):
+    for change in sorted(changes_by_pairs(query, Invariants(exact), adjacency)):
+        at = np.reshape(change, shape).astype(float)
+        for value in (0 * at, 20 * at):  # a norm adds up along a line: at both the ratio is as large as it gets
             worst = max(worst, abs(law.logp(value, at, relations) - law.logp(value, 0 * at, relations)))
     assert worst == pytest.approx(0.9, rel=1e-7)
     [row] = mechanism.guarantee.pairs
