@@ -51,6 +51,8 @@ class Case:
         Answers of a query that are recorded at most: draws of all would not fit in memory.
     watched : int
         Leaves of which more answers are recorded: all queries of at most eight answers a leaf.
+    bins : int
+        Of the histogram of each cell.
     goal : str
     """
 
@@ -64,6 +66,7 @@ class Case:
     full: bool = True
     most: int = 2_000
     watched: int = 0
+    bins: int = 64
 
 
 CASES = {
@@ -86,6 +89,7 @@ CASES = {
         levels=(("county", 100), ("state", 0)),
         most=1_500,
         watched=100,
+        bins=32,
     ),
 }
 """The cases of the table in docs/SPEED.md."""
@@ -111,7 +115,9 @@ class Figures:
     rhat: dict[str, float] = field(default_factory=dict)
 
 
-def fitted(own: CensusLike, draws: int, tune: int, *, most: int, cores: int = 1, seed: int = 1) -> Figures:
+def fitted(
+    own: CensusLike, draws: int, tune: int, *, most: int, cores: int = 1, seed: int = 1, bins: int = 64
+) -> Figures:
     """Fit, and read the diagnostics."""
     record = {
         f"{level}: {name}": query
@@ -145,6 +151,7 @@ def fitted(own: CensusLike, draws: int, tune: int, *, most: int, cores: int = 1,
             chains=2,
             cores=cores,
             random_seed=seed,
+            bins=bins,
             quiet=True,
         )
         found = Figures(tree, time.process_time() - start, clock[0])
@@ -180,7 +187,9 @@ def main() -> None:
         leaves, case.levels, leaf=case.leaf, full=case.full, people=case.people, watched=min(case.watched, leaves // 2)
     )
     built = time.process_time() - start
-    found = fitted(own, draws, given.tune or case.tune, most=case.most, cores=given.cores, seed=given.seed)
+    found = fitted(
+        own, draws, given.tune or case.tune, most=case.most, cores=given.cores, seed=given.seed, bins=case.bins
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)
     diagnostics = found.tree["diagnostics"].attrs
     print(
