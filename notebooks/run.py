@@ -30,6 +30,16 @@ def execute(path: Path) -> nbformat.NotebookNode:
     CellExecutionError
         If a cell raises; the message shows the cell and the traceback.
     """
+    try:
+        return _executed(path)
+    except RuntimeError as error:
+        # Of two kernels that begin at the same time one can lose its port to the other, and die before any cell has run.
+        if "Kernel died before replying" not in str(error):
+            raise
+        return _executed(path)
+
+
+def _executed(path: Path) -> nbformat.NotebookNode:
     notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook,

@@ -53,6 +53,19 @@ def test_several_at_a_time_and_one_that_fails_among_them(tmp_path, write, capsys
     assert "--jobs must be at least 1, got 0" in capsys.readouterr().err
 
 
+def test_a_kernel_that_dies_before_it_begins_is_started_once_more(write, monkeypatch):
+    begun = []
+
+    def dies(client, *args, **kwargs):
+        begun.append(client)
+        raise RuntimeError("Kernel died before replying to kernel_info")
+
+    monkeypatch.setattr(run.NotebookClient, "execute", dies)
+    with pytest.raises(RuntimeError, match="Kernel died before replying"):
+        run.execute(write("1"))
+    assert len(begun) == 2
+
+
 def test_two_runs_that_differ_are_refused(write, capsys):
     path = write("import uuid\nuuid.uuid4()")
     assert run.main([str(path), "--twice"]) == 1
