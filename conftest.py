@@ -8,10 +8,15 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
+
+# What builds the site is no test, and is imported as Sphinx does; tests/docs tests it.
+collect_ignore = ["docs/conf.py", "docs/pages", "docs/pictures", "docs/made"]
 
 # Packages, and a module, whose numba kernels call one another across files.
 _COMPILED = (
@@ -34,13 +39,15 @@ _COMPILED = (
 
 
 def _cache_folder() -> Path:
-    """A folder for compiled kernels that belongs to the present sources.
+    """A folder for compiled kernels that belongs to the present sources and the present Numba.
 
     Numba compiles a function again when its own file changes, but not when a function of another file that
     was compiled into it does: a stale kernel would go on being tested. With a folder for each state of the
-    sources that cannot happen. Processes started by pytest-xdist come to the same folder.
+    sources that cannot happen; nor do the environments of two versions of Numba write over one another's.
+    Processes started by pytest-xdist come to the same folder.
     """
     digest = hashlib.blake2b(digest_size=8)
+    digest.update(f"{version('numba')} {version('llvmlite')} {sys.version_info[:2]}".encode())
     for package in _COMPILED:
         whole = ROOT / package
         for path in [whole] if whole.is_file() else sorted(whole.rglob("*.py")):

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from bayesdp.streaming import fit_hierarchy, fit_parts
     from bayesdp.summaries import published_table, summary
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "BoundaryInflatedLaplace", "Composition", "ConfidentialCounts", "ContinuousCounts", "CorrelatedGaussian", "Exact",

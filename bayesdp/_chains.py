@@ -62,14 +62,14 @@ def chain_statistics(draws: Numbers, progress: Callable[[int, int], None] | None
 
     Parameters
     ----------
-    draws : array of numbers, shape (chains, draws, *quantities)
+    draws : array of numbers, shape ``(chains, draws, *quantities)``
     told : callable, optional
         Called with the number of quantities that are done, and with their number in all.
 
     Returns
     -------
     ChainStatistics
-        Arrays of shape (*quantities). A quantity that never moved has the ESS of all draws and no R-hat (NaN); one with
+        Arrays of shape ``(*quantities)``. A quantity that never moved has the ESS of all draws and no R-hat (NaN); one with
         draws that are not finite has NaN only, and so has everything with fewer than four draws a chain.
 
     Notes
@@ -100,18 +100,18 @@ def chain_statistics(draws: Numbers, progress: Callable[[int, int], None] | None
 
 
 def ess_bulk(draws: Numbers) -> Floats:
-    """Effective sample size of the rank-normalised draws, shape (*quantities); see `chain_statistics`."""
+    """Effective sample size of the rank-normalised draws, shape ``(*quantities)``; see `chain_statistics`."""
     return _alone(draws, lambda own: _ess(_normal_scores(_halves(own))))
 
 
 def ess_mean(draws: Numbers) -> Floats:
-    """Effective sample size for the mean, shape (*quantities); see `chain_statistics`."""
+    """Effective sample size for the mean, shape ``(*quantities)``; see `chain_statistics`."""
     quick = draws.size >= _MANY and draws.shape[1] >= LEAST_LENGTH
     return _alone(draws, lambda own: _ess_quickly(_halves(own)) if quick else _ess(_halves(own)))
 
 
 def _alone(draws: Numbers, statistic: Callable[[Floats], Floats]) -> Floats:
-    """One statistic of every quantity, shape (*quantities), block by block; NaN where draws are not finite or too few."""
+    """One statistic of every quantity, shape ``(*quantities)``, block by block; NaN where draws are not finite or too few."""
     chains, length, *shape = draws.shape
     flat = draws.reshape(chains, length, -1)
     found = np.full(flat.shape[2], np.nan)

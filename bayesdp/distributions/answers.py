@@ -39,7 +39,7 @@ def answers(query: Query, x: Any, keep: npt.NDArray[np.bool_] | None = None) -> 
     Parameters
     ----------
     query : Query
-    x : tensor variable, shape (*table)
+    x : tensor variable, shape ``(*table)``
         Integers stay integers, exactly; real numbers have the right gradient.
     keep : bool array, shape (rows,), optional
         Which answers are wanted.

@@ -34,7 +34,7 @@ def log_density(law: TableLaw, noise: Any, scale: Any, invariants: Invariants) -
     ----------
     law : TableLaw
         Its scale is not used.
-    noise : tensor variable, shape (..., *table)
+    noise : tensor variable, shape ``(..., *table)``
     scale : tensor variable, shape (...)
     invariants : Invariants
     """

@@ -183,7 +183,7 @@ _TWO_WAY = """>>> import pymc as pm
 
 def _documented(law: type[TableLaw], doc: str | None, name: str, parameters: list[str], example: str | None) -> str:
     kind = " of int" if law.integer else ""
-    mu = f"mu : tensor_like{kind}, shape (..., *table)\n    The table that the noise was added to."
+    mu = f"mu : tensor_like{kind}, shape ``(..., *table)``\n    The table that the noise was added to."
     shown = "" if example is None else _TWO_WAY.replace("NAME", name).replace("PARAMETERS", example)
     return distribution_doc(law, doc, name, parameters, given={"mu": mu}, example=shown, scale_shape=", shape (...)")
 

@@ -31,7 +31,7 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = 
 
     Returns
     -------
-    int64 array, shape (tables, *table)
+    int64 array, shape ``(tables, *table)``
 
     Raises
     ------

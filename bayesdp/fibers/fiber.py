@@ -222,12 +222,12 @@ class Fiber:
 
         Parameters
         ----------
-        near : array_like, shape (*table), optional
+        near : array_like, shape ``(*table)``, optional
             Real numbers, for example a noisy table: the point is chosen close to them.
 
         Returns
         -------
-        int64 array, shape (*table)
+        int64 array, shape ``(*table)``
 
         Raises
         ------

@@ -29,12 +29,12 @@ def nearest_table(fiber: Fiber, values: npt.ArrayLike) -> Ints:
     ----------
     fiber : Fiber
         The published exact answers: any, with bounds and structural zeros.
-    values : array_like, shape (*table)
+    values : array_like, shape ``(*table)``
         Noisy counts, whole or real, which may be negative.
 
     Returns
     -------
-    int64 array, shape (*table)
+    int64 array, shape ``(*table)``
         A member of the fiber with the least sum of distances ``|x - values|``. Of several such tables, the one that the
         program meets first.
 

@@ -29,11 +29,10 @@ from bayesdp.fibers.fiber import Fiber
 from bayesdp.fibers.noise_term import NoiseTerm
 from bayesdp.invariants import Invariants
 from bayesdp.moves.choosing import has_families
-from bayesdp.moves.families import family_sizes
 from bayesdp.moves.moves import Kept
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
 
-__all__ = ["APART", "LARGEST", "overlap_three_ways", "precise_sets", "spread_of"]
+__all__ = ["APART", "LARGEST", "precise_sets", "spread_of"]
 
 _MOST_SUMS = 3
 """Sums of more queries are kept all or not at all."""
@@ -128,22 +127,6 @@ def precise_sets(fiber: Fiber, terms: Sequence[NoiseTerm], spread: float = np.in
             kept.append(own)
             rank = own.invariants.rank
     return tuple(kept)
-
-
-def overlap_three_ways(fiber: Fiber, terms: Sequence[NoiseTerm], spread: float) -> bool:
-    """Whether precise answers overlap so that, of products of differences, only those of three or more keep all of a set of them.
-
-    Three two-way margins of a three-way table do: a pair or a square changes at least one of them, and a cube none.
-
-    Parameters
-    ----------
-    fiber, terms, spread
-        See `precise_sets`.
-    """
-    for own in precise_sets(fiber, terms, spread):
-        if own.invariants.nested is not None and min(map(len, family_sizes(own.invariants.nested)), default=0) >= 3:
-            return True
-    return False
 
 
 def _variances(terms: Sequence[NoiseTerm]) -> dict[Part, Floats]:

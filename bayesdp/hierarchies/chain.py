@@ -10,9 +10,12 @@ import numpy.typing as npt
 from bayesdp._random import seed_state
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.hierarchies.connectivity import effective_levels
+from bayesdp.hierarchies.crossing import Crossing, mean_precisions, spread_of_cells
 from bayesdp.hierarchies.groups import donors_of, tied_groups, tied_siblings, tying_query, visits_of
+from bayesdp.hierarchies.kernel.crossing import LABELS, cross
 from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, ROOM, State
-from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, MIX, NEAR, SINGLE, SQUARES, SUMS, sweep
+from bayesdp.hierarchies.kernel.sums import add_lines
+from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSSING, MIX, NEAR, SINGLE, SQUARES, SUMS, sweep
 from bayesdp.hierarchies.structure import Structure, sum_parts
 
 __all__ = ["TreeChain", "moves_of"]
@@ -61,6 +64,9 @@ class TreeChain:
         self.target, self.structure = target, structure
         self.mix = moves_of(structure)
         self._tying: int | None = -1  # none chosen yet
+        self.crossing = Crossing(structure)
+        self.families = np.zeros((0, 8), dtype=np.int64)
+        self._labels = np.zeros(LABELS, dtype=np.int64)
         self._places = [
             (term, [_short(term, *structure.where(part)) for part in sum_parts([term.query])]) for term in target.terms
         ]
@@ -167,11 +173,25 @@ class TreeChain:
             self._tying = tying
             start_of, cell_of = tied_groups(structure, tying)
             self.state = self.state._replace(group_start=start_of, group_cell=cell_of)
+        if self.crossing.possible:
+            self.families = self.crossing.families(*self._held_by(precision))
 
     @property
     def tying(self) -> int | None:
         """The query of a leaf whose sums tie cells together; None if there is none."""
         return self._tying
+
+    def _held_by(self, precision: Floats) -> tuple[Floats, float]:
+        """What `Crossing` chooses by: mean precisions, and how widely a cell varies."""
+        structure = self.structure
+        return mean_precisions(structure, precision), spread_of_cells(structure, self._noisy, precision)
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """Queries that are far more precise than others, and that no move keeps all at once; see `Crossing.missed`."""
+        if not self.crossing.possible:
+            return ()
+        return self.crossing.missed(*self._held_by(self.state.answers[:, :, PRECISION]))
 
     def reseed(self, rng: np.random.Generator) -> None:
         """Start a fresh stream of random numbers."""
@@ -217,15 +237,37 @@ class TreeChain:
     def sweep(self, sweeps: int = 1) -> int:
         """Sweep; how many moves changed the table."""
         self.renew()
-        return int(sweep(self.state, self.mix, sweeps, np.empty((0, *self.state.counts.shape), dtype=np.int64)))
+        return self._swept(sweeps, np.empty((0, *self.state.counts.shape), dtype=np.int64))
 
     def draw(self, draws: int, sweeps: int = 1) -> Ints:
         """Draw tables, leaves by cells in the order of the tree, `sweeps` sweeps apart: shape (draws, T, C)."""
         kept = np.empty((draws, *self.state.counts.shape), dtype=np.int64)
         if draws:
             self.renew()
-            sweep(self.state, self.mix, sweeps, kept)
+            self._swept(sweeps, kept)
         return kept
+
+    def _swept(self, sweeps: int, kept: Ints) -> int:
+        """Sweep, and keep tables; moves that few tables need are compiled, and taken, only where they are needed."""
+        crosses = bool(len(self.families) and self.mix[CROSSING])
+        if not crosses and not self.mix[SUMS]:
+            return int(sweep(self.state, self.mix, sweeps, kept))
+        changed, nothing = 0, kept[:0]
+        if not sweeps:  # asked for to have all that is needed compiled
+            sweep(self.state, self.mix, 0, nothing)
+            add_lines(self.state, 0)
+            if crosses:
+                cross(self.state, self.families, 0, self._labels)
+        for draw in range(max(len(kept), 1)):
+            for _ in range(sweeps):
+                changed += int(sweep(self.state, self.mix, 1, nothing))
+                if self.mix[SUMS]:
+                    changed += int(add_lines(self.state, self.mix[SUMS]))
+                if crosses:
+                    changed += int(cross(self.state, self.families, self.mix[CROSSING], self._labels))
+            if len(kept):
+                kept[draw] = self.state.counts
+        return changed
 
 
 def _short(term: NoiseTerm, level: int, q: int, rows: Ints) -> tuple[int, int, npt.NDArray[np.integer]]:

@@ -58,7 +58,7 @@ class Coordinates:
         self.blocks: list[Block] = list(choices)
 
     def spread(self, codes: Codes, answers: Floats, into: Floats) -> None:
-        """Add to tables in coordinates, shape (nodes, *shape), what each answer puts on all its cells: shape (nodes, *sums)."""
+        """Add to tables in coordinates, shape ``(nodes, *shape)``, what each answer puts on all its cells: ``(nodes, *sums)``."""
         where: list[slice] = [slice(None)]
         for i, (axis, own) in enumerate(zip(self.axes, codes, strict=True)):
             matrix = axis.coordinates(own)
@@ -68,7 +68,7 @@ class Coordinates:
         into[tuple(where)] += answers
 
     def sums(self, codes: Codes, tables: Floats) -> Floats:
-        """Sums of tables in coordinates: shape (nodes, *sums)."""
+        """Sums of tables in coordinates: shape ``(nodes, *sums)``."""
         matrices = [axis.coordinates(own) for axis, own in zip(self.axes, codes, strict=True)]
         used = [axis.groups if own is None else axis.cells for axis, own in zip(self.axes, codes, strict=True)]
         found = tables[(slice(None), *(slice(0, n) for n in used))]
@@ -140,7 +140,7 @@ class Coordinates:
         return total.reshape(math.prod(sizes), -1)
 
     def variance(self, codes: Codes, blocks: dict[Block, Floats]) -> Floats:
-        """Variances of sums, shape (nodes, *sums)."""
+        """Variances of sums, shape ``(nodes, *sums)``."""
         sizes = [len(axis.sums_of(own)) for axis, own in zip(self.axes, codes, strict=True)]
         nodes = len(next(iter(blocks.values())))
         total = np.zeros((nodes, math.prod(sizes)))

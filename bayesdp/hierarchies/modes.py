@@ -166,7 +166,7 @@ def missed_modes_of_draws(draws: npt.NDArray[np.generic], tied: TiedGroups, rate
 
     Parameters
     ----------
-    draws : array, shape (chains, draws, *frame)
+    draws : array, shape ``(chains, draws, *frame)``
         Tables in the order of the frame, also with flat tables.
     tied : TiedGroups
     rate : float

@@ -94,7 +94,7 @@ def node_codes(tree: Tree, part: SumPart, level: int) -> Ints:
 
 
 def by_node(tree: Tree, part: SumPart, values: Floats) -> Floats:
-    """Answers of a part, shape (rows,), as an array of shape (nodes of its level, *sums), 1 where a dimension is summed over."""
+    """Answers of a part, shape (rows,), as an array of shape ``(nodes of its level, *sums)``, 1 where a dimension is summed over."""
     sizes = [int(codes.max()) + 1 for codes in part.codes]
     nodes = node_codes(tree, part, tree.level_of(part))
     found = np.moveaxis(values.reshape(sizes), tree.axis, 0)[nodes]
@@ -102,7 +102,7 @@ def by_node(tree: Tree, part: SumPart, values: Floats) -> Floats:
 
 
 def in_part(tree: Tree, part: SumPart, answers: Floats) -> Floats:
-    """The way back: shape (nodes, *sums) to (rows,)."""
+    """The way back: shape ``(nodes, *sums)`` to (rows,)."""
     sizes = [int(codes.max()) + 1 for codes in part.codes]
     nodes = node_codes(tree, part, tree.level_of(part))
     found = np.empty((sizes[tree.axis], *(sizes[d] for d in _dims(tree))))

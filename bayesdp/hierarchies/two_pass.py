@@ -62,7 +62,7 @@ class LevelEstimate:
     Parameters
     ----------
     space : Coordinates
-    tables : float64 array, shape (nodes, *cells)
+    tables : float64 array, shape ``(nodes, *cells)``
         In coordinates.
     blocks : dict
         For each choice of dimensions whose contrasts are meant, the covariance of the groups of the others, shape (nodes, K, K).
@@ -78,7 +78,7 @@ class LevelEstimate:
         return self.sums(tuple(np.arange(n) for n in self.space.shape)).reshape(len(self.tables), -1)
 
     def sums(self, codes: Codes) -> Floats:
-        """Estimates of the sums of the cells with equal codes, shape (nodes, *sums)."""
+        """Estimates of the sums of the cells with equal codes, shape ``(nodes, *sums)``."""
         return self.space.sums(codes, self.tables)
 
     def variance(self, codes: Codes) -> Floats:

@@ -118,7 +118,7 @@ def sample_lattice(hull: Hull, invariants: Invariants, epsilon: float, rng: Seed
 
     Returns
     -------
-    int64 array, shape (size, *table)
+    int64 array, shape ``(size, *table)``
 
     Raises
     ------

@@ -25,7 +25,7 @@ def observe_statistics(release: Release, statistic: Any) -> None:
     ----------
     release : Release
         About statistics.
-    statistic : tensor variable, shape (*frame)
+    statistic : tensor variable, shape ``(*frame)``
         The confidential statistics as a function of the parameters of the model; of a single one without a name, a scalar; of a
         covariance matrix, its elements or the matrix, of which the upper triangle is taken. One that is no variable of the model
         becomes one, ``pm.Deterministic("true_statistic", ...)``, so that its posterior is recorded.

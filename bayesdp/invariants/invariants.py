@@ -155,7 +155,7 @@ class Invariants:
 
         Parameters
         ----------
-        values : array_like, shape (..., *table)
+        values : array_like, shape ``(..., *table)``
 
         Returns
         -------

@@ -52,7 +52,7 @@ class Table:
 
     Parameters
     ----------
-    cells : int64 array, shape (copies, *shape)
+    cells : int64 array, shape ``(copies, *shape)``
         Flat cells. Three labels or more a way.
     signs : int64 array, of the shape of `cells`
         +1 or -1.

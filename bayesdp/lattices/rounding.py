@@ -23,13 +23,13 @@ def round_to_lattice(values: Floats, invariants: Invariants) -> Ints:
 
     Parameters
     ----------
-    values : float64 array, shape (..., *table)
+    values : float64 array, shape ``(..., *table)``
         Real noise with ``A values = 0`` up to rounding errors.
     invariants : Invariants
 
     Returns
     -------
-    int64 array, shape (..., *table)
+    int64 array, shape ``(..., *table)``
         Most cells differ from `values` by at most 1/2. For margins and totals, cells with a first label carry
         what is taken off, about the square root of the number of cells that they answer for.
 

@@ -161,7 +161,7 @@ def sample_noise(
 
     Returns
     -------
-    int64 array, shape (size, *table)
+    int64 array, shape ``(size, *table)``
 
     Raises
     ------

@@ -16,7 +16,7 @@ from bayesdp._validate import finite_array, shown
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
-from bayesdp.queries import MatrixPart, Query
+from bayesdp.queries import MatrixPart, Query, shown_unit
 
 __all__ = [
     "Mask", "Values", "check_law", "checked_noisy", "described", "has_negative_entry", "on_frame", "read_only",
@@ -197,7 +197,8 @@ def described(query: Query) -> str:
     words = []
     for part in query.parts:
         if isinstance(part, MatrixPart):
-            words.append(f"{part.rows} linear combination{'s' if part.rows > 1 else ''}")
+            unit = "" if part.unit == 1 else f" in units of {shown_unit(part.unit)}"
+            words.append(f"{part.rows} linear combination{'s' if part.rows > 1 else ''}{unit}")
         elif part.keep:
             words.append(f"{part.rows} answer{'s' if part.rows > 1 else ''} by {printable(' × '.join(part.keep))}")
         else:

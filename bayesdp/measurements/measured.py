@@ -35,7 +35,8 @@ class Measured:
     query : Query
         What was asked of the confidential table.
     values : xarray.DataArray, pandas object or array_like, shape `query.shape`
-        The noisy answers, in counts. Labelled values are matched by label. Negative numbers are fine: noise
+        The noisy answers, in counts, or in multiples of the unit of a `LinearQuery.of_values`.
+        Labelled values are matched by label. Negative numbers are fine: noise
         does that, and clipping them would change the law.
     law : NoiseLaw
         Law of the noise. Integer laws need whole numbers.
@@ -164,6 +165,20 @@ class Measured:
         if self.query.is_identity:
             return self.query.frame.data_array(self.published, name)
         return xr.DataArray(self.published, dims=self.query.dims, coords=self.query.coords, name=name)
+
+    @property
+    def in_unit(self) -> xr.DataArray:
+        """The published values as the real numbers that they stand for, labelled; see `LinearQuery.of_values`.
+
+        Examples
+        --------
+        >>> from bayesdp.noise import DiscreteGaussian
+        >>> from bayesdp.queries import LinearQuery
+        >>> income = LinearQuery.of_values({"income": [12.5, 30.0]}, [[12.5, 30.0]], ["sum"], unit=0.5)
+        >>> Measured(income, [171], DiscreteGaussian(sigma=20.0)).in_unit.values
+        array([85.5])
+        """
+        return self.query.in_unit(self.labelled)
 
     def __eq__(self, other: object) -> bool:
         return (

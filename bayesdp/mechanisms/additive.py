@@ -45,7 +45,7 @@ class AdditiveMechanism(Mechanism):
 
         Returns
         -------
-        numpy.ndarray, shape (size, *query.shape)
+        numpy.ndarray, shape ``(size, *query.shape)``
             For noise on the cells, the shape of the table.
 
         Raises

@@ -15,7 +15,7 @@ __all__ = ["draw_each"]
 
 
 def draw_each(fill: Any, rng: _validate.Seed, parameters: Sequence[Floats], size: int | None, *, integer: bool) -> Any:
-    """Draws with parameters of one shape (the location first), shape (size, *shape), or that shape without `size`.
+    """Draws with parameters of one shape (the location first), shape ``(size, *shape)``, or that shape without `size`.
 
     ``fill(rng, *parameters, out)`` writes draws into ``out``, shape (draws, cells), from flat parameters.
     """

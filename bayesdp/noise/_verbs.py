@@ -29,7 +29,7 @@ class KernelForm:
     of_scale : bool
         Whether the rate of an l1 or l2 law is one over its parameter, a scale such as b.
     coordinates : callable, optional
-        Gives the real combinations of the answers, shape (n, *answers), in which the law is a product; the answers
+        Gives the real combinations of the answers, shape ``(n, *answers)``, in which the law is a product; the answers
         themselves if left out.
     """
 

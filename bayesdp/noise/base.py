@@ -107,9 +107,9 @@ class NoiseLaw(RegisteredLaw):
 
         Parameters
         ----------
-        values : array_like, shape (*query)
+        values : array_like, shape ``(*query)``
             Noisy values.
-        location : array_like, shape (*query)
+        location : array_like, shape ``(*query)``
             What the noise was added to.
         invariants : Invariants, optional
             Needed by laws on a lattice or a subspace, not used by the others.
@@ -146,7 +146,7 @@ class NoiseLaw(RegisteredLaw):
 
         Returns
         -------
-        numpy.ndarray, shape (size, *shape)
+        numpy.ndarray, shape ``(size, *shape)``
             int64 for integer laws, float64 for the others.
         """
 
@@ -191,7 +191,7 @@ class NoiseLaw(RegisteredLaw):
         return -np.inf, np.inf
 
     def refusal(self, values: Floats | Ints) -> str:
-        """Why the law cannot give published answers of shape (*query) together; "", the default, where it can.
+        """Why the law cannot give published answers of shape ``(*query)`` together; "", the default, where it can.
 
         What each answer may be is in `limits`.
         """

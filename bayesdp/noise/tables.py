@@ -41,7 +41,7 @@ class TableLaw(NoiseLaw):
         xp : module
             ``numpy`` or ``pytensor.tensor``: the formula is for both.
         measured : array or tensor variable
-            What `measured` gives: of most laws the noise itself, shape (..., *table).
+            What `measured` gives: of most laws the noise itself, shape ``(..., *table)``.
         scale : float or tensor variable, shape (...)
         invariants : Invariants
 
@@ -53,11 +53,11 @@ class TableLaw(NoiseLaw):
 
     @abstractmethod
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats | Ints:
-        """Draw noise around zero, shape (count, *table)."""
+        """Draw noise around zero, shape ``(count, *table)``."""
 
     @abstractmethod
     def noise_between(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants) -> Floats | None:
-        """Values minus location as float64, shape (*table), or None if the law has no such noise."""
+        """Values minus location as float64, shape ``(*table)``, or None if the law has no such noise."""
 
     def measured(self, noise: Floats, invariants: Invariants) -> Any:
         """The statistic of a table of noise that the kernel is a function of, such as its norm; by default the table itself."""
@@ -165,12 +165,12 @@ def difference_of(values: npt.ArrayLike, location: npt.ArrayLike, invariants: In
 
 
 def squared_norm(xp: Any, noise: Any, invariants: Invariants) -> Any:
-    """Sums of squares of tables, shape (..., *table)."""
+    """Sums of squares of tables, shape ``(..., *table)``."""
     return xp.sum(xp.square(noise), axis=tuple(range(-len(invariants.frame.shape), 0)))
 
 
 def norm_of(xp: Any, noise: Any, norm: str, invariants: Invariants) -> Any:
-    """The l1, l2 or l-infinity norm of tables, shape (..., *table); its gradient at zero is 0 and not NaN."""
+    """The l1, l2 or l-infinity norm of tables, shape ``(..., *table)``; its gradient at zero is 0 and not NaN."""
     cells = tuple(range(-len(invariants.frame.shape), 0))
     if norm == "l1":
         return xp.sum(xp.abs(noise), axis=cells)

@@ -47,7 +47,7 @@ def intervals(
         As `bayesdp.sample` returns it.
     prob : float, default 0.95
         Probability of the equal-tailed intervals.
-    truth : xarray.DataArray or array_like, shape (*table), optional
+    truth : xarray.DataArray or array_like, shape ``(*table)``, optional
         The confidential table, in a simulation.
     limit : int, default 40
         Most cells on one picture.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Affine2D
 from scipy import stats
 
 from bayesdp import _validate
@@ -19,6 +20,10 @@ __all__ = ["designs"]
 _MARKERS = "osD^vP*Xph<>"
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MOST = 9
+_APART = 0.08
+"""Of the range of the losses: so far apart markers of one loss are drawn, a little more than their size."""
+_SHORT, _LONG = 34, 80
+"""Letters of a name that fit two, or one, in a row of the key."""
 
 
 def designs(result: Design, *, probability: float | None = None, questions: Sequence[str] | None = None) -> Figure:
@@ -36,9 +41,9 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
     Returns
     -------
     matplotlib.figure.Figure
-        Each candidate has a marker. Bars are 95% Monte Carlo limits of the mean width, by Student's t. A marker is
-        empty where the 95% limits of the coverage do not hold the probability: below it with a cross through it, above
-        it without. A candidate without a finite loss is left out, and named in the title.
+        Each candidate has a marker; those of the same loss are side by side. Bars are 95% Monte Carlo limits of the mean width, by
+        Student's t. A marker is empty where the 95% limits of the coverage do not hold the probability: below it with a cross
+        through it, above it without. A candidate without a finite loss is left out, and named in the title.
 
     Raises
     ------
@@ -66,8 +71,10 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
     drawable = [name for name in result.candidates if np.isfinite(data["loss"].sel(candidate=name))]
     columns = min(2, len(chosen))
     rows = -(-len(chosen) // columns)
+    losses = {name: float(data["loss"].sel(candidate=name)) for name in drawable}
+    step = _APART * (max(losses.values(), default=0.0) - min(losses.values(), default=0.0) or 1.0)
     with style():
-        drawn = figure(1.6 + 2.1 * rows + 0.2 * -(-len(drawable) // 2))
+        drawn = figure(1.6 + 2.1 * rows + 0.2 * -(-len(drawable) // _key_columns(drawable)))
         places = drawn.subplots(rows, columns, sharex=True, squeeze=False).reshape(-1)
         for axes, question in zip(places, chosen, strict=False):
             for k, name in enumerate(drawable):
@@ -75,8 +82,11 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
                 error = float(own["width_error"])
                 low, high = float(own["coverage_low"]), float(own["coverage_high"])
                 right = low <= level <= high
-                axes.errorbar(
-                    float(own["loss"]),
+                alike = [other for other in drawable if losses[other] == losses[name]]
+                aside = step * (alike.index(name) - 0.5 * (len(alike) - 1))
+                beside = Affine2D().translate(aside, 0.0) + axes.transData  # the data stay those of the loss itself
+                marker, _, _ = axes.errorbar(
+                    losses[name],
                     float(own["width"]),
                     yerr=float(stats.t.isf(0.025, int(own["used"]) - 1)) * error if np.isfinite(error) else None,
                     marker=_MARKERS[k % len(_MARKERS)],
@@ -85,10 +95,18 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
                     markersize=7,
                     capsize=3,
                     elinewidth=1.2,
+                    transform=beside,
                 )
+                marker.set_clip_on(False)  # a width of 0 is on the axis
                 if high < level:
                     axes.plot(
-                        float(own["loss"]), float(own["width"]), marker="x", markersize=11, color=COLOURS["truth"]
+                        losses[name],
+                        float(own["width"]),
+                        marker="x",
+                        markersize=11,
+                        color=COLOURS["truth"],
+                        transform=beside,
+                        clip_on=False,
                     )
             axes.set_title(plain(question), fontsize=10)
             axes.set_ylim(bottom=0.0)
@@ -103,6 +121,11 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
     return drawn
 
 
+def _key_columns(names: Sequence[str]) -> int:
+    """Two names in a row where all are short; long ones often differ at their ends only."""
+    return 2 if all(len(name) <= _SHORT for name in names) else 1
+
+
 def _words(drawn: Figure, result: Design, level: float, drawable: Sequence[str]) -> None:
     """Axes, title and the key of the markers."""
     left_out = [name for name in result.candidates if name not in drawable]
@@ -112,6 +135,7 @@ def _words(drawn: Figure, result: Design, level: float, drawable: Sequence[str])
         title += f"; without a finite loss: {', '.join(plain(name, 20) for name in left_out)}"
     drawn.suptitle(title, fontsize=10, x=0.02, ha="left")
     drawn.supylabel(f"mean width of {percent(level)} intervals", fontsize=10)
+    columns = _key_columns(drawable)
     handles = [
         Line2D(
             [],
@@ -119,9 +143,9 @@ def _words(drawn: Figure, result: Design, level: float, drawable: Sequence[str])
             marker=_MARKERS[k % len(_MARKERS)],
             color=_PALETTE[k % len(_PALETTE)],
             linestyle="",
-            label=plain(name),
+            label=plain(name, _SHORT if columns == 2 else _LONG),
         )
         for k, name in enumerate(drawable)
     ]
     if handles:
-        drawn.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+        drawn.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=9, frameon=False)

@@ -1,11 +1,11 @@
 """Default priors for the counts of a release: four documented models, built from published numbers only.
 
-==============  ===========================================================================================
-``independent``  every cell has a rate of its own, nothing is shared
-``log-linear``   main effects of each dimension, with cells that scatter around them
-``hierarchical`` rates of a one-way table, partially pooled within groups
-``shares``       sizes of areas, and shares of the other dimensions' cells that vary by area
-==============  ===========================================================================================
+================  ===========================================================================================
+``independent``   every cell has a rate of its own, nothing is shared
+``log-linear``    main effects of each dimension, with cells that scatter around them
+``hierarchical``  rates of a one-way table, partially pooled within groups
+``shares``        sizes of areas, and shares of the other dimensions' cells that vary by area
+================  ===========================================================================================
 
 They are a start. A model of one's own is a function ``build_model(release)`` in a file (see ``models/``).
 """

@@ -40,7 +40,7 @@ from bayesdp.privacy.census import CensusRow, census_analysis
 from bayesdp.privacy.census_queries import CensusQuery, census_queries
 from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
 from bayesdp.privacy.ellipsoids import BaseDecomposition, EnclosingEllipsoid, base_decomposition, enclosing_ellipsoid
-from bayesdp.privacy.error_bounds import private_error_bound
+from bayesdp.privacy.error_bounds import gaussian_error_factor, private_error_bound
 from bayesdp.privacy.factorization import Factorization, optimal_factorization
 from bayesdp.privacy.gaussian import (
     gaussian_delta,
@@ -63,6 +63,7 @@ from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_fr
 from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.zcdp import gaussian_rho, gaussian_sigma_for_rho, rho_to_delta, rho_to_epsilon, rho_within
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
+from bayesdp.sensitivities.moment_sums import moment_sums, moment_sums_sensitivity
 from bayesdp.sensitivities.quantiles import quantile_sensitivity
 from bayesdp.sensitivities.sensitivity import Sensitivity
 from bayesdp.sensitivities.statistics import (
@@ -92,10 +93,11 @@ __all__ = [
     "SideInformationCurve", "SmoothDP", "StatisticGuarantee", "TradeOff", "adjacent", "approximate_dp",
     "base_decomposition", "census_analysis", "census_queries", "compare", "composition_first", "conforming_pairs",
     "covariance_sensitivity", "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon",
-    "enclosing_ellipsoid", "full_characterization", "gaussian_delta", "gaussian_dp", "gaussian_epsilon",
+    "enclosing_ellipsoid", "full_characterization", "gaussian_delta", "gaussian_dp", "gaussian_epsilon", "gaussian_error_factor",
     "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
     "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss", "histogram_sensitivity", "hit_and_run_sampler",
-    "inclusions", "lemma_3_4_sigma", "margin_guarantee", "mean_sensitivity", "neighbour_differences",
+    "inclusions", "lemma_3_4_sigma", "margin_guarantee", "mean_sensitivity", "moment_sums",
+    "moment_sums_sensitivity", "neighbour_differences",
     "optimal_factorization", "private_error_bound",
     "private_test", "profile_tradeoff", "projected_sensitivity", "proportion_sensitivity",
     "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance", "renyi_to_delta",

@@ -14,7 +14,8 @@ from bayesdp.privacy.words import Words
 
 __all__ = [
     "FLOATING_POINT_CAVEAT", "GENERATOR_CAVEAT", "SENTENCES", "AdjacencyEnough", "AdjacencyEnoughHere", "AdjacencyOpen",
-    "CanonicalSteps", "Composed", "Convolution", "Drawn", "Fixed", "ForPublished", "IntegersOnly", "OfReleases", "OtherSamplers",
+    "CanonicalSteps", "Composed", "Convolution", "Drawn", "Fixed", "ForPublished", "InUnits", "IntegersOnly",
+    "OfReleases", "OtherSamplers",
     "PaperElements", "PaperScale", "PaperSpace", "Rounded", "Sentence", "Smooth",
 ]  # fmt: skip
 
@@ -160,6 +161,21 @@ class AdjacencyOpen(Words):
         "Whether {adjacency} records are enough for every value of every record to have a protected alternative depends on the "
         "published totals: see bayesdp.privacy.semi_adjacency."
     )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InUnits(Words):
+    """Answers are multiples of a unit, and so are distances between them and the scale of the noise.
+
+    Parameters
+    ----------
+    unit : str
+        As a number or a fraction.
+    """
+
+    unit: str
+    name = "in units"
+    template = "Answers, noise and sensitivities are counted in units of {unit}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -131,9 +131,9 @@ def side_information(
     ----------
     exact : Fiber, or iterable of Exact
         The published exact answers. They must fix the number of records.
-    table : array_like of int, shape (*table)
+    table : array_like of int, shape ``(*table)``
         The confidential table, or a made-up one.
-    known : array_like of int, shape (*table)
+    known : array_like of int, shape ``(*table)``
         How many of its records the adversary knows, cell by cell; fewer than all.
     adjacency : int, optional
         a of the guarantee; by default the semi-adjacent parameter of the exact answers, or its upper bound.

@@ -28,7 +28,7 @@ class PrivateTest:
     ----------
     excess : float
         The largest ``phi(X) - (1 - f(phi(X')))`` of the pairs: above 0 if the test is not private. ``-inf`` where there is no pair.
-    pair : tuple of two int64 arrays, each (*table), or None
+    pair : tuple of two int64 arrays, each ``(*table)``, or None
         The X and X' at which it is that large.
     pairs : int
         How many ordered pairs were compared.
@@ -62,7 +62,7 @@ def private_test(
     Parameters
     ----------
     test : callable
-        Table, an int64 array of shape (*table), to the probability of rejection.
+        Table, an int64 array of shape ``(*table)``, to the probability of rejection.
     tradeoff : TradeOff
         f. Adjacency is mutual, so that a trade-off function that is not symmetric promises ``max(f, f^-1)``, and that is what is asked
         for: the lemma as printed is right for symmetric f only.

@@ -16,8 +16,9 @@ from bayesdp.queries.matrix_part import MatrixPart
 from bayesdp.queries.query import Query
 from bayesdp.queries.sum_part import SumPart
 from bayesdp.queries.totals import Totals
+from bayesdp.queries.units import shown_unit
 
 __all__ = [
     "CellNames", "Identity", "LinearQuery", "Margins", "MatrixPart", "Query", "SumPart", "Totals", "answer_labels", "cell_list",
-    "rows_of",
+    "rows_of", "shown_unit",
 ]  # fmt: skip

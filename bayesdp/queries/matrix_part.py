@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -14,17 +15,19 @@ import scipy.sparse as sp
 from bayesdp._validate import MAX_COUNT, integer_array, shown
 from bayesdp.frames import Frame, Label
 from bayesdp.queries.exact_sums import exact_integers, exact_product, largest_size
+from bayesdp.queries.units import ONE
 
 __all__ = ["MatrixPart", "checked_part", "part_from_entries"]
 
 
 @dataclass(frozen=True, eq=False)
 class MatrixPart:
-    """Any integer linear map of the cells, one named answer a row."""
+    """Any integer linear map of the cells, one named answer a row; answers are counted in multiples of `unit`."""
 
     frame: Frame
     matrix: sp.csr_array
     names: Sequence[str]
+    unit: Fraction = ONE
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,17 +79,19 @@ class MatrixPart:
     def describe(self) -> dict[str, Any]:
         """The part as plain data: coordinates of the non-zero entries."""
         entries = self.matrix.tocoo()
-        return {
+        described: dict[str, Any] = {
             "rows": [int(i) for i in entries.row],
             "cells": [int(j) for j in entries.col],
             "entries": [int(v) for v in entries.data],
             "names": list(self.names),
         }
+        return described if self.unit == ONE else {**described, "unit": str(self.unit)}
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, MatrixPart)
             and self.frame == other.frame
+            and self.unit == other.unit
             and self.matrix.shape == other.matrix.shape
             and self.matrix.nnz == other.matrix.nnz
             and not (self.matrix != other.matrix).nnz
@@ -106,18 +111,25 @@ def _product(
     return np.asarray((matrix @ flat.T).T)
 
 
-def part_from_entries(frame: Frame, rows: Any, cells: Any, entries: Any, names: Sequence[str]) -> MatrixPart:
+def part_from_entries(
+    frame: Frame, rows: Any, cells: Any, entries: Any, names: Sequence[str], unit: Fraction = ONE
+) -> MatrixPart:
     """The part with the given coordinates of non-zero entries, checked: they come from files."""
     row, cell, entry = (integer_array(v, a) for v, a in ((rows, "rows"), (cells, "cells"), (entries, "entries")))
     if not row.shape == cell.shape == entry.shape or row.ndim != 1:
         raise ValueError("rows, cells and entries of a query matrix must be lists of one length")
     if row.size and (row.min() < 0 or row.max() >= len(names) or cell.min() < 0 or cell.max() >= frame.size):
         raise ValueError(f"entries of a query matrix must lie in {len(names)} rows and {frame.size} cells")
-    return checked_part(frame, row, cell, entry, names)
+    return checked_part(frame, row, cell, entry, names, unit)
 
 
 def checked_part(
-    frame: Frame, rows: npt.NDArray[Any], cells: npt.NDArray[Any], entries: npt.NDArray[np.int64], names: Sequence[str]
+    frame: Frame,
+    rows: npt.NDArray[Any],
+    cells: npt.NDArray[Any],
+    entries: npt.NDArray[np.int64],
+    names: Sequence[str],
+    unit: Fraction = ONE,
 ) -> MatrixPart:
     """The part of a matrix with these non-zero entries (those of one place add up), and of names that are distinct strings."""
     listed = list(names)
@@ -135,4 +147,4 @@ def checked_part(
     matrix = sp.csr_array((entries, (rows, cells)), shape=shape, dtype=np.int64)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    return MatrixPart(frame, matrix, listed)
+    return MatrixPart(frame, matrix, listed, unit)

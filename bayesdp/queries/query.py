@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, overload
 
@@ -18,6 +19,7 @@ from bayesdp.frames import Frame, Label
 from bayesdp.queries.exact_sums import largest_size
 from bayesdp.queries.matrix_part import MatrixPart, part_from_entries
 from bayesdp.queries.sum_part import SumPart
+from bayesdp.queries.units import ONE, unit_from_text
 
 __all__ = ["Part", "Query"]
 
@@ -84,6 +86,45 @@ class Query:
     def names(self) -> list[str]:
         """A name for each answer, in order, with its labels character for character."""
         return [name for part in self.parts for name in part.names]
+
+    @property
+    def units(self) -> tuple[Fraction, ...]:
+        """What the answers of each part are multiples of: 1 for counts, otherwise the unit of `LinearQuery.of_values`."""
+        return tuple(part.unit if isinstance(part, MatrixPart) else ONE for part in self.parts)
+
+    @property
+    def unit(self) -> Fraction | None:
+        """The unit that all answers have in common; None where parts have different ones."""
+        units = set(self.units)
+        return units.pop() if len(units) == 1 else None
+
+    @overload
+    def in_unit(self, answers: xr.DataArray) -> xr.DataArray: ...
+    @overload
+    def in_unit(self, answers: npt.ArrayLike) -> npt.NDArray[Any]: ...
+    def in_unit(self, answers: xr.DataArray | npt.ArrayLike) -> xr.DataArray | npt.NDArray[Any]:
+        """Answers, exact or noisy, as the real numbers that they stand for: times the unit, rounded to float64.
+
+        Parameters
+        ----------
+        answers : xarray.DataArray or array_like, shape ``(..., *query.shape)``
+            Multiples of the unit, as `apply` and releases have them.
+
+        Returns
+        -------
+        xarray.DataArray or numpy.ndarray
+            Of the same shape, labelled if the answers were.
+        """
+        if isinstance(answers, xr.DataArray):
+            ordered = answers.transpose(..., *self.dims)
+            return ordered.copy(data=self.in_unit(ordered.values))
+        array = np.asarray(answers)
+        if array.shape[array.ndim - len(self.shape) :] != self.shape:
+            raise ValueError(f"answers must have shape (..., {self.shape}), got {array.shape}")
+        if self.unit is not None:  # one division, rounded once where the product is exact
+            return np.asarray(array * float(self.unit.numerator) / float(self.unit.denominator))
+        each = np.repeat([float(own) for own in self.units], [part.rows for part in self.parts])
+        return np.asarray(array * each)
 
     @property
     def coords(self) -> dict[str, list[Label]]:
@@ -222,8 +263,11 @@ class Query:
         for part in description["parts"]:
             if set(part) == {"sum"}:
                 parts.append(SumPart(frame, tuple(part["sum"])))
-            elif set(part) == {"rows", "cells", "entries", "names"}:
-                parts.append(part_from_entries(frame, part["rows"], part["cells"], part["entries"], part["names"]))
+            elif set(part) - {"unit"} == {"rows", "cells", "entries", "names"}:
+                unit = unit_from_text(part["unit"]) if "unit" in part else ONE
+                parts.append(
+                    part_from_entries(frame, part["rows"], part["cells"], part["entries"], part["names"], unit)
+                )
             else:
                 raise ValueError(f"unknown kind of query part with the keys {shown(sorted(part))}")
         return Query(frame, tuple(parts))

@@ -48,7 +48,7 @@ def report(
         The file to write, atomically.
     prob : float, default 0.95
         Probability of the equal-tailed intervals.
-    truth : xarray.DataArray or array_like, shape (*table), optional
+    truth : xarray.DataArray or array_like, shape ``(*table)``, optional
         The confidential table, in a simulation. The page then contains it, and says so. Where the model has several
         tables: a mapping from their names in the model to tables, not necessarily all.
     title : str, optional

@@ -94,7 +94,7 @@ def conforming_pairs(
 
     Returns
     -------
-    list of pairs of int64 arrays, each (*table)
+    list of pairs of int64 arrays, each ``(*table)``
         Each pair once.
 
     Raises

@@ -8,7 +8,7 @@ from typing import Any
 from bayesdp._validate import boolean, choice, finite_array, positive_integer
 from bayesdp.sensitivities.differences import NEIGHBOURS
 
-__all__ = ["Sensitivity", "number_of_records", "public_bounds"]
+__all__ = ["Sensitivity", "bounds_from_data_refused", "number_of_records", "public_bounds"]
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Sensitivity:
         return self.largest if self.statistic == "proportion" else self.l1
 
 
-def public_bounds(bounds: Any, argument: str, bounds_from_data: Any) -> tuple[float, float]:
-    """Accept finite bounds in order that do not come from the data."""
+def bounds_from_data_refused(bounds_from_data: Any, argument: str) -> None:
+    """ValueError, with the reason, if the user says that bounds come from the data."""
     if boolean(bounds_from_data, "bounds_from_data"):
         raise ValueError(
             f"{argument} must be public and the same for all data sets: bounds computed from the data publish something about "
@@ -66,6 +66,11 @@ def public_bounds(bounds: Any, argument: str, bounds_from_data: Any) -> tuple[fl
             "that no epsilon holds. Take bounds from what is known of the variable, or release them first with a share of the "
             "budget (split_budget)"
         )
+
+
+def public_bounds(bounds: Any, argument: str, bounds_from_data: Any) -> tuple[float, float]:
+    """Accept finite bounds in order that do not come from the data."""
+    bounds_from_data_refused(bounds_from_data, argument)
     if isinstance(bounds, str) or not hasattr(bounds, "__len__") or len(bounds) != 2:
         raise TypeError(f"{argument} must be a pair (lower, upper), got {bounds!r}")
     low, high = (float(side) for side in finite_array(bounds, argument))

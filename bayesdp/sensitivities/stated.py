@@ -91,9 +91,12 @@ def stated_sensitivity(given: Any) -> StatedSensitivity:
     Raises
     ------
     TypeError, ValueError
-        If it is neither a number, nor numbers, nor `Sensitivity`, nor a list of these; or they are of different neighbours,
+        If it is neither a number, nor numbers, nor `Sensitivity`, nor `StatedSensitivity`, nor a list of `Sensitivity`; or
+        they are of different neighbours,
         or of an unknown number of statistics.
     """
+    if isinstance(given, StatedSensitivity):
+        return given
     if isinstance(given, Sensitivity):
         return StatedSensitivity(
             given.l1,

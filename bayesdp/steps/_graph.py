@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from pytensor.compile import SharedVariable, ViewOp
 from pytensor.graph.basic import Constant
@@ -22,7 +20,7 @@ from bayesdp.distributions.exact_answers import ExactAnswersRV
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Query
 
-__all__ = ["check_whole", "published", "query_between", "source", "spread", "value_of", "values_stated"]
+__all__ = ["check_whole", "published", "query_between", "source", "spread", "value_of"]
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -49,15 +47,6 @@ def value_of(variable: Any) -> npt.NDArray[Any]:
     if inner is not variable and isinstance(inner, Constant | SharedVariable):
         return value_of(inner)
     return np.asarray(variable.eval())
-
-
-def values_stated(model: pm.Model, expressions: Sequence[Any]) -> list[Floats | None]:
-    """The numbers of expressions on value variables, and None for those that depend on a variable of the model."""
-    variables = set(model.value_vars)
-    stated = [not variables & set(ancestors([own])) for own in expressions]
-    known = [own for own, yes in zip(expressions, stated, strict=True) if yes]
-    found = iter(pytensor.function([], known, mode="FAST_COMPILE")() if known else ())
-    return [np.asarray(next(found), dtype=np.float64) if yes else None for yes in stated]
 
 
 def check_whole(model: pm.Model) -> None:

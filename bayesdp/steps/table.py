@@ -63,7 +63,7 @@ class CountTable:
         parameters = self._parameters(*[point[name] for name in self._inputs])
         self._moving = reading.moving
         self.target = kernel_target(reading, parameters)
-        structure = hierarchy_of(self.target, reading, model)
+        structure = hierarchy_of(self.target, reading)
         self.proved, self.claim = said_of(self.target, reading, structure)
         if reading.family == "flat":
             self._check_supported()
@@ -236,6 +236,9 @@ class CountTable:
     def settle(self) -> None:
         """End the tuning."""
         self.chain.settle()
+        if self.sweeps is not None:
+            # What was recorded before the tuning ended has been restored, and would be restored again by the next step.
+            self._kept_sums = None
 
     def _step_and_accept(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Propose from the exact conditional of the known terms, accept on the ratio of the others."""

@@ -232,7 +232,7 @@ def _query(value: Any, frame: Frame) -> Query:
     query = strict_json.expect(value, dict, "a query", {"parts"})
     for part in strict_json.expect(query["parts"], list, "parts of a query"):
         for key, items in strict_json.expect(part, dict, "a part of a query").items():
-            strict_json.expect(items, list, f"{key} of a query")
+            strict_json.expect(items, str if key == "unit" else list, f"{key} of a query")
     try:
         return Query.from_description(query, frame)
     except TypeError as error:

@@ -69,6 +69,8 @@ class OneChain:
         The groups of tied cells.
     ends : bool array, shape (T, C), optional
         The cell of each of them that had most of its counts in the first table.
+    missed : tuple of str
+        Precise queries that no move keeps all at once; see `TreeChain.missed`.
     """
 
     number: int
@@ -89,6 +91,7 @@ class OneChain:
         self.kept: Kept | None = None
         self.groups: tuple[Ints, Ints] | None = None
         self.ends: npt.NDArray[np.bool_] | None = None
+        self.missed: tuple[str, ...] = ()
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Sample, until all draws are made or it is stopped.
@@ -101,6 +104,7 @@ class OneChain:
         plan, structure = self.plan, self.structure
         saved = None if self.journal is None else self.journal.read()
         chain = TreeChain(self.target, structure, self.rng)
+        self.missed = chain.missed
         typical, since = (
             np.zeros(chain.state.counts.shape, dtype=np.float32),
             0,

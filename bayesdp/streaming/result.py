@@ -12,6 +12,7 @@ import xarray as xr
 from bayesdp import _strict_json as strict_json
 from bayesdp._chains import chain_statistics
 from bayesdp._heap import give_back
+from bayesdp._text import printable
 from bayesdp.composition import CELLS
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
@@ -30,6 +31,9 @@ __all__ = ["cells_of", "diagnostics_of", "limits_of", "posterior_of"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+
+_NAMED = 5
+"""Precise queries that the message names at most."""
 
 _MEANING = {
     "mean": "mean of the draws of all chains",
@@ -245,7 +249,18 @@ def diagnostics_of(
         attributes |= not_diagnosed(
             f"{shortest} draws of a chain are too few batches of {batching(plan.draws, plan.batches)[0]}"
         ).attrs
-    return xr.Dataset(arrays, attrs=with_modes(attributes, {"cells": _modes(chains, found)}))
+    told = with_modes(attributes, {"cells": _modes(chains, found)})
+    if chains[0].missed:
+        told["message"] += f" {_missed(chains[0].missed)}"
+    return xr.Dataset(arrays, attrs=told)
+
+
+def _missed(queries: Sequence[str]) -> str:
+    more = f" and {len(queries) - _NAMED} more" if len(queries) > _NAMED else ""
+    return (
+        f"The noisy answers of {', '.join(map(printable, queries[:_NAMED]))}{more} are far more precise than others, and no move of "
+        "the sampler keeps all of them: what depends on how they divide among cells may mix slowly, and modes may be missed."
+    )
 
 
 def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:

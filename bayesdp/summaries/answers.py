@@ -80,7 +80,7 @@ def summarise(
 
     Parameters
     ----------
-    draws : xarray.DataArray, dims (chain, draw, *table)
+    draws : xarray.DataArray, dims ``(chain, draw, *table)``
         Posterior of the counts.
     query : Query
         About the release's table.
@@ -88,7 +88,7 @@ def summarise(
         What the posterior is based on.
     prob : float
         Probability of the intervals, between 0 and 1.
-    determined_cells : bool array, shape (*table), optional
+    determined_cells : bool array, shape ``(*table)``, optional
         Cells with one possible value; those of the release's fiber by default.
 
     Returns

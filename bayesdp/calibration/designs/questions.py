@@ -50,7 +50,7 @@ def answers(questions: Mapping[str, Question], counts: xr.DataArray) -> dict[str
     Parameters
     ----------
     questions : mapping
-    counts : xarray.DataArray, dims (chain, draw, *table)
+    counts : xarray.DataArray, dims ``(chain, draw, *table)``
 
     Returns
     -------

@@ -73,7 +73,7 @@ def drawn_tables(prior: Prior, frame: Frame, n: int, seed: int) -> npt.NDArray[n
 
     Returns
     -------
-    numpy.ndarray, shape (n, *frame.shape)
+    numpy.ndarray, shape ``(n, *frame.shape)``
 
     Raises
     ------

@@ -37,7 +37,7 @@ class Limits:
     Parameters
     ----------
     spine, cells, product, ledger
-    zeros : bool array, shape (leaves, *cells)
+    zeros : bool array, shape ``(leaves, *cells)``
         Cells that must be 0.
     parts : dict
         Level, name, sign and binnings -> values, shape (nodes, groups of each axis), and which nodes state them.

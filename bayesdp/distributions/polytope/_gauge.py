@@ -96,7 +96,7 @@ def _in_python(op: GaugeOp, node: Any, **_: Any) -> tuple[Any, None]:
 
 
 def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
-    """Gauge of ``Q^T z`` for tables z, shape (..., *table), also off the subspace: of their projection.
+    """Gauge of ``Q^T z`` for tables z, shape ``(..., *table)``, also off the subspace: of their projection.
 
     The hull is in the coordinates of the invariants. NotImplementedError as for `dense_basis`.
     """

@@ -16,7 +16,7 @@ __all__ = ["linear_coordinates"]
 
 
 def linear_coordinates(difference: Any, invariants: Invariants, whitening: Floats | None = None) -> Any:
-    """Coordinates ``Q^T z`` of tables z, shape (..., *table), also off the subspace: those of their projection.
+    """Coordinates ``Q^T z`` of tables z, shape ``(..., *table)``, also off the subspace: those of their projection.
 
     `whitening`, shape (n, n), multiplies the coordinates from the left. NotImplementedError as for `dense_basis`.
     """

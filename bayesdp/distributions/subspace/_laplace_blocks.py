@@ -77,7 +77,7 @@ def blocks_log_density(difference: Any, b: Any, invariants: Invariants) -> Any:
 
     Parameters
     ----------
-    difference : tensor variable, shape (..., *table)
+    difference : tensor variable, shape ``(..., *table)``
         Noise; what it has off the subspace is ignored.
     b : tensor variable, shape (...)
     invariants : Invariants

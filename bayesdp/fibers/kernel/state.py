@@ -6,7 +6,7 @@ row of one array; that is also kind to the memory cache. The names below are the
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,13 @@ UNBOUNDED = 2**53
 WINDOW = 4096
 """Steps of a direction that are tabulated; wider laws are drawn by rejection or slices."""
 
+
+ZERO: Any = np.int64(0)
+ONE: Any = np.int64(1)
+UPWARDS: Any = np.int64(WINDOW)
+FAR: Any = np.int64(UNBOUNDED)
+"""Arguments of compiled functions: for a 1 that it can read, Numba compiles a function once more. `UPWARDS` is where weights of upward
+steps begin."""
 
 UNIT_CELLS = 16
 """Directions with at most this many cells, all entries +1 or -1, take the short way in `line`."""

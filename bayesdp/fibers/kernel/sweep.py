@@ -106,7 +106,8 @@ def sweep(tables: Ints, moves: int, family: int, concave: bool, state: State) ->
                     return -1
                 changed += k != 0
         if draw < len(tables):
-            tables[draw] = state.cells_int[:, X]
+            for cell in range(tables.shape[1]):  # a loop compiles in less time than a slice
+                tables[draw, cell] = state.cells_int[cell, X]
     return changed
 
 

@@ -16,6 +16,7 @@ from bayesdp.fibers.kernel.state import (
     LOCATION,
     NEGBIN,
     NOISY,
+    ONE,
     PRECISION,
     RATE,
     SHAPE,
@@ -142,7 +143,7 @@ def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_f
         weights[0] = 0.0
         for i in range(1, span):
             k = low + i - 1
-            ratio = advance(1, k, family, cells_float, rows, groups, cells, steps, count, met, met_steps, rows_met,
+            ratio = advance(ONE, k, family, cells_float, rows, groups, cells, steps, count, met, met_steps, rows_met,
                              moving, residuals)  # fmt: skip
             height += math.log(ratio) + slope - curvature * (k + 0.5)
             weights[i] = height

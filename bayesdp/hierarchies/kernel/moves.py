@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bayesdp.hierarchies.kernel.jit import inlined
 from bayesdp.hierarchies.kernel.lines import draw_many, draw_pair, draw_square
-from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, UNBOUNDED, State
+from bayesdp.hierarchies.kernel.state import ONE, PRECISION, RESIDUAL, UNBOUNDED, State
 
 __all__ = ["meeting_level", "move_between_leaves", "move_in_leaf", "move_single", "move_square"]
 
@@ -260,7 +260,7 @@ def move_single(state: State, t: int, cell: int) -> int:
         state.scratch[3],
         state.scratch[2],
         state.alphas,
-        1,
+        ONE,
         state.beta,
         low,
         high,

@@ -19,12 +19,12 @@ negative binomial  shape r  1       Gamma(x + r) / x!
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PRECISION", "RESIDUAL", "ROOM", "UNBOUNDED", "State"]
+__all__ = ["ONE", "PRECISION", "RESIDUAL", "ROOM", "TWO", "UNBOUNDED", "ZERO", "State"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -34,6 +34,11 @@ RESIDUAL, PRECISION = 0, 1
 
 ROOM = 4096
 """Points of a line that are tabulated at most."""
+
+ZERO: Any = np.int64(0)
+ONE: Any = np.int64(1)
+TWO: Any = np.int64(2)
+"""Arguments of compiled functions: for a 1 that it can read, Numba compiles a function once more."""
 
 UNBOUNDED = 2**53
 """Stands for no upper limit of a sum; also the largest count."""

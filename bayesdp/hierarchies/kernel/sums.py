@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._random import below, uniform
-from bayesdp.hierarchies.kernel.jit import inlined, inside
+from bayesdp.hierarchies.kernel.jit import compiled, inlined, inside
 from bayesdp.hierarchies.kernel.lines import draw_many
 from bayesdp.hierarchies.kernel.moves import meeting_level
-from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, UNBOUNDED, State
+from bayesdp.hierarchies.kernel.state import ONE, PRECISION, RESIDUAL, TWO, UNBOUNDED, ZERO, State
 
-__all__ = ["move_sum"]
+__all__ = ["add_lines", "draw_along", "take_step"]
 
 type Ints = npt.NDArray[np.int64]
 
@@ -122,20 +122,8 @@ def _reach(state: State, n: int, sign: int, far: int) -> int:
 
 
 @inside
-def move_sum(state: State) -> int:
-    """Draw a sum of lines, and a step along it."""
-    state.tried[0] += 1
-    n = _line(state, _line(state, 0))
-    while n >= 0 and uniform(state.generator) < 0.5:
-        n = _line(state, n)
-    if n < 0:
-        return 0
-    m = 0
-    for i in range(n):  # lines may have cancelled
-        if state.scratch[2, i] != 0:
-            for row in range(3):
-                state.scratch[row, m] = state.scratch[row, i]
-            m += 1
+def draw_along(state: State, m: int) -> int:
+    """Draw a step from the exact law along the direction in the first m columns of `State.scratch`, and take it."""
     leaves, cells, entries, counts = state.scratch[0], state.scratch[1], state.scratch[2], state.scratch[3]
     low, high, slope = -UNBOUNDED, UNBOUNDED, 0.0
     for i in range(m):
@@ -150,19 +138,60 @@ def move_sum(state: State) -> int:
         return 0
     if state.limited:
         # Both ends of the line, however far: an end that moved with the table would make windows depend on it.
-        low, high = -_reach(state, m, -1, -low), _reach(state, m, 1, high)
+        low, high = -_reach(state, m, -ONE, -low), _reach(state, m, ONE, high)
         if low >= high:
             return 0
     # The fall over one step is e + a / 2, over the next e + 3 a / 2.
-    first = _apply(state, m, 1)
-    second = _apply(state, m, 1)
+    first = _apply(state, m, ONE)
+    second = _apply(state, m, ONE)
     a = max(second - first, 0.0)
     b = slope - (first - 0.5 * a)
     k = draw_many(state.generator, state.weights, counts, entries, state.alphas, m, state.beta, low, high, a, b)
-    _apply(state, m, k - 2)
-    if k != 0:
-        for i in range(m):
-            state.counts[leaves[i], cells[i]] += k * entries[i]
-        if state.limited:
-            _shift(state, m, k)
+    _apply(state, m, -TWO)
+    take_step(state, m, k)
     return k
+
+
+@inside
+def take_step(state: State, m: int, k: int) -> None:
+    """Take k steps along the direction in the first m columns of `State.scratch`, or take them back."""
+    if k == 0:
+        return
+    _apply(state, m, k)
+    for i in range(m):
+        state.counts[state.scratch[0, i], state.scratch[1, i]] += k * state.scratch[2, i]
+    if state.limited:
+        _shift(state, m, k)
+
+
+@inside
+def _move_sum(state: State) -> int:
+    """Draw a sum of lines, and a step along it."""
+    state.tried[0] += 1
+    n = _line(state, _line(state, ZERO))
+    while n >= 0 and uniform(state.generator) < 0.5:
+        n = _line(state, n)
+    if n < 0:
+        return 0
+    m = ZERO
+    for i in range(n):  # lines may have cancelled
+        if state.scratch[2, i] != 0:
+            for row in range(3):
+                state.scratch[row, m] = state.scratch[row, i]
+            m += 1
+    return draw_along(state, m)
+
+
+@compiled
+def add_lines(state: State, percent: int) -> int:
+    """Sums of lines, as many as `percent` of the free cells on average; the number of moves that changed the table.
+
+    A sweep of its own, which is compiled only for tables that need it: it costs as much to compile as a third of the others.
+    """
+    changed = 0
+    if percent <= 0:
+        return 0
+    for _ in range(len(state.free_cell)):
+        if below(state.generator, 100) < percent:
+            changed += _move_sum(state) != 0
+    return changed

@@ -14,9 +14,9 @@ from bayesdp._random import below, uniform
 from bayesdp.hierarchies.kernel.jit import compiled, inlined, inside
 from bayesdp.hierarchies.kernel.moves import move_between_leaves, move_in_leaf, move_single, move_square
 from bayesdp.hierarchies.kernel.state import State
-from bayesdp.hierarchies.kernel.sums import move_sum
 
 __all__ = [
+    "CROSSING",
     "CROSS_CELLS",
     "CROSS_DONORS",
     "DONORS",
@@ -28,21 +28,24 @@ __all__ = [
     "SINGLE",
     "SQUARES",
     "SUMS",
+    "near_leaf",
+    "other_leaf",
     "sweep",
 ]
 
 type Ints = npt.NDArray[np.int64]
 
-IN_GROUP, FEW, DONORS, CROSS_DONORS, CROSS_CELLS, GROUP_SQUARES, SQUARES, SINGLE, SUMS, NEAR = range(10)
-MIX = (1, 3, 1, 20, 0, 2, 0, 0, 0, 0)
+IN_GROUP, FEW, DONORS, CROSS_DONORS, CROSS_CELLS, GROUP_SQUARES, SQUARES, SINGLE, SUMS, NEAR, CROSSING = range(11)
+MIX = (1, 3, 1, 20, 0, 2, 0, 0, 0, 0, 300)
 """Moves of a sweep. Pairs in a group of tied cells, times its size (once for groups with fewer counts than `FEW`);
 exchanges of each cell with donors of its leaf, times `State.visits`; exchanges of donor cells with another leaf, a leaf; of every
 cell, in percent; squares in a group; squares of any cell and a donor, in percent of the cells; single cells, in percent; sums of
-lines, in percent of the cells; exchanges of each cell with a leaf near by (`_near`), in percent, times `State.visits`."""
+lines (`sums`), in percent of the cells; exchanges of each cell with a leaf near by (`near_leaf`), in percent, times
+`State.visits`; moves along several axes (`crossing`), in percent of the cells, where there are any."""
 
 
 @inlined
-def _partner(state: State, t: int) -> int:
+def other_leaf(state: State, t: int) -> int:
     """Another leaf under the node of leaf t at a level that is drawn at random; -1 if there is none."""
     levels = state.path.shape[1]
     if levels < 2:
@@ -56,7 +59,7 @@ def _partner(state: State, t: int) -> int:
 
 
 @inlined
-def _near(state: State, t: int) -> int:
+def near_leaf(state: State, t: int) -> int:
     """Another leaf under the lowest node of leaf t that has others; -1 if there is none."""
     for level in range(1, state.path.shape[1]):
         node = state.path[t, level]
@@ -154,7 +157,7 @@ def _groups(state: State, t: int, mix: Ints) -> int:
             changed += _pairs_of_many(state, t, start, size, repeats)
         if many:
             for _ in range(mix[GROUP_SQUARES] * (1 if size == 2 else size // 2)):
-                s = _partner(state, t)
+                s = other_leaf(state, t)
                 i = below(state.generator, size)
                 j = below(state.generator, size - 1)
                 if j >= i:
@@ -174,17 +177,14 @@ def _cells(state: State, t: int, mix: Ints) -> int:
             donor = _donor(state, t, cell)
             if donor >= 0 and donor != cell:
                 changed += move_in_leaf(state, t, cell, donor, 1.0) != 0
-        if mix[NEAR] > 0:
-            for _ in range(_often(state, mix[NEAR] * state.visits[v])):
-                s = _near(state, t)
-                if s >= 0:
-                    changed += move_between_leaves(state, s, t, cell) != 0
-        if mix[CROSS_CELLS] > 0 and below(state.generator, 100) < mix[CROSS_CELLS]:
-            s = _partner(state, t)
+        near = _often(state, mix[NEAR] * state.visits[v]) if mix[NEAR] > 0 else 0
+        more = 1 if mix[CROSS_CELLS] > 0 and below(state.generator, 100) < mix[CROSS_CELLS] else 0
+        for i in range(near + more):
+            s = near_leaf(state, t) if i < near else other_leaf(state, t)
             if s >= 0:
                 changed += move_between_leaves(state, s, t, cell) != 0
         if mix[SQUARES] > 0 and below(state.generator, 100) < mix[SQUARES]:
-            s = _partner(state, t)
+            s = other_leaf(state, t)
             other = state.free_cell[
                 state.free_start[t] + below(state.generator, state.free_start[t + 1] - state.free_start[t])
             ]
@@ -192,12 +192,10 @@ def _cells(state: State, t: int, mix: Ints) -> int:
                 changed += move_square(state, t, s, cell, other) != 0
         if mix[SINGLE] > 0 and below(state.generator, 100) < mix[SINGLE]:
             changed += move_single(state, t, cell) != 0
-        if mix[SUMS] > 0 and below(state.generator, 100) < mix[SUMS]:
-            changed += move_sum(state) != 0
     donors = state.donor_start[t, -1] - state.donor_start[t, 0]
     if donors > 0:
         for _ in range(mix[CROSS_DONORS]):
-            s = _partner(state, t)
+            s = other_leaf(state, t)
             cell = state.donor_cell[state.donor_start[t, 0] + below(state.generator, donors)]
             if s >= 0:
                 changed += move_between_leaves(state, s, t, cell) != 0
@@ -211,7 +209,7 @@ def sweep(state: State, mix: Ints, sweeps: int, kept: Ints) -> int:
     Parameters
     ----------
     state : State
-    mix : int64 array, shape (10,)
+    mix : int64 array, shape (11,)
         See `MIX`.
     sweeps : int
         From one kept table to the next.

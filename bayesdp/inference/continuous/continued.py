@@ -115,7 +115,7 @@ def continued_logp(base: Any, x: Any) -> Any:
 
     Parameters
     ----------
-    x : tensor variable, shape (*table)
+    x : tensor variable, shape ``(*table)``
         Nonnegative. A multivariate base over a vector gets the flat table.
     """
     value = x if base.owner.op.ndim_supp == 0 else pt.reshape(x, base.shape, ndim=base.ndim)

@@ -34,7 +34,7 @@ class ContinuousTable:
         The table in the model.
     release : Release
         Whose exact part it obeys.
-    fixed : bool array, shape (*table)
+    fixed : bool array, shape ``(*table)``
         Cells that have one value only.
     base : unnamed PyMC distribution
         Prior of the counts, with its own shape.
@@ -96,7 +96,7 @@ def ContinuousCounts(name: str, base: Any, release: Release) -> Any:
 
     Returns
     -------
-    tensor variable, shape (*table)
+    tensor variable, shape ``(*table)``
 
     Raises
     ------

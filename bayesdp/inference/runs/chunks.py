@@ -31,7 +31,7 @@ class Chunk:
 
     Parameters
     ----------
-    values : dict of arrays, shape (draws, *variable)
+    values : dict of arrays, shape ``(draws, *variable)``
     stats : list of dicts of arrays, shape (draws,)
         The statistics of each step method.
     objects : list of lists of str

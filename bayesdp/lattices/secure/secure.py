@@ -100,7 +100,7 @@ def draw_secure(invariants: Invariants, law: str, scale: float, size: int = 1, b
 
     Returns
     -------
-    int64 array, shape (size, *table)
+    int64 array, shape ``(size, *table)``
 
     Raises
     ------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,13 +20,13 @@ from bayesdp.mechanisms.bounded.covariance_elements import (
     element_frame,
     element_law,
     upper_triangle,
-    variables_of,
 )
+from bayesdp.mechanisms.bounded.matrix_release import MatrixRelease, read_only
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
 from bayesdp.noise.bounded.rescaled_laplace import RULES
 from bayesdp.privacy import StatisticGuarantee
 from bayesdp.queries import Identity
-from bayesdp.release import Measured, Release
+from bayesdp.release import Measured
 
 __all__ = ["CovarianceRelease"]
 
@@ -35,7 +34,7 @@ type Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class CovarianceRelease(Release):
+class CovarianceRelease(MatrixRelease):
     """A `Release` of a noisy covariance matrix: the elements of its upper triangle, labelled ``a:a``, ``a:b`` and so on.
 
     `bayesdp.observe` takes it together with the sample covariance matrix as a function of the parameters of your model.
@@ -78,6 +77,8 @@ class CovarianceRelease(Release):
     ['noisy']
     """
 
+    of_mechanism = "covariance-matrix"
+
     def __init__(
         self,
         matrix: Any = None,
@@ -105,72 +106,31 @@ class CovarianceRelease(Release):
                 {"mechanism": "covariance-matrix", "n": positive_integer(n, "n")} if mechanism is None else mechanism
             )
             super().__init__(measured.query.frame, (measured,), (), known, guarantee, simulated, "statistics")
-        if (self.mechanism or {}).get("mechanism") != "covariance-matrix" or self.about != "statistics":
-            raise ValueError(
-                "a CovarianceRelease needs a mechanism 'covariance-matrix', which says of how many records the matrix is, got "
-                f"{(self.mechanism or {}).get('mechanism')!r}; for others there is Release"
-            )
-        self.check_stated()
-
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return int((self.mechanism or {})["n"])
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the variables."""
-        return variables_of(self.frame) or ()
+        self._check_mechanism()
 
     @property
     def rule(self) -> str:
         """What was done at the bounds: "boundary-inflated" or "truncated"."""
         return next(rule for rule, law in LAWS.items() if isinstance(self._law, law))
 
-    @property
-    def _law(self) -> Any:
-        return self.measurements[0].law
-
     @cached_property
     def matrix(self) -> Floats:
         """The released matrix, shape (variables, variables); 0 for covariances of a variable whose released variance is 0."""
-        return _read_only(as_matrix(np.where(self._hidden, 0.0, self.measurements[0].values)))
+        return read_only(as_matrix(np.where(self._hidden, 0.0, self.measurements[0].values)))
 
     @cached_property
     def scales(self) -> Floats:
         """Scales of the noise, shape (variables, variables); 0 where there was none."""
-        return _read_only(as_matrix(np.where(self._hidden, 0.0, self._law.scale)))
+        return read_only(as_matrix(np.where(self._hidden, 0.0, self._law.scale)))
 
     @cached_property
     def largest(self) -> Floats:
         """Upper bounds of the variances, shape (variables,)."""
-        return _read_only(np.diag(as_matrix(self._law.upper)).copy())
+        return read_only(np.diag(as_matrix(self._law.upper)).copy())
 
     @property
     def _hidden(self) -> npt.NDArray[np.bool_]:
         return self.measurements[0].unmeasured
-
-    @classmethod
-    def of(cls, release: Release) -> CovarianceRelease:
-        """A release of a covariance matrix, as files give it, with what this class offers.
-
-        Raises
-        ------
-        ValueError
-            If it is about something else.
-        """
-        state = release.__getstate__()
-        return cls(**state)
-
-    @classmethod
-    def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> CovarianceRelease:
-        """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
-        return cls.of(Release.from_netcdf(path, max_cells=max_cells))
-
-    @classmethod
-    def from_csv(cls, folder: str | os.PathLike[str], *, max_cells: int | None = None) -> CovarianceRelease:
-        """Read a release from a folder written by `to_csv`; see `bayesdp.Release.from_csv`."""
-        return cls.of(Release.from_csv(folder, max_cells=max_cells))
 
     @property
     def correlation(self) -> Floats:
@@ -180,12 +140,6 @@ class CovarianceRelease(Release):
             found = np.clip(self.matrix / np.outer(deviations, deviations), -1.0, 1.0)
         found[np.diag_indices_from(found)] = np.where(deviations > 0.0, 1.0, np.nan)
         return np.asarray(found)
-
-    @property
-    def is_positive_definite(self) -> bool:
-        """Whether all eigenvalues are positive, to rounding."""
-        values = np.linalg.eigvalsh(self.matrix)
-        return bool(values[0] > 1e-14 * max(values[-1], 0.0) and values[-1] > 0.0)
 
     def repaired(self, threshold: float = 1e-6) -> Floats:
         """A positive definite matrix near the released one, with the same variances: post-processing.
@@ -270,11 +224,6 @@ class CovarianceRelease(Release):
             return 0.0, float(self.largest[i])
         edge = covariance_edge(self.matrix[i, i], self.matrix[j, j])
         return -edge, edge
-
-
-def _read_only(array: Floats) -> Floats:
-    array.flags.writeable = False
-    return array
 
 
 def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> Measured:

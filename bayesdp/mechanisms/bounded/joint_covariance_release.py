@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import finite_array, nonnegative_real
-from bayesdp.mechanisms.bounded.covariance_elements import as_matrix, upper_triangle, variables_of
+from bayesdp.mechanisms.bounded.covariance_elements import as_matrix, upper_triangle
+from bayesdp.mechanisms.bounded.matrix_release import MatrixRelease, read_only
 from bayesdp.noise import BoxNorm
-from bayesdp.release import Release
 
 __all__ = ["JointCovarianceRelease"]
 
@@ -21,7 +19,7 @@ type Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class JointCovarianceRelease(Release):
+class JointCovarianceRelease(MatrixRelease):
     """A `Release` of a noisy covariance matrix, as `bayesdp.mechanisms.JointCovariance` publishes it.
 
     `bayesdp.observe` takes it together with the sample covariance matrix as a function of the parameters of your model;
@@ -49,67 +47,21 @@ class JointCovarianceRelease(Release):
     ['noisy']
     """
 
+    of_mechanism = "joint-covariance"
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = (self.mechanism or {}).get("mechanism")
-        if known != "joint-covariance" or self.about != "statistics":
-            raise ValueError(
-                f"a JointCovarianceRelease needs a mechanism 'joint-covariance', got {known!r}; for others there is Release"
-            )
-        self.check_stated()
-
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return int((self.mechanism or {})["n"])
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the variables."""
-        return variables_of(self.frame) or ()
-
-    @property
-    def _law(self) -> BoxNorm:
-        law: Any = self.measurements[0].law
-        known: BoxNorm = law
-        return known
+        self._check_mechanism()
 
     @cached_property
     def matrix(self) -> Floats:
         """The released matrix, shape (variables, variables); its eigenvalues, and its variances, may be negative."""
-        return _read_only(as_matrix(self.measurements[0].values))
+        return read_only(as_matrix(self.measurements[0].values))
 
     @cached_property
     def scales(self) -> Floats:
         """Scales of the noise, shape (variables, variables): in these, all elements share one radius."""
-        return _read_only(as_matrix(np.broadcast_to(np.asarray(self._law.b), self.frame.shape)))
-
-    @classmethod
-    def of(cls, release: Release) -> JointCovarianceRelease:
-        """A release of a covariance matrix, as files give it, with what this class offers.
-
-        Raises
-        ------
-        ValueError
-            If it is about something else.
-        """
-        return cls(**release.__getstate__())
-
-    @classmethod
-    def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> JointCovarianceRelease:
-        """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
-        return cls.of(Release.from_netcdf(path, max_cells=max_cells))
-
-    @classmethod
-    def from_csv(cls, folder: str | os.PathLike[str], *, max_cells: int | None = None) -> JointCovarianceRelease:
-        """Read a release from a folder written by `to_csv`; see `bayesdp.Release.from_csv`."""
-        return cls.of(Release.from_csv(folder, max_cells=max_cells))
-
-    @property
-    def is_positive_definite(self) -> bool:
-        """Whether all eigenvalues are positive, to rounding."""
-        values = np.linalg.eigvalsh(self.matrix)
-        return bool(values[0] > 1e-14 * max(values[-1], 0.0) and values[-1] > 0.0)
+        return read_only(as_matrix(np.broadcast_to(np.asarray(self._law.b), self.frame.shape)))
 
     def repaired(self, smallest: float = 0.0) -> Floats:
         """The nearest positive semidefinite matrix: post-processing.
@@ -158,8 +110,3 @@ class JointCovarianceRelease(Release):
             raise ValueError(f"covariance must have shape (..., {size}, {size}), got {truth.shape}")
         released, scales = (np.asarray(own) for own in (self.measurements[0].values, upper_triangle(self.scales)))
         return np.asarray(BoxNorm.log_kernel(np, released, upper_triangle(truth), scales))
-
-
-def _read_only(array: Floats) -> Floats:
-    array.flags.writeable = False
-    return array

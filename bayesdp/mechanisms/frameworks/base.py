@@ -213,7 +213,7 @@ class FrameworkMechanism(ABC):
 
         Returns
         -------
-        numpy.ndarray, shape (size, *query.shape)
+        numpy.ndarray, shape ``(size, *query.shape)``
 
         Raises
         ------

@@ -96,7 +96,7 @@ class Certificate:
 
         Returns
         -------
-        int64 array, shape (size, *table)
+        int64 array, shape ``(size, *table)``
         """
         count, shape = count_of(size), self.mechanism.frame.shape
         generator = generator_of(rng)

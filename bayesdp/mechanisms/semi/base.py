@@ -34,6 +34,7 @@ from bayesdp.privacy.caveats import (
     AdjacencyOpen,
     Fixed,
     ForPublished,
+    InUnits,
     PaperSpace,
 )
 from bayesdp.privacy.loss import Loss
@@ -41,6 +42,7 @@ from bayesdp.privacy.relations import Apart, ApartWithin, Kept
 from bayesdp.privacy.samplers import SamplerStatement
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
+from bayesdp.queries import shown_unit
 from bayesdp.release import Release
 from bayesdp.sensitivities.cliques import Cliques
 from bayesdp.sensitivities.features import Features
@@ -140,9 +142,10 @@ class SemiMechanism(AdditiveMechanism):
         """Refuse an adjacency that leaves something without noise."""
         if self.published is not None:
             if not self.space.delta("l1"):
+                differing = "" if self.released_query.is_identity else " and differ in an answer of the query"
                 raise ValueError(
                     f"adjacency={self.adjacency!r}: no two tables with the published answers are so few substituted records "
-                    "apart (records may still change places, which leaves the table as it is). Give a greater adjacency"
+                    f"apart{differing} (records may still change places, which leaves the table as it is). Give a greater adjacency"
                 )
             return
         own = self.answer_invariants
@@ -276,7 +279,11 @@ class SemiMechanism(AdditiveMechanism):
 
     def _query_caveats(self) -> tuple[Words, ...]:
         """What is said where the noise is not on the cells."""
-        return () if self.released_query.is_identity else (Fixed("exact answers"),)
+        query = self.released_query
+        if query.is_identity:
+            return ()
+        counted = () if query.unit in (None, 1) else (InUnits(shown_unit(query.unit)),)
+        return (Fixed("exact answers"), *counted)
 
     def _convention_caveats(self) -> tuple[Words, ...]:
         if self.convention == "definition":

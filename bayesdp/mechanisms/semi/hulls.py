@@ -54,7 +54,7 @@ class SemiHullMechanism(SemiMechanism):
     def _reach(self) -> None:
         """See `SemiMechanism`; K must have all dimensions, since its noise has those of K."""
         super()._reach()
-        own = self.invariants
+        own = self.answer_invariants
         if self.published is not None and self.space.rank < own.dimension:
             raise ValueError(
                 f"published leaves differences in {self.space.rank} of the {own.dimension} dimensions that the invariants leave free, "

@@ -10,7 +10,8 @@ import numpy as np
 
 from bayesdp._text import printable
 from bayesdp.mechanisms.semi.base import SemiRealMechanism
-from bayesdp.queries import Identity, Query
+from bayesdp.queries import Identity, Query, shown_unit
+from bayesdp.sensitivities.spans import exact_rank
 
 __all__ = ["SemiQueryMechanism"]
 
@@ -30,10 +31,8 @@ class SemiQueryMechanism(SemiRealMechanism):
     Raises
     ------
     TypeError, ValueError
-        If the query is about another table, the invariants determine all its answers, or ``convention="paper"`` is asked for,
-        which is about the cells.
-    NotImplementedError
-        If `published` is given with a query other than the cells.
+        If the query is about another table, its answers have several units, the invariants determine all of them, or
+        ``convention="paper"`` is asked for, which is about the cells.
     """
 
     query: Any = field(default=None, kw_only=True)
@@ -54,10 +53,10 @@ class SemiQueryMechanism(SemiRealMechanism):
             raise ValueError(
                 "convention='paper' is Proposition 32, about the cells of a table: leave out query, or take convention='definition'"
             )
-        if self.published is not None and not asked.is_identity:
-            raise NotImplementedError(
-                "published= is for noise on the cells: how far the answers of a query can be apart under published totals is not "
-                "worked out. Leave out published (the noise is then enough for any totals) or query"
+        if asked.unit is None:
+            raise ValueError(
+                f"query must have one unit, since noise has one scale for all answers, but its parts have the units "
+                f"{', '.join(map(shown_unit, asked.units))}: state all answers in one LinearQuery.of_values(..., unit=...)"
             )
         object.__setattr__(self, "query", asked)
         if not self.answer_invariants.dimension:
@@ -79,7 +78,12 @@ class SemiQueryMechanism(SemiRealMechanism):
         ('sex=F', 'sex=M')
         """
         relations = self.answer_invariants
-        if self.space.is_of_answers and relations.nested is not None:
+        if self.published is not None:
+            # What published answers allow may span less than the noise does: e_i is determined if the relations span it.
+            matrix = np.asarray(relations.matrix.toarray(), dtype=np.int64)
+            units = np.eye(matrix.shape[1], dtype=np.int64)
+            fixed = np.array([exact_rank(np.vstack([matrix, own])) == relations.rank for own in units])
+        elif self.space.is_of_answers and relations.nested is not None:
             # The squared lengths are products of shares 1 / k and 1 - 1 / k, k a number of labels: far from zero or zero.
             free = relations.from_coordinates(np.eye(relations.dimension)).reshape(relations.dimension, -1)
             fixed = np.linalg.norm(free, axis=0) < _NO_NOISE

@@ -34,9 +34,9 @@ class SemiGaussian(SemiQueryMechanism):
         p + 1 for one-way margins of p features (3 for both margins of a table), 2 for disjoint totals, 1 for a grand total.
         Otherwise it must be given: see `bayesdp.privacy.semi_adjacency`.
     query : Query, optional
-        What the noise is added to: ``W``, with integer coefficients; the cells themselves if left out. The sensitivity space is that
-        of the answers, ``{W z}``, and the noise lives on its span. For real coefficients take a common unit: the mechanism of
-        ``W`` times a number is the mechanism of W times that number.
+        What the noise is added to: ``W``; the cells themselves if left out. The sensitivity space is that of the answers,
+        ``{W z}``, and the noise lives on its span. Real coefficients: `LinearQuery.of_values`, whose answers, and with them the
+        noise and its scale here, are counted in multiples of a unit; ``mechanism.query.unit`` times that is in the user's unit.
     convention : {"definition", "paper"}
         ``"paper"``: the sensitivity that Proposition 32 prints, with the true mu stated in `guarantee`.
 
@@ -80,7 +80,7 @@ class SemiGaussian(SemiQueryMechanism):
 
     @property
     def sigma(self) -> float:
-        """The scale of the noise, in counts."""
+        """The scale of the noise, in counts, or in multiples of the unit of the query."""
         return gaussian_sigma_for_mu(self.mu, self.sensitivity)
 
     @property

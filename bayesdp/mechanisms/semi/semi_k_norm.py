@@ -49,7 +49,7 @@ class SemiKNorm(SemiHullMechanism, SemiQueryMechanism):
     adjacency : int, optional
         How many substituted records these may be apart; see `SemiGaussian` for the default.
     query : Query, optional
-        What the noise is added to, with integer coefficients; the cells themselves if left out. K is then the hull of what so many
+        What the noise is added to; the cells themselves if left out. K is then the hull of what so many
         records can change in the answers; see `SemiGaussian`.
     convention : {"definition", "paper"}
         ``"paper"``: the space that Proposition 32 prints, with the true epsilon stated in `guarantee`.

@@ -41,7 +41,7 @@ class SemiNorm(SemiQueryMechanism):
     adjacency : int, optional
         How many substituted records these may be apart; see `SemiGaussian` for the default.
     query : Query, optional
-        What the noise is added to, with integer coefficients; the cells themselves if left out. See `SemiGaussian`.
+        What the noise is added to; the cells themselves if left out. See `SemiGaussian`.
     convention : {"definition", "paper"}
         ``"paper"``: the sensitivities that Proposition 32 prints, with the true epsilon stated in `guarantee`.
 

@@ -30,6 +30,7 @@ class TruncatedDiscreteLaplace(TruncatedDiscrete, OfLaplace):
     ========  ===============================================
     Support   integers from the lower to the upper bound
     Mean      mu plus a bias inwards, away from nearer bounds
+    Variance  depends on mu and the bounds; see `variance`
     ========  ===============================================
 
     Parameters
@@ -98,6 +99,7 @@ class BoundaryInflatedDiscreteLaplace(BoundaryInflatedDiscrete, OfLaplace):
     ========  ===============================================
     Support   integers from the lower to the upper bound
     Mean      mu plus a bias inwards, away from nearer bounds
+    Variance  depends on mu and the bounds; see `variance`
     ========  ===============================================
 
     Parameters
@@ -144,6 +146,7 @@ class TruncatedDiscreteGaussian(TruncatedDiscrete, OfGaussian):
     ========  ===============================================
     Support   integers from the lower to the upper bound
     Mean      mu plus a bias inwards, away from nearer bounds
+    Variance  depends on mu and the bounds; see `variance`
     ========  ===============================================
 
     Parameters
@@ -205,6 +208,7 @@ class BoundaryInflatedDiscreteGaussian(BoundaryInflatedDiscrete, OfGaussian):
     ========  ===============================================
     Support   integers from the lower to the upper bound
     Mean      mu plus a bias inwards, away from nearer bounds
+    Variance  depends on mu and the bounds; see `variance`
     ========  ===============================================
 
     Parameters

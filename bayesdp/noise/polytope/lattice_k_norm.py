@@ -49,7 +49,7 @@ class LatticeKNorm(HullLaw, LatticeLaw):
         Rate for each unit of the norm.
     adjacency : int, optional
         Number of records; 2 or 3 for both margins of a table.
-    vertices : array_like of int, shape (m, *table), optional
+    vertices : array_like of int, shape ``(m, *table)``, optional
         Instead: one of each pair v, -v, each of which changes no invariant. They must span all that changes none.
 
     Raises

@@ -55,7 +55,7 @@ class NormSampler(ABC):
         return max(1, min(10_000, _ENTRIES // self.invariants.frame.size))
 
     def draw(self, rate: float, rng: np.random.Generator, size: int) -> Floats:
-        """Draw tables, shape (size, *table)."""
+        """Draw tables, shape ``(size, *table)``."""
         tables = np.empty((size, self.invariants.frame.size))
         found = 0
         while found < size:

@@ -242,7 +242,7 @@ def end(built: Built, states: Sequence[bytes], records: Sequence[Records]) -> di
     plan, structure = built.job.plan, built.structure
     chain = built.chain(np.random.default_rng(0))
     built.without_above(chain)
-    groups = (chain.state.group_start, chain.state.group_cell)
+    groups, missed = (chain.state.group_start, chain.state.group_cell), chain.missed
     built.idle.append(chain)
     chains = []
     for number, (state, recorded) in enumerate(zip(states, records, strict=True)):
@@ -253,7 +253,7 @@ def end(built: Built, states: Sequence[bytes], records: Sequence[Records]) -> di
         )  # fmt: skip
         start = np.zeros(structure.free.size, dtype=np.int64)
         start[built.where] = own.ends
-        made.draws, made.kept, made.groups = plan.draws, own.kept_at(built.where), groups
+        made.draws, made.kept, made.groups, made.missed = plan.draws, own.kept_at(built.where), groups, missed
         made.ends = ends_of(groups, start.reshape(structure.free.shape))
         made.recorders = {name: Recorder(query, structure, 0) for name, query in built.queries.items()}
         for name, recorder in made.recorders.items():

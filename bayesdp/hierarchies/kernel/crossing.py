@@ -1,0 +1,222 @@
+"""Moves for precise answers of a leaf that cut its cells across each other: differences along several of its axes at once.
+
+A difference along two axes, a rectangle, keeps every sum that does not keep both of them: a leaf by age and its sums by race, if both
+are precise. Three margins by two axes each are kept by differences along three axes. Where most cells are 0 nearly all of these
+are blocked, as four cells have to fall; so they are replaced by closed walks across two layers, which are sums of them, and
+whose falling cells are not 0. The layers are two labels of one axis, or the same cells of two leaves. With the labels a0, c0, a1,
+c1, .. of the two other axes in turn, the cells (a0, c0), (a1, c1), .. of the first layer and (a1, c0), (a2, c1), .., (a0, c_last) of
+the second fall, and the others of the walk rise. (`bayesdp.fibers.kernel.walks` has the same for tables in general.)
+
+Effective draws of the worst cell a CPU second, of walks and of cubes that are drawn without looking at the table, by 300% of the cells
+of each: 290 and 330 with 5 x 4 x 3 cells of a leaf, a quarter of them not 0; 20 and 1.2 with 10 x 10 x 10, one in twelve not 0.
+Without either it is 1.1 and 0.8.
+
+Rectangles are drawn without looking at the table. A walk begins at a cell that is drawn so, and goes no further if it is 0. It goes on
+to labels for which the next falling cell is not 0, uniform among those it has not had. Where its last falling cell is not 0
+either it closes: with probability 1/2, or with certainty where it cannot go on.
+
+What is drawn, A, is the walk up to its layers' order: begun in the other layer, with the same labels in the same order, it is the
+opposite direction. A table x draws A with a probability proportional to g(x), the chance of the steps of the walk plus that of
+the opposite one; that of the layers and of the first cell, if it is not 0, is the same for all tables and for both. (Of two
+leaves either is the first with probability 1/2.) A table y is drawn from the law along the line, and accepted with probability
+min(1, g(y) / g(x)).
+
+Proof that the law pi is left as it is. Given A, whose line has the weight pi(A), the flow from x to y is g(x) pi(x) (pi(y) / pi(A))
+min(1, g(y) / g(x)) = pi(x) pi(y) min(g(x), g(y)) / pi(A). It is the same from y to x.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._random import below, uniform
+from bayesdp.hierarchies.kernel.jit import compiled, inlined, inside
+from bayesdp.hierarchies.kernel.moves import meeting_level
+from bayesdp.hierarchies.kernel.state import State
+from bayesdp.hierarchies.kernel.sums import draw_along, take_step
+from bayesdp.hierarchies.kernel.sweeps import near_leaf, other_leaf
+
+__all__ = ["LABELS", "LAYERS", "LEAVES", "RECTANGLE", "cross"]
+
+type Ints = npt.NDArray[np.int64]
+
+RECTANGLE, LAYERS, LEAVES = range(3)
+"""Kinds of families: rectangles, walks across two labels of an axis, and walks across two leaves."""
+
+LABELS = 12
+"""Labels of a walk at most, of both axes together."""
+
+
+@inlined
+def _place(cell: int, stride: int, labels: int) -> int:
+    """The label of a cell on an axis."""
+    return (cell // stride) % labels
+
+
+@inside
+def _walk(
+    state: State, t: int, s: int, base: int, across: int, family: Ints, nodes: Ints, length: int
+) -> tuple[int, float]:
+    """Walk, or work out the chance of a walk that is given.
+
+    Parameters
+    ----------
+    t, s : int
+        The leaves of the first and the second layer.
+    base : int
+        The cell of the first layer with the first label of both axes.
+    across : int
+        What is added to the number of a cell of the first layer to get that of the second.
+    family : int64 array
+        See `cross`.
+    nodes : int64 array
+        The labels: the first two are given; the others are written, or read if `length` is positive.
+    length : int
+        Number of labels of a walk that is given; 0 to draw one.
+
+    Returns
+    -------
+    int, float
+        The number of labels, 0 if the walk does not close, and the chance of its steps.
+    """
+    x, generator = state.counts, state.generator
+    given = length > 0
+    if x[t, base + nodes[0] * family[2] + nodes[1] * family[4]] == 0:
+        return 0, 0.0
+    done, chance = 2, 1.0
+    while done <= LABELS:
+        even = done % 2 == 0
+        # Where the next falling cell is: in the second layer, with a new label of the first axis, or the other way round.
+        leaf = s if even else t
+        own = (base + across if even else base) + nodes[done - 1] * (family[4] if even else family[2])
+        stride, labels = (family[2], family[3]) if even else (family[4], family[5])
+        choices, wanted = 0, -1
+        if done < LABELS:
+            for label in range(labels):
+                if x[leaf, own + label * stride] == 0:
+                    continue
+                taken = False
+                for i in range(done % 2, done, 2):
+                    if nodes[i] == label:
+                        taken = True
+                if taken:
+                    continue
+                choices += 1
+                if not given:
+                    # Each of those seen so far is kept with the same probability.
+                    if below(generator, choices) == 0:
+                        wanted = label
+                elif done < length and nodes[done] == label:
+                    wanted = label
+        if even and done >= 4 and x[leaf, own + nodes[0] * stride] > 0:
+            stop = 1.0 if choices == 0 else 0.5
+            closes = done == length if given else stop == 1.0 or uniform(generator) < 0.5
+            if closes:
+                return done, chance * stop
+            chance *= 1.0 - stop
+        if wanted < 0:
+            return 0, 0.0
+        nodes[done] = wanted
+        chance /= choices
+        done += 1
+    return 0, 0.0
+
+
+@inlined
+def _put(state: State, n: int, t: int, cell: int, entry: int) -> int:
+    """Write a cell of a direction; how many there are, -1 where it cannot move."""
+    if n < 0 or not state.free[t, cell]:
+        return -1
+    state.scratch[0, n], state.scratch[1, n], state.scratch[2, n] = t, cell, entry
+    return n + 1
+
+
+@inside
+def _written(state: State, t: int, s: int, base: int, across: int, family: Ints, nodes: Ints, length: int) -> int:
+    """The direction of a closed walk, into `State.scratch`; the number of its cells, -1 where one of them cannot move."""
+    n = 0
+    for i in range(length):
+        # From each label to the next: the cells of both layers, one of which falls and one of which rises.
+        a, c = (nodes[i], nodes[i + 1]) if i % 2 == 0 else (nodes[(i + 1) % length], nodes[i])
+        cell, entry = base + a * family[2] + c * family[4], -1 if i % 2 == 0 else 1
+        n = _put(state, n, t, cell, entry)
+        n = _put(state, n, s, cell + across, -entry)
+    return n
+
+
+@inside
+def _move_walk(state: State, t: int, family: Ints, nodes: Ints, p: int) -> int:
+    s, across = t, 0
+    if family[0] == LAYERS:
+        layer = _place(p, family[6], family[7])
+        other = below(state.generator, family[7] - 1)
+        across = (other + 1 if other >= layer else other) * family[6] - layer * family[6]
+    else:
+        s = near_leaf(state, t) if uniform(state.generator) < 0.5 else other_leaf(state, t)
+        if s < 0 or meeting_level(state.path, s, t) > family[1]:
+            return 0
+        if uniform(state.generator) < 0.5:
+            s, t = t, s
+    if state.counts[t, p] == 0:
+        return 0
+    nodes[0], nodes[1] = _place(p, family[2], family[3]), _place(p, family[4], family[5])
+    base = p - nodes[0] * family[2] - nodes[1] * family[4]
+    length, ahead = _walk(state, t, s, base, across, family, nodes, 0)
+    if length == 0:
+        return 0
+    back = _walk(state, s, t, base + across, -across, family, nodes, length)[1]
+    n = _written(state, t, s, base, across, family, nodes, length)
+    k = draw_along(state, n) if n > 0 else 0
+    if k == 0:
+        return 0
+    new = _walk(state, t, s, base, across, family, nodes, length)[1]
+    new += _walk(state, s, t, base + across, -across, family, nodes, length)[1]
+    if uniform(state.generator) * (ahead + back) >= new:
+        take_step(state, n, -k)
+        return 0
+    return k
+
+
+@inside
+def _move_rectangle(state: State, t: int, family: Ints, p: int) -> int:
+    a, c = _place(p, family[2], family[3]), _place(p, family[4], family[5])
+    one, two = below(state.generator, family[3] - 1), below(state.generator, family[5] - 1)
+    beside = p + ((one + 1 if one >= a else one) - a) * family[2]
+    shift = ((two + 1 if two >= c else two) - c) * family[4]
+    x = state.counts[t]
+    if (x[p] == 0 or x[beside + shift] == 0) and (x[beside] == 0 or x[p + shift] == 0):
+        return 0
+    n = _put(state, 0, t, p, 1)
+    n = _put(state, n, t, beside, -1)
+    n = _put(state, n, t, p + shift, -1)
+    n = _put(state, n, t, beside + shift, 1)
+    return draw_along(state, n) if n > 0 else 0
+
+
+@compiled
+def cross(state: State, families: Ints, percent: int, nodes: Ints) -> int:
+    """In every leaf, so many moves of the families as cells, in percent; the number of moves that changed the table.
+
+    Parameters
+    ----------
+    state : State
+    families : int64 array, shape (families, 8)
+        The kind; the level at which two leaves meet at most; and of each axis, in the numbers of cells, from one label
+        to the next and how many labels there are: of the two along which it walks, and of that of the layers.
+    percent : int
+    nodes : int64 array, shape (LABELS,)
+        Work space: the labels of a walk.
+    """
+    changed = 0
+    cells = state.counts.shape[1]
+    for t in range(len(state.counts)):
+        for _ in range(cells * percent // 100):
+            state.tried[0] += 1
+            family = families[below(state.generator, len(families))]
+            p = below(state.generator, cells)
+            if family[0] == RECTANGLE:
+                changed += _move_rectangle(state, t, family, p) != 0
+            else:
+                changed += _move_walk(state, t, family, nodes, p) != 0
+    return changed
