@@ -15,6 +15,9 @@ LOCK_OPTIONS ?=
 PYTEST_OPTIONS ?=
 CASES ?= 5000
 SEED ?= 1
+LOWEST := .venv-lowest
+LOWEST_PYTHON ?= 3.12
+LOWEST_TESTS ?= tests
 
 # Tests and notebooks start some hundred interpreters. Where the environment forbids files of bytecode, each of them would translate
 # PyMC and this package again, which takes three seconds of a processor and is three quarters of the time of an import.
@@ -22,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
-.PHONY: help install lock demo test test-full lint $(LINTS) bench calibration notebooks notebooks-quick fuzz clean
+.PHONY: help install lock dist demo test test-full test-lowest lint $(LINTS) bench calibration notebooks notebooks-quick fuzz docs clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -51,11 +54,15 @@ $(INSTALLED): requirements.lock pyproject.toml | $(BIN)/python
 	touch $@
 
 lock: $(INSTALLED) ## rewrite requirements.lock from pyproject.toml (LOCK_OPTIONS=--upgrade for newer versions)
-	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.12 \
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --group docs --universal --python-version 3.12 \
 	  --generate-hashes --only-binary :all: --no-emit-index-url --no-header $(LOCK_OPTIONS) \
 	  --quiet --output-file requirements.lock
 
 # ------------------------------------------------------------------------------------------------------- products
+
+dist: $(INSTALLED) ## wheel and sdist in dist/, with the backend of .venv: nothing is fetched
+	rm -rf dist
+	$(BIN)/python -m hatchling build -t sdist -t wheel -d dist
 
 demo: $(INSTALLED) ## two real tables from release to posterior, with an HTML report for each
 	$(BIN)/python -m bayesdp demo
@@ -68,6 +75,18 @@ test: $(INSTALLED) ## the tests without the slow ones, and the slowest durations
 
 test-full: $(INSTALLED) ## all the tests, the slow ones included, with coverage
 	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term $(PYTEST_OPTIONS)
+
+# Wheels only. What pyproject.toml names is as old as it may be; what these need in turn is the newest that goes with them.
+$(LOWEST)/.installed: pyproject.toml | $(INSTALLED)
+	$(BIN)/uv venv --clear --python "$(LOWEST_PYTHON)" $(LOWEST)
+	$(BIN)/uv pip compile pyproject.toml --all-extras --resolution lowest-direct --only-binary :all: --no-header \
+	  --python $(LOWEST)/bin/python --quiet --output-file $(LOWEST)/lowest.txt
+	$(BIN)/uv pip install --python $(LOWEST)/bin/python --only-binary :all: --requirement $(LOWEST)/lowest.txt --group dev --group docs
+	$(BIN)/uv pip install --python $(LOWEST)/bin/python --no-deps --no-build-isolation --editable .
+	touch $@
+
+test-lowest: $(LOWEST)/.installed ## the same with the lowest versions that pyproject.toml allows; LOWEST_PYTHON=3.13, LOWEST_TESTS=tests/noise
+	$(LOWEST)/bin/python -m pytest -n 2 --dist loadfile -m "not slow" $(LOWEST_TESTS) $(PYTEST_OPTIONS)
 
 fuzz: $(INSTALLED) ## mutated files of every kind that is read; CASES=20000 SEED=7; fails at a defect, and keeps its file
 	$(BIN)/python -m tests.storage.fuzz.run --cases $(CASES) --seed $(SEED)
@@ -103,8 +122,12 @@ notebooks: $(INSTALLED) ## run every notebook in full, twice, and store the outp
 notebooks-quick: $(INSTALLED) ## run every notebook with small numbers of draws; nothing is stored; tests find what it compiles
 	NUMBA_CACHE_DIR="$$($(BIN)/python conftest.py)" BAYESDP_QUICK=1 $(BIN)/python notebooks/run.py --jobs 2
 
+docs: $(INSTALLED) ## the site in build/site, from docs/, the notebooks and the package itself; warnings and dead links are errors
+	NUMBA_CACHE_DIR="$$($(BIN)/python conftest.py)" $(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
+	BAYESDP_SITE=build/site $(BIN)/python -m pytest -n0 -q --durations=0 tests/docs/test_site.py
+
 # ---------------------------------------------------------------------------------------------------------- tidying
 
-clean: ## remove caches, coverage data and built files (not .venv)
+clean: ## remove caches, coverage data and built files (not .venv and .venv-lowest)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks .cache .coverage .coverage.* htmlcov build dist
-	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './$(LOWEST)/*' -prune -exec rm -rf {} +

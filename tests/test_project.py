@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,8 @@ def test_the_licence_of_the_shipped_data_is_shipped():
 
 
 @pytest.mark.parametrize(
-    "target", ["install", "demo", "test", "test-full", "fuzz", "lint", "bench", "notebooks", "lock"]
+    "target",
+    ["install", "demo", "dist", "test", "test-full", "test-lowest", "fuzz", "lint", "bench", "notebooks", "lock"],
 )
 def test_contributors_are_told_about_targets_that_exist(target):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -76,3 +78,17 @@ def test_no_law_is_told_by_its_name() -> None:
     }
     assert not {name: own for name, own in found.items() if own}
     assert _laws_by_name("if law.name == 'laplace' or part['law'] in ('tulap',): pass", names) != []
+
+
+def test_the_lowest_versions_that_are_stated_are_those_of_the_bounds() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    required = [
+        *project["dependencies"],
+        *(own for extra in project["optional-dependencies"].values() for own in extra),
+    ]
+    bounds = dict(re.match(r"([\w-]+)>=([\d.]+)", own).groups() for own in required)
+    page = (ROOT / "docs/VERSIONS.md").read_text(encoding="utf-8").partition("## Lowest versions")[2]
+    stated = {
+        name: version for name, version, _ in re.findall(r"^\| ([\w-]+) \| ([\d.]+) \| (.+) \|$", page, re.MULTILINE)
+    }
+    assert stated == bounds

@@ -1,7 +1,8 @@
 """The calibration matrix: every mechanism of the library against two priors and two sets of invariants.
 
 ``python -m benchmarks.calibration.matrix -o matrix.csv`` runs all cases (``make calibration``), each with a journal of its
-own, so that a run that was stopped goes on; ``--only WORD`` and ``--n`` make it smaller. A case's p-value is the smallest of
+own, so that a run that was stopped goes on; ``--only WORD`` and ``--n`` make it smaller, and ``--beside CSV`` puts the cases of a
+stored table beside them. A case's p-value is the smallest of
 its quantities, adjusted for their number; over the cases it is adjusted again (Holm), so that the chance of any false alarm
 in the whole matrix is held.
 """
@@ -9,6 +10,7 @@ in the whole matrix is held.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 from collections.abc import Sequence
@@ -23,7 +25,7 @@ from bayesdp.calibration.verdict import holm
 from benchmarks.calibration.cases import CASES, LATER_CASES, Case
 from benchmarks.calibration.table import markdown_table, versions, write_table
 
-__all__ = ["main", "run_matrix"]
+__all__ = ["beside", "main", "run_matrix"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,34 @@ def run_matrix(
     return rows
 
 
+def beside(rows: Sequence[dict[str, Any]], stored: Path) -> list[dict[str, Any]]:
+    """The cases of a stored table with these in the place of theirs, in the order of `CASES`; p-values adjusted for all of them.
+
+    Cases have seeds of their own, so that it makes no difference whether they were run together.
+
+    Raises
+    ------
+    ValueError
+        If the seed of the matrix is another one, or a case of the library is in neither.
+    """
+    with stored.open(encoding="utf-8", newline="") as file:
+        read: list[dict[str, Any]] = list(csv.DictReader(file))
+    found = {_name(row): row for row in (*read, *rows)}
+    seeds = {str(row["seed"]) for row in found.values()}
+    if len(seeds) > 1:
+        raise ValueError(f"seed must be that of the stored table: there are {', '.join(sorted(seeds))}")
+    missing = [case.name for case in CASES if case.name not in found]
+    if missing:
+        raise ValueError(f"cases that are in neither: {_validate.shown(missing)}")
+    whole = [found[case.name] for case in CASES]
+    adjusted = holm([float(row["p_case"]) for row in whole])
+    return [{**row, "p_matrix": float(p)} for row, p in zip(whole, adjusted, strict=True)]
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['mechanism']} | {row['prior']} | {row['invariants']}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the matrix from a command line.
 
@@ -117,6 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--folder", type=Path, help="of journals: a run that was stopped goes on")
     parser.add_argument("--only", default="", metavar="WORD", help="cases with this word in their names")
+    parser.add_argument("--beside", type=Path, metavar="CSV", help="a stored table, whose other cases are kept")
     parser.add_argument("--false-alarm", type=float, default=0.01, help="over the whole matrix (default: 0.01)")
     args = parser.parse_args(arguments)
     # All that are stored, or those with the word, stored or not.
@@ -131,6 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps({key: value for key, value in row.items() if key != "versions"}))
     if any("error" in row for row in rows):
         return 2
+    if args.beside is not None:
+        rows = beside(rows, args.beside)
     if args.output is not None:
         try:
             write_table(rows, args.output)

@@ -1,4 +1,4 @@
-"""The table of the calibration matrix: a CSV file with seed and versions, and what the README shows of it."""
+"""The table of the calibration matrix: a CSV file with seed and versions, and what the page on calibration shows of it."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,9 +14,12 @@ from scipy import stats
 
 import bayesdp as bdp
 from bayesdp.calibration import Design, fits
+from bayesdp.calibration.designs.designing import _fit_seed, _judged, _result, _rng
 from bayesdp.calibration.designs.intervals import row_of, summary_of
-from bayesdp.calibration.designs.losses import losses_of
+from bayesdp.calibration.designs.losses import _by_one_definition, losses_of
 from bayesdp.calibration.designs.questions import answers
+from bayesdp.privacy import DIFFERENCES
+from bayesdp.privacy.losses import ApproximateDP
 
 LABELS = {"county": ["Alpha", "Beta"]}
 TOTAL = bdp.Totals(LABELS)
@@ -243,6 +247,13 @@ def test_losses_of_several_definitions_are_compared_as_rho_or_at_a_delta():
     assert at.values["laplace"] <= 0.5
 
 
+def test_a_loss_that_says_nothing_is_infinite():
+    """A delta of 1 or more holds of any mechanism: its epsilon is no number to compare by."""
+    losses = {"vacuous": ApproximateDP(0.5, 1.0), "other": ApproximateDP(0.5, 1.0)}
+    found = _by_one_definition(losses, DIFFERENCES["substitution"], None)
+    assert found.values == {"vacuous": math.inf, "other": math.inf}
+
+
 def test_summaries_by_hand():
     truth, draws = {"a": np.array([[4.0]])}, {"a": np.arange(1.0, 101.0).reshape(2, 50)}
     row = row_of(truth, draws, [0.5, 0.9])
@@ -261,6 +272,74 @@ def test_summaries_by_hand():
     assert all(
         np.isnan(empty[key]).all() for key in ("width", "coverage", "coverage_low", "coverage_high", "bias", "rmse")
     )
+
+
+def test_an_end_of_an_interval_and_a_truth_that_are_equal_are_a_hit():
+    rows = np.array([[[3.0, 4.0, 3.0, 5.0]], [[5.0, 4.0, 3.0, 5.0]], [[2.9, 4.0, 3.0, 5.0]], [[5.1, 4.0, 3.0, 5.0]]])
+    found = summary_of(rows, [0.9], ["a"])
+    assert found["coverage"].item() == 0.5
+    assert found["bias"].item() == pytest.approx(0.0, abs=1e-12)
+    two = summary_of(np.array([[[0.0, 0.0, -1.0, 1.0, -4.0, 6.0]]] * 2), [0.5, 0.9], ["a"])
+    assert two["width"].values.tolist() == [[2.0, 10.0]]
+
+
+def test_tables_releases_and_fits_have_streams_of_their_own():
+    drawn = {_rng(4, k, number).integers(2**62) for k in range(3) for number in range(5)}
+    assert len(drawn) == 15
+    assert len({_fit_seed(4, k) for k in range(5)}) == 5
+    noise = {int(release.measurements[0].values[0]) - int(table[0]) for table, release in KEPT["low"][:N]}
+    assert len(noise) > 1 or not KEPT["low"]
+
+
+def test_chains_and_noise_that_are_not_sure_are_counted():
+    """Three posteriors, of which the second did not converge and the third failed; two releases together, one by a chain."""
+
+    def posterior(count, converged):
+        x = xr.DataArray(np.full((2, 9, 2), count), dims=("chain", "draw", "county"), coords=LABELS)
+        about = xr.Dataset(
+            attrs={"converged": int(converged), "verdict": "converged" if converged else "not converged"}
+        )
+        return xr.DataTree.from_dict({"posterior": xr.Dataset({"x": x}), "diagnostics": about})
+
+    ready = fits.Fits({"0": posterior(1, True), "1": posterior(5, False)}, {"2": "no reason"})
+    tables = np.array([[1, 0], [3, 0], [9, 0]])
+    frame = bdp.Frame.of(LABELS)
+    part = _judged(ready, tables, frame, "x", {"Alpha": alpha}, [0.9])
+    assert (part["failed"].item(), part["not_converged"].item(), part["used"].item()) == (1, 1, 2)
+    assert (part["bias"].item(), part["rmse"].item()) == (1.0, pytest.approx(math.sqrt(2.0)))  # 0 and 2
+    table, rng = [5, 3], np.random.default_rng(1)
+    sure = bdp.LatticeLaplace(TOTAL, epsilon=0.5).release(table, rng)
+    unsure = SimpleNamespace(guarantee=SimpleNamespace(certified=False))
+    losses = losses_of({"sure": (sure,), "one of two": (sure, sure)}, None, None)
+    firsts = {"sure": (sure,), "one of two": (sure, unsure)}
+    data = _result([part, part], {}, firsts, losses, {"tried_on": "prior", "n": 3, "seed": 1}).data
+    assert data["certified"].values.tolist() == [True, False]
+    text = " ".join(Design(data).statements())
+    assert "Noise that is not drawn exactly, so that the loss is not certified: one of two." in text
+    assert "Of 3 fits each: sure 1 failed, 1 not converged; one of two 1 failed, 1 not converged." in text
+
+
+def test_candidates_of_one_loss_are_drawn_side_by_side_with_whole_labels(made):
+    """Markers of 7 points do not cover one another, none is cut at the axis, and names that begin alike are told apart."""
+    names = [f"counties and levels of education are exact, epsilon = {own}" for own in ("a", "b", "c")]
+    parts = [made.data.sel(candidate=own).drop_vars("candidate") for own in ("low", "low", "high")]
+    data = xr.concat(parts, xr.DataArray(names, dims="candidate", name="candidate"))
+    data["width"].loc[{"candidate": names[1]}] = 0.0
+    data.attrs = made.data.attrs
+    drawn = Design(data).plot(questions=["Alpha", "share"])
+    drawn.draw_without_rendering()
+    for axes in drawn.axes:
+        lines = [line for line in axes.lines if line.get_marker() in "osD"]
+        places = [line.get_transform().transform(line.get_xydata())[0] for line in lines]
+        apart = [abs(places[i][0] - places[j][0]) for i, j in ((0, 1), (0, 2), (1, 2))]
+        assert min(apart) > 7 / 72 * drawn.dpi
+        assert not lines[1].get_clip_on()
+        assert [line.get_xdata()[0] for line in lines] == [2 * LOW, 2 * LOW, 2 * HIGH]
+    [legend] = drawn.legends
+    assert [own.get_text() for own in legend.get_texts()] == names
+    assert legend.get_window_extent().x1 <= drawn.bbox.x1
+    assert all(legend.get_window_extent().y1 < axes.get_window_extent().y0 for axes in drawn.axes)
+    plt.close(drawn)
 
 
 def test_answers_that_are_no_numbers_are_left_out_and_said(made):

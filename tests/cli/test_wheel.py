@@ -63,4 +63,4 @@ def test_the_demonstration_runs_from_the_wheel(installed, tmp_path):
     for part in ("berkeley", "illinois"):
         page = tmp_path / "shown" / part / "report.html"
         assert str(page) in shown
-        assert page.read_text().startswith("<!doctype html>")
+        assert page.read_text().startswith("<!DOCTYPE html>")

@@ -20,7 +20,7 @@ from bayesdp.datasets.nmf.products import PRODUCTS
 from bayesdp.datasets.nmf.writer import histogram_sums
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.hierarchies.structure import structure_of
-from tests.datasets.nmf_files import VERMONT, minimal, rewrite, split_state, truth_of
+from tests.datasets.nmf_files import VERMONT, minimal, rewrite, row, split_state, truth_of, write_rows
 
 SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
 ALLOCATION = SHARED / "das2020_pl94_us_person_noise_allocation.json"
@@ -133,6 +133,29 @@ def test_the_noise_allocation_is_that_of_the_published_settings():
                 assert found == 1 / (
                     Fraction(stated["rho"]) * Fraction(stated["geolevel_prop"][level]) * Fraction(share)
                 )
+
+
+def test_a_limit_that_one_geounit_states_limits_no_other(tmp_path):
+    other = "050100022"  # a second county, with no limits
+    folder = tmp_path / "US_Person_PL_PROD" / "County.parquet"
+    measured = [
+        row(own, "hhgq_dpq", ("hhgq", "*", "*", "*"), [8, 1, 1, 1], [4000, 3, 0, 40, 0, 200, -4, 30], 100.0)
+        for own in (VERMONT, other)
+    ]
+    write_rows(folder / "DPQuery/State=50/part-0.parquet", measured)
+    limits = [
+        row(VERMONT, "hhgq_total_lb_con", ("hhgq", "*", "*", "*"), [8, 1, 1, 1], [0, 5, 0, 20, 0, 0, 0, 0], sign=">="),
+        row(VERMONT, "hhgq_total_ub_con", ("hhgq", "*", "*", "*"), [8, 1, 1, 1], [6000] * 8, sign="<="),
+    ]
+    write_rows(folder / "Constraint/State=50/part-0.parquet", limits)
+    release = read_nmf(tmp_path, "50", levels=["County"]).release
+    low, high = release.fiber.bounds()
+    counties = {sign: next(part for part in release.exact if part.sign == sign).values for sign in (">=", "<=")}
+    assert counties[">="].reshape(2, 8)[1].tolist() == [0] * 8
+    assert counties["<="].reshape(2, 8)[0].tolist() == [6000] * 8
+    assert counties["<="].reshape(2, 8)[1].min() > 10**10  # more than there are people
+    assert release.frame.shape[0] == 2
+    assert low.shape == high.shape == release.frame.shape
 
 
 def test_the_minimal_file(tmp_path):

@@ -80,7 +80,7 @@ def test_the_observed_posterior_has_that_law_and_published_codes(found):
     of_counts = bdp.published_table(posterior["posterior"]["x"], "H1")
     query = code_query(release.frame, "H1", by="county")
     of_answers = bdp.published_table(query.apply(posterior["posterior"]["x"]), "H1_003N", by="county")
-    for name in ("mean", "sd", "eti95_lower"):
+    for name in ("mean", "sd", "eti95_lower", "eti95_upper"):
         assert of_counts.loc["H1_003N", name] == table.loc["H1_003N", name]
         assert of_answers[name].item() == table.loc["H1_003N", name]
     with pytest.raises(ValueError, match=r"the draws have no answers 'H1_003N'"):

@@ -28,22 +28,22 @@ NOISE = (
 
 @dataclass(frozen=True)
 class Case:
-    """A hierarchy of tracts by age and race, some of its sums exact."""
+    """A hierarchy of tracts by age and race, and by sex if there are four axes, some of its sums exact."""
 
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     counties: str
     total: int
     exact: tuple[tuple[str, ...], ...] = ((),)
     family: str = "negbin"
     limits: bool = False
-    zeros: tuple[tuple[int, int, int], ...] = ()
+    zeros: tuple[tuple[int, ...], ...] = ()
     noise: tuple[tuple[tuple[str, ...], float], ...] = NOISE
     seed: int = 1
     target: Target = field(init=False)
 
     def __post_init__(self) -> None:
         rng = np.random.default_rng(self.seed)
-        sizes = zip(("tract", "age", "race"), self.shape, strict=True)
+        sizes = zip(("tract", "age", "race", "sex"), self.shape, strict=False)
         labels: dict[str, Any] = {name: [f"{name}{i}" for i in range(n)] for name, n in sizes}
         frame = Frame.of(labels | {"county": ("tract", list(self.counties))})
         cells = frame.size
@@ -76,7 +76,7 @@ class Case:
     @property
     def parameters(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Log weights of the prior, and shapes; both are others in every tract."""
-        cells = self.shape[1] * self.shape[2]
+        cells = self.target.fiber.frame.size // self.shape[0]
         shapes = np.linspace(1.0, 2.5, self.shape[0])[:, None] * np.linspace(0.2, 0.9, cells)[::-1]
         return np.linspace(-1.4, -0.1, self.target.fiber.frame.size), shapes.reshape(-1)
 
@@ -84,6 +84,10 @@ class Case:
         """All tables, flat, and their posterior probabilities."""
         cells = self.target.fiber.frame.size
         tables = enumerate_fiber(self.target.fiber, 10**6).reshape(-1, cells)
+        return tables, self.probabilities(tables)
+
+    def probabilities(self, tables: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The posterior of tables, flat, if it is one of them."""
         theta, shape = self.parameters
         logs = tables @ theta
         if self.family == "negbin":
@@ -93,7 +97,7 @@ class Case:
         for term in self.target.terms:
             residuals = term.values - tables @ term.matrix.T.toarray()
             logs = logs - (residuals**2 / (2.0 * term.scale**2)).sum(axis=1)
-        return tables, probabilities(logs)
+        return probabilities(logs)
 
     def chain(self, seed: int) -> TreeChain:
         """A chain at a table of no importance."""

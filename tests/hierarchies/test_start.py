@@ -51,17 +51,19 @@ def test_it_is_near_the_answers_and_scatters_as_asked():
     )
     structure = structure_of(case.target, "tract")
     sizes = []
-    for scatter, draws in ((0.0, 1), (1.0, 200)):
+    for scatter, draws in ((0.0, 1), (1.0, 200), (2.0, 200)):
         tables = np.array([structure.in_frame(start_table(case.target, structure, s, scatter)) for s in range(draws)])
         sizes.append(
             [(term.values - tables @ term.query.matrix.T.toarray()) / term.scale for term in case.target.terms]
         )
-    fixed, scattered = sizes
+    fixed, scattered, twice = sizes
     # 38 answers of 24 cells with one exact total: without scatter the residuals have 15 degrees of freedom.
     assert sum(float((own**2).sum()) for own in fixed) < 30.0  # exceeded with probability 1 %; the seed is fixed
     # Errors of the estimate, on 23 dimensions: the residuals' variance grows by 23 in the sum over all answers, to 4 standard errors.
     grown = np.mean(sum((own**2).sum(axis=1) for own in scattered)) - sum(float((own**2).sum()) for own in fixed)
     assert abs(grown - 23.0) < 4 * np.sqrt(2 * 23 / 200) + 0.5
+    grown = np.mean(sum((own**2).sum(axis=1) for own in twice)) - sum(float((own**2).sum()) for own in fixed)
+    assert abs(grown / 4.0 - 23.0) < 4 * np.sqrt(2 * 23 / 200) + 0.5  # twice the errors, four times the squares
     assert np.array_equal(start_table(case.target, structure, 1, 0.0), start_table(case.target, structure, 2, 0.0))
 
 
@@ -74,6 +76,44 @@ def test_scales_that_are_not_the_targets():
     for seed in range(10):
         found = start_table(case.target, structure, seed, 1.0, scales=other)
         assert np.array_equal(found, start_table(stated, structure_of(stated, "tract"), seed, 1.0))
+
+
+def test_answers_that_are_not_the_targets():
+    case = CASES["exact total"]
+    structure = structure_of(case.target, "tract")
+    other = [term.values + 3.0 * (np.arange(len(term.values)) % 2) for term in case.target.terms]
+    terms = tuple(replace(term, values=own) for term, own in zip(case.target.terms, other, strict=True))
+    stated = Target(case.target.fiber, terms, case.target.family)
+    alike = []
+    for seed in range(10):
+        found = start_table(case.target, structure, seed, 1.0, values=other)
+        assert np.array_equal(found, start_table(stated, structure_of(stated, "tract"), seed, 1.0))
+        alike.append(np.array_equal(found, start_table(case.target, structure, seed, 1.0)))
+    assert not all(alike)
+
+
+def test_a_missing_answer_is_no_answer_of_0():
+    """Four cells of a tract whose total is exact: 100 each, one of them not measured; without it equal shares, and not 25."""
+    case = Case((3, 2, 2), "AAB", 1200, exact=(("tract",),), noise=((("tract", "age", "race"), 2.0),))
+    [term] = case.target.terms
+    measured = np.ones(12, dtype=bool)
+    measured[5] = False
+    values = np.where(measured, term.values, 0.0)
+    target = Target(case.target.fiber, (replace(term, values=values, measured=measured),), case.target.family)
+    structure = structure_of(target, "tract")
+    found = np.asarray(structure.in_frame(start_table(target, structure, 1, 0.0))).reshape(-1)
+    totals = target.fiber.equalities[0][1].reshape(-1)
+    assert abs(found[5] - totals[1] / 4.0) < 10.0
+
+
+def test_sums_that_tie_cells_are_met_though_all_cells_are_rounded():
+    """24 cells in each precise sum: rounding each cell by itself would miss it by more than its own rounding explains."""
+    noise = ((("tract", "age", "race"), 30.0), (("tract", "race"), 0.05))
+    target = Case((6, 24, 2), "AABBBB", 6_000, exact=((),), noise=noise).target
+    structure = structure_of(target, "tract")
+    found = np.asarray(structure.in_frame(start_table(target, structure, 1, 0.0))).reshape(-1)
+    sums = target.terms[1]
+    assert np.abs(sums.values - sums.query.matrix @ found).max() <= 1.0
 
 
 def test_a_scatter_that_is_negative():

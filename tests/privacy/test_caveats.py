@@ -31,6 +31,7 @@ CAVEATS = [
     own.AdjacencyOpen(2),
     own.AdjacencyEnoughHere(2),
     own.ForPublished("l2", 2.0),
+    own.InUnits("0.01"),
     own.PaperSpace("l2", 2.0, 2.5, GaussianDP(1.0), GaussianDP(1.25)),
     own.PaperSpace("l1", 2.0, 2.0, PureDP(1.0), PureDP(1.0)),
     own.PaperScale(2.0, 0.5, 0.75),

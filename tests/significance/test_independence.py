@@ -12,7 +12,7 @@ from scipy.special import gammaln
 import bayesdp as bdp
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.significance import independence_test_from_releases, odds_ratio_test_from_release
-from bayesdp.significance.independence import _null
+from bayesdp.significance.independence import _noise, _null
 
 TABLE = xr.DataArray([[9, 2, 1], [3, 4, 6]], dims=("a", "b"), coords={"a": ["x", "y"], "b": ["u", "v", "w"]})
 EXACT = [bdp.Exact(bdp.Margins(TABLE, ["a"]), TABLE.sum("b")), bdp.Exact(bdp.Margins(TABLE, ["b"]), TABLE.sum("a"))]
@@ -154,8 +154,29 @@ def test_empty_rows_and_determined_tables() -> None:
     assert "at least 0.005" in found.claim
 
 
+def test_noise_is_drawn_under_the_invariants_of_its_own_release() -> None:
+    """A release that keeps the rows only, beside one that keeps both margins: its noise changes the columns.
+
+    4,000 draws of six cells with the closed variance of the law: each within five standard errors.
+    """
+    law, rows = bdp.noise.ProjectedGaussian(2.0), bdp.Invariants(bdp.Margins(TABLE, ["a"]))
+    part = bdp.Measured(bdp.Identity(TABLE), TABLE.values + 0.0, law, invariants=rows)
+    joint = bdp.Release(bdp.Frame.of(TABLE), (part,), tuple(EXACT))
+    noise = _noise(part, joint, 4000, np.random.default_rng(2))
+    np.testing.assert_allclose(noise.sum(axis=2), 0.0, atol=1e-9)
+    variance = law.variance((2, 3), rows)
+    assert variance is not None
+    assert np.all(np.abs(noise.var(axis=0) / variance - 1.0) < 5 * np.sqrt(2 / 4000))
+
+
 def test_what_cannot_be_tested_is_refused() -> None:
     law = bdp.noise.LatticeLaplace(0.2)
+    some = bdp.Measured(
+        bdp.Identity(TABLE), np.where(TABLE == 9, np.nan, TABLE), bdp.noise.DiscreteLaplace(1.0), unmeasured=TABLE == 9
+    )
+    four = bdp.Exact(bdp.LinearQuery(TABLE, np.eye(6, dtype=int)[:4], list("pqrs")), [9, 2, 1, 3])  # also rank 4
+    wide = xr.DataArray(np.ones((8, 8), dtype=int), dims=("a", "b"), coords={"a": range(8), "b": range(8)})
+    both = [bdp.Exact(bdp.Margins(wide, [dim]), np.full(8, 8)) for dim in ("a", "b")]
     good = released(TABLE.values, law)
     rows = bdp.Release(
         bdp.Frame.of(TABLE),
@@ -174,11 +195,19 @@ def test_what_cannot_be_tested_is_refused() -> None:
             NotImplementedError,
             "depends on the confidential cells",
         ),
+        (bdp.Release(bdp.Frame.of(TABLE), (some,), tuple(EXACT)), ValueError, "noisy measurements of all cells"),
+        (
+            released(TABLE.values, law, [*EXACT, bdp.Exact(bdp.Identity(TABLE), TABLE.values + 1, "<=")]),
+            ValueError,
+            "leaves 2 dimensions free and has bounds",
+        ),
+        (released(TABLE.values, bdp.noise.DiscreteLaplace(1.0), [four]), ValueError, "both margins .* and no more"),
+        (released(wide.values, bdp.noise.LatticeLaplace(5.0, "l2"), both, wide), NotImplementedError, "by a chain"),
         ([], ValueError, "at least one release"),
         (bdp.Release.from_published(TABLE, [], EXACT), ValueError, "have none"),
     ]
     for given, error, message in cases:
         with pytest.raises(error, match=message):
-            independence_test_from_releases(given)
+            independence_test_from_releases(given, draws=99)
     with pytest.raises(ValueError, match="at least 99"):
         independence_test_from_releases(good, draws=20)

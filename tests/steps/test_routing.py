@@ -1,4 +1,4 @@
-"""Which tables of 100 cells or more are moved as hierarchies: not those whose precise answers overlap in three ways."""
+"""Tables of 100 cells or more whose precise answers overlap in three ways are moved as hierarchies, by moves that keep these."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ import pytest
 import bayesdp as bdp
 from bayesdp._chains import chain_statistics
 from bayesdp.distributions.answers import answers
-from bayesdp.fibers.precise import overlap_three_ways
 from bayesdp.inference import FiberGibbs
 from bayesdp.steps import movement
-from bayesdp.steps.count_chains import LineChain, SweepChain
-from tests.fibers.precise_cases import CASES
-from tests.hierarchies.cases import CASES as HIERARCHIES
+from bayesdp.steps.count_chains import SweepChain
 
 
 def _model(
@@ -45,59 +42,44 @@ def _model(
     return model
 
 
-def _chain_and_claim(model: pm.Model) -> tuple[Any, bool]:
-    """The kernel that is taken, and whether a hierarchy is said to be moved; what is said must be the same on both sides."""
-    step = FiberGibbs([model["x"]], model=model)
-    said = movement.movement(model, model.rvs_to_values[model["x"]])
-    assert step.connectivity["x"] == {"proved": said.proved, "claim": said.claim}
-    return type(step.tables[0].chain), said.structure is not None
-
-
 def _random_prior(shape: tuple[int, ...]) -> Any:
     return pm.NegativeBinomial.dist(
         mu=pm.LogNormal("mu", 1.6, 0.2), alpha=pm.LogNormal("alpha", -2.3, 0.2), shape=shape
     )
 
 
-@pytest.mark.parametrize("prior", [None, _random_prior], ids=["fixed prior", "random prior"])
-def test_three_precise_margins_that_overlap_take_single_lines(prior):
-    assert _chain_and_claim(_model((10, 4, 6), prior=prior)) == (LineChain, False)
-
-
 @pytest.mark.parametrize(
-    "given",
+    ("given", "crosses"),
     [
-        {"shape": (5, 4, 5), "margins": 16.0},  # not precise
-        {"shape": (5, 4, 5), "margins": None},  # the scale is a variable
-        {"shape": (12, 12), "keep": 1},  # two margins: squares keep both
-        {"shape": (5, 4, 5), "keep": 1},  # three margins that squares keep
+        ({"shape": (10, 4, 6)}, True),
+        ({"shape": (10, 4, 6), "prior": _random_prior}, True),
+        ({"shape": (5, 4, 5), "margins": None}, True),  # the scale is a variable
+        ({"shape": (5, 4, 5), "margins": 16.0}, False),  # not precise
+        ({"shape": (12, 12), "keep": 1}, False),  # two margins: squares keep both
+        ({"shape": (5, 4, 5), "keep": 1}, False),  # three margins that squares keep
     ],
-    ids=lambda own: str(own),
+    ids=[
+        "known",
+        "a prior that varies",
+        "a scale that varies",
+        "not precise",
+        "squares, two axes",
+        "squares, three axes",
+    ],
 )
-def test_other_tables_stay_hierarchies(given):
-    assert _chain_and_claim(_model(**given)) == (SweepChain, True)
-
-
-def test_larger_tables_stay_hierarchies(monkeypatch):
-    monkeypatch.setattr(movement, "LINE_CELLS", 99)
-    assert _chain_and_claim(_model((5, 4, 5))) == (SweepChain, True)
-
-
-@pytest.mark.parametrize("spread", [3.0, np.inf])
-def test_ordinary_hierarchies_do_not_overlap(spread):
-    for case in HIERARCHIES.values():
-        assert not overlap_three_ways(case.target.fiber, case.target.terms, spread)
-
-
-@pytest.mark.parametrize(("name", "overlap"), [("one", False), ("two", False), ("three", True)])
-def test_two_way_margins_of_a_cube(name, overlap):
-    [case] = [own for key, own in CASES.items() if key.startswith(f"2x2x2, {name} ")]
-    assert overlap_three_ways(case.target.fiber, case.target.terms, np.inf) == overlap
+def test_moves_along_several_axes_where_precise_margins_overlap_in_three_ways(given, crosses):
+    model = _model(**given)
+    step = FiberGibbs([model["x"]], model=model)
+    said = movement.movement(model, model.rvs_to_values[model["x"]])
+    assert step.connectivity["x"] == {"proved": said.proved, "claim": said.claim}
+    chain = step.tables[0].chain
+    assert isinstance(chain, SweepChain)
+    assert bool(len(chain.families)) == crosses
 
 
 @pytest.mark.slow
 def test_a_run_of_a_sparse_three_way_table_agrees_with_itself():
-    """10 x 4 x 6 cells; by the moves of hierarchies R-hat was 3.3 after longer runs."""
+    """10 x 4 x 6 cells; without moves along several axes R-hat was 3.3 after longer runs."""
     with _model((10, 4, 6)):
         tree = bdp.sample(
             draws=800, tune=200, chains=4, cores=1, random_seed=3, progressbar=False, fiber_gibbs={"sweeps": 20}

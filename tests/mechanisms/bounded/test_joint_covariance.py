@@ -154,7 +154,7 @@ def test_posterior_against_quadrature() -> None:
         covariance = rho * pt.sqrt(variances[0] * variances[1])
         bdp.observe(release, pt.stack([pt.stack([variances[0], covariance]), pt.stack([covariance, variances[1]])]))
         tree = bdp.sample(draws=1000, tune=600, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
-    v, r = (np.arange(160) + 0.5) * top / 160, (np.arange(161) + 0.5) / 80.5 - 1.0
+    v, r = (np.arange(80) + 0.5) * top / 80, (np.arange(81) + 0.5) / 40.5 - 1.0
     first, second, correlation = np.meshgrid(v, v, r, indexing="ij")
     covariances = correlation * np.sqrt(first * second)
     matrices = np.stack([np.stack([first, covariances], -1), np.stack([covariances, second], -1)], -2)

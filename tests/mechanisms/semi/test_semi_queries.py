@@ -267,9 +267,3 @@ def test_bad_queries(kind: str) -> None:
         mechanism_of(kind, Totals(SCORED), BY_X, 1)
     with pytest.raises(ValueError, match="Proposition 32, about the cells"):
         SemiGaussian(Margins(SCORED, ["x"], ["y"]), 1.0, query=REGRESSION, convention="paper")
-
-
-def test_published_answers_are_for_noise_on_the_cells() -> None:
-    known = [bdp.Exact(BY_X, COUNTS.sum(axis=1))]
-    with pytest.raises(NotImplementedError, match="published= is for noise on the cells"):
-        SemiGaussian(BY_X, 1.0, query=REGRESSION, published=known)

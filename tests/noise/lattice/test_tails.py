@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,7 +12,7 @@ from scipy import stats
 from bayesdp.invariants import Invariants
 from bayesdp.noise import LatticeGaussian, LatticeLaplace
 from bayesdp.noise.lattice.linear import linear_law
-from bayesdp.queries import Margins, Totals
+from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.enumeration import lattice_points
 from tests.lattices.oracles import BLOCKS, CASES, GENERAL, LOOSE, labels, law_on, one_way
 
@@ -63,6 +64,34 @@ def test_far_tails_keep_their_digits() -> None:
     for t in (100, 140):
         own = max(sums[t // 2 : 2000].sum(), masses[t // 2 : 2000].sum())
         assert LatticeLaplace(0.5).tail(t, many)[1] == pytest.approx(own, rel=1e-6)
+
+
+def test_tails_where_sizes_are_counted_below_t_only() -> None:
+    """A pair at sigma = 40: noise k (1, -1) of mass exp(-k**2 / 1600), whose sizes go too far to be counted up to the end."""
+    pair, law = Invariants(Totals({"c": ["a", "b"]})), LatticeGaussian(40.0)
+    with mpmath.workdps(40):
+        mass = [mpmath.exp(-(mpmath.mpf(k) ** 2) / 1600) for k in range(1500)]
+        whole = 2 * mpmath.fsum(mass) - 1
+        for k in range(20, 90):
+            own = 2 * mpmath.fsum(mass[k:]) / whole
+            low, high = law.tail(math.sqrt(2.0) * k, pair)
+            assert low <= own <= high
+            assert high - low < 1e-10
+
+
+def test_tails_of_cells_that_move_by_several_counts() -> None:
+    """Two cells whose weighted sum 2 x + 3 y is exact: noise j (3, -2), of mass exp(-13 j**2 / (2 sigma**2)), or exp(-5 e |j|)."""
+    weighted = Invariants(LinearQuery({"c": ["a", "b"]}, [[2, 3]], ["sum"]))
+    j = np.arange(-60, 61)
+    for law, log in ((LatticeGaussian(6.0), -13 * j**2 / 72.0), (LatticeLaplace(0.2), -np.abs(j))):
+        mass = np.exp(log) / np.exp(log).sum()
+        for t in (1.0, 3.0, 3.5, 4.0, 6.0, 8.0, 9.0):
+            for cell, step in ((0, 3), (1, 2)):
+                own = mass[step * np.abs(j) >= t].sum()
+                low, high = law.cell_tail(t, weighted, (cell,))
+                assert low <= own * (1 + 1e-9)
+                assert own <= high * (1 + 1e-9)
+                assert high - low <= 1e-9
 
 
 def test_where_vectors_cannot_be_counted_the_bound_holds() -> None:

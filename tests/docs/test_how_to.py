@@ -1,0 +1,90 @@
+"""The how-to guides: each is listed, has an example, and the commands that it tells a reader to type work.
+
+The examples in Python are doctests, which pytest collects from ``docs/*.md``.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+import bayesdp as bdp
+from bayesdp.cli import main, parser
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDES = ROOT / "docs" / "how-to"
+PAGES = sorted(path for path in GUIDES.glob("*.md") if path.name != "index.md")
+
+
+def fenced(page: Path, language: str) -> list[str]:
+    """The code of a page in a language ("" for what has none)."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [text for own, text in found if own == language]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The ``bayesdp`` commands of a page, without continuation lines."""
+    lines = "\n".join(fenced(page, "")).replace("\\\n", " ").splitlines()
+    return [shlex.split(line)[1:] for line in lines if line.startswith("bayesdp ")]
+
+
+def test_there_are_as_many_as_were_promised():
+    assert len(PAGES) >= 16
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_guide_is_listed_twice_and_has_an_example(page):
+    index = (GUIDES / "index.md").read_text(encoding="utf-8")
+    assert f"]({page.name})" in index, f"{page.name} answers no question of the index"
+    [tree] = fenced_directive(index)
+    assert page.stem in tree.splitlines(), f"{page.name} is not in the toctree of the index"
+    text = page.read_text(encoding="utf-8")
+    examples = doctest.DocTestParser().get_examples(text)
+    assert examples or fenced(page, "python"), f"{page.name} has no example"
+
+
+def fenced_directive(text: str) -> list[str]:
+    """What the toctrees of a page list."""
+    return re.findall(r"^```\{toctree\}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_its_commands_are_understood(page):
+    for arguments in commands(page):
+        parser().parse_args(arguments)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_the_options_it_mentions_exist(page):
+    [subcommands] = [own for own in parser()._actions if own.dest == "command"]
+    for told in re.findall(r"`bayesdp ([^`]+)`", page.read_text(encoding="utf-8")):
+        name, *rest = told.split()
+        known = subcommands.choices[name].format_help()
+        for option in (own for own in rest if own.startswith("-")):
+            assert re.search(rf"(?<![\w-]){re.escape(option)}\b", known), f"{page.name}: bayesdp {name} has no {option}"
+
+
+def test_the_commands_from_published_files_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "notebooks" / "data", "notebooks/data")
+    own = commands(GUIDES / "published-files.md")
+    assert [arguments[0] for arguments in own] == ["import", "fit", "summary", "report"]
+    for arguments in own:
+        if arguments[0] == "fit":
+            arguments = [*arguments, "--cores", "1", "--quiet"]
+        assert main(arguments) == 0, arguments
+    assert "95% equal-tailed interval" in capsys.readouterr().out
+    assert "<html" in Path("report.html").read_text(encoding="utf-8")
+
+
+def test_the_command_that_makes_a_release_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bdp.datasets.delinquent_children().rename("count").to_dataframe().to_csv("table.csv")
+    [arguments] = commands(GUIDES / "make-a-release.md")
+    assert main(arguments) == 0
+    assert bdp.Release.from_netcdf("published.nc").invariants.rank == 7

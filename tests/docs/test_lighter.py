@@ -1,0 +1,66 @@
+"""A built site without what nobody needs: what is left looks the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+from pages.lighter import lighten  # isort: skip  # from docs/
+
+
+@pytest.fixture
+def site(tmp_path):
+    (tmp_path / "_static/scripts").mkdir(parents=True)
+    (tmp_path / "_images").mkdir()
+    for name in ("theme.js", "theme.js.map"):
+        (tmp_path / "_static/scripts" / name).write_text("{}")
+    return tmp_path
+
+
+def _drawn(path):
+    """A picture as the notebooks have them: lines, bands, text."""
+    figure = Figure(figsize=(5, 3))
+    axes = figure.add_subplot()
+    at = np.linspace(0.0, 6.0, 200)
+    for phase in range(0, 6, 3):
+        axes.plot(at, np.sin(at + phase))
+        axes.fill_between(at, np.sin(at + phase) - 0.2, np.sin(at + phase) + 0.2, alpha=0.2)
+    axes.set_title("a picture")
+    figure.savefig(path)
+
+
+def _points(path):
+    with Image.open(path) as stored:
+        return np.asarray(stored.convert("RGB")).astype(int)
+
+
+def test_pictures_are_smaller_and_look_the_same(site):
+    path = site / "_images/plot.png"
+    _drawn(path)
+    before, size = _points(path), path.stat().st_size
+    lighten(site)
+    assert path.stat().st_size < size / 2
+    assert np.abs(_points(path) - before).max() <= 20
+    once = path.read_bytes()
+    lighten(site)
+    assert path.read_bytes() == once
+    assert [own.name for own in path.parent.iterdir()] == ["plot.png"]
+
+
+@pytest.mark.parametrize("kind", ["noise", "clear"])
+def test_a_picture_that_would_suffer_stays(site, kind):
+    """Colours at random have no palette of 256; a picture that one can look through is left alone."""
+    path = site / "_images/other.png"
+    points = np.random.default_rng(0).integers(0, 256, (60, 60, 4), dtype=np.uint8)
+    points[..., 3] = 255 if kind == "noise" else 100
+    Image.fromarray(points).save(path)
+    before = path.read_bytes()
+    lighten(site)
+    assert path.read_bytes() == before
+
+
+def test_maps_of_scripts_are_gone_and_scripts_stay(site):
+    lighten(site)
+    assert [own.name for own in (site / "_static/scripts").iterdir()] == ["theme.js"]

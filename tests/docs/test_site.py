@@ -1,0 +1,111 @@
+"""The site as it is built: no warning, no dead link, nothing from another machine, a text for every picture.
+
+``BAYESDP_SITE=folder`` names a site that has been built (`make docs` does that); without it the site is built here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow  # a minute of a processor
+
+MOST_MEGABYTES = 20
+
+
+class Page(HTMLParser):
+    """Links, anchors, sources and pictures of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.sources: list[str] = []
+        self.without_text: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        own = dict(attributes)
+        for name in ("id", "name"):
+            if own.get(name):
+                self.anchors.add(own[name])
+        if tag == "a" and own.get("href"):
+            self.links.append(own["href"])
+        if tag in ("script", "img", "iframe", "source") and own.get("src"):
+            self.sources.append(own["src"])
+        if tag == "link" and own.get("rel") in ("stylesheet", "preload", "icon", "preconnect") and own.get("href"):
+            self.sources.append(own["href"])
+        if tag == "img" and not (own.get("alt") or "").strip() and own.get("role") != "presentation":
+            self.without_text.append(own.get("src", "?"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Sphinx, with warnings as errors."""
+    if given := os.environ.get("BAYESDP_SITE"):
+        assert (ROOT / given / "index.html").is_file(), f"{given} has no site: make docs"
+        return (ROOT / given).resolve()
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-d", str(folder / "trees"),
+         str(ROOT / "docs"), str(folder / "html")],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    return folder / "html"
+
+
+@cache
+def page_of(path: Path) -> Page:
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def test_every_link_and_anchor_is_there(site):
+    dead = []
+    for path in site.rglob("*.html"):
+        for link in page_of(path).links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.exists():
+                dead.append(f"{path.relative_to(site)}: {link}")
+            elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in page_of(target).anchors:
+                dead.append(f"{path.relative_to(site)}: {link} (no such anchor)")
+    assert not dead, "\n".join(sorted(dead)[:50])
+
+
+def test_nothing_is_loaded_from_elsewhere(site):
+    outside = [
+        f"{path.relative_to(site)}: {source}"
+        for path in site.rglob("*.html")
+        for source in page_of(path).sources
+        if urlsplit(source).netloc
+    ]
+    assert not outside, "\n".join(outside[:50])
+    for sheet in site.rglob("*.css"):
+        text = sheet.read_text(encoding="utf-8")
+        assert "url(http" not in text.replace('"', "").replace("'", ""), sheet
+        assert "@import" not in text or "//" not in text.split("@import", 1)[1].split(";", 1)[0], sheet
+
+
+def test_every_picture_has_a_text(site):
+    bare = [
+        f"{path.relative_to(site)}: {picture}"
+        for path in site.rglob("*.html")
+        for picture in page_of(path).without_text
+    ]
+    assert not bare, "\n".join(bare[:50])
+
+
+def test_it_is_not_heavy(site):
+    size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    assert size < MOST_MEGABYTES * 1e6, f"{size / 1e6:.0f} MB"

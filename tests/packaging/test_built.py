@@ -1,0 +1,214 @@
+"""The sdist and the wheel, installed as users install them: into an empty environment, without and with each extra.
+
+What is installed comes from the package index at the versions of the lock (which a cache of uv may have already); there is
+no other use of the network.
+"""
+
+from __future__ import annotations
+
+import email
+import os
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import bayesdp
+
+ROOT = Path(__file__).parents[2]
+UV = Path(sys.executable).with_name("uv")
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+MODULES = {
+    "nutpie": "nutpie",
+    "secure": "opendp",
+    "accounting": "dp_accounting",
+    "cluster": "distributed",
+    "covariance": "statsmodels",
+    "census": "pyarrow",
+}
+"""What each extra brings in, by the name under which it is imported."""
+
+FIT = """
+import numpy as np, pymc as pm, bayesdp as bdp
+table = {"county": ["Alpha", "Beta", "Gamma"]}
+release = bdp.LatticeLaplace(bdp.Invariants(bdp.Totals(table)), epsilon=1.0).release([30, 8, 3], rng=1)
+with pm.Model(coords=table):
+    bdp.observe(release, bdp.FlatCounts("x", dims="county"))
+    tree = bdp.sample(draws=200, tune=20, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+assert tree.posterior["x"].sizes == {"chain": 2, "draw": 200, "county": 3}
+assert (tree.posterior["x"].sum("county") == 41).all()
+"""
+"""The total is exact, so that every draw has it."""
+
+WITH = {
+    "nutpie": """
+import pymc as pm, bayesdp as bdp
+table = {"county": ["Alpha", "Beta", "Gamma"]}
+mechanism = bdp.ProjectedGaussian(bdp.Invariants(bdp.Totals(table)), rho=0.5)
+release = mechanism.release([30, 8, 3], rng=1)
+with pm.Model(coords=table):
+    bdp.observe(release, bdp.ContinuousCounts("x", pm.Gamma.dist(2.0, 0.1, shape=3), release))
+    tree = bdp.sample(draws=100, tune=200, chains=2, random_seed=1, progressbar=False, quiet=True, nuts_sampler="nutpie")
+assert abs(tree.posterior["x"].sum("county") - 41).max() < 1e-6
+assert "nutpie" in str(tree.posterior.attrs) + str(tree.attrs) + str(tree.sample_stats.attrs)
+""",
+    "secure": """
+from bayesdp.noise import DiscreteLaplace
+from bayesdp.noise.secure import draw_independent, statement
+assert "OpenDP" in str(statement("opendp"))
+noise = draw_independent(DiscreteLaplace(2.5), 2000, "opendp")
+assert noise.dtype == int and 0 < abs(noise).mean() < 10
+""",
+    "accounting": """
+from bayesdp.privacy import approximate_dp, gaussian_dp, tensor_product
+both = tensor_product(gaussian_dp(1.0), approximate_dp(1.0))
+assert 0.0 <= both(0.1) <= gaussian_dp(1.0)(0.1)
+""",
+    "cluster": """
+import distributed
+from bayesdp.calibration.runners import on_dask
+def square(number):
+    return {"number": number, "square": number**2}
+options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+    records = on_dask(client)(square, [1, 2, 3])
+    assert sorted(own["square"] for own in records) == [1, 4, 9]
+""",
+    "covariance": """
+import numpy as np
+from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
+matrix = np.array([[1.0, 0.9, -0.9], [0.9, 2.0, 0.9], [-0.9, 0.9, 1.0]])
+release = CovarianceRelease(matrix, np.ones((3, 3)), [9.0] * 3, 50, ("x", "y", "z"))
+assert not release.is_positive_definite
+assert np.linalg.eigvalsh(release.repaired())[0] > 0
+""",
+    "census": """
+import bayesdp as bdp, pyarrow.parquet as parquet
+from bayesdp.hierarchies.priors import FixedNegativeBinomial
+table = {"tract": ["a", "b"], "age": ["young", "old"]}
+noise = bdp.noise.DiscreteGaussian(sigma=2.0)
+measured = [bdp.Measured(bdp.Identity(table), [[3, 8], [0, 5]], noise)]
+release = bdp.Release.from_published(table, measured, [bdp.Exact(bdp.Totals(table), 15)])
+prior = FixedNegativeBinomial(mean=4.0, shape=1.0)
+bdp.fit_hierarchy(release, prior, draws=200, tables=10, tables_path="tables.parquet", random_seed=1, quiet=True)
+tables = parquet.read_table("tables.parquet").to_pandas()
+assert set(tables.groupby("table")["count"].sum()) == {15}
+""",
+}
+"""What needs the extra, a program each."""
+
+
+def _run(*command: str | Path, cwd: Path) -> str:
+    left_out = ("PYTHONPATH", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def _build(source: Path, target: Path, kind: str) -> Path:
+    """Build with the backend that is installed beside the tests: nothing is fetched."""
+    _run(sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", target, cwd=source)
+    (built,) = target.glob("*.whl" if kind == "wheel" else "*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    return _build(ROOT, tmp_path_factory.mktemp("wheel"), "wheel")
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory) -> Path:
+    return _build(ROOT, tmp_path_factory.mktemp("sdist"), "sdist")
+
+
+def _contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_sdist_builds_a_wheel_with_the_same_files(wheel, sdist, tmp_path):
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    assert source.name == f"bayesdp-{bayesdp.__version__}"
+    again = _contents(_build(source, tmp_path / "dist", "wheel"))
+    first = _contents(wheel)
+    assert again.keys() == first.keys()
+    assert [name for name in first if first[name] != again[name]] == []
+    # What somebody needs who goes on from the sdist alone: to install from the lock, to test, to build the site.
+    for kept in (
+        "Makefile",
+        "requirements.lock",
+        "conftest.py",
+        "tests/packaging/test_built.py",
+        "docs/conf.py",
+        "NOTICE",
+    ):
+        assert (source / kept).is_file(), kept
+    assert not (source / "docs" / "made").exists()
+
+
+def test_the_wheel_says_what_it_is(wheel):
+    named = {Path(name).name: content for name, content in _contents(wheel).items() if ".dist-info/" in name}
+    about = email.message_from_bytes(named["METADATA"])
+    assert about["Version"] == bayesdp.__version__
+    assert about["Requires-Python"] == ">=3.12"
+    assert set(about.get_all("Provides-Extra")) == set(EXTRAS) == set(MODULES) == set(WITH)
+    assert {"LICENSE", "NOTICE"} <= named.keys()
+
+
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory) -> Callable[[str], Path]:
+    """Make an environment with the wheel and one extra, or none, and nothing else; give its folder of programs."""
+    if not UV.is_file():
+        pytest.skip("needs uv beside the tests' Python; `make install` puts it there")
+
+    def make(extra: str) -> Path:
+        folder = tmp_path_factory.mktemp("environment")
+        _run(UV, "venv", "--quiet", "--python", sys.executable, folder / "env", cwd=folder)
+        wanted = f"{wheel}[{extra}]" if extra else wheel
+        lock = ROOT / "requirements.lock"
+        python = folder / "env" / "bin" / "python"
+        # fmt: off
+        _run(UV, "pip", "install", "--quiet", "--python", python, "--only-binary", ":all:", "--constraint", lock, wanted,
+             cwd=folder)
+        # fmt: on
+        return python.parent
+
+    return make
+
+
+def _extras_in(programs: Path, folder: Path) -> set[str]:
+    """The extras whose packages can be imported."""
+    asked = f"from importlib.util import find_spec; print(*[n for n in {list(MODULES.values())!r} if find_spec(n)])"
+    found = set(_run(programs / "python", "-c", asked, cwd=folder).split())
+    return {extra for extra, module in MODULES.items() if module in found}
+
+
+@pytest.mark.slow
+def test_without_extras_it_imports_helps_fits_and_demonstrates(environment, tmp_path):
+    programs = environment("")
+    assert _extras_in(programs, tmp_path) == set()
+    where = _run(programs / "python", "-c", "import bayesdp; print(bayesdp.__file__)", cwd=tmp_path)
+    assert Path(where.strip()).is_relative_to(programs.parent)
+    assert "usage: bayesdp" in _run(programs / "bayesdp", "--help", cwd=tmp_path)
+    assert _run(programs / "bayesdp", "--version", cwd=tmp_path) == f"bayesdp {bayesdp.__version__}\n"
+    _run(programs / "python", "-c", FIT, cwd=tmp_path)
+    _run(programs / "bayesdp", "demo", "--output", "shown", cwd=tmp_path)
+    for part in ("berkeley", "illinois"):
+        assert (tmp_path / "shown" / part / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_with_an_extra_what_needs_it_runs(environment, tmp_path, extra):
+    programs = environment(extra)
+    assert extra in _extras_in(programs, tmp_path)
+    _run(programs / "python", "-W", "error::UserWarning:bayesdp", "-c", WITH[extra], cwd=tmp_path)

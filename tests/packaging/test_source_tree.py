@@ -1,0 +1,83 @@
+"""A source tree that is not installed: `PYTHONPATH` names it, and there is no metadata of a package bayesdp."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import bayesdp
+
+ROOT = Path(__file__).parents[2]
+
+# The dependencies are found as they are installed; whatever makes bayesdp importable from there (an editable install,
+# with its metadata) is left out, by -S and by a folder of links to everything else.
+SAMPLE = """
+import importlib.metadata, pathlib, sys
+import bayesdp as bdp, pymc as pm
+try:
+    importlib.metadata.version("bayesdp")
+except importlib.metadata.PackageNotFoundError:
+    pass
+else:
+    raise AssertionError("bayesdp is installed: nothing is shown")
+table = {"county": ["Alpha", "Beta", "Gamma"]}
+release = bdp.LatticeLaplace(bdp.Invariants(bdp.Totals(table)), epsilon=1.0).release([30, 8, 3], rng=1)
+with pm.Model(coords=table):
+    bdp.observe(release, bdp.FlatCounts("x", dims="county"))
+    tree = bdp.sample(draws=100, tune=20, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+assert tree.posterior["x"].sizes == {"chain": 2, "draw": 100, "county": 3}
+assert tree.attrs["bayesdp_version"] == bdp.__version__
+release.to_netcdf("release.nc")
+assert bdp.Release.from_netcdf("release.nc") == release
+bdp.report.report(tree, "report.html")
+print(bdp.__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory) -> dict[str, str]:
+    """Variables with which Python finds the tree and the dependencies, and no installed bayesdp."""
+    others = tmp_path_factory.mktemp("dependencies")
+    for found in Path(sysconfig.get_path("purelib")).iterdir():
+        if not re.match(r"_*(editable.*)?bayesdp", found.name, re.IGNORECASE) and found.suffix != ".pth":
+            (others / found.name).symlink_to(found)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(others)]), "PYTHONSAFEPATH": "1"}
+
+
+def _run(environment: dict[str, str], folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-S", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_sampling_files_and_the_report_need_no_installed_package(environment, tmp_path):
+    shown = _run(environment, tmp_path, "-c", SAMPLE)
+    assert Path(shown.strip()) == Path(bayesdp.__file__)
+    assert f"bayesdp {bayesdp.__version__}" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("module", ["bayesdp", "bayesdp.cli"])
+def test_the_command_line_runs_from_the_tree(environment, tmp_path, module):
+    assert _run(environment, tmp_path, "-m", module, "--version") == f"bayesdp {bayesdp.__version__}\n"
+
+
+def test_nothing_asks_for_the_metadata_of_bayesdp():
+    """The package asks for the versions of its dependencies by name, and says its own by `__version__`."""
+    asked = re.compile(r"\b(?:version|metadata|distribution|files|requires)\(\s*([^)]*)\)")
+    named = {
+        (path.relative_to(ROOT).as_posix(), own)
+        for folder in ("bayesdp", "benchmarks", "models", "notebooks", "docs")
+        for path in (ROOT / folder).rglob("*.py")
+        if "importlib.metadata" in (text := path.read_text(encoding="utf-8"))
+        for own in asked.findall(text)
+    }
+    assert named  # the pattern finds something
+    assert not [(path, own) for path, own in named if re.search(r"bayesdp|__package__|__name__", own)]

@@ -1,0 +1,100 @@
+"""Files that version 0.1 wrote are read, with the same content: the promise of docs/POLICY.md."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp.cli.files import read_posterior
+from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
+from bayesdp.streaming.run import Run
+from tests.storage.examples import EXAMPLES, lattice
+from tests.storage.written_by_0_1 import FOLDER, STATISTICS, fitted, name_of, summarised
+from tests.streaming.cases import small_release
+
+OF_RUN = json.loads((FOLDER / "run" / "run.json").read_text(encoding="utf-8"))["run"]
+STREAMED = ("posterior", "cells", "diagnostics", "fiber")
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_releases_are_those_that_were_written(example):
+    expected = EXAMPLES[example]()
+    read = [bdp.Release.from_netcdf(FOLDER / f"{name_of(example)}.nc")]
+    if example != "exact only":
+        read.append(bdp.Release.from_csv(FOLDER / name_of(example)))
+    for release in read:
+        assert release == expected
+        assert release.guarantee == expected.guarantee
+        assert str(release) == str(expected)
+        for ours, theirs in zip(release.measurements, expected.measurements, strict=True):
+            np.testing.assert_array_equal(ours.values, theirs.values)
+        for ours, theirs in zip(release.exact, expected.exact, strict=True):
+            np.testing.assert_array_equal(ours.values, theirs.values)
+
+
+def test_a_release_of_statistics_is_the_one_that_was_written():
+    assert StatisticRelease.from_netcdf(FOLDER / "statistics.nc") == STATISTICS
+
+
+@pytest.mark.parametrize(("name", "release"), [("sampled", lattice), ("streamed", small_release)])
+def test_posteriors_have_their_draws_release_and_summary(name, release):
+    tree, read = read_posterior(str(FOLDER / f"{name}.nc"))
+    assert read == release()
+    with h5py.File(FOLDER / f"{name}.nc") as file:  # another reader
+        np.testing.assert_array_equal(tree["posterior"]["x"].values, file["posterior/x"][...])
+    for exact in read.exact:
+        answers = exact.query.apply(tree["posterior"]["x"].values)
+        np.testing.assert_array_equal(answers, np.broadcast_to(exact.values, answers.shape))
+    stored = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    _assert_close(json.loads(summarised(FOLDER / f"{name}.nc")), stored)
+
+
+def _assert_close(found, stored):
+    """Whatever was said is said, numbers to ten digits; new entries may be there as well."""
+    if isinstance(stored, dict):
+        assert stored.keys() <= found.keys()
+        for key, value in stored.items():
+            _assert_close(found[key], value)
+    elif isinstance(stored, list):
+        assert len(found) == len(stored)
+        for one, other in zip(found, stored, strict=True):
+            _assert_close(one, other)
+    elif isinstance(stored, float):
+        assert found == pytest.approx(stored, rel=1e-10, abs=1e-10)
+    else:
+        assert found == stored
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A copy of the folder of a run that has ended: reading it writes into it."""
+    return shutil.copytree(FOLDER / "run", tmp_path / "run")
+
+
+def test_a_run_folder_ends_as_its_run_did(run, monkeypatch):
+    """With what a run says of itself as it was then, as its own version would: states are read, and nothing is drawn again."""
+    monkeypatch.setattr(Run, "described", lambda *_: OF_RUN)
+    tree = fitted(run, resume=True)
+    stored, _ = read_posterior(str(FOLDER / "streamed.nc"))
+    for group in STREAMED:
+        for name, values in stored[group].to_dataset().data_vars.items():
+            xr.testing.assert_allclose(tree[group][name].drop_attrs(), values.drop_attrs(), rtol=1e-6)
+
+
+def test_another_version_does_not_go_on_with_it_and_names_both(run, monkeypatch):
+    monkeypatch.setattr(bdp, "__version__", "0.2.0")
+    with pytest.raises(ValueError, match=rf"bayesdp was '{OF_RUN['bayesdp']}', and is '0\.2\.0' now"):
+        fitted(run, resume=True)
+    assert {path.name for path in (FOLDER / "run").iterdir()} <= {path.name for path in run.iterdir()}
+
+
+def test_the_files_are_small_and_of_0_1():
+    files = [path for path in FOLDER.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 1_500_000
+    assert OF_RUN["bayesdp"].startswith("0.1.0")
