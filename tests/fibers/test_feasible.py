@@ -50,5 +50,5 @@ def test_a_contradiction_is_named_all_the_same(monkeypatch):
     other = Margins(frame, ["by"])
     fiber = Fiber(frame, (), ((sums, np.array([3, 3])),), ((other, np.array([2, 2])),))
     monkeypatch.setattr(feasible, "_LARGE", 0)
-    with pytest.raises(ValueError, match="no nonnegative integer table.*cell=a >= 3"):
+    with pytest.raises(ValueError, match=r"no nonnegative integer table.*cell=a >= 3"):
         feasible.find_point(fiber.system, fiber.invariants, np.ones(4))
