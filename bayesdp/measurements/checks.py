@@ -138,6 +138,8 @@ def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeas
     """What the law asks of the query, of its invariants and of unpublished cells."""
     for item in fields(law):  # type: ignore[arg-type]  # laws are dataclasses
         scale = getattr(law, item.name)
+        if isinstance(scale, NoiseLaw):  # a law within a law
+            check_law(query, scale, None, unmeasured)
         if isinstance(scale, np.ndarray) and not law.keeps_invariants:  # other arrays are no scales of answers
             if not _fits(scale.shape, query.shape):
                 raise ValueError(

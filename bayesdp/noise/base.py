@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
-from bayesdp.noise._verbs import KernelForm, LossByLength
+from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength
 from bayesdp.noise.registered import RegisteredLaw, law_names, made_law
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.queries import Query
@@ -256,6 +256,23 @@ class NoiseLaw(RegisteredLaw):
     def kernel_of(self, invariants: Invariants | None) -> KernelForm | None:
         """How the posterior kernel takes this law under these invariants; None leaves it to the compiled log-density."""
         return self.kernel_form
+
+    def windows(self, values: Floats | Ints) -> LogMassWindows | None:
+        """The log-mass of published answers as functions of their true answers, tabulated in windows.
+
+        A law that states it has an exact term in the posterior kernel, whatever its shape.
+
+        Parameters
+        ----------
+        values : array, shape ``(*query)``
+            Published answers, all of which were published.
+
+        Returns
+        -------
+        LogMassWindows or None
+            Answers in C order; None, the default, for laws with another form, or left to the compiled log-density.
+        """
+        return None
 
     def at_scales(self, scale: npt.ArrayLike) -> Any:
         """The law of another scale, or of one for each answer; None if it is not one of independent noise with a scale."""
