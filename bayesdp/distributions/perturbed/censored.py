@@ -132,14 +132,14 @@ class Censored(Distribution):
 
 def _sides(below: Any, above: Any, *, integer: bool) -> list[Any]:
     """Thresholds as float64 tensors; constants are checked."""
-    found = []
+    found: list[Any] = []
     for value, absent, name in ((below, -np.inf, "below"), (above, np.inf, "above")):
         variable = pt.as_tensor_variable(np.float64(absent) if value is None else value)
         if isinstance(variable, TensorConstant):
             variable = pt.constant(np.asarray(threshold(variable.data, absent, name, integer=integer), np.float64))
         found.append(variable if variable.dtype == "float64" else pt.cast(variable, "float64"))
     if all(isinstance(side, TensorConstant) for side in found):
-        check_order(*(side.data for side in found), integer=integer)
+        check_order(found[0].data, found[1].data, integer=integer)
     return found
 
 
@@ -158,7 +158,7 @@ def _censored_logp(
     over = known.log_cdf_kernel(pt, -finite(pt, high, 0.0) - step, -centre, width)  # laws with a scale are symmetric
     inside = pt.and_(pt.ge(value, low), pt.le(value, high))
     # A value that is harmless where it is not used.
-    own = known.log_kernel(pt, pt.switch(inside, value, pt.cast(pt.round(centre), value.dtype)), mu, width)
+    own = known.log_kernel(pt, pt.switch(inside, value, pt.cast(pt.round(centre), str(value.dtype))), mu, width)
     if op.inner.integer and not is_discrete(value):
         inside = pt.and_(inside, pt.eq(value, pt.floor(value)))
     found = pt.switch(inside, own, -np.inf)
@@ -171,5 +171,5 @@ def _censored_logp(
 def _point(op: CensoredRV, rv: Any, rng: Any, size: Any, mu: Any, width: Any, low: Any, high: Any) -> Any:
     """A published value near mu."""
     near = pt.clip(pt.round(mu) if op.inner.integer else mu, low, high)
-    near = pt.cast(pt.broadcast_arrays(near, width)[0], op.dtype)
+    near = pt.cast(pt.broadcast_arrays(near, width)[0], str(op.dtype))
     return near if rv_size_is_none(size) else pt.full(size, near)

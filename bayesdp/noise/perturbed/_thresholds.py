@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ def threshold(value: Any, absent: float, argument: str, *, integer: bool) -> Bou
 
     Examples
     --------
-    >>> threshold(None, -math.inf, "below", integer=True), threshold(3, -math.inf, "below", integer=True)
+    >>> threshold(None, -np.inf, "below", integer=True), threshold(3, -np.inf, "below", integer=True)
     (-inf, 3.0)
     """
     if value is None:

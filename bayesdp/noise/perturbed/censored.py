@@ -77,7 +77,7 @@ class Censored(NoiseLaw):
     >>> from bayesdp.noise import DiscreteLaplace
     >>> law = Censored(DiscreteLaplace(b=2.0), below=3)
     >>> np.round(np.exp(law.log_each([2, 3, 4, 5], 1)), 4)
-    array([0.7715, 0.0901, 0.0546, 0.0331])
+    array([0.771 , 0.0901, 0.0546, 0.0331])
     >>> print(law)
     censored law=(discrete-laplace b=2) below=3
     """
@@ -115,6 +115,11 @@ class Censored(NoiseLaw):
         """The law whose values were censored."""
         law: NoiseLaw = self.noise
         return law
+
+    @property
+    def uncensored(self) -> NoiseLaw:
+        """The law whose values were censored. See `NoiseLaw.uncensored`."""
+        return self.law
 
     @property
     def integer(self) -> bool:  # type: ignore[override]  # a class variable of other laws; here it is that of the law inside
@@ -161,7 +166,7 @@ class Censored(NoiseLaw):
         under, over = self.censored(values)
         low, high = self._thresholds(under.shape)
         y = np.where(under, low - 1.0, np.where(over, high + 1.0, values))
-        return y.astype(np.int64 if self.integer else np.float64)
+        return np.asarray(y, dtype=np.int64) if self.integer else np.asarray(y, dtype=np.float64)
 
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Sum of the log-masses of all values. See `NoiseLaw.logp`."""
