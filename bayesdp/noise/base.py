@@ -197,6 +197,13 @@ class NoiseLaw(RegisteredLaw):
         """
         return ""
 
+    def refusals(self, values: Floats | Ints) -> dict[int, str]:
+        """Why single answers cannot have been published, by their places in C order; none, the default, where `limits` says it all.
+
+        Each reason goes on after "but <answer> is <value>, ".
+        """
+        return {}
+
     def sampler(self, invariants: Invariants) -> Sampler | None:
         """The method that `draw` uses under these invariants; None, the default, for laws that have one exact method."""
         return None
