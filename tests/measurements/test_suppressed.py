@@ -73,7 +73,7 @@ def test_assumptions_are_shown_and_kept(tmp_path: Path) -> None:
 
 def test_a_bound_that_contradicts_a_total_is_named() -> None:
     parts = bdp.suppressed(COUNTY, {"Alpha": 17, "Gamma": 6}, below=5, assumption="primary")
-    with pytest.raises(ValueError, match="no nonnegative integer table satisfies.*") as raised:
+    with pytest.raises(ValueError, match="no nonnegative integer table satisfies") as raised:
         bdp.Release.from_published(LINE, exact=[*parts, bdp.Exact(bdp.Totals(LINE), 40)])
     assert "county=Beta" in str(raised.value)
     assert "total = 40" in str(raised.value)
