@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.privacy import Difference, gaussian_pairs
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import PureDP
@@ -15,7 +16,6 @@ from bayesdp.privacy.losses import PureDP
 __all__ = ["KernelForm", "LogMassWindows", "LossByLength", "exponential_loss", "normal_loss"]
 
 type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type LossOfLength = Callable[[float, float | None], Loss]
 
 
@@ -37,59 +37,6 @@ class KernelForm:
     kind: str
     of_scale: bool = False
     coordinates: Callable[[], Floats] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class LogMassWindows:
-    """The log-mass of published answers as functions of the true answer, each tabulated in a window.
-
-    The log-mass of answer i, where the true answer is the whole number v, is ``log_mass[start[i] + v - low[i]]`` for
-    ``low[i] <= v < low[i] + length[i]``. Below the window it is that at the lower end plus ``below[i] * (low[i] - v)``, and above it
-    that at the upper end plus ``above[i] * (v - low[i] - length[i] + 1)``. It is right up to a constant for each answer.
-
-    Parameters
-    ----------
-    low : int64 array, shape (answers,)
-        The first true answer of each window.
-    start : int64 array, shape (answers,)
-        Where the window begins in `log_mass`; answers may share a part of it.
-    length : int64 array, shape (answers,)
-        At least 1.
-    log_mass : float64 array, shape (n,)
-        ``-inf`` for a true answer that cannot be, though not at either end of a window.
-    below, above : float64 arrays, shape (answers,)
-        At most 0; ``-inf`` where no true answer beyond the window can be.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ, a window is empty or reaches beyond `log_mass`, is impossible at one of its ends, or grows outwards.
-    """
-
-    low: Ints
-    start: Ints
-    length: Ints
-    log_mass: Floats
-    below: Floats
-    above: Floats
-
-    def __post_init__(self) -> None:
-        shapes = {np.shape(part) for part in (self.low, self.start, self.length, self.below, self.above)}
-        if len(shapes) > 1 or np.ndim(self.low) != 1:
-            raise ValueError(
-                f"low, start, length, below and above must have one shape (answers,), got {sorted(shapes)}"
-            )
-        if not len(self.low):
-            return
-        if np.min(self.length) < 1 or np.min(self.start) < 0 or np.max(self.start + self.length) > len(self.log_mass):
-            raise ValueError(
-                f"windows must have a length of at least 1 and lie within log_mass, which has {len(self.log_mass)} entries"
-            )
-        ends = np.concatenate([self.log_mass[self.start], self.log_mass[self.start + self.length - 1]])
-        if not np.isfinite(ends).all() or np.isnan(self.log_mass).any() or np.isposinf(self.log_mass).any():
-            raise ValueError("log_mass must be finite at both ends of every window, and finite or -inf between")
-        if not (np.all(self.below <= 0.0) and np.all(self.above <= 0.0)):
-            raise ValueError("below and above must be at most 0: the log-mass may not grow beyond a window")
 
 
 @dataclass(frozen=True)
