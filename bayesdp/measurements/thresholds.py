@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp.measurements.checks import read_only
 from bayesdp.measurements.incomplete import chosen, published_answers
 from bayesdp.measurements.measured import Measured
 from bayesdp.noise.base import NoiseLaw
@@ -107,4 +106,4 @@ def thresholded(
             f"{limit[where]:.17g} is published. Is the threshold right, and is it one on the noisy value?"
         )
     coded = np.where(there, values, np.where(possible, low - 1.0, np.nan))
-    return Measured(query, coded, censored, name=name, unmeasured=read_only(~possible))
+    return Measured(query, coded, censored, name=name, unmeasured=np.asarray(~possible))

@@ -16,7 +16,6 @@ from bayesdp.privacy.losses import PureDP
 __all__ = ["KernelForm", "LogMassWindows", "LossByLength", "exponential_loss", "normal_loss"]
 
 type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type LossOfLength = Callable[[float, float | None], Loss]
 
 

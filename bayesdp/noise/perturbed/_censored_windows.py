@@ -21,6 +21,8 @@ _FLAT_NORMAL = 8.5
 """The same in standard deviations."""
 _FAR_NORMAL = 40.0
 """Standard deviations beyond which a normal log-mass, below -800 there, is taken for its tangent."""
+_MORE = 64
+"""Counts that a normal window reaches farther: nothing for large scales, a lot for small ones."""
 _MOST = 4_000_000
 """Entries of all windows together; where more would be needed, the compiled log-density is used."""
 
@@ -65,8 +67,6 @@ def censored_windows(law: NoiseLaw, values: Floats, low: Floats, high: Floats) -
     tables, slopes = [], []
     for own, (down, up) in zip(shapes, ends, strict=True):
         table = _table(law, int(own[0]), own[1], own[2], np.arange(down, up + 1.0))
-        if not (np.isfinite(table[0]) and np.isfinite(table[-1])):
-            return None  # scales so small that squares are no numbers
         tables.append(table)
         slopes.append(_slopes(int(own[0]), own[1], table, laplace))
     lengths = np.array([len(table) for table in tables], dtype=np.int64)
@@ -87,7 +87,7 @@ def _ends(kind: int, scale: float, fraction: float, laplace: bool, step: int) ->
     """First and last true answer of a window, less the anchor."""
     near = int(np.ceil(fraction))
     flat = int(np.ceil((_FLAT_LAPLACE if laplace else _FLAT_NORMAL) * scale)) + 2
-    far = near + step if laplace else int(np.ceil(_FAR_NORMAL * scale)) + 2
+    far = near + step if laplace else int(np.ceil(_FAR_NORMAL * scale)) + _MORE
     steep = -step if laplace else -far
     return {_PUBLISHED: (0 if laplace else -far, near if laplace else far), _UNDER: (-flat, far), _OVER: (steep, flat)}[
         kind

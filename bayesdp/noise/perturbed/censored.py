@@ -83,8 +83,8 @@ class Censored(NoiseLaw):
     """
 
     noise: Any
-    below: Bound
-    above: Bound
+    below: Bound = -np.inf
+    above: Bound = np.inf
 
     name = "censored"
     support = "bounded"
@@ -136,17 +136,16 @@ class Censored(NoiseLaw):
         """The codes of what was held back; infinite where there is no threshold."""
         return self.below - 1.0, self.above + 1.0
 
-    def refusal(self, values: Floats | Ints) -> str:
-        """Why the law cannot give these answers: numbers between a code and its threshold. See `NoiseLaw.refusal`."""
+    def refusals(self, values: Floats | Ints) -> dict[int, str]:
+        """Numbers of real laws between a code and its threshold. See `NoiseLaw.refusals`."""
         y = np.asarray(values, dtype=np.float64)
         low, high = self._thresholds(y.shape)
         odd = np.flatnonzero(((y < low) & (y > low - 1.0)) | ((y > high) & (y < high + 1.0)))
-        if not odd.size:
-            return ""
-        return (
-            f"values from {low.reshape(-1)[odd[0]]:.17g} to {high.reshape(-1)[odd[0]]:.17g} are published under the law "
-            f"{str(self)!r}, and those that were held back are coded as 1 beyond, but a value is {y.reshape(-1)[odd[0]]:.17g}"
-        )
+        low, high = low.reshape(-1), high.reshape(-1)
+        return {
+            int(i): f"and numbers from {low[i]:.17g} to {high[i]:.17g} are published; those held back stand as 1 beyond"
+            for i in odd
+        }
 
     def censored(self, values: npt.ArrayLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Which values stand for one under ``below``, and which for one over ``above``, elementwise."""
