@@ -89,7 +89,7 @@ PERTURBED: dict[str, noise.NoiseLaw] = {
     "random rounding, base 5": noise.RandomRounding(5),
     "censored discrete Gaussian": noise.Censored(noise.DiscreteGaussian(2.0), below=6),
 }
-"""Laws of counts that are no mechanisms of the library; cells and both margins are perturbed, the exact answers published beside them."""
+"""Laws of published counts that are no mechanisms here; cells and both margins are perturbed, the exact answers published beside."""
 
 SCORES = np.array([0.0, 1.0, 2.0])
 """Of the columns: what means, variances and medians are about."""
