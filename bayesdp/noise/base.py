@@ -293,6 +293,11 @@ class NoiseLaw(RegisteredLaw):
         """
         return self._parameters()
 
+    @property
+    def uncensored(self) -> NoiseLaw:
+        """The law of values before any of them were held back; the law itself unless it says otherwise."""
+        return self
+
     def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
         """The law of one answer of a query of this shape, by its place: where parameters differ between answers, with its own."""
         parameters = self._parameters()
