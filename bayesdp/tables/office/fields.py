@@ -117,15 +117,15 @@ class Notation:
         if self.number.fullmatch(text):
             return f"has more than {_MAX_DIGITS} digits, and counts are read with at most so many"
         grouped, fraction = _GROUPED.fullmatch(text), _FRACTION.fullmatch(text)
-        if grouped and not grouped[2] and grouped[1] in _DECIMALS:
+        if grouped and not grouped[2] and grouped[1] in _DECIMALS and self.decimal is None and not self.thousands:
             return (
                 f"is no whole number as declared; say what {grouped[1]!r} is: thousands={grouped[1]!r} if it means "
                 f"{text.replace(grouped[1], '')}, or decimal={grouped[1]!r} if it begins a fraction"
             )
-        if grouped:
+        if grouped and not self.thousands and self.decimal in (None, grouped[2] and grouped[2][0]):
             more = f" and decimal={grouped[2][0]!r}" if grouped[2] else ""
             return f"is no whole number as declared; declare its separators: thousands={grouped[1]!r}{more}"
-        if fraction:
+        if fraction and fraction[1] not in self.thousands and self.decimal is None:
             return f"is a fraction; if that is right declare decimal={fraction[1]!r}"
         if re.fullmatch(rf"[+-]?\d[\d{_SEPARATORS}]*", text, re.ASCII):
             return (
@@ -134,11 +134,18 @@ class Notation:
             )
         if text[0] in "\u2212\u2013" and self.number.fullmatch(text[1:]):
             return "begins with a sign that is no hyphen; write negative numbers with '-' in the file"
+        if text.endswith("%"):
+            return (
+                "is a percentage, which is no count: choose the column of counts, and leave this one out (ignore=[...])"
+            )
+        if text[0] in "<\u2264":
+            declared = f"symbols={{{text!r}: 'below_threshold'}}"
+            return f"is a limit; say what hides behind it: {declared}, or another of {shown(_NAMES[1:], 9)}"
         marked = _MARKED.fullmatch(text)
         if marked:
             return (
-                f"is no number; if {marked[1]!r} is the mark of a footnote declare it: footnotes=({marked[1]!r},); or, if the whole "
-                f"field is a symbol: symbols={{{text!r}: 'suppressed'}}, or another of {shown(_NAMES[1:], 9)}"
+                f"is no number; if {marked[1]!r} is the mark of a footnote declare it: "
+                f"footnotes={[*self.footnotes, marked[1]]!r}; or, if the whole field is a symbol: symbols={{{text!r}: 'suppressed'}}, or another of {shown(_NAMES[1:], 9)}"
             )
         return (
             f"is no number, and no symbol that was declared; say what it means: symbols={{{text!r}: 'suppressed'}}, or another "

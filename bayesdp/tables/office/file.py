@@ -155,16 +155,17 @@ def _check_delimiter(file: CsvFile, delimiter: str) -> None:
             f"{printable(file.path)}: with delimiter={delimiter!r} the header is one column, {first}; declare delimiter={likely!r}"
         )
     if any(len(fields) > 1 for _, fields in file.rows):
+        below = next(line for line, fields in file.rows if len(fields) > 1)
         raise ValueError(
             f"{printable(file.path)}: the header is one column, {first}, but lines below it have more; if titles stand above the "
-            "header, say how many lines: skip_rows=1"
+            f"header, say how many lines: skip_rows={below - 1}"
         )
     raise ValueError(f"{printable(file.path)}: the header is one column, {first}; a table needs labels and values")
 
 
 def _wrong_length(file: CsvFile, header: int, line: int, fields: tuple[str, ...], delimiter: str) -> str:
     """What to do about a line with too many fields, or too few."""
-    message = f"{file.at(line)}: {len(fields)} fields, but the header in line {header} has {len(file.header)}"
+    message = f"{file.at(line)}: number of fields: {len(fields)}; the header in line {header} has {len(file.header)}"
     if sum(bool(own) for own in fields) == 1 or len(fields) == 1:
         after = sum(other >= line for other, _ in file.rows)
         return f"{message}; if this is a note below the table, say how many lines such notes are: footer={after}"

@@ -183,9 +183,9 @@ def _check_missing(
             ", ".join(f"{frame.dims[axis]}={frame.labels[axis][int(i)]}" for axis, i in zip(kept, index, strict=True))
         )
     path = printable(entries.file.path)
-    lacking = (
-        f"{path}: {size - row.size} of the {size} answers have no line, for example {printable('; '.join(examples))}"
-    )
+    over = [own for axis, own in enumerate(frame.dims) if axis not in kept]
+    which = f" summed over {shown(over)}" if over else ""
+    lacking = f"{path}: {size - row.size} of the {size} answers{which} have no line, for example {printable('; '.join(examples))}"
     if missing is None:
         raise ValueError(
             f"{lacking}; say what that means, missing='not_published' if nothing is known of them, or another of "
