@@ -145,7 +145,8 @@ class Notation:
         if marked:
             return (
                 f"is no number; if {marked[1]!r} is the mark of a footnote declare it: "
-                f"footnotes={[*self.footnotes, marked[1]]!r}; or, if the whole field is a symbol: symbols={{{text!r}: 'suppressed'}}, or another of {shown(_NAMES[1:], 9)}"
+                f"footnotes={[*self.footnotes, marked[1]]!r}; or, if the whole field is a symbol: "
+                f"symbols={{{text!r}: 'suppressed'}}, or another of {shown(_NAMES[1:], 9)}"
             )
         return (
             f"is no number, and no symbol that was declared; say what it means: symbols={{{text!r}: 'suppressed'}}, or another "
