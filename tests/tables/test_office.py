@@ -165,24 +165,22 @@ MARGINS = LONG + "01001,Total,20\n01002,Total,8\nTotal,F,x\nTotal,M,16\nTotal,To
 
 
 def test_margins_are_tables_of_their_own(read):
-    cells, sexes, areas, total = read(MARGINS, symbols=SYMBOLS, totals={"area": "Total", "sex": ["Total"]})
-    by_query = {own.query.parts[0].keep: own for own in (cells, sexes, areas, total)}
-    assert cells.query.parts[0].keep == ("area", "sex")
-    assert total.query.parts[0].keep == ()
+    cells, areas, sexes, total = read(MARGINS, symbols=SYMBOLS, totals={"area": "Total", "sex": ["Total"]})
     assert cells == read(LONG, symbols=SYMBOLS)[0]
-    assert by_query["area",].query == Margins(FRAME, ["area"])
-    assert by_query["area",].values.tolist() == [20, 8]
-    np.testing.assert_array_equal(by_query["sex",].values, [np.nan, 16])
+    assert areas.query == Margins(FRAME, ["area"])
+    assert areas.values.tolist() == [20, 8]
+    assert sexes.query == Margins(FRAME, ["sex"])
+    np.testing.assert_array_equal(sexes.values, [np.nan, 16])
     assert total.query == Totals(FRAME)
     assert total.values.item() == 29
     assert total.status.item() == "published"
-    assert {own.query.frame for own in by_query.values()} == {cells.query.frame}
+    assert {own.query.frame for own in (areas, sexes, total)} == {cells.query.frame}
 
 
 def test_a_file_of_margins_only(read):
-    one, two = read("area,sex,n\nA,T,3\nB,T,4\nT,F,5\nT,M,2\n", totals={"area": "T", "sex": "T"})
-    assert {own.query.parts[0].keep for own in (one, two)} == {("area",), ("sex",)}
-    assert one.query.frame.shape == (2, 2)
+    areas, sexes = read("area,sex,n\nA,T,3\nB,T,4\nT,F,5\nT,M,2\n", totals={"area": "T", "sex": "T"})
+    assert areas.query == Margins({"area": ["A", "B"], "sex": ["F", "M"]}, ["area"])
+    assert sexes.labelled.sel(sex="F").item() == 5
 
 
 def test_a_total_may_be_a_category(read):

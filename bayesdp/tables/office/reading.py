@@ -95,7 +95,8 @@ def read_office_csv(
     Returns
     -------
     tuple of OfficeTable
-        The cells of the table, then each margin that the file has, and the grand total last. Their queries share one frame.
+        The cells of the table, then each margin that the file has (those that are summed over fewer dimensions first, and of these
+        those that keep the first dimensions), and the grand total last. Their queries share one frame.
 
     Raises
     ------
