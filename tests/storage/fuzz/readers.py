@@ -21,21 +21,25 @@ from bayesdp.datasets import (
     read_nhgis_demonstration,
 )
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
+from bayesdp.noise import DiscreteLaplace
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
-from bayesdp.tables import read_margins, read_noisy_margins, read_table
+from bayesdp.tables import STATUSES, OfficeTable, read_margins, read_noisy_margins, read_office_csv, read_table
 from tests.storage.examples import TABLE
 from tests.storage.fuzz.outcome import Defect, Refused
 
 __all__ = [
     "check_folder",
     "check_netcdf",
+    "check_office",
     "check_output",
     "check_posterior",
     "check_same",
     "check_statistics",
     "command",
     "read_exact_margins",
+    "read_office",
+    "read_office_wide",
     "read_populations",
     "read_saved_posterior",
     "read_sums",
@@ -169,6 +173,45 @@ def read_nhgis(path: Path) -> xr.Dataset:
 def read_estimates(path: Path) -> xr.Dataset:
     """Published least-squares estimates."""
     return read_gls_estimates(path)
+
+
+_DECLARED: dict[str, Any] = {
+    "symbols": {"..": "suppressed", "x": "suppressed", "-": "zero", "<5": "below_threshold"},
+    "footnotes": ["r", "*"],
+    "thousands": " ",
+    "missing": "not_published",
+}
+
+
+def read_office(path: Path) -> tuple[OfficeTable, ...]:
+    """A long file of an office, with totals, a title and a source."""
+    return read_office_csv(path, flags="flag", totals={"sex": "Total"}, skip_rows=1, footer=1, **_DECLARED)
+
+
+def read_office_wide(path: Path) -> tuple[OfficeTable, ...]:
+    """A wide file of an office, with totals."""
+    totals = {"area": "Total", "sex": "Total"}
+    return read_office_csv(path, layout="wide", dims=["area", "sex"], totals=totals, **_DECLARED)
+
+
+def check_office(tables: tuple[OfficeTable, ...], again: Callable[[], Any], output: Path) -> None:
+    """Tables of an office: the same again, one frame for all, and nothing measured that was not published."""
+    check_same(tables, again, output)
+    require(len({own.query.frame for own in tables}) == 1, "several frames", "tables are not of one frame")
+    for own in tables:
+        found = sorted(_CONTROLS & set(repr(own)))
+        require(not found, "control characters in a text", f"{found!r}")
+        published = own.mask("published").values
+        zeros = own.exact_zeros()
+        count = 0 if zeros is None else zeros.query.rows
+        require(count == int(own.mask("zero", "not_applicable").sum()), "broken invariant", "true zeros are not exact")
+        if not published.any():
+            continue
+        try:
+            measured = own.measured(DiscreteLaplace(1.0), unmeasured=tuple(STATUSES)[1:])
+        except ValueError:  # a fraction
+            continue
+        require(bool(np.array_equal(measured.unmeasured, ~published)), "broken invariant", "another mask")
 
 
 def command(*arguments: str) -> Callable[[Path], str]:

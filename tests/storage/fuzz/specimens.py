@@ -34,6 +34,11 @@ _ESTIMATES = (
     "geocode|query|estimate|std_dev|query_description\n01001020100|P0010001|1773.9018031885519|1.6418324422474149|Total\n"
     "01001020100|P0010003|1385.2280337755335|2.34418748822052|White alone\n01001020200|P0010001|2000.25|0.0|Total\n"
 )
+_OFFICE = (
+    "Population by area,,,\narea,sex,count,flag\n01001,F,1 234,\n01001,M,..,\n01001,Total,2 500,r\n01002,F,-,\n01002,M,7,r*\n"
+    "01002,Total,7,\n01003,F,,x\n01003,M,12,\n,,,\nSource: an office,,,\n"
+)
+_OFFICE_WIDE = "area,F,M,Total\n01001,1 234,..,2 500 r\n01002,-,7*,7\nTotal,x,<5,2 507\n"
 
 
 def _demonstration() -> str:
@@ -114,6 +119,7 @@ def write_specimens(folder: Path) -> None:
     texts = {
         "long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS, "nhgis": _NHGIS,
         "estimates": _ESTIMATES, "demonstration": _demonstration(),
+        "office": _OFFICE, "office_wide": _OFFICE_WIDE,
     }  # fmt: skip
     for name, text in texts.items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
