@@ -242,7 +242,10 @@ def _layout(description: dict[str, Any], plan: _Plan, file: CsvFile) -> Layout:
         for i, query in enumerate(queries):
             _check_labelled(query, labelled, answers, f"$.{kind}[{i}].query", file)
     totals = {entry["name"]: entry["total"] for entry in table["dimensions"] if "total" in entry}
-    return Layout(plan.frame, labelled, totals, answers, data.get("labels", "plain") == "escaped")
+    made = Layout(plan.frame, labelled, totals, answers, data.get("labels", "plain") == "escaped")
+    with placed("$.table"):
+        made.known()
+    return made
 
 
 def _check_labelled(query: Query, labelled: dict[str, str], answers: str | None, place: str, file: CsvFile) -> None:

@@ -113,6 +113,14 @@ class Layout:
     def _written(self, label: Any) -> str:
         return csv_label(label) if self.escaped else str(label)
 
+    def known(self) -> dict[str, dict[str, None]]:
+        """The labels of each dimension and group as text; ValueError if text does not tell them apart."""
+        labels = [
+            *zip(self.frame.dims, self.frame.labels, strict=True),
+            *((name, own) for name, _, own in self.frame.groups),
+        ]
+        return {name: self._texts(name, own) for name, own in labels}
+
     def lines(self, file: CsvFile) -> dict[Key, tuple[int, tuple[str, ...]]]:
         """Line number and fields of each answer.
 
@@ -121,8 +129,7 @@ class Layout:
         ValueError
             If a label is unknown, contradicts its group, or the labels of two lines are the same.
         """
-        known = {dim: self._texts(dim, own) for dim, own in zip(self.frame.dims, self.frame.labels, strict=True)}
-        known |= {name: self._texts(name, own) for name, _, own in self.frame.groups}
+        known = self.known()
         follows: dict[str, tuple[str, dict[str, str]]] = {}
         for name, dim, own in self.frame.groups:
             texts = map(self._written, self.frame.labels_of(dim))
@@ -154,7 +161,6 @@ class Layout:
         return found
 
     def _texts(self, name: str, labels: Sequence[Any]) -> dict[str, None]:
-        """The labels of a dimension or group as text; ValueError if text does not tell them apart."""
         different = dict.fromkeys(labels)
         texts = dict.fromkeys(map(self._written, different))
         marks = {"", self.totals.get(name, "")}

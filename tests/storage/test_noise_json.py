@@ -228,6 +228,9 @@ WRONG = {
         ("table", "dimensions", 0, "labels"), ["Alpha", "Beta", "Gamma"], r"has lines for 'county=Gamma, education=Low'",
     ),
     "label that is no text": (("table", "dimensions", 0, "labels", 1), True, r"\$\.table\.dimensions\[0\]\.labels\[1\] must be of"),
+    "labels of two types": (
+        ("table", "dimensions", 1, "labels"), ["1", 1], r"DATA\.noise\.json: \$\.table: labels of 'education' differ only by type",
+    ),
     "not published and not said": (
         ("measured", 0, "not_published"), None, r"line 3, column 'noisy': county=Alpha, education=High has no value, and",
     ),
