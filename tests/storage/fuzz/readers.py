@@ -29,6 +29,7 @@ from tests.storage.examples import TABLE
 from tests.storage.fuzz.outcome import Defect, Refused
 
 __all__ = [
+    "check_columns",
     "check_folder",
     "check_netcdf",
     "check_office",
@@ -37,6 +38,7 @@ __all__ = [
     "check_same",
     "check_statistics",
     "command",
+    "read_columns",
     "read_exact_margins",
     "read_office",
     "read_office_wide",
@@ -104,6 +106,22 @@ def check_folder(release: Release, again: Callable[[], Any], output: Path) -> No
     check_netcdf(release, again, output)
     release.to_csv(output / "folder")
     require(Release.from_csv(output / "folder") == release, "written and read is another", "folder")
+
+
+def read_columns(folder: Path) -> Release:
+    """A CSV file with its noise.json."""
+    return Release.from_csv(folder / "DATA.csv")
+
+
+def check_columns(release: Release, again: Callable[[], Any], output: Path) -> None:
+    """A release from a CSV file with noise.json; other labels than text keeps apart go into netCDF only."""
+    check_netcdf(release, again, output)
+    try:
+        release.to_csv(output / "again.csv")
+    except ValueError as error:
+        require("use to_netcdf" in str(error), "cannot be written", str(error))
+        return
+    require(Release.from_csv(output / "again.csv") == release, "written and read is another", "CSV and noise.json")
 
 
 def check_statistics(release: StatisticRelease, again: Callable[[], Any], output: Path) -> None:

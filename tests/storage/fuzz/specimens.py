@@ -98,6 +98,16 @@ def journal_lines(head: dict[str, object]) -> str:
     return "".join(json.dumps(own) + "\n" for own in [head, *records])
 
 
+def _write_columns(release: Release, folder: Path) -> None:
+    """One CSV file with its noise.json, without the checksum, which would have most changes of the CSV file refused."""
+    folder.mkdir()
+    release.to_csv(folder / "DATA.csv")
+    sidecar = folder / "DATA.noise.json"
+    described = json.loads(sidecar.read_text(encoding="utf-8"))
+    del described["data"]["sha256"]
+    sidecar.write_text(json.dumps(described), encoding="utf-8")
+
+
 def write_specimens(folder: Path) -> None:
     """Write all of them; the names are those that the targets ask for."""
     for name, make in EXAMPLES.items():
@@ -106,6 +116,7 @@ def write_specimens(folder: Path) -> None:
         release.to_netcdf(folder / f"{plain}.nc")
         if name != "exact only":
             release.to_csv(folder / plain)
+        _write_columns(release, folder / f"{plain}_columns")
     write_draws(posterior(), folder / "posterior.nc")
     StatisticRelease([0.37, 0.9], TruncatedLaplace(0.04, (0.0, 1.0)), ("share", "other")).to_netcdf(
         folder / "statistics.nc"

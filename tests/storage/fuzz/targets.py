@@ -53,10 +53,12 @@ class Target:
 
 _RELEASES = ("lattice", "several", "projected", "scalar")
 _FILES = (*(f"{own}.nc" for own in _RELEASES), "exact_only.nc")
+_COLUMNS = tuple(f"{own}_columns" for own in (*_RELEASES, "exact_only"))
 
 TARGETS = (
     Target("release, netCDF", _FILES, "hdf5", Release.from_netcdf, readers.check_netcdf, 30),
     Target("release, folder", _RELEASES, "folder", Release.from_csv, readers.check_folder, 14),
+    Target("release, columns", _COLUMNS, "folder", readers.read_columns, readers.check_columns, 10),
     Target("release of statistics", ("statistics.nc", "stated.nc"), "hdf5", StatisticRelease.from_netcdf,
     readers.check_statistics, 8),
     Target("posterior", ("posterior.nc",), "hdf5", readers.read_saved_posterior, readers.check_posterior, 14),
