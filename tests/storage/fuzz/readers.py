@@ -19,7 +19,10 @@ from bayesdp.datasets import (
     read_county_populations,
     read_gls_estimates,
     read_nhgis_demonstration,
+    read_wikimedia,
 )
+from bayesdp.datasets._wikimedia_lines import page_totals
+from bayesdp.datasets.wikimedia_views import WikimediaViews
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
@@ -34,8 +37,11 @@ __all__ = [
     "check_posterior",
     "check_same",
     "check_statistics",
+    "check_views",
     "command",
     "read_exact_margins",
+    "read_page_totals",
+    "read_page_views",
     "read_populations",
     "read_saved_posterior",
     "read_sums",
@@ -169,6 +175,31 @@ def read_nhgis(path: Path) -> xr.Dataset:
 def read_estimates(path: Path) -> xr.Dataset:
     """Published least-squares estimates."""
     return read_gls_estimates(path)
+
+
+def read_page_views(path: Path) -> WikimediaViews:
+    """Noisy page views of a day."""
+    return read_wikimedia(
+        path,
+        project="en.wikipedia",
+        pages=["Marie_Curie", "Albert_Einstein"],
+        countries=["FR", "DE"],
+        date="2023-03-01",
+    )
+
+
+def check_views(views: WikimediaViews, again: Callable[[], Any], output: Path) -> None:
+    """Reading once more gives the same, and what was published makes a release."""
+    require(
+        same(views.published, again().published), "reading is not repeatable", "a second reading gave something else"
+    )
+    if views.published.notnull().any():
+        _check_release(views.release())
+
+
+def read_page_totals(path: Path) -> xr.DataArray:
+    """Exact page views of a day."""
+    return page_totals(path, "en.wikipedia", ["Marie_Curie"])
 
 
 def command(*arguments: str) -> Callable[[Path], str]:

@@ -34,6 +34,13 @@ _ESTIMATES = (
     "geocode|query|estimate|std_dev|query_description\n01001020100|P0010001|1773.9018031885519|1.6418324422474149|Total\n"
     "01001020100|P0010003|1385.2280337755335|2.34418748822052|White alone\n01001020200|P0010001|2000.25|0.0|Total\n"
 )
+_WIKIMEDIA = (
+    "France\tFR\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t126\nGermany\tDE\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t211\n"
+    "Germany\tDE\ten.wikipedia\t736\tAlbert_Einstein\tQ937\t95\n"
+)
+_WIKIMEDIA_TOTALS = (
+    "en.wikipedia Marie_Curie 20408 desktop 900 A400B500\nen.wikipedia Marie_Curie 20408 mobile-web 1200 A1200\n"
+)
 
 
 def _demonstration() -> str:
@@ -113,7 +120,7 @@ def write_specimens(folder: Path) -> None:
     write_draw_journal(folder / "draws.partial")
     texts = {
         "long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS, "nhgis": _NHGIS,
-        "estimates": _ESTIMATES, "demonstration": _demonstration(),
+        "estimates": _ESTIMATES, "demonstration": _demonstration(), "wikimedia": _WIKIMEDIA, "wikimedia_totals": _WIKIMEDIA_TOTALS,
     }  # fmt: skip
     for name, text in texts.items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")

@@ -69,6 +69,8 @@ TARGETS = (
     Target("demonstration, NHGIS", ("nhgis.csv",), "csv", readers.read_nhgis, readers.check_same, 2),
     Target("demonstration, counties", ("demonstration.csv",), "csv", readers.read_demonstration, readers.check_same, 1),
     Target("published estimates", ("estimates.csv",), "csv", readers.read_estimates, readers.check_same, 2),
+    Target("page views", ("wikimedia.csv",), "csv", readers.read_page_views, readers.check_views, 2),
+    Target("page totals", ("wikimedia_totals.csv",), "csv", readers.read_page_totals, readers.check_same, 1),
     Target("journal of sbc", ("journal.jsonl",), "journal", journals.go_on, journals.check_journal, 8, goes_on=True),
     Target("journal of draws", ("draws.partial",), "bytes", draw_journals.read_draws, readers.check_same, 6, goes_on=True),
     Target("folder of fits", ("fits",), "folder", journals.go_on_with_fits, journals.check_journal, 3, goes_on=True),
