@@ -15,7 +15,7 @@ from bayesdp._release_checks import check_counts, check_same_table, check_statis
 from bayesdp._release_files import ReleaseFiles
 from bayesdp._validate import boolean, choice, shown
 from bayesdp._wiring import connected
-from bayesdp.consistency import check_consistent, check_noisy_keeps_invariants, warn_if_post_processed
+from bayesdp.consistency import check_consistent, check_noisy_keeps_invariants, check_one_value, warn_if_post_processed
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
@@ -59,8 +59,8 @@ class Release(ReleaseFiles):
         If a part has the wrong type.
     ValueError
         If nothing is published, the parts are not about one table, exact values contradict one another (the
-        rows are named), or a noisy table breaks the invariants that its law keeps (the row and both totals
-        are named). For statistics, if something is exact or a law needs invariants.
+        rows are named), a noisy table breaks the invariants that its law keeps (the row and both totals
+        are named), or a cell has two values under a law that gives one cell one value. For statistics, if something is exact or a law needs invariants.
 
     Examples
     --------
@@ -127,6 +127,7 @@ class Release(ReleaseFiles):
         check_consistent(exact)
         for part in measurements:
             check_noisy_keeps_invariants(part, exact)
+        check_one_value(measurements)
 
     @classmethod
     def from_published(

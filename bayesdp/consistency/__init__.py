@@ -19,12 +19,13 @@ from bayesdp.consistency.post_processed import (
     signs_of_post_processing,
     warn_if_post_processed,
 )
+from bayesdp.consistency.same_cells import CountedOnceWarning, check_one_value, counted_once
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart, rows_of
 
 __all__ = [
-    "FALSE_ALARMS", "PostProcessedWarning", "check_consistent", "check_noisy_keeps_invariants", "implied_answers",
-    "signs_of_post_processing", "warn_if_post_processed",
+    "FALSE_ALARMS", "CountedOnceWarning", "PostProcessedWarning", "check_consistent", "check_noisy_keeps_invariants",
+    "check_one_value", "counted_once", "implied_answers", "signs_of_post_processing", "warn_if_post_processed",
 ]  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from bayesdp.datasets.wikimedia_views import WikimediaViews
 
 __all__ = [
     "WIKIMEDIA_TERMS", "WikimediaTerms", "WikimediaViews", "berkeley_admissions", "code_query", "compare_estimates",
-    "delinquent_children", "demonstration_errors", "flights", "illinois_counties", "midwest_counties", "morocco_communes", "morocco_totals", "published_codes",
-    "read_county_demonstration", "read_county_populations", "read_gls_estimates", "read_nhgis_demonstration",
-    "read_nmf", "read_wikimedia", "synthetic_spine", "write_synthetic_nmf",
+    "delinquent_children", "demonstration_errors", "flights", "illinois_counties", "midwest_counties", "morocco_communes",
+    "morocco_totals", "published_codes", "read_county_demonstration", "read_county_populations", "read_gls_estimates",
+    "read_nhgis_demonstration", "read_nmf", "read_wikimedia", "synthetic_spine", "write_synthetic_nmf",
 ]  # fmt: skip

@@ -105,9 +105,9 @@ def _documented(day: dt.date, code: str, name: str) -> WikimediaTerms:
         return WIKIMEDIA_TERMS["laplace-30"]
     if day >= _TIERS and code in _NOT_ALWAYS_LOWER:
         raise ValueError(
-            f"terms of {name!r} ({code}) must be stated: from {_TIERS} on noise and threshold depend on the risk of a country, and that "
-            f"of {code} is not, or was not always, the lower one. Look it up in the Country and Territory Protection List of that day, "
-            f"and give terms={{{code!r}: 'gaussian-medium'}} or 'gaussian-higher', 'gaussian-lower', or a WikimediaTerms; or leave the "
-            "country out"
+            f"terms of {name!r} ({code}) must be stated: from {_TIERS} on noise and threshold depend on the risk of a country, "
+            f"and that of {code} is not, or was not always, the lower one. Look it up in the Country and Territory Protection List of "
+            f"that day, and give terms={{{code!r}: 'gaussian-medium'}} or 'gaussian-higher', 'gaussian-lower', or a WikimediaTerms; "
+            "or leave the country out"
         )
     return WIKIMEDIA_TERMS["gaussian-lower"]
