@@ -11,8 +11,8 @@ from bayesdp.composition import joint_release
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.distributions.exact_answers import ExactAnswers
 from bayesdp.fibers import Fiber
-from bayesdp.inference.counting_once import observed_once
 from bayesdp.inference.continuous import is_continuous, observe_continuous
+from bayesdp.inference.counting_once import observed_once
 from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
 from bayesdp.inference.registry import releases_of, remember
 from bayesdp.inference.shapes import shape_of
