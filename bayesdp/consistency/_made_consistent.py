@@ -81,7 +81,7 @@ def check_not_made_consistent(measurements: Iterable[Measured], exact: Iterable[
     laws = ", ".join(dict.fromkeys(str(part.law) for part in measurements if part.law.independent))
     raise ValueError(
         f"{told}: noise drawn on its own for each number (law {laws}) does not add up. Either the table was made consistent after "
-        "the noise was added, and its numbers do not follow that law: use the noisy numbers from before (such as noisy measurement files), "
-        "where the posterior adds up by itself. Or the totals are sums of the noisy cells, and say nothing new: leave them out. If "
-        "neither is so, adding_up='warn' (--adding-up warn) takes them as they are"
+        "the noise was added, and its numbers do not follow that law: use the noisy numbers from before (such as noisy measurement "
+        "files), where the posterior adds up by itself. Or the totals are sums of the noisy cells, and say nothing new: leave them "
+        "out. If neither is so, adding_up='warn' (--adding-up warn) takes them as they are"
     )
