@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         set_release,
     )
     from bayesdp.invariants import Invariants
+    from bayesdp.measurements import suppressed, thresholded, top_coded
     from bayesdp.mechanisms import (
         BoundaryInflatedLaplace,
         CorrelatedGaussian,
@@ -83,7 +84,7 @@ __all__ = [
     "hierarchies",
     "inference", "is_nested", "mechanisms", "noise", "observe", "plots", "priors", "privacy", "published_table",
     "report", "sample", "set_release",
-    "significance", "summary", "tables",
+    "significance", "summary", "suppressed", "tables", "thresholded", "top_coded",
 ]  # fmt: skip
 
 _HOMES: Final[Mapping[str, str]] = {
@@ -96,6 +97,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "invariants": "Invariants",
     "mechanisms": "BoundaryInflatedLaplace CorrelatedGaussian ExtendedGaussian ExtendedLaplace KNorm LatticeGaussian LatticeLaplace "
     "ProjectedGaussian ProjectedLaplace SemiGaussian SemiKNorm SemiNorm TruncatedLaplace",
+    "measurements": "suppressed thresholded top_coded",
     "queries": "Identity LinearQuery Margins Totals",
     "release": "Exact Measured Release",
     "streaming": "fit_hierarchy fit_parts",

@@ -9,7 +9,7 @@ names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of 
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace`, `TruncatedGaussian`, `BoundaryInflatedGaussian` and the four discrete laws of such names are elementwise,
 with values between ``lower`` and ``upper``; `RescaledLaplace` has vectors of shares that add up to 1; `BoxNorm` is noise of vectors of
-statistics. In most models
+statistics; `Censored` has what is published within thresholds of another law. In most models
 `bayesdp.observe` puts them in for you.
 `distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution` and `table_distribution` make those of
 laws of independent values, within bounds, and whose noise is a whole table (CONTRIBUTING.md shows it); `register_distribution`
@@ -40,6 +40,7 @@ from bayesdp.distributions.independent.tulap import Tulap
 from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.distributions.perturbed.censored import Censored
 from bayesdp.distributions.polytope.box_norm import BoxNorm
 from bayesdp.distributions.polytope.k_norm import KNorm
 from bayesdp.distributions.polytope.lattice_k_norm import LatticeKNorm
@@ -61,6 +62,7 @@ __all__ = [
     "BoundaryInflatedLaplace",
     "BoxNorm",
     "CanonicalNoise",
+    "Censored",
     "CorrelatedGaussian",
     "DiscreteGaussian",
     "DiscreteLaplace",

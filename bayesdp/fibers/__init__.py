@@ -8,5 +8,15 @@ from bayesdp.fibers.fiber import ExactAnswers, Fiber
 from bayesdp.fibers.nearest import nearest_table
 from bayesdp.fibers.noise_term import NoiseTerm
 from bayesdp.fibers.target import Target
+from bayesdp.fibers.windows import LogMassWindows
 
-__all__ = ["Chain", "ExactAnswers", "Fiber", "NoiseTerm", "Target", "enumerate_fiber", "nearest_table"]
+__all__ = [
+    "Chain",
+    "ExactAnswers",
+    "Fiber",
+    "LogMassWindows",
+    "NoiseTerm",
+    "Target",
+    "enumerate_fiber",
+    "nearest_table",
+]

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._validate import choice
+from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.queries import Query
 
 __all__ = ["NoiseTerm"]
@@ -25,15 +26,18 @@ class NoiseTerm:
     query : Query
     values : float64 array, shape (rows,)
         Noisy answers.
-    kind : {"l1", "l2", "gaussian"}
-        ``-rate |r|`` a row, ``-rate ||r||_2`` over all rows, or ``-r^2 / (2 scale^2)`` a row.
+    kind : {"l1", "l2", "gaussian", "windows"}
+        ``-rate |r|`` a row, ``-rate ||r||_2`` over all rows, ``-r^2 / (2 scale^2)`` a row, or tabulated functions of the rows.
     scale : float64 array, shape () or (rows,)
-        Rate for ``l1`` and ``l2`` (one number), standard deviation parameter for ``gaussian``.
+        Rate for ``l1`` and ``l2`` (one number), standard deviation parameter for ``gaussian``; for ``windows`` how widely a row
+        varies by its own answer, which decides about directions only.
     measured : bool array, shape (rows,)
         Which answers were published.
     coordinates : float64 array, shape (rows, cells), optional
         Real combinations of the cells that take the place of the query: laws that are products in coordinates of their
         own. A move then costs as much as all their rows.
+    windows : LogMassWindows, optional
+        Of the published rows, in their order, for ``windows``.
     """
 
     query: Query
@@ -42,9 +46,10 @@ class NoiseTerm:
     scale: Floats
     measured: npt.NDArray[np.bool_]
     coordinates: Floats | None = None
+    windows: LogMassWindows | None = None
 
     def __post_init__(self) -> None:
-        choice(self.kind, ("l1", "l2", "gaussian"), "kind")
+        choice(self.kind, ("l1", "l2", "gaussian", "windows"), "kind")
 
     @property
     def on_cells(self) -> bool:

@@ -140,6 +140,8 @@ def _variances(terms: Sequence[NoiseTerm]) -> dict[Part, Floats]:
             precision = 1.0 / np.square(scale)
         elif term.kind == "l1":
             precision = np.square(scale) / 2.0
+        elif term.kind == "windows":
+            precision = 1.0 / np.square(scale)
         else:
             # The length of d residuals with density exp(-rate r) is Gamma(d) distributed: d (d + 1) / rate^2 on average.
             precision = np.square(scale) / (int(term.measured.sum()) + 1)

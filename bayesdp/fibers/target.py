@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from bayesdp.fibers.kernel.state import (
 )
 from bayesdp.fibers.noise_term import NoiseTerm
 from bayesdp.fibers.precise import precise_sets
+from bayesdp.fibers.windows import bent, without_infinities
 from bayesdp.moves.moves import Moves
 
 __all__ = ["Target"]
@@ -109,8 +111,8 @@ class Target:
 
     @cached_property
     def matrix(self) -> sp.csr_array | None:
-        """General rows: noisy answers that are not single cells, then limits."""
-        limits = self.fiber.system.limit_matrix
+        """General rows: noisy answers that are not single cells, or have a tabulated log-mass, then limits."""
+        limits = self._limits[0]
         noisy = [term.matrix for simple, term in zip(self._cell_terms, self.terms, strict=True) if not simple]
         stacked = [*noisy, *([limits] if limits.shape[0] else [])]
         return sp.csr_array(sp.vstack(stacked, format="csr")) if stacked else None
@@ -123,14 +125,60 @@ class Target:
     def new_state(self) -> State:
         """A state with bounds, rows and noise filled in; counts zero, prior weights one."""
         groups = sum(term.kind == "l2" for term in self.terms)
-        state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups)
+        state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups, self._windows)
         state.cells_int[:, columns.LOWER] = self.fiber.system.lower
         state.cells_int[:, columns.UPPER] = self.fiber.system.upper
         start = self._row_starts[-1]
-        state.rows[start:, columns.ROW_LOWER] = self.fiber.system.limit_lower
-        state.rows[start:, columns.ROW_UPPER] = self.fiber.system.limit_upper
+        _, state.rows[start:, columns.ROW_LOWER], state.rows[start:, columns.ROW_UPPER] = self._limits
+        self._set_windows(state)
         self.set_noise(state, [term.scale for term in self.terms], [term.values for term in self.terms])
         return state
+
+    @cached_property
+    def _windows(self) -> Floats:
+        """The tabulated log-masses of all terms, one after the other."""
+        parts = [without_infinities(term.windows.log_mass) for term in self.terms if term.windows is not None]
+        return np.concatenate(parts) if parts else columns.NO_WINDOWS
+
+    def _set_windows(self, state: State) -> None:
+        """Write where the tabulated log-mass of each row stands. Parameters and published answers do not change it."""
+        before = 0
+        for start, term in zip(self._row_starts[:-1], self.terms, strict=True):
+            windows = term.windows
+            if windows is None:
+                continue
+            rows = start + np.flatnonzero(term.measured)
+            state.rows[rows, columns.WINDOW_LOW] = windows.low
+            state.rows[rows, columns.WINDOW_LENGTH] = windows.length
+            state.rows[rows, columns.WINDOW_START] = windows.start + before
+            state.rows[rows, columns.WINDOW_BELOW] = windows.below
+            state.rows[rows, columns.WINDOW_ABOVE] = windows.above
+            state.rows[rows, columns.WINDOW_BENT] = bent(windows)
+            ends_below, ends_above = np.isneginf(windows.below), np.isneginf(windows.above)
+            state.rows[rows, columns.ROW_LOWER] = np.where(ends_below, windows.low, -np.inf)
+            state.rows[rows, columns.ROW_UPPER] = np.where(ends_above, windows.low + windows.length - 1, np.inf)
+            before += len(windows.log_mass)
+
+    @cached_property
+    def _limits(self) -> tuple[sp.csr_array, Floats, Floats]:
+        """Rows with limits, and these, but those that rows with windows that end say already."""
+        system = self.fiber.system
+        matrix, lower, upper = system.limit_matrix, system.limit_lower, system.limit_upper
+        ends: dict[bytes, list[float]] = {}
+        for term in self.terms:
+            if term.windows is None or not matrix.shape[0]:
+                continue
+            own = term.matrix[np.flatnonzero(term.measured)]
+            least = np.where(np.isneginf(term.windows.below), term.windows.low, -np.inf)
+            most = np.where(np.isneginf(term.windows.above), term.windows.low + term.windows.length - 1, np.inf)
+            for key, low, high in zip(_row_keys(own), least, most, strict=True):
+                known = ends.setdefault(key, [-np.inf, np.inf])
+                known[0], known[1] = max(known[0], low), min(known[1], high)
+        if not ends:
+            return matrix, lower, upper
+        found = [ends.get(key, [-np.inf, np.inf]) for key in _row_keys(matrix)]
+        keep = np.flatnonzero((lower > [low for low, _ in found]) | (upper < [high for _, high in found]))
+        return matrix[keep], lower[keep], upper[keep]
 
     def set_noise(self, state: State, scales: Sequence[Floats], values: Sequence[Floats], temper: float = 1.0) -> None:
         """Write the noise of every term with the given scales and noisy answers; ``temper`` below 1 flattens it."""
@@ -140,6 +188,11 @@ class Target:
             self._cell_terms, self._row_starts[:-1], self.terms, scales, values, strict=True
         ):
             measured = term.measured
+            if term.windows is not None:
+                rows = state.rows[start : start + len(noisy)]
+                rows[:, columns.NOISY] = np.where(measured, noisy, 0.0)
+                rows[:, columns.WINDOW_WEIGHT] = np.where(measured, temper, 0.0)
+                continue
             weight = np.broadcast_to(np.asarray(scale, dtype=np.float64), measured.shape)
             weight = np.where(measured, 1.0 / np.square(weight) if term.kind == "gaussian" else weight, 0.0) * temper
             published = np.where(measured, noisy, 0.0)
@@ -190,3 +243,11 @@ class Target:
             if term.on_cells and term.measured.any():
                 return np.where(term.measured, term.values, 0.0)
         return np.zeros(self.fiber.frame.size)
+
+
+def _row_keys(matrix: sp.csr_array) -> list[bytes]:
+    """A key for each row, the same for the same row."""
+    rows = sp.csr_array(matrix, copy=True)
+    rows.sort_indices()
+    indices, data, ends = rows.indices.astype(np.int64), rows.data.astype(np.float64), rows.indptr
+    return [indices[first:last].tobytes() + data[first:last].tobytes() for first, last in pairwise(ends)]

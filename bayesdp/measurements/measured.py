@@ -10,6 +10,7 @@ import xarray as xr
 
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
+from bayesdp.measurements.censoring import held_back
 from bayesdp.measurements.checks import (
     Mask,
     Values,
@@ -190,7 +191,8 @@ class Measured:
 
     def __repr__(self) -> str:
         hidden = int(self.unmeasured.sum())
-        missing = f", {hidden} of them unmeasured" if hidden else ""
+        missing = "".join(f", {words}" for words in held_back(self))
+        missing += f", {hidden} of them unmeasured" if hidden else ""
         return f"<Measured: {described(self.query)}{missing}, law {self.law}>"
 
 

@@ -27,6 +27,7 @@ name in files            law                                           mass or d
 ``boundary-inflated-discrete-gaussian`` are laws within public bounds (`BoundedLaw`): independent values whose law depends on
 where the confidential value is.
 `RescaledLaplace`, ``rescaled-laplace`` in files, is that of such values divided by their sum: shares that add up to 1.
+`Censored`, ``censored``, is another law of which only values within thresholds are published.
 `BoxNorm`, ``box-norm``, is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`) or of `NoiseLaw`, imported
@@ -35,7 +36,7 @@ here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `
 
 from __future__ import annotations
 
-from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss, normal_loss
+from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.noise.bounded.boundary_inflated_laplace import BoundaryInflatedLaplace
@@ -59,6 +60,7 @@ from bayesdp.noise.independent.tulap import Tulap
 from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.parsing import parse_law
+from bayesdp.noise.perturbed.censored import Censored
 from bayesdp.noise.polytope.box_norm import BoxNorm
 from bayesdp.noise.polytope.k_norm import KNorm
 from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
@@ -79,6 +81,7 @@ __all__ = [
     "BoundedLaw",
     "BoxNorm",
     "Canonical",
+    "Censored",
     "CorrelatedGaussian",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -91,6 +94,7 @@ __all__ = [
     "LatticeGaussian",
     "LatticeKNorm",
     "LatticeLaplace",
+    "LogMassWindows",
     "LossByLength",
     "MixedLaplace",
     "NoiseLaw",

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.privacy import Difference, gaussian_pairs
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import PureDP
 
-__all__ = ["KernelForm", "LossByLength", "exponential_loss", "normal_loss"]
+__all__ = ["KernelForm", "LogMassWindows", "LossByLength", "exponential_loss", "normal_loss"]
 
 type Floats = npt.NDArray[np.float64]
 type LossOfLength = Callable[[float, float | None], Loss]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
-from bayesdp.noise._verbs import KernelForm, LossByLength
+from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength
 from bayesdp.noise.registered import RegisteredLaw, law_names, made_law
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.queries import Query
@@ -205,6 +205,13 @@ class NoiseLaw(RegisteredLaw):
         """
         return ""
 
+    def refusals(self, values: Floats | Ints) -> dict[int, str]:
+        """Why single answers cannot have been published, by their places in C order; none, the default, where `limits` says it all.
+
+        Each reason goes on after "but <answer> is <value>, ".
+        """
+        return {}
+
     def sampler(self, invariants: Invariants) -> Sampler | None:
         """The method that `draw` uses under these invariants; None, the default, for laws that have one exact method."""
         return None
@@ -265,6 +272,23 @@ class NoiseLaw(RegisteredLaw):
         """How the posterior kernel takes this law under these invariants; None leaves it to the compiled log-density."""
         return self.kernel_form
 
+    def windows(self, values: Floats | Ints) -> LogMassWindows | None:
+        """The log-mass of published answers as functions of their true answers, tabulated in windows.
+
+        A law that states it has an exact term in the posterior kernel, whatever its shape.
+
+        Parameters
+        ----------
+        values : array, shape ``(*query)``
+            Published answers, all of which were published.
+
+        Returns
+        -------
+        LogMassWindows or None
+            Answers in C order; None, the default, for laws with another form, or left to the compiled log-density.
+        """
+        return None
+
     def at_scales(self, scale: npt.ArrayLike) -> Any:
         """The law of another scale, or of one for each answer; None if it is not one of independent noise with a scale."""
         return None
@@ -275,6 +299,11 @@ class NoiseLaw(RegisteredLaw):
         Those of laws of independent answers may be arrays, with one entry for each answer.
         """
         return self._parameters()
+
+    @property
+    def uncensored(self) -> NoiseLaw:
+        """The law of values before any of them were held back; the law itself unless it says otherwise."""
+        return self
 
     def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
         """The law of one answer of a query of this shape, by its place: where parameters differ between answers, with its own."""

@@ -22,6 +22,7 @@ from bayesdp.steps._compiled import RemainingDensity
 from bayesdp.steps._graph import published, spread, value_of
 from bayesdp.steps.bounded_terms import bounded_term
 from bayesdp.steps.tulap_terms import Reach, canonical_reach, tulap_term
+from bayesdp.steps.window_terms import law_with_windows, window_term
 
 __all__ = ["Known", "kernel_reach", "kernel_term"]
 
@@ -40,6 +41,8 @@ class Known:
         The log-likelihood minus what the kernel computes.
     reach : Reach or None
         The answers that bounded noise allows.
+    doubt : str
+        Why moves that connect the tables within reach need not connect those that the noise allows; empty if they do.
     """
 
     term: NoiseTerm
@@ -47,6 +50,7 @@ class Known:
     answers: Any = None
     rest: RemainingDensity | None = None
     reach: Reach | None = None
+    doubt: str = ""
 
 
 _REAL_ENTRIES = 4_000_000
@@ -73,6 +77,13 @@ def kernel_term(op: Any, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Know
     Known or None
         None if the kernel does not know its law, or its query: the variable is then part of the compiled log-density.
     """
+    law = law_with_windows(model, rv)
+    if law is not None:
+        about = published(model, rv, x, fiber.frame)
+        tabulated = None if about is None else window_term(model, rv, law, *about)
+        if tabulated is not None:
+            term, scale, reach, doubt = tabulated
+            return Known(term, scale, reach=reach, doubt=doubt)
     form = getattr(getattr(op, "law_type", None), "kernel_form", None)
     if form is not None and isinstance(op, TableNoiseRV):
         form = op.unit.kernel_of(op.invariants)

@@ -150,6 +150,7 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     fiber = within_reach(fiber, reaches) if reaches else fiber
     fiber, cells_limited, doubts = _within_support(model, x, fiber, family)
     doubts += [restricting(model, rv, x) for rv in unknown if rv is not x]
+    doubts += [known.doubt for known in found]
     return Reading(
         fiber,
         tuple(known.term for known in found),

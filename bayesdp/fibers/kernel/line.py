@@ -3,11 +3,12 @@
 Along ``x + k u`` the log-density is
 
     L(k) = sum_i prior_i(x_i + k u_i) - sum_j rate_j |r_j - k c_j| - A k^2 / 2 + B k - sum_g rate_g |r_g - k c_g|_2
+           + sum_j w_j(v_j + k c_j)
 
-with r the residuals of the noisy rows and c = M u. Three ways to draw k, all exact:
+with r the residuals of the noisy rows, v their values, w tabulated log-masses and c = M u. Three ways to draw k, all exact:
 
-* log-concave L (all priors but shapes below 1): tabulate weights outwards from k = 0 by ratio recursions until the
-  rest is below 1e-17 of the total;
+* log-concave L (all priors but shapes below 1, all noise but some that is tabulated): tabulate weights outwards from
+  k = 0 by ratio recursions until the rest is below 1e-17 of the total;
 * log-concave and wide, or a start in a far tail: rejection from a flat centre with two geometric tails, which
   concavity makes an upper bound;
 * not log-concave: tabulate the whole feasible interval in log space; where that is too long, one slice-sampling
@@ -45,6 +46,8 @@ from bayesdp.fibers.kernel.state import (
     UPPER,
     UPWARDS,
     VALUE,
+    WINDOW_BENT,
+    WINDOW_WEIGHT,
     ZERO,
     Line,
     State,
@@ -67,7 +70,7 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
     family : int
         Prior family, see `FAMILIES`.
     concave : bool
-        Whether the law is log-concave.
+        Whether the law is log-concave but for tabulated rows, which say so themselves.
     state : State
     line : Line
     count : int
@@ -81,6 +84,7 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
     # Not handed on as tuples: numba counts references to every array of a tuple that a function gets.
     cells_int, cells_float, rows, groups = state.cells_int, state.cells_float, state.rows, state.groups
     indptr, indices, entries, generator = state.indptr, state.indices, state.entries, state.generator
+    windows = state.windows
     cells, steps, moving, near, weights = line.cells, line.steps, line.moving, line.near, line.weights
     met, met_steps, mark, residuals = line.met, line.met_steps, line.mark, line.residuals
     # One pass over the cells: the feasible interval, the Gaussian part, and what the short way needs side by side.
@@ -127,7 +131,7 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
                 units = False
     if low >= high:
         return 0
-    rows_met = ZERO
+    rows_met, tabulated, straight = ZERO, False, concave
     if len(rows) > 0:
         for i in range(count):
             c = cells[i]
@@ -166,6 +170,9 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
             if q > 0.0:
                 curvature += q * u * u
                 slope += u * q * (rows[j, NOISY] - value)
+            if rows[j, WINDOW_WEIGHT] > 0.0:
+                tabulated = True
+                straight = straight and rows[j, WINDOW_BENT] == 0.0
             g = int(rows[j, GROUP])
             if g >= 0:
                 groups[g, ALONG] += u * (rows[j, NOISY] - value)
@@ -174,7 +181,7 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
         if low >= high:
             return 0
     k = 0
-    if concave:
+    if straight:
         done = False
         u = uniform(generator)
         first_up, first_down = 0, 0
@@ -190,11 +197,13 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
                     down, total, more = tabulate_units(-ONE, -low, ZERO, family, count, rising, prior, curvature, slope, near,
                                                         weights, total, negligible)  # fmt: skip
             else:
-                up, total, rest = tabulate(ONE, high, UPWARDS, family, cells_int, cells_float, rows, groups, cells, steps,
+                up, total, rest = tabulate(ONE, high, UPWARDS, family, cells_int, cells_float, rows, groups, windows,
+                                            tabulated, cells, steps,
                                             count, met, met_steps, rows_met, curvature, slope, moving, residuals, weights,
                                             1.0, negligible)  # fmt: skip
                 if up >= 0:
-                    down, total, more = tabulate(-ONE, -low, ZERO, family, cells_int, cells_float, rows, groups, cells, steps,
+                    down, total, more = tabulate(-ONE, -low, ZERO, family, cells_int, cells_float, rows, groups, windows,
+                                            tabulated, cells, steps,
                                                   count, met, met_steps, rows_met, curvature, slope, moving, residuals,
                                                   weights, total, negligible)  # fmt: skip
             if down < 0:
@@ -207,10 +216,10 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
                 done = True
                 break
         if not done:
-            k = draw_wide(low, high, family, cells_int, cells_float, rows, groups, generator, cells, steps, count, met,
+            k = draw_wide(low, high, family, cells_int, cells_float, rows, groups, windows, generator, cells, steps, count, met,
                       met_steps, rows_met, curvature, slope)  # fmt: skip
     else:
-        k = draw_unrestricted(low, high, family, cells_int, cells_float, rows, groups, generator, cells, steps, count, met,
+        k = draw_unrestricted(low, high, family, cells_int, cells_float, rows, groups, windows, generator, cells, steps, count, met,
                           met_steps, rows_met, curvature, slope, moving, residuals, weights)  # fmt: skip
     if k == 0 or k == IMPROPER:
         return k

@@ -26,10 +26,16 @@ from bayesdp.fibers.kernel.state import (
     SQUARED,
     THETA,
     VALUE,
+    WINDOW_ABOVE,
+    WINDOW_BELOW,
+    WINDOW_LENGTH,
+    WINDOW_LOW,
+    WINDOW_START,
+    WINDOW_WEIGHT,
     X,
 )
 
-__all__ = ["advance", "log_gamma_difference", "log_ratio", "rewind"]
+__all__ = ["advance", "log_gamma_difference", "log_ratio", "rewind", "window_change"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -70,7 +76,33 @@ def _cell_log_ratio(family: int, theta: float, shape: float, x: int, step: int) 
 
 
 @nb.njit(cache=True, error_model="numpy")
-def log_ratio(k: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
+def _windowed(rows: Floats, windows: Floats, j: int, value: float) -> float:
+    """The tabulated log-mass of row j at a value, without its weight; linear beyond its window."""
+    start, at, last = int(rows[j, WINDOW_START]), value - rows[j, WINDOW_LOW], rows[j, WINDOW_LENGTH] - 1.0
+    if at < 0.0:
+        return float(windows[start] - rows[j, WINDOW_BELOW] * at)
+    if at > last:
+        return float(windows[start + int(last)] + rows[j, WINDOW_ABOVE] * (at - last))
+    return float(windows[start + int(at)])
+
+
+@nb.njit(cache=True, error_model="numpy")
+def window_change(sign: int, rows: Floats, windows: Floats, met: Ints, met_steps: Floats, rows_met: int,
+                   residuals: Floats) -> float:  # fmt: skip
+    """What the tabulated log-masses change by in one step of that sign; moves their residuals along."""
+    total = 0.0
+    for i in range(rows_met):
+        j = met[i]
+        if rows[j, WINDOW_WEIGHT] > 0.0:
+            after = residuals[i] - sign * met_steps[i]
+            there = _windowed(rows, windows, j, rows[j, NOISY] - after)
+            total += rows[j, WINDOW_WEIGHT] * (there - _windowed(rows, windows, j, rows[j, NOISY] - residuals[i]))
+            residuals[i] = after
+    return total
+
+
+@nb.njit(cache=True, error_model="numpy")
+def log_ratio(k: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats, windows: Floats,
                cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats, rows_met: int,
                curvature: float, slope: float) -> float:  # fmt: skip
     """L(k) - L(0)."""
@@ -89,6 +121,9 @@ def log_ratio(k: int, family: int, cells_int: Ints, cells_float: Floats, rows: F
         if rows[j, ROW_RATE] > 0.0:
             residual = rows[j, NOISY] - rows[j, VALUE]
             total -= rows[j, ROW_RATE] * (abs(residual - met_steps[i] * k) - abs(residual))
+        if rows[j, WINDOW_WEIGHT] > 0.0:
+            there = _windowed(rows, windows, j, rows[j, VALUE] + met_steps[i] * k)
+            total += rows[j, WINDOW_WEIGHT] * (there - _windowed(rows, windows, j, rows[j, VALUE]))
     for g in range(len(groups)):
         squared = groups[g, SQUARED]
         moved = squared - 2.0 * k * groups[g, ALONG] + groups[g, ACROSS] * k * k
@@ -110,7 +145,7 @@ def rewind(
 @nb.njit(cache=True, error_model="numpy")
 def advance(sign: int, k: int, family: int, cells_float: Floats, rows: Floats, groups: Floats, cells: Ints, steps: Ints,
              count: int, met: Ints, met_steps: Floats, rows_met: int, moving: Ints, residuals: Floats) -> float:  # fmt: skip
-    """Go from step k to k + 1 (times `sign`): the ratio of the weights, without the Gaussian part."""
+    """Go from step k to k + 1 (times `sign`): the ratio of the weights, without the Gaussian part and the tabulated one."""
     above, under = 1.0, 1.0
     for i in range(count):
         c = cells[i]

@@ -49,7 +49,18 @@ CELL_FLOATS = 11
 # Columns of `rows`: current value, noisy value, Laplace rate, Gaussian precision, limits, group of an l2 law
 # or -1.
 VALUE, NOISY, ROW_RATE, ROW_PRECISION, ROW_LOWER, ROW_UPPER, GROUP = 0, 1, 2, 3, 4, 5, 6
-ROW_FLOATS = 7
+# A tabulated log-mass: its weight (0: there is none), the first value of its window, how many there are, where they stand in
+# `State.windows`, the slopes beyond, and whether it is not log-concave.
+WINDOW_WEIGHT, WINDOW_LOW, WINDOW_LENGTH, WINDOW_START, WINDOW_BELOW, WINDOW_ABOVE, WINDOW_BENT = (
+    7,
+    8,
+    9,
+    10,
+    11,
+    12,
+    13,
+)
+ROW_FLOATS = 14
 # Columns of `groups` (l2 laws): rate, squared length of the residual, then scratch for one direction.
 GROUP_RATE, SQUARED, ALONG, ACROSS = 0, 1, 2, 3
 GROUP_FLOATS = 4
@@ -67,6 +78,9 @@ UPWARDS: Any = np.int64(WINDOW)
 FAR: Any = np.int64(UNBOUNDED)
 """Arguments of compiled functions: for a 1 that it can read, Numba compiles a function once more. `UPWARDS` is where weights of upward
 steps begin."""
+
+NO_WINDOWS = np.zeros(0)
+"""What `State.windows` is where no row has a tabulated log-mass."""
 
 UNIT_CELLS = 16
 """Directions with at most this many cells, all entries +1 or -1, take the short way in `line`."""
@@ -90,6 +104,8 @@ class State(NamedTuple):
         their current values.
     groups : float64 array, shape (l2 laws, GROUP_FLOATS)
         The kernel writes everything but the rates.
+    windows : float64 array
+        Tabulated log-masses of rows, one after the other; only read.
     generator : uint64 array, shape (4,)
         State of the random generator; written by every draw.
     scratch_int, scratch_float : arrays
@@ -110,6 +126,7 @@ class State(NamedTuple):
     entries: Floats
     rows: Floats
     groups: Floats
+    windows: Floats
     generator: npt.NDArray[np.uint64]
     scratch_int: Ints
     scratch_float: Floats
@@ -155,7 +172,9 @@ class Line(NamedTuple):
     near: Floats
 
 
-def new_state(cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int) -> State:
+def new_state(
+    cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int, windows: Floats = NO_WINDOWS
+) -> State:
     """An empty state: counts zero, no bounds, flat prior, no noise.
 
     Parameters
@@ -168,6 +187,8 @@ def new_state(cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int
         General rows; integers, or real coordinates.
     groups : int
         Number of l2 laws.
+    windows : float64 array
+        Tabulated log-masses of rows.
     """
     cells_int = np.zeros((cells, 3), dtype=np.int64)
     cells_int[:, LOWER], cells_int[:, UPPER] = -UNBOUNDED, UNBOUNDED
@@ -190,6 +211,7 @@ def new_state(cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int
         entries=seen.data.astype(np.float64),
         rows=rows,
         groups=np.zeros((groups, GROUP_FLOATS)),
+        windows=windows,
         generator=np.ones(4, dtype=np.uint64),
         # cells, entries, touched cells and moving counts of a direction; rows met; a mark for each row
         scratch_int=np.zeros(4 * support + met + seen.shape[0], dtype=np.int64),

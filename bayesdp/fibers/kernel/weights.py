@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._numba import nb
-from bayesdp.fibers.kernel.ratios import advance, rewind
+from bayesdp.fibers.kernel.ratios import advance, rewind, window_change
 from bayesdp.fibers.kernel.state import BINOMIAL, FLAT, NEGBIN, WINDOW
 
 __all__ = ["NEGLIGIBLE", "REFLECT", "SHORT", "find_step", "reflected_step", "tabulate", "tabulate_units"]
@@ -34,7 +34,8 @@ _LARGE = 1e200
 
 @nb.njit(cache=True, error_model="numpy")
 def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats,
-              groups: Floats, cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats, rows_met: int,
+              groups: Floats, windows: Floats, tabulated: bool, cells: Ints, steps: Ints, count: int, met: Ints,
+              met_steps: Floats, rows_met: int,
               curvature: float, slope: float, moving: Ints, residuals: Floats, weights: Floats,
               total: float, negligible: float) -> tuple[int, float, float]:  # fmt: skip
     """Write the weights of the steps of one sign from k = 0, where the weight is 1, until the rest is negligible.
@@ -55,6 +56,8 @@ def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells
     for k in range(min(limit, room)):
         ratio = gauss * advance(sign, k, family, cells_float, rows, groups, cells, steps, count, met, met_steps,
                                  rows_met, moving, residuals)  # fmt: skip
+        if tabulated:
+            ratio *= math.exp(window_change(sign, rows, windows, met, met_steps, rows_met, residuals))
         gauss *= factor
         weight *= ratio
         if not weight < _LARGE:  # too large, or not a number

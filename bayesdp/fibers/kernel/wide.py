@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 from bayesdp._random import below, exponential, uniform
-from bayesdp.fibers.kernel.ratios import advance, log_ratio, rewind
+from bayesdp.fibers.kernel.ratios import advance, log_ratio, rewind, window_change
 from bayesdp.fibers.kernel.state import (
     EXP_THETA,
     LINEAR,
@@ -22,6 +22,9 @@ from bayesdp.fibers.kernel.state import (
     SHAPE,
     UNBOUNDED,
     VALUE,
+    WINDOW_LENGTH,
+    WINDOW_LOW,
+    WINDOW_WEIGHT,
     X,
 )
 
@@ -39,12 +42,12 @@ _SCANNED = 1024
 
 @nb.njit(cache=True, error_model="numpy")
 def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
-          generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats,
+          windows: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats,
           rows_met: int, curvature: float, slope: float) -> int:  # fmt: skip
     """Rejection for a wide log-concave law: flat between two points one unit below the mode, geometric beyond."""
 
     def f(k: int) -> float:
-        return log_ratio(k, family, cells_int, cells_float, rows, groups, cells, steps, count, met, met_steps,
+        return log_ratio(k, family, cells_int, cells_float, rows, groups, windows, cells, steps, count, met, met_steps,
                           rows_met, curvature, slope)  # fmt: skip
 
     # The mode: the last k at which the step from k - 1 to k does not lose. Bracket it by doubling, then bisect.
@@ -123,12 +126,13 @@ def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Fl
 
 @nb.njit(cache=True, error_model="numpy")
 def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
-                  generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats,
-                  rows_met: int, curvature: float, slope: float, moving: Ints, residuals: Floats, weights: Floats) -> int:  # fmt: skip
+                  windows: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints,
+                  met_steps: Floats, rows_met: int, curvature: float, slope: float, moving: Ints, residuals: Floats,
+                  weights: Floats) -> int:  # fmt: skip
     """A law that need not be log-concave: tabulate the whole interval, or take one slice step on it."""
 
     def f(k: int) -> float:
-        return log_ratio(k, family, cells_int, cells_float, rows, groups, cells, steps, count, met, met_steps,
+        return log_ratio(k, family, cells_int, cells_float, rows, groups, windows, cells, steps, count, met, met_steps,
                           rows_met, curvature, slope)  # fmt: skip
 
     span = high - low + 1
@@ -146,6 +150,7 @@ def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_f
             ratio = advance(ONE, k, family, cells_float, rows, groups, cells, steps, count, met, met_steps, rows_met,
                              moving, residuals)  # fmt: skip
             height += math.log(ratio) + slope - curvature * (k + 0.5)
+            height += window_change(ONE, rows, windows, met, met_steps, rows_met, residuals)
             weights[i] = height
             largest = max(largest, height)
         total = 0.0
@@ -177,6 +182,10 @@ def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_f
                 knot = max(knot, (shape * weight - 1.0) / (1.0 - weight) - cells_int[cells[i], X])
         for i in range(rows_met):
             knot = max(knot, abs((rows[met[i], NOISY] - rows[met[i], VALUE]) / met_steps[i]))
+            if rows[met[i], WINDOW_WEIGHT] > 0.0:
+                last = rows[met[i], WINDOW_LOW] + rows[met[i], WINDOW_LENGTH]
+                knot = max(knot, abs((rows[met[i], WINDOW_LOW] - rows[met[i], VALUE]) / met_steps[i]))
+                knot = max(knot, abs((last - rows[met[i], VALUE]) / met_steps[i]))
         far = int(knot) + 1
         while f(sign * far) > level:
             far *= 2

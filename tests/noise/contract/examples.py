@@ -200,5 +200,9 @@ for _example in (
     ),
     Example(noise.SemiKNorm(1.5, 2), 24, sampled=True),
     Example(noise.BoxNorm([0.5, 1.0, 1.5]), 30),
+    Example(noise.Censored(noise.DiscreteLaplace(2.0), below=2), 26, sampled=True),
+    Example(noise.Censored(noise.DiscreteGaussian(2.5), below=-1, above=6), 12, variant="discrete-gaussian"),
+    Example(noise.Censored(noise.Laplace(1.5), 0, 5), 20, variant="laplace"),
+    Example(noise.Censored(noise.Gaussian(2.0), below=-1, above=6), 11, variant="gaussian"),
 ):
     register_example(_example)

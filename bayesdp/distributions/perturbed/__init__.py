@@ -1,0 +1,1 @@
+"""Laws of published counts that were perturbed, rounded or held back, as PyMC distributions."""

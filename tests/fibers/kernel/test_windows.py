@@ -1,0 +1,163 @@
+"""Tabulated log-masses in the kernel against enumeration: concave and not, with ends, gaps and slopes.
+
+False alarms: two tests a case at `harness.LEVEL`; see there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special
+
+from bayesdp.fibers import Fiber, LogMassWindows, NoiseTerm, Target, enumerate_fiber
+from bayesdp.fibers.windows import bent, spread_of_windows
+from bayesdp.measurements import Exact
+from bayesdp.queries import Identity, Margins, Totals
+from tests.fibers.harness import LEVEL, log_prior, p_values, run
+
+FRAME = Identity({"a": ["x", "y"], "b": ["u", "v"]}).frame
+SHAPES = ("concave", "two humps", "gaps", "sloped", "one side open")
+
+
+def windows_around(truth, shape: str, rng: np.random.Generator) -> LogMassWindows:
+    """A window for each true answer, in a table of its own."""
+    pieces, low, start, length = [], [], [], []
+    before = 0
+    for value in truth:
+        width = int(rng.integers(2, 4))
+        place = np.arange(-width, width + 1)
+        log_mass = -0.3 * place**2 + 0.2 * place
+        if shape == "two humps":
+            log_mass = np.where(place == 0, -4.0, rng.normal(size=len(place)))
+        if shape == "gaps":
+            log_mass = np.where(place % 2 == 0, -np.inf, rng.normal(size=len(place)))
+            log_mass[[0, -1]] = rng.normal(size=2)
+            log_mass[width] = 0.4  # the true answer itself, so that the true table is possible
+        low.append(int(value) - width)
+        start.append(before)
+        length.append(len(place))
+        before += len(place)
+        pieces.append(log_mass)
+    answers = len(low)
+    below, above = np.full(answers, -np.inf), np.full(answers, -np.inf)
+    if shape in ("sloped", "one side open"):
+        below[:], above[:] = rng.uniform(-1.5, -0.5, answers), rng.uniform(-1.5, -0.5, answers)
+    if shape == "one side open":
+        above[:] = 0.0
+        below[0] = -np.inf
+    return LogMassWindows(np.array(low), np.array(start), np.array(length), np.concatenate(pieces), below, above)
+
+
+def log_mass_of(windows: LogMassWindows, answer: int, value: int) -> float:
+    """As the docstring of `LogMassWindows` says, one number at a time."""
+    first, n = int(windows.low[answer]), int(windows.length[answer])
+    own = windows.log_mass[windows.start[answer] : windows.start[answer] + n]
+    if value < first:
+        return float(own[0] + windows.below[answer] * (first - value))
+    if value >= first + n:
+        return float(own[-1] + windows.above[answer] * (value - first - n + 1))
+    return float(own[value - first])
+
+
+def fiber_within(frame, terms, exact=()):
+    """What `bayesdp.steps.terms` does with the ends of windows."""
+    lower, upper = [], []
+    for term in terms:
+        w, wide = term.windows, 2**53
+        lower.append((term.query, np.where(np.isneginf(w.below), w.low, -wide)))
+        upper.append((term.query, np.where(np.isneginf(w.above), w.low + w.length - 1, wide)))
+    base = Fiber.of(list(exact), frame)
+    return Fiber(base.frame, base.equalities, tuple(lower), tuple(upper))
+
+
+def law_of(target: Target, theta, shape, tables):
+    """Exact probabilities of all tables."""
+    logs = log_prior(target.family, theta, shape, tables)
+    for term in target.terms:
+        answers = tables @ term.query.matrix.toarray().T
+        for row in range(answers.shape[1]):
+            logs = logs + [log_mass_of(term.windows, row, int(v)) for v in answers[:, row]]
+    return special.softmax(logs)
+
+
+def check(target, theta, shape, start, bound, seed, thin=60):
+    tables = enumerate_fiber(bound).reshape(-1, target.fiber.frame.size)
+    probability = law_of(target, theta, shape, tables)
+    possible = probability > 0.0
+    found = p_values(run(target, theta, shape, 3000, thin, seed, start), tables[possible], probability[possible])
+    assert min(found) > LEVEL, found
+
+
+@pytest.mark.parametrize("prior", ["poisson", "negbin"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("with_total", [True, False], ids=["total", "free"])
+def test_windows_of_cells_and_sums_have_the_exact_posterior(shape, prior, with_total):
+    frame = FRAME
+    truth = np.array([2, 1, 0, 4])
+    rng = np.random.default_rng(sum(map(ord, shape + prior)) + with_total)
+    cells, rows = Identity(frame), Margins(frame, ["a"])
+    terms = tuple(
+        NoiseTerm(
+            query, np.zeros(query.rows), "windows", spread_of_windows(own), np.ones(query.rows, bool), windows=own
+        )
+        for query in (cells, rows)
+        for own in [windows_around(query.apply(truth.reshape(2, 2)).reshape(-1), shape, rng)]
+    )
+    exact = [Exact(Totals(frame), int(truth.sum()))] if with_total else []
+    fiber = fiber_within(frame, terms, exact)
+    theta = np.log(rng.uniform(0.2, 0.35, 4))  # beyond 13, where the enumeration ends, there is a share of 1e-6
+    parameters = np.full(4, 0.6) if prior == "negbin" else np.ones(4)
+    target = Target(fiber, terms, prior, open=shape == "gaps")
+    at_most = Fiber(fiber.frame, fiber.equalities, fiber.bounds_below, (*fiber.bounds_above, (cells, np.full(4, 13))))
+    check(target, theta, parameters, truth, at_most, seed=5)
+
+
+def test_rows_whose_limits_a_window_says_are_not_there_twice():
+    frame = FRAME
+    query = Margins(frame, ["a"])
+    own = windows_around([3, 4], "concave", np.random.default_rng(1))
+    term = NoiseTerm(query, np.zeros(2), "windows", np.ones(2), np.ones(2, bool), windows=own)
+    other = Totals(frame)
+    fiber = fiber_within(frame, (term,))
+    assert Target(fiber, (term,), "poisson").matrix.shape[0] == 2
+    wider = Fiber(frame, (), (*fiber.bounds_below, (other, np.array(3))), fiber.bounds_above)
+    assert Target(wider, (term,), "poisson").matrix.shape[0] == 3
+    tighter = Fiber(frame, (), (*fiber.bounds_below, (query, own.low + 1)), fiber.bounds_above)
+    assert Target(tighter, (term,), "poisson").matrix.shape[0] == 4
+
+
+def test_which_windows_are_not_concave():
+    log_mass = np.array([-1.0, 0.0, -1.0, -3.0, -1.0, 0.0, -np.inf, -1.0])
+    start, length = np.array([0, 0, 4, 0]), np.array([3, 5, 4, 3])
+    below, above = np.array([-np.inf, -np.inf, -np.inf, -2.0]), np.array([-np.inf, -np.inf, -np.inf, -0.5])
+    windows = LogMassWindows(np.zeros(4, int), start, length, log_mass, below, above)
+    assert bent(windows).tolist() == [False, True, True, True]
+
+
+def test_the_spread_of_a_window_is_that_of_its_law():
+    log_mass = np.log([0.2, 0.5, 0.3])
+    windows = LogMassWindows(np.array([4, 4, 4]), np.zeros(3, int), np.full(3, 3), log_mass,
+                             np.array([-np.inf, -0.7, 0.0]), np.array([-np.inf, -0.4, -np.inf]))  # fmt: skip
+    place = np.arange(-400, 401)
+    sloped = np.exp([log_mass_of(windows, 1, int(v)) for v in place])
+    sloped /= sloped.sum()
+    expected = [0.49, (sloped * place**2).sum() - (sloped * place).sum() ** 2, np.inf]
+    assert np.square(spread_of_windows(windows)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"length": np.array([0])}, "length of at least 1"),
+        ({"start": np.array([2])}, "lie within log_mass"),
+        ({"log_mass": np.array([0.0, 0.0, -np.inf])}, "finite at both ends"),
+        ({"above": np.array([0.1])}, "at most 0"),
+        ({"low": np.array([1, 2])}, "one shape"),
+    ],
+)
+def test_bad_windows_are_refused(change, said):
+    good = {"low": np.array([1]), "start": np.array([0]), "length": np.array([3]), "log_mass": np.zeros(3)}
+    good |= {"below": np.array([-1.0]), "above": np.array([-1.0])}
+    LogMassWindows(**good)
+    with pytest.raises(ValueError, match=said):
+        LogMassWindows(**(good | change))

@@ -1,0 +1,135 @@
+"""Laws that tabulate their log-mass, from the model to the posterior, against enumeration.
+
+False alarms: each comparison of a posterior at 1e-5, by `tests.comparison`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+
+import bayesdp as bdp
+from bayesdp.fibers import LogMassWindows
+from bayesdp.steps.terms import read_model
+from tests.comparison.chi_square import chi_square_pvalue
+
+
+@dataclass(frozen=True, eq=False)
+class Slipped(bdp.noise.NoiseLaw):
+    """The count, or by chance a neighbour of it: ``share / 2`` on either side, ``1 - share`` for none."""
+
+    share: float
+
+    name = "slipped-in-tests"
+    support = "integers"
+    integer = True
+    kernel_parameters = ("share",)
+
+    @staticmethod
+    def log_kernel(xp, value, mu, share):
+        near = xp.abs(value - mu)
+        return xp.where(xp.less(near, 0.5), xp.log1p(-share), xp.where(xp.less(near, 1.5), xp.log(share / 2), -np.inf))
+
+    @staticmethod
+    def fill(rng, mu, share, out):
+        u = rng.random(out.shape)
+        out[...] = np.rint(mu).astype(np.int64) + (u < share / 2) - (u > 1 - share / 2)
+
+    def logp(self, values, location, invariants=None):
+        return float(np.sum(self.log_kernel(np, np.asarray(values), np.asarray(location), self.share)))
+
+    def draw(self, rng, shape, size=None, invariants=None, location=None):
+        out = np.empty((1, int(np.prod((size or 1, *shape)))), dtype=np.int64)
+        self.fill(np.random.default_rng(rng), np.zeros(out.shape), self.share, out)
+        noise = out.reshape(shape if size is None else (size, *shape))
+        return noise if location is None else noise + np.asarray(location)
+
+    def windows(self, values):
+        flat = np.asarray(values, dtype=np.int64).reshape(-1)
+        share = np.broadcast_to(self.share, np.shape(values)).reshape(-1)
+        table = np.stack([np.log(share / 2), np.log1p(-share), np.log(share / 2)], axis=1).reshape(-1)
+        ends = np.full(len(flat), -np.inf)
+        return LogMassWindows(flat - 1, 3 * np.arange(len(flat)), np.full(len(flat), 3), table, ends, ends)
+
+
+@bdp.distributions.scalar_distribution(Slipped)
+class SlippedVariable(pm.Discrete):
+    """A count that slipped."""
+
+
+TABLE = {"a": ["x", "y"], "b": ["u", "v"]}
+TRUTH = np.array([[3, 0], [2, 5]])
+LAW = Slipped(0.6)
+
+
+def release_of(law, unmeasured=None):
+    cells, rows = bdp.Identity(TABLE), bdp.Margins(TABLE, ["a"])
+    parts = [
+        bdp.Measured(
+            cells, [[4, 0], [1, 5]] if unmeasured is None else [[4, np.nan], [1, 5]], law, unmeasured=unmeasured
+        ),
+        bdp.Measured(rows, [4, 7], law, name="by row"),
+    ]
+    return bdp.Release.from_published(TABLE, measured=parts)
+
+
+def model_of(release):
+    with pm.Model(coords=release.coords) as model:
+        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(2.5), dims=release.dims))
+    return model
+
+
+def enumerated(unmeasured=()):
+    """Tables and their posterior probabilities; a cell that was not published has a Poisson share of 0.1 percent beyond 8."""
+    tables = np.array([t for t in product(range(11), repeat=4) if max(t) < 9])
+    published = np.array([4, 0, 1, 5])
+
+    def slip(distance):
+        return np.where(distance == 0, 0.4, np.where(np.abs(distance) == 1, 0.3, 0.0))
+
+    weight = stats.poisson.pmf(tables, 2.5).prod(axis=1)
+    for cell in range(4):
+        if cell not in unmeasured:
+            weight = weight * slip(published[cell] - tables[:, cell])
+    weight = weight * slip(4 - tables[:, :2].sum(axis=1)) * slip(7 - tables[:, 2:].sum(axis=1))
+    return tables[weight > 0], weight[weight > 0] / weight.sum()
+
+
+@pytest.mark.parametrize("unmeasured", [None, ["a=x, b=v"]], ids=["all published", "a gap"])
+def test_the_posterior_is_that_of_the_law(unmeasured):
+    release = release_of(LAW, unmeasured)
+    model = model_of(release)
+    reading = read_model(model, model.rvs_to_values[model["x"]])
+    assert [term.kind for term in reading.terms] == ["windows", "windows"]
+    assert not reading.unknown
+    with model:
+        posterior = bdp.sample(4000, tune=200, chains=2, cores=1, random_seed=3, quiet=True, progressbar=False)
+    draws = posterior.posterior["x"].to_numpy().reshape(-1, 4)
+    tables, probability = enumerated(() if unmeasured is None else (1,))
+    place = {tuple(table): i for i, table in enumerate(tables)}
+    # A draw is as many moves as there are cells to move: every tenth is nearly independent of the one before.
+    counts = np.bincount([place[tuple(draw)] for draw in draws[::10]], minlength=len(tables))
+    assert chi_square_pvalue(counts, probability * counts.sum()) > 1e-5
+
+
+def test_a_share_that_is_unknown_is_left_to_the_compiled_density():
+    release = release_of(LAW)
+    with pm.Model(coords=release.coords) as model:
+        share = pm.Beta("share", 2, 2)
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(2.5), dims=release.dims)
+        SlippedVariable("noisy", x, share=share, observed=[[4, 0], [1, 5]])
+    reading = read_model(model, model.rvs_to_values[model["x"]])
+    assert not reading.terms
+    assert [rv.name for rv in reading.unknown] == ["noisy"]
+
+
+def test_what_no_count_can_lead_to_is_named():
+    cells = bdp.Measured(bdp.Identity(TABLE), [[4, -3], [1, 5]], LAW)
+    model = model_of(bdp.Release.from_published(TABLE, measured=[cells]))
+    with pytest.raises(ValueError, match=r"a=x, b=v.*published -3, which only -4 to -2 can lead to"), model:
+        bdp.sample(10, tune=10, chains=1, cores=1, random_seed=3, quiet=True, progressbar=False)
