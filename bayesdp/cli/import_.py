@@ -24,7 +24,8 @@ For the first four, 'epsilon=0.5 sensitivity=2' stands for b (b = sensitivity / 
 sigma (sigma = sensitivity / sqrt(2 rho)), and 'variance=25' or 'standard deviation=5' for either.
 
 Numbers that were clipped, rounded or made consistent after the noise was added follow no such law: if you know it, say so
-with --postprocessing, and they are refused. If the numbers themselves show it, import warns.
+with --postprocessing, and they are refused. If the numbers themselves show it, import warns; if noisy sums all add up, it refuses
+(see --adding-up).
 
 Several noisy files make one release: name further ones with --noisy, each followed by its own --law. They hold margins or
 totals in the form of the exact ones, or another noisy table of the same cells:
@@ -84,6 +85,13 @@ def add(commands: Any) -> None:
         "is refused, with the reason",
     )
     command.add_argument(
+        "--adding-up",
+        choices=("refuse", "warn"),
+        default="refuse",
+        help="what to do with noisy sums that all add up exactly, which independent noise does not: they are refused, or taken "
+        "as they are with a warning",
+    )
+    command.add_argument(
         "--simulated",
         action="store_true",
         help="the noise came from a seeded generator (an example, not a publication)",
@@ -111,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
             release = Release.from_csv(args.table, noise=args.noise)
         else:
             table, measured, exact = published_release_parts(args)
-            release = Release.from_published(table, measured, exact, simulated=args.simulated)
+            release = Release.from_published(table, measured, exact, simulated=args.simulated, adding_up=args.adding_up)
     signs = signs_of_post_processing(release.measurements, release.exact)
     write_release(release, args.output, force=args.force)
     announce(args.output, f"{release!r}\nwritten to {args.output}")

@@ -19,7 +19,10 @@ from bayesdp.datasets import (
     read_county_populations,
     read_gls_estimates,
     read_nhgis_demonstration,
+    read_wikimedia,
 )
+from bayesdp.datasets._wikimedia_lines import page_totals
+from bayesdp.datasets.wikimedia_views import WikimediaViews
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.noise import DiscreteLaplace
 from bayesdp.release import Release
@@ -37,11 +40,14 @@ __all__ = [
     "check_posterior",
     "check_same",
     "check_statistics",
+    "check_views",
     "command",
     "read_columns",
     "read_exact_margins",
     "read_office",
     "read_office_wide",
+    "read_page_totals",
+    "read_page_views",
     "read_populations",
     "read_saved_posterior",
     "read_sums",
@@ -230,6 +236,31 @@ def check_office(tables: tuple[OfficeTable, ...], again: Callable[[], Any], outp
         except ValueError:  # a fraction
             continue
         require(bool(np.array_equal(measured.unmeasured, ~published)), "broken invariant", "another mask")
+
+
+def read_page_views(path: Path) -> WikimediaViews:
+    """Noisy page views of a day."""
+    return read_wikimedia(
+        path,
+        project="en.wikipedia",
+        pages=["Marie_Curie", "Albert_Einstein"],
+        countries=["FR", "DE"],
+        date="2023-03-01",
+    )
+
+
+def check_views(views: WikimediaViews, again: Callable[[], Any], output: Path) -> None:
+    """Reading once more gives the same, and what was published makes a release."""
+    require(
+        same(views.published, again().published), "reading is not repeatable", "a second reading gave something else"
+    )
+    if views.published.notnull().any():
+        _check_release(views.release())
+
+
+def read_page_totals(path: Path) -> xr.DataArray:
+    """Exact page views of a day."""
+    return page_totals(path, "en.wikipedia", ["Marie_Curie"])
 
 
 def command(*arguments: str) -> Callable[[Path], str]:

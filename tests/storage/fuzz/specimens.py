@@ -39,6 +39,13 @@ _OFFICE = (
     "01002,Total,7,\n01003,F,,x\n01003,M,12,\n,,,\nSource: an office,,,\n"
 )
 _OFFICE_WIDE = "area,F,M,Total\n01001,1 234,..,2 500 r\n01002,-,7*,7\nTotal,x,<5,2 507\n"
+_WIKIMEDIA = (
+    "France\tFR\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t126\nGermany\tDE\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t211\n"
+    "Germany\tDE\ten.wikipedia\t736\tAlbert_Einstein\tQ937\t95\n"
+)
+_WIKIMEDIA_TOTALS = (
+    "en.wikipedia Marie_Curie 20408 desktop 900 A400B500\nen.wikipedia Marie_Curie 20408 mobile-web 1200 A1200\n"
+)
 
 
 def _demonstration() -> str:
@@ -129,7 +136,7 @@ def write_specimens(folder: Path) -> None:
     write_draw_journal(folder / "draws.partial")
     texts = {
         "long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS, "nhgis": _NHGIS,
-        "estimates": _ESTIMATES, "demonstration": _demonstration(),
+        "estimates": _ESTIMATES, "demonstration": _demonstration(), "wikimedia": _WIKIMEDIA, "wikimedia_totals": _WIKIMEDIA_TOTALS,
         "office": _OFFICE, "office_wide": _OFFICE_WIDE,
     }  # fmt: skip
     for name, text in texts.items():
