@@ -122,6 +122,8 @@ for _purpose, _module, _function in (
     ("read netCDF", "bayesdp.storage.netcdf", "read_netcdf"),
     ("write a folder", "bayesdp.storage.folder", "write_folder"),
     ("read a folder", "bayesdp.storage.folder", "read_folder"),
+    ("write a file of columns", "bayesdp.storage.noise_writing", "write_noise_csv"),
+    ("read a file of columns", "bayesdp.storage.noise_reading", "read_noise_csv"),
     ("draw a design", "bayesdp.plots.designs", "designs"),
     ("register step methods", "bayesdp.steps", "register"),
 ):

@@ -158,7 +158,10 @@ def check_file(example: Example, own: Fitted) -> None:
     with TemporaryDirectory() as folder:
         own.release.to_netcdf(Path(folder) / "release.nc")
         again = bdp.Release.from_netcdf(Path(folder) / "release.nc")
+        own.release.to_csv(Path(folder) / "release.csv")
+        beside = bdp.Release.from_csv(Path(folder) / "release.csv")
     assert again == own.release
+    assert beside == own.release
     assert again.measurements[0].law == example.law
     np.testing.assert_array_equal(again.measurements[0].values, example.values)
 
