@@ -31,8 +31,8 @@ __all__ = ["PerturbedRV", "looked_up", "perturbed_distribution"]
 class PerturbedRV(RandomVariable):
     """Random variable of a law of perturbed counts; the law, which is known, is among its props.
 
-    `held`: the location is of confidential counts, whose step method keeps them where they are possible. Elsewhere the log-mass is then
-    a large negative constant in place of minus infinity while the counts are free, as for exact answers: a sampler of other
+    `held`: the location is of confidential counts, whose step method keeps them where they are possible. Elsewhere the log-mass is
+    then a large negative constant in place of minus infinity while the counts are free, as for exact answers: a sampler of other
     variables may run before that step method has moved the start, which it does at its first step.
     """
 
