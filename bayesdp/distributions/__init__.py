@@ -42,8 +42,8 @@ from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.perturbed.base import perturbed_distribution
-from bayesdp.distributions.perturbed.censored import Censored
 from bayesdp.distributions.perturbed.cell_key import CellKey
+from bayesdp.distributions.perturbed.censored import Censored
 from bayesdp.distributions.perturbed.rounding import ConventionalRounding, RandomRounding
 from bayesdp.distributions.perturbed.transition_table import TransitionTable
 from bayesdp.distributions.polytope.box_norm import BoxNorm
@@ -67,8 +67,8 @@ __all__ = [
     "BoundaryInflatedLaplace",
     "BoxNorm",
     "CanonicalNoise",
-    "Censored",
     "CellKey",
+    "Censored",
     "ConventionalRounding",
     "CorrelatedGaussian",
     "DiscreteGaussian",

@@ -64,8 +64,8 @@ from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.censored import Censored
 from bayesdp.noise.perturbed.cell_key import CellKey, ten_five_rule
+from bayesdp.noise.perturbed.censored import Censored
 from bayesdp.noise.perturbed.named import cell_key, conventional_rounding, random_rounding
 from bayesdp.noise.perturbed.ptable_file import read_ptable
 from bayesdp.noise.perturbed.rounding import ConventionalRounding, RandomRounding
@@ -90,8 +90,8 @@ __all__ = [
     "BoundedLaw",
     "BoxNorm",
     "Canonical",
-    "Censored",
     "CellKey",
+    "Censored",
     "ConventionalRounding",
     "CorrelatedGaussian",
     "DiscreteGaussian",
