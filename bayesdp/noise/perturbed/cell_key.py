@@ -129,6 +129,11 @@ class CellKey(PerturbedLaw):
         if ptable is None:
             _ = self._rows  # raises for a count without deviations of mean zero
 
+    @property
+    def same_cell_same_value(self) -> bool:
+        """True: the perturbation of a cell follows from the keys of its records, in whichever table it stands."""
+        return True
+
     @classmethod
     def stated_parameters(cls) -> dict[str, Any]:
         """The parameters of the constructor with their defaults: `variance` is a method of laws, and no field."""
