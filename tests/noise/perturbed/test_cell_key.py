@@ -53,9 +53,8 @@ def test_rows_are_those_of_a_general_solver(x: int, max_deviation: int, variance
     assert set(row_of(law, x)) <= set(allowed)
     deviations = np.array(allowed) - x
     least, largest = feasible_variances(deviations)
-    if not least < variance < largest:
-        pytest.skip("this variance is not feasible: see below")
-    exact = solved(deviations, variance)
+    # Of one of these counts it is not feasible: 1 may become 0 or 4 and more, with a variance of 3 at the least.
+    exact = solved(deviations, float(np.clip(variance, least, largest)))
     np.testing.assert_allclose(np.exp(law.log_each(allowed, x)), exact, atol=2e-6)
 
 
