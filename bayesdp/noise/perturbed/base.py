@@ -95,7 +95,7 @@ class PerturbedLaw(NoiseLaw):
         """
         counts = self._counts(located(location, shape))
         whole = counts if size is None else np.broadcast_to(counts, (count_of(size), *shape))
-        return self.transitions.draw(_validate.generator_of(rng), np.ascontiguousarray(whole))
+        return self.transitions.draw(_validate.generator_of(rng), whole)
 
     @property
     def limits(self) -> tuple[Any, Any]:
@@ -109,6 +109,11 @@ class PerturbedLaw(NoiseLaw):
             return f"no differential privacy is claimed for counts perturbed by {self.name}"
         why = "a published one rules out true counts that are far from it"
         return f"counts perturbed by {self.name} are not differentially private: {why}"
+
+    @property
+    def largest_location(self) -> float:
+        """The largest true count that the table knows."""
+        return self.transitions.largest_count
 
     def refusals(self, values: Floats | Ints) -> dict[int, str]:
         """Why values cannot have been published, by their places in C order: the true counts that were tried."""

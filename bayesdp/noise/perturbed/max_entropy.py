@@ -100,7 +100,8 @@ def _on_two(deviations: Ints, two: tuple[int, int]) -> Floats:
     low, high = two
     if low == high or low == 0 or high == 0:
         return (deviations == 0).astype(np.float64)
-    return np.where(deviations == low, high / (high - low), np.where(deviations == high, -low / (high - low), 0.0))
+    above = -low / (high - low)
+    return np.asarray(np.where(deviations == low, 1.0 - above, np.where(deviations == high, above, 0.0)))
 
 
 def _tilted(features: Floats) -> Floats:
