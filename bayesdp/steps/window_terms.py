@@ -34,7 +34,7 @@ type Mask = npt.NDArray[np.bool_]
 def law_with_windows(model: pm.Model, rv: Any) -> NoiseLaw | None:
     """The law of an observed variable, if it tabulates its log-mass; None if not, or if a parameter is not a number.
 
-    It is `law` of its Op, or made from the parameters that follow the location: by `law_of` of the Op if there is one, or by the names in
+    It is `law` of its Op, or made from the parameters that follow the location: by `law_of` of the Op if it has that, or by names in
     `kernel_parameters` of the law.
     """
     op = rv.owner.op
