@@ -49,7 +49,8 @@ def law_with_windows(model: pm.Model, rv: Any) -> NoiseLaw | None:
         return None
     values = [value_of(own) for own in parameters]
     if hasattr(op, "law_of"):
-        return op.law_of(values)
+        own: NoiseLaw = op.law_of(values)
+        return own
     made: NoiseLaw = law_type(**dict(zip(law_type.kernel_parameters, values, strict=True)))
     return made
 
