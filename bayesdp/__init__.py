@@ -71,19 +71,18 @@ if TYPE_CHECKING:
     from bayesdp.queries import Identity, LinearQuery, Margins, Totals
     from bayesdp.release import Exact, Measured, Release
     from bayesdp.streaming import fit_hierarchy, fit_parts
-    from bayesdp.summaries import published_table, summary
+    from bayesdp.summaries import LawComparison, compare_laws, published_table, summary
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BoundaryInflatedLaplace", "Composition", "ConfidentialCounts", "ContinuousCounts", "CorrelatedGaussian", "Exact",
     "ExtendedGaussian", "ExtendedLaplace", "FlatCounts", "Frame", "Identity", "Invariants", "KNorm", "LatticeGaussian",
-    "LatticeLaplace", "LinearQuery", "Margins", "Measured", "PostProcessedWarning", "ProjectedGaussian",
-    "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals", "TruncatedLaplace", "__version__",
-    "calibration", "compose", "datasets", "design", "distributions", "feasible_point", "fit_hierarchy", "fit_parts", "gls",
-    "hierarchies",
-    "inference", "is_nested", "mechanisms", "noise", "observe", "plots", "priors", "privacy", "published_table",
-    "report", "sample", "set_release",
+    "LatticeLaplace", "LawComparison", "LinearQuery", "Margins", "Measured", "PostProcessedWarning",
+    "ProjectedGaussian", "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals",
+    "TruncatedLaplace", "__version__", "calibration", "compare_laws", "compose", "datasets", "design", "distributions",
+    "feasible_point", "fit_hierarchy", "fit_parts", "gls", "hierarchies", "inference", "is_nested", "mechanisms",
+    "noise", "observe", "plots", "priors", "privacy", "published_table", "report", "sample", "set_release",
     "significance", "summary", "suppressed", "tables", "thresholded", "top_coded",
 ]  # fmt: skip
 
@@ -101,7 +100,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "queries": "Identity LinearQuery Margins Totals",
     "release": "Exact Measured Release",
     "streaming": "fit_hierarchy fit_parts",
-    "summaries": "published_table summary",
+    "summaries": "LawComparison compare_laws published_table summary",
 }
 """Module -> the public names that it defines."""
 

@@ -32,6 +32,9 @@ def _lines(release: Release) -> list[tuple[str, str]]:
         more = f" and {part.query.rows - 3} more" if release.about != "counts" and part.query.rows > 3 else ""
         lines.append(("measured", f"{what}{more}{missing}, law {part.law}"))
     lines += [("exact", _exact(part)) for part in release.exact]
+    lines += [
+        ("protection", why) for why in dict.fromkeys(part.law.not_private for part in release.measurements) if why
+    ]
     if release.guarantee is not None:
         lines.append(("guarantee", KINDS[release.guarantee.kind]))
     return lines

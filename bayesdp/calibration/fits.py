@@ -124,7 +124,8 @@ def fit_many(
     Raises
     ------
     ValueError
-        If there is no release, or the folder is of another run.
+        If there is no release, the folder is of another run, or a posterior in it is damaged while others are missing; the
+        folder is left as it was then.
     OSError
         If the folder cannot be written.
     """
@@ -153,17 +154,19 @@ _RECORD: dict[str, Check] = {"name": text, "file": text}
 
 @dataclass
 class _Folder(Journal):
-    """A journal of posteriors, each of which is a file in the same folder."""
+    """A journal of posteriors, each of which is a file in the same folder.
+
+    A run that goes on reads each of them once. In a folder where nothing is left to do, each is read when it is asked for.
+    """
 
     folder: Path | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        assert self.folder is not None or self.path is None
+    def _check_before_going_on(self, torn: bool) -> None:
+        assert self.folder is not None
         for number, record in list(self.records.items()):
             if "error" in record:  # tried again
                 del self.records[number]
-            elif self.folder is not None:
+            else:
                 # The journal names files beside itself: nothing else is opened, whatever it says.
                 if record["file"] != self._file(number) or record["name"] != self._name(number):
                     raise ValueError(
@@ -175,6 +178,18 @@ class _Folder(Journal):
                         f"{str(self.path)!r}: the file {record['file']!r} of fit {number} is missing; put it back, or remove the line"
                     )
                 record["tree"] = self.folder / record["file"]
+        if torn or len(self.records) < len(self.about["names"]):
+            self._check_posteriors()
+
+    def _check_posteriors(self) -> None:
+        """Read each posterior that is there, before others are added to them: a folder that is refused is left as it was."""
+        for number in sorted(self.records):
+            try:
+                _opened(self.records[number]["tree"])
+            except ValueError as error:
+                raise ValueError(
+                    f"{error}; remove this file and its line, of number {number}, in {str(self.path)!r}, and it is fitted again"
+                ) from None
 
     @staticmethod
     def _file(number: int) -> str:

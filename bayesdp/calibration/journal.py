@@ -103,8 +103,22 @@ class Journal:
             raise ValueError(f"{str(self.path)!r} is no file that could be read and added to: name another one")
         if not self.path.exists() or self._restarted(head):
             self._append(head)
-        else:
-            self._read(head)
+            return
+        whole = self._read(head)
+        torn = whole < self.path.stat().st_size
+        self._check_before_going_on(torn)
+        if torn:
+            with self.path.open("r+b") as file:
+                file.truncate(whole)
+
+    def _check_before_going_on(self, torn: bool) -> None:
+        """What else belongs to the run is refused here, while nothing has been changed yet.
+
+        Parameters
+        ----------
+        torn : bool
+            Whether the last line is going to be dropped.
+        """
 
     def _restarted(self, head: Mapping[str, Any]) -> bool:
         """Whether nothing but (a torn part of) our own first line is in the file, which then is empty."""
@@ -121,12 +135,13 @@ class Journal:
                 file.truncate(0)
         return torn
 
-    def _read(self, head: Mapping[str, Any]) -> None:
+    def _read(self, head: Mapping[str, Any]) -> int:
+        """Read the records; how many bytes of the file they take, without a torn line."""
         assert self.path is not None
         lines = self.path.read_bytes().split(b"\n")
-        whole, rest = lines[:-1], lines[-1]
+        whole = lines[:-1]
         if len(whole) > 1 and b"\0" in whole[-1]:  # a block of the last line never got to the disk
-            whole, rest = whole[:-1], whole[-1] + b"\n" + rest
+            whole = whole[:-1]
         try:
             found = _parsed(whole[0])
         except (IndexError, ValueError):
@@ -150,9 +165,7 @@ class Journal:
                 self._refuse(at, f"it has another result of number {number} than line {seen[number]}")
             seen[number] = at
             self.records[number] = record
-        if rest:  # a torn line
-            with self.path.open("r+b") as file:
-                file.truncate(sum(len(line) + 1 for line in whole))
+        return sum(len(line) + 1 for line in whole)
 
     def _refuse(self, line: int, why: str) -> Never:
         raise ValueError(

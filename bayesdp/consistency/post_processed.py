@@ -81,7 +81,8 @@ def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[E
         "clipped, rounded or made consistent after the noise was added, or that the law is another one, and a posterior would be "
         "wrong. Ask for the noisy numbers from before that. If you know what was done, say so "
         "(postprocessing='clipped at zero', or --postprocessing), and they are refused; numbers clipped to public bounds have a "
-        "law of their own (such as boundary-inflated-discrete-laplace). Numbers that follow their law are warned about with "
+        "law of their own (such as boundary-inflated-discrete-laplace), and so have true counts that were rounded (random-rounding, "
+        "conventional-rounding). Numbers that follow their law are warned about with "
         f"probability below {FALSE_ALARMS:g}"
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.datasets.wikimedia_terms import WikimediaTerms
 from bayesdp.frames import Frame
-from bayesdp.measurements import Exact, Measured
+from bayesdp.measurements import Exact, Measured, thresholded
 from bayesdp.queries import Identity, Margins, Query, cell_list
 from bayesdp.release import Release
 
@@ -144,7 +143,6 @@ class WikimediaViews:
             If the candidates are not stated in one of these ways, or a published row is not among them.
         """
         could = self._candidates(candidates)
-        thresholded = import_module("bayesdp.noise.perturbed.censored").thresholded
         found = []
         for query, values, terms, places in self._groups(could):
             known = could.reshape(-1)[places].reshape(query.shape)

@@ -10,7 +10,7 @@ its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace`, `TruncatedGaussian`, `BoundaryInflatedGaussian` and the four discrete laws of such names are elementwise,
 with values between ``lower`` and ``upper``; `RescaledLaplace` has vectors of shares that add up to 1; `BoxNorm` is noise of vectors of
 statistics; `Censored` has what is published within thresholds of another law.
-`RandomRounding`, `ConventionalRounding` and `TransitionTable` are elementwise, counts published for counts ``mu``.
+`RandomRounding`, `ConventionalRounding`, `CellKey` and `TransitionTable` are elementwise, counts published for counts ``mu``.
 In most models `bayesdp.observe` puts them in for you.
 `distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution`, `perturbed_distribution` and
 `table_distribution` make those of laws of independent values, within bounds, of perturbed counts, and whose noise is a whole table
@@ -42,6 +42,7 @@ from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.perturbed.base import perturbed_distribution
+from bayesdp.distributions.perturbed.cell_key import CellKey
 from bayesdp.distributions.perturbed.censored import Censored
 from bayesdp.distributions.perturbed.rounding import ConventionalRounding, RandomRounding
 from bayesdp.distributions.perturbed.transition_table import TransitionTable
@@ -66,6 +67,7 @@ __all__ = [
     "BoundaryInflatedLaplace",
     "BoxNorm",
     "CanonicalNoise",
+    "CellKey",
     "Censored",
     "ConventionalRounding",
     "CorrelatedGaussian",

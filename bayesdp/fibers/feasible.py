@@ -162,7 +162,7 @@ def _integer_program(system: System, guide: Floats) -> Ints:
         relaxed = milp(np.ones(2 * cells), integrality=np.zeros(2 * cells), bounds=apart, constraints=constraints)
         if relaxed.x is not None and np.all(np.abs(relaxed.x - np.rint(relaxed.x)) < _WHOLE):
             moved = np.rint(relaxed.x).astype(np.int64)
-            point = aim.astype(np.int64) + moved[:cells] - moved[cells:]
+            point: Ints = aim.astype(np.int64) + moved[:cells] - moved[cells:]
             if _allowed(system, point):
                 return point
     eye = sp.eye_array(cells, format="csr")

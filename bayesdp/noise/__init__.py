@@ -30,8 +30,8 @@ where the confidential value is.
 `Censored`, ``censored``, is another law of which only values within thresholds are published.
 `BoxNorm`, ``box-norm``, is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
 Counts that offices publish after rounding or perturbing them (`PerturbedLaw`) have probabilities given the true count, and no
-differential privacy: ``random-rounding`` (`RandomRounding`), ``conventional-rounding`` (`ConventionalRounding`) and
-``transition-table`` (`TransitionTable`), any table of probabilities.
+differential privacy: ``random-rounding`` (`RandomRounding`), ``conventional-rounding`` (`ConventionalRounding`), ``cell-key``
+(`CellKey`) and ``transition-table`` (`TransitionTable`), any table of probabilities.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`, `PerturbedLaw`) or of
 `NoiseLaw`, imported here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
@@ -64,7 +64,10 @@ from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
+from bayesdp.noise.perturbed.cell_key import CellKey, ten_five_rule
 from bayesdp.noise.perturbed.censored import Censored
+from bayesdp.noise.perturbed.named import cell_key, conventional_rounding, random_rounding
+from bayesdp.noise.perturbed.ptable_file import read_ptable
 from bayesdp.noise.perturbed.rounding import ConventionalRounding, RandomRounding
 from bayesdp.noise.perturbed.transition_table import TransitionTable
 from bayesdp.noise.polytope.box_norm import BoxNorm
@@ -87,6 +90,7 @@ __all__ = [
     "BoundedLaw",
     "BoxNorm",
     "Canonical",
+    "CellKey",
     "Censored",
     "ConventionalRounding",
     "CorrelatedGaussian",
@@ -119,8 +123,13 @@ __all__ = [
     "TruncatedGaussian",
     "TruncatedLaplace",
     "Tulap",
+    "cell_key",
+    "conventional_rounding",
     "exponential_loss",
     "law_names",
     "normal_loss",
     "parse_law",
+    "random_rounding",
+    "read_ptable",
+    "ten_five_rule",
 ]

@@ -206,6 +206,11 @@ class NoiseLaw(RegisteredLaw):
         """
         return ""
 
+    @property
+    def not_private(self) -> str:
+        """Why no guarantee is claimed for the law itself, in a sentence; "", the default, of laws that mechanisms calibrate."""
+        return ""
+
     def refusals(self, values: Floats | Ints) -> dict[int, str]:
         """Why single answers cannot have been published, by their places in C order; none, the default, where `limits` says it all.
 

@@ -49,10 +49,11 @@ def parse_law(text: str) -> NoiseLaw:
     Parameters
     ----------
     text : str
-        ``name parameter=value ...``. Scales are single numbers here; give arrays in Python. Bounds are written as
-        ``bounds=0:1``, with ``-inf`` or ``inf`` where there is none, and a law within another one in parentheses.
-        Common other names are known, of laws ("two-sided geometric", "normal") and of parameters ("standard deviation",
-        "variance", "scale"); case does not matter, and blanks in a name may be hyphens.
+        ``name parameter=value ...``; for ``cell-key`` also ``cell-key FILE``, with the file of a perturbation table
+        (`bayesdp.noise.read_ptable`). Scales are single numbers here; give arrays in Python. Bounds are written as
+        ``bounds=0:1``, with ``-inf`` or ``inf`` where there is none, and a law within another one in parentheses. Common other
+        names are known, of laws ("two-sided geometric", "normal") and of parameters ("standard deviation", "variance",
+        "scale"); case does not matter, and blanks in a name may be hyphens.
 
     Returns
     -------
@@ -84,6 +85,10 @@ def parse_law(text: str) -> NoiseLaw:
         raise ValueError(f"a noise law must start with one of {law_names()}, got {text!r}")
     name, rest = _named(words)
     law = registered_law(name)
+    if rest and not any("=" in word for word in rest):
+        from_word = law.read_word(" ".join(rest))
+        if from_word is not None:
+            return made_law(name, from_word)  # type: ignore[no-any-return]
     parameters: dict[str, Any] = {}
     name_words: list[str] = []
     for word in rest:

@@ -48,6 +48,19 @@ class RegisteredLaw(ABC):
     def _parameters(self) -> dict[str, Any]:
         return {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
 
+    @classmethod
+    def stated_parameters(cls) -> dict[str, Any]:
+        """Parameters in a description with their defaults, by default the fields; `dataclasses.MISSING` for those without."""
+        return {
+            item.name: MISSING if item.default is MISSING and item.default_factory is MISSING else item.default
+            for item in fields(cls)  # type: ignore[arg-type]  # subclasses are dataclasses
+        }
+
+    @classmethod
+    def read_word(cls, word: str) -> dict[str, Any] | None:
+        """The parameters for which text without ``=`` stands on the command line; None, the default, where it means nothing."""
+        return None
+
     # Laws may hold arrays, which dataclasses cannot compare or hash; the description can do both.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RegisteredLaw) and self.describe() == other.describe()
@@ -95,14 +108,13 @@ def made_law(name: Any, parameters: Mapping[str, Any], others: tuple[str, ...] =
         If the name is not registered, a parameter is unknown or missing, or a value is not valid.
     """
     law = registered_law(name)
-    items = fields(law)
-    known = [item.name for item in items]
+    stated = law.stated_parameters()
+    known = list(stated)
     unknown = [key for key in parameters if key not in known and key not in others]
     if unknown:
         valid = f"it takes {law.relation}" if law.relation else f"it has {', '.join(known)}"
         raise ValueError(f"noise law {name!r} has no parameter {_validate.shown(unknown)}; {valid}")
-    needed = [item.name for item in items if item.default is MISSING and item.default_factory is MISSING]
-    missing = [key for key in needed if key not in parameters]
+    missing = [key for key, default in stated.items() if default is MISSING and key not in parameters]
     if missing and not any(key in parameters for key in others):
         raise ValueError(f"noise law {name!r} lacks parameter {_validate.shown(missing)}")
     try:

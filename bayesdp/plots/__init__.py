@@ -10,6 +10,7 @@
 `side_information`        what is left of a guarantee when an adversary knows some of the records
 `calibration_ranks`       ranks of a simulation-based calibration in their simultaneous bands
 `calibration_dispersion`  how large errors are against what posteriors state, in a calibration
+`law_comparison`          one model under several noise laws: an interval for each, and what holds them all
 `designs`                 width of users' intervals against the loss, by candidate, before a release
 ========================  ==========================================================================================
 
@@ -40,6 +41,7 @@ from bayesdp.plots.calibration import calibration_dispersion, calibration_ranks
 from bayesdp.plots.cell_intervals import intervals
 from bayesdp.plots.designs import designs
 from bayesdp.plots.known_records import side_information
+from bayesdp.plots.law_comparison import law_comparison
 from bayesdp.plots.noise import noise_law
 from bayesdp.plots.predictive import prior_predictive
 from bayesdp.plots.rank import ranks
@@ -52,6 +54,7 @@ __all__ = [
     "designs",
     "heatmaps",
     "intervals",
+    "law_comparison",
     "noise_law",
     "prior_predictive",
     "ranks",

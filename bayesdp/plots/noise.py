@@ -8,8 +8,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bayesdp.noise import PerturbedLaw
 from bayesdp.plots.fit import Fit, in_range
 from bayesdp.plots.noise_scale import NoiseScale, noise_scale
+from bayesdp.plots.perturbed import draw_perturbed_law
 from bayesdp.plots.style import COLOURS, figure, plain, style, together
 from bayesdp.queries import answer_labels
 from bayesdp.release import Measured
@@ -38,7 +40,8 @@ def noise_law(posterior: xr.DataTree, *, measurement: int = 0, var: str | None =
     matplotlib.figure.Figure
         Mass (integer noise) or density of the noise of one answer, with dashed lines at one standard deviation. Where
         scales differ between answers: that with the median scale. Where the marginal law of a cell has no formula:
-        relative frequencies of simulated noise.
+        relative frequencies of simulated noise. Of perturbed counts: the probabilities of what may be published for one true count
+        that can lead to the published value in the middle, with a dashed line at that count.
 
     Raises
     ------
@@ -53,6 +56,8 @@ def noise_law(posterior: xr.DataTree, *, measurement: int = 0, var: str | None =
 
 def draw_noise_law(measured: Measured, scale: NoiseScale) -> Figure:
     """Draw the law of a measurement whose scale is known already."""
+    if isinstance(measured.law, PerturbedLaw):
+        return draw_perturbed_law(measured)
     known = scale.sd[np.isfinite(scale.sd)]
     # The answer in the middle, not the mean of two: its noise can be looked up.
     answer = int(np.argsort(scale.sd, kind="stable")[len(known) // 2]) if known.size else 0

@@ -12,12 +12,12 @@ from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.storage.csv_file import NUMBER, CsvFile, numbers
 
-__all__ = ["VALUE_NAMES", "group_labels", "long_table", "value_column"]
+__all__ = ["DIMENSIONS", "VALUE_NAMES", "group_labels", "long_table", "value_column"]
 
 VALUE_NAMES = ("count", "counts", "n", "noisy", "total", "value", "values")
 """A column of one of these names holds the values, unless told otherwise."""
 
-_DIMENSIONS = 64
+DIMENSIONS = 64
 """NumPy's arrays have no more."""
 
 
@@ -50,9 +50,9 @@ def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, gro
             raise ValueError(
                 f"{file.path}: group {group!r} belongs to {dim!r}, which is no dimension; {file.listed(labels)} are"
             )
-    if len(labels) > _DIMENSIONS:
+    if len(labels) > DIMENSIONS:
         raise ValueError(
-            f"{file.path}: there are {len(labels)} columns of labels ({shown(labels, 3)}), and a table has {_DIMENSIONS} dimensions "
+            f"{file.path}: there are {len(labels)} columns of labels ({shown(labels, 3)}), and a table has {DIMENSIONS} dimensions "
             "at most; a column that holds no labels is left out: ignore=['state'] (--ignore state)"
         )
     if dims is not None and set(dims) != set(labels):

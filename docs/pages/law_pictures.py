@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 import bayesdp as bdp
 from bayesdp.plots.noise import draw_noise_law
 from bayesdp.plots.noise_scale import noise_scale
+from bayesdp.plots.perturbed import count_shown
 from bayesdp.plots.style import COLOURS, figure, style
 from tests.noise.contract.examples import LINE, Example
 
@@ -30,6 +31,10 @@ def draw(example: Example, path: Path) -> str:
         drawn = draw_noise_law(measured, scale)
         kept = ", with the total of three cells kept" if law.keeps_invariants else ""
         alt = f"Law of the noise {law.name} of one answer{kept}: standard deviation {scale.sd[0]:.3g}."
+    elif law.family == "perturbed":
+        measured = bdp.Measured(bdp.Identity(LINE), example.values, law)
+        drawn = draw_noise_law(measured, noise_scale(measured))
+        alt = f"Probabilities of what {law.name} publishes for a count of {count_shown(measured)}."
     else:
         drawn, alt = _simulated(example)
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "bayesdp"}):

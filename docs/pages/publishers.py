@@ -42,6 +42,11 @@ PUBLISHERS: dict[str, str] = {
     "k-norm": _NONE + "Hardt and Talwar (2010), on the subspace that the invariants leave.",
     "semi-k-norm": _NONE + "Cho and Awan (2024), for Semi-DP.",
     "censored": "Wikimedia Foundation: page views by country with noise, of which rows below a release threshold are left out.",
+    "random-rounding": "Stats NZ (counts to base 3) and Statistics Canada (census counts to base 5).",
+    "conventional-rounding": "Many statistical offices, to the nearest 5 or 10; HESA in the United Kingdom to the nearest 5.",
+    "cell-key": "The Australian Bureau of Statistics (TableBuilder), the Office for National Statistics (Census 2021 of England and "
+    "Wales) and Destatis (Zensus 2022 in Germany). Their parameters are public in part only.",
+    "transition-table": "Any office whose table of probabilities is public.",
     "box-norm": _NONE + "Noise of a vector of statistics that is published as a whole.",
 }
 """A sentence or two for each law. "No agency that we know of" is what it says: nobody has told us."""

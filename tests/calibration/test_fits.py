@@ -20,7 +20,7 @@ from rich.console import Console
 import bayesdp as bdp
 from bayesdp.calibration import fit_many
 from bayesdp.calibration import progress as progress_module
-from bayesdp.calibration.fits import Fits
+from bayesdp.calibration.fits import Fits, _Fit
 from bayesdp.calibration.progress import followed
 from bayesdp.calibration.runners import DIED
 from tests.calibration import models
@@ -92,6 +92,35 @@ def test_files_and_going_on_after_a_stop(fits, tmp_path):
             assert np.array_equal(made[name]["posterior"]["x"].values, fits[name]["posterior"]["x"].values)
     with pytest.raises(ValueError, match="is of another run: its names is"):
         fit_many(releases(2), models.build_pair, **settings)
+
+
+@pytest.mark.parametrize("harm", ["damaged", "missing"])
+def test_a_folder_that_is_refused_is_left_as_it_was(harm, tmp_path, monkeypatch):
+    """The torn line of its journal was cut off before the damaged posterior was found."""
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 500)))})})
+    monkeypatch.setattr(
+        _Fit, "__call__", lambda self, number: {"number": number, "name": self.names[number], "tree": tree}
+    )
+    settings = {"seed": 3, "path": tmp_path / "fits", **QUICK}
+    fit_many(releases(), models.build_pair, **settings)
+    journal, first = tmp_path / "fits" / "journal.jsonl", tmp_path / "fits" / "000000.nc"
+    whole = journal.read_bytes(), first.read_bytes()
+    for kept in (whole[0][:-9], b"".join(whole[0].splitlines(keepends=True)[:2])):  # torn, and a line fewer
+        journal.write_bytes(kept)
+        first.write_bytes(whole[1][: len(whole[1]) // 2]) if harm == "damaged" else first.unlink()
+        before = {path.name: path.read_bytes() for path in (tmp_path / "fits").iterdir()}
+        told = (
+            r"000000\.nc: the file is truncated.*remove this file and its line, of number 0"
+            if harm == "damaged"
+            else r"000000\.nc"
+        )
+        with pytest.raises(ValueError, match=told):
+            fit_many(releases(), models.build_pair, **settings)
+        assert {path.name: path.read_bytes() for path in (tmp_path / "fits").iterdir()} == before
+        first.write_bytes(whole[1])
+        again = fit_many(releases(), models.build_pair, **settings)
+        assert len(again) == 3
+        assert journal.read_bytes() == whole[0]
 
 
 def picky(release):

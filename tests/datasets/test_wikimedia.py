@@ -222,7 +222,6 @@ def test_candidates_have_to_be_stated(day):
 
 
 def test_missing_candidates_contribute_their_probability(day):
-    pytest.importorskip("bayesdp.noise.perturbed.censored")
     views = read_wikimedia(day, project="en.wikipedia", pages=PAGES)
     (measured,) = views.censored(candidates=True)
     law = measured.law

@@ -88,3 +88,14 @@ def test_the_command_that_makes_a_release_runs(tmp_path, monkeypatch):
     [arguments] = commands(GUIDES / "make-a-release.md")
     assert main(arguments) == 0
     assert bdp.Release.from_netcdf("published.nc").invariants.rank == 7
+
+
+def test_the_noise_json_that_is_written_by_hand_is_complete(tmp_path):
+    page = GUIDES / "share-noise.md"
+    [noise] = fenced(page, "json")
+    [table] = [own for own in fenced(page, "") if not own.startswith("bayesdp")]
+    (tmp_path / "DATA.csv").write_text(table)
+    (tmp_path / "DATA.noise.json").write_text(noise)
+    cells, total = bdp.Release.from_csv(tmp_path / "DATA.csv").measurements
+    assert cells.labelled.sel(county="Beta", education="Low") == 20
+    assert total.labelled == 37

@@ -95,7 +95,9 @@ def test_the_command_line_is_the_parsers(made):
         assert f"usage: bayesdp {name}" in text
 
 
-@pytest.mark.parametrize("name", ["discrete-laplace", "truncated-laplace", "lattice-laplace", "rescaled-laplace"])
+@pytest.mark.parametrize(
+    "name", ["discrete-laplace", "truncated-laplace", "lattice-laplace", "rescaled-laplace", "cell-key"]
+)
 def test_laws_draw_themselves(tmp_path, name):
     alt = law_pictures.draw(example_of(name), tmp_path / "law.svg")
     assert name in alt

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import special
 
 from bayesdp.fibers import Chain, Fiber, Target, enumerate_fiber
+from bayesdp.fibers.windows import LogMassWindows
 from tests.comparison.chi_square import chi_square_pvalue, elsewhere_pvalue
 
 type Floats = npt.NDArray[np.float64]
@@ -39,6 +40,10 @@ def log_noise(target: Target, tables: Ints) -> Floats:
     """Log noise law of tables (tables, cells), up to a constant."""
     total = np.zeros(len(tables))
     for term in target.terms:
+        if term.windows is not None:
+            answers = (tables @ term.query.matrix.toarray().T)[:, term.measured]
+            total += [sum(tabulated(term.windows, i, int(v)) for i, v in enumerate(own)) for own in answers]
+            continue
         combined = term.query.matrix.toarray() if term.coordinates is None else term.coordinates
         residual = (term.values - tables @ combined.T) * term.measured
         scale = np.broadcast_to(term.scale, residual.shape[1:])
@@ -49,6 +54,17 @@ def log_noise(target: Target, tables: Ints) -> Floats:
         else:
             total -= (residual**2 / (2.0 * scale**2)).sum(axis=1)
     return total
+
+
+def tabulated(windows: LogMassWindows, answer: int, value: int) -> float:
+    """The log-mass of an answer at a true value, as the docstring of `LogMassWindows` says, one number at a time."""
+    first, n = int(windows.low[answer]), int(windows.length[answer])
+    own = windows.log_mass[windows.start[answer] : windows.start[answer] + n]
+    if value < first:
+        return float(own[0] + windows.below[answer] * (first - value))
+    if value >= first + n:
+        return float(own[-1] + windows.above[answer] * (value - first - n + 1))
+    return float(own[value - first])
 
 
 def exact_posterior(target: Target, theta: Floats, shape: Floats, window: Fiber | None = None) -> tuple[Ints, Floats]:

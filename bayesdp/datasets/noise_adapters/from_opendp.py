@@ -71,8 +71,9 @@ def noise_json_of_opendp(
     {'law': 'discrete-laplace', 'b': 4.0}
     """
     named = checked_columns(columns)
-    if not isinstance(measurements, Mapping) or set(measurements) != set(named):
-        given = shown(measurements) if isinstance(measurements, Mapping) else type(measurements).__name__
+    given_measurements: Any = measurements
+    if not isinstance(given_measurements, Mapping) or set(measurements) != set(named):
+        given = shown(measurements) if isinstance(given_measurements, Mapping) else type(given_measurements).__name__
         raise ValueError(f"measurements must have one measurement for each of the columns {shown(named)}, got {given}")
     return columns_json(named, [_law(measurements[name], f"measurements[{name!r}]") for name in named], [_NOTE])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from typing import Any, ClassVar
 
 import numpy as np
@@ -120,10 +120,8 @@ def _made(law: type[PerturbedLaw], own: type) -> Any:
     )
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     entries = [
-        inspect.Parameter(
-            item.name, plain, default=inspect.Parameter.empty if item.default is MISSING else item.default
-        )
-        for item in fields(law)  # type: ignore[arg-type]  # subclasses are dataclasses
+        inspect.Parameter(name, plain, default=inspect.Parameter.empty if default is MISSING else default)
+        for name, default in law.stated_parameters().items()
     ]
     signature = inspect.Signature([inspect.Parameter("mu", plain), *entries])
 

@@ -102,6 +102,14 @@ class PerturbedLaw(NoiseLaw):
         """The smallest and the largest value that can be published."""
         return self.transitions.ends
 
+    @property
+    def not_private(self) -> str:
+        """That the law is not differentially private."""
+        if not self.transitions.period:
+            return f"no differential privacy is claimed for counts perturbed by {self.name}"
+        why = "a published one rules out true counts that are far from it"
+        return f"counts perturbed by {self.name} are not differentially private: {why}"
+
     def refusals(self, values: Floats | Ints) -> dict[int, str]:
         """Why values cannot have been published, by their places in C order: the true counts that were tried."""
         flat = np.asarray(values, dtype=np.float64).reshape(-1)

@@ -97,17 +97,23 @@ def _noisy(context: Context) -> list[Html]:
             if measured.invariants is not None
             else ", independent noise"
         )
+        around_true = measured.law.family == "perturbed"
+        if around_true:
+            scale_told = ". Its size depends on the true count."
+        else:
+            scale_told = f". Standard deviation of the noise: {size} counts ({scale.words})."
         law = paragraph(
             f"{context.measurement_title(i)}: law ",
             element("code", str(measured.law)),
-            f"{keeps}. Standard deviation of the noise: {size} counts ({scale.words}).",
+            f"{keeps}{scale_told}",
             *(
                 f" Of its answers, {words.replace(' of them', '')} (not published, and known by that alone)."
                 for words in held_back(measured)
             ),
             f" {plural(hidden, 'answer was', 'answers were')} not published." if hidden else "",
         )
-        alt = f"Law of the noise {measured.law}; dashed lines at one standard deviation, in counts."
+        lines = "a dashed line at the true count" if around_true else "dashed lines at one standard deviation"
+        alt = f"Law of the noise {measured.law}; {lines}, in counts."
         written += [law, embedded(draw_noise_law(measured, scale), alt)]
     return written
 
@@ -132,6 +138,11 @@ def guarantees(context: Context) -> list[Html]:
 def _guarantee(release: Release) -> Html:
     guarantee = release.guarantee
     unknown = (release.mechanism or {}).get(LOSS_UNKNOWN)
+    perturbed = [why for why in dict.fromkeys(part.law.not_private for part in release.measurements) if why]
+    if guarantee is None and perturbed:
+        return paragraph(
+            "No guarantee is stated, and none follows from how these numbers were made: ", "; ".join(perturbed), "."
+        )
     if guarantee is None and unknown is not None:
         return paragraph(
             f"These are several releases of one table, taken together, and no total loss is stated: {unknown}. See the "

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bayesdp._text import printable
 from bayesdp._validate import choice, shown
 from bayesdp.storage.csv_file import CsvFile
-from bayesdp.tables.long import VALUE_NAMES
+from bayesdp.tables.long import DIMENSIONS, VALUE_NAMES
 
 __all__ = ["LAYOUTS", "Columns", "columns_of", "names"]
 
@@ -61,12 +61,19 @@ def columns_of(
         If a column is not there, or it is not clear what one holds.
     """
     choice(layout, LAYOUTS, "layout")
+    if not isinstance(groups, Mapping):
+        raise TypeError(f"groups must be a mapping, such as {{'region': 'area'}}, got {groups!r}")
     order = None if dims is None else names(dims, "dims")
     other = {*names(ignore, "ignore"), *groups} | (set() if flags is None else {flags})
     for name in other:
         file.column(name)
     rest = [name for name in file.header if name not in other]
     found = _wide(file, order, value, rest) if layout == "wide" else _long(file, order, value, rest)
+    if len(found.dims) > DIMENSIONS:
+        raise ValueError(
+            f"{printable(file.path)}: there are {len(found.dims)} dimensions, {file.listed(found.dims, 3)}, and a table has at most "
+            f"{DIMENSIONS}; a column that holds no labels is left out: ignore=[...]"
+        )
     for group, dim in groups.items():
         if dim not in found.dims[: len(found.labels)]:
             raise ValueError(
@@ -82,7 +89,11 @@ def columns_of(
 
 def names(given: Any, argument: str) -> tuple[str, ...]:
     """A list of names, checked."""
-    if isinstance(given, (str, Mapping)) or not all(isinstance(own, str) for own in given):
+    if (
+        isinstance(given, (str, Mapping))
+        or not isinstance(given, Iterable)
+        or not all(isinstance(own, str) for own in given)
+    ):
         raise TypeError(f"{argument} must be a list of names, got {given!r}")
     found = tuple(given)
     if len(set(found)) < len(found):
@@ -113,7 +124,9 @@ def _long(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequen
 def _value_column(file: CsvFile, value: str | None, rest: Sequence[str]) -> str:
     if value is not None:
         if file.header[file.column(value)] not in rest:
-            raise ValueError(f"value is {value!r}, which is the column of flags, a group, or left out")
+            raise ValueError(
+                f"{printable(file.path)}: value is {value!r}, which is the column of flags, a group, or left out"
+            )
         return value
     found = [name for name in rest if name.lower() in _VALUES]
     if len(found) != 1:
@@ -142,7 +155,8 @@ def _wide(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequen
     odd = [name for name in own if name in labels or name not in rest]
     if odd:
         raise ValueError(
-            f"value names {shown(odd)}; columns of values are among {file.listed([n for n in rest if n not in labels])}"
+            f"{printable(file.path)}: value names {shown(odd)}; columns of values are among "
+            f"{file.listed([n for n in rest if n not in labels])}"
         )
     if value is not None and len(own) + len(labels) < len(rest):
         left = [name for name in rest if name not in labels and name not in own]

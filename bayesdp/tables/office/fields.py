@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,6 +172,8 @@ def _symbols(symbols: Any) -> dict[str, str | int]:
 
 
 def _thousands(thousands: Any) -> tuple[str, ...]:
+    if thousands is not None and not isinstance(thousands, Iterable):
+        raise TypeError(f"thousands must be a separator, or a list of them, got {thousands!r}")
     signs = () if thousands is None else (thousands,) if isinstance(thousands, str) else tuple(thousands)
     for sign in signs:
         if not isinstance(sign, str) or len(sign) != 1 or sign not in _SEPARATORS:
@@ -182,7 +184,7 @@ def _thousands(thousands: Any) -> tuple[str, ...]:
 
 
 def _footnotes(footnotes: Any, separators: Sequence[str], decimal: str | None) -> tuple[str, ...]:
-    if isinstance(footnotes, str):
+    if isinstance(footnotes, str) or not isinstance(footnotes, Sequence):
         raise TypeError(f"footnotes must be a list of marks, got {footnotes!r}")
     for mark in footnotes:
         if not isinstance(mark, str) or not mark or mark != mark.strip():

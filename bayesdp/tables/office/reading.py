@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from bayesdp._validate import choice
 from bayesdp.tables.office.columns import columns_of
@@ -16,8 +15,6 @@ from bayesdp.tables.office.table import STATUSES, OfficeTable
 
 __all__ = ["read_office_csv"]
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-
 
 def read_office_csv(
     path: str | os.PathLike[str],
@@ -26,11 +23,11 @@ def read_office_csv(
     dims: Sequence[str] | None = None,
     value: str | Sequence[str] | None = None,
     flags: str | None = None,
-    groups: Mapping[str, str] = _NOTHING,
+    groups: Mapping[str, str] | None = None,
     ignore: Sequence[str] = (),
-    totals: Mapping[str, str | Sequence[str]] = _NOTHING,
+    totals: Mapping[str, str | Sequence[str]] | None = None,
     missing: str | None = None,
-    symbols: Mapping[str, str | int] = _NOTHING,
+    symbols: Mapping[str, str | int] | None = None,
     footnotes: Sequence[str] = (),
     thousands: str | Sequence[str] | None = None,
     decimal: str | None = None,
@@ -124,10 +121,10 @@ def read_office_csv(
     >>> areas.labelled.to_series().to_dict(), cells.mask("suppressed").sel(area="01001", sex="M").item()
     ({'01001': 2400, '01002': 6}, True)
     """
-    notation = Notation.of(symbols, footnotes, thousands, decimal)
+    notation = Notation.of({} if symbols is None else symbols, footnotes, thousands, decimal)
     if missing is not None:
         choice(missing, tuple(STATUSES)[1:], "missing")
     file = office_file(path, delimiter=delimiter, encoding=encoding, skip_rows=skip_rows, footer=footer, strip=strip)
-    columns = columns_of(file, layout, dims, value, flags, groups, ignore)
+    columns = columns_of(file, layout, dims, value, flags, {} if groups is None else groups, ignore)
     entries = entries_of(file, columns, notation)
-    return tables_of(entries, totals, groups, missing)
+    return tables_of(entries, {} if totals is None else totals, groups or {}, missing)

@@ -15,6 +15,7 @@ from bayesdp._validate import shown
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Margins, Query, Totals
 from bayesdp.tables.long import group_labels
+from bayesdp.tables.office.columns import names
 from bayesdp.tables.office.entries import Entries
 from bayesdp.tables.office.table import STATUSES, OfficeTable
 
@@ -68,7 +69,9 @@ def _summed(entries: Entries, totals: Mapping[str, str | Sequence[str]]) -> list
         raise TypeError(f"totals must be a mapping, such as {{'area': 'Total'}}, got {totals!r}")
     unknown = [dim for dim in totals if dim not in dims]
     if unknown:
-        raise ValueError(f"totals names {shown(unknown)}; dimensions are {shown(dims)}")
+        raise ValueError(
+            f"{printable(entries.file.path)}: totals names {shown(unknown)}, and dimensions are {shown(dims)}"
+        )
     found = []
     for dim, own in zip(dims, entries.labels, strict=True):
         said = totals.get(dim)
@@ -79,7 +82,7 @@ def _summed(entries: Entries, totals: Mapping[str, str | Sequence[str]]) -> list
                     f"{printable(entries.file.path)}: {dim}={likely!r} looks like a sum over {dim!r}; declare it: "
                     f"totals={{{dim!r}: {likely!r}}}, or, if it is a category like the others, totals={{{dim!r}: []}}"
                 )
-        listed = () if said is None else (said,) if isinstance(said, str) else tuple(said)
+        listed = () if said is None else (said,) if isinstance(said, str) else names(said, f"totals of {dim!r}")
         missed = [label for label in listed if label not in own]
         if missed:
             raise ValueError(
@@ -121,7 +124,14 @@ def _table(
     kept = [axis for axis, total in enumerate(pattern) if not total]
     query = _query(frame, kept)
     size = prod(frame.shape[axis] for axis in kept)
-    row = _rows(frame, kept, chosen, positions, size)
+    if size >= 2**62:
+        raise ValueError(
+            f"{printable(entries.file.path)}: the labels of {shown(frame.dims[axis] for axis in kept)} have {size} combinations; a "
+            "column that holds no labels is left out: ignore=[...]"
+        )
+    row = np.zeros(chosen.size, dtype=np.int64)
+    for axis in kept:
+        row = row * frame.shape[axis] + positions[axis][chosen]
     order = np.argsort(row, kind="stable")
     twice = np.flatnonzero(np.diff(row[order]) == 0)
     if twice.size:
@@ -149,25 +159,6 @@ def _query(frame: Frame, kept: Sequence[int]) -> Query:
     if len(kept) == len(frame.dims):
         return Identity(frame)
     return Margins(frame, [frame.dims[axis] for axis in kept]) if kept else Totals(frame)
-
-
-def _rows(
-    frame: Frame,
-    kept: Sequence[int],
-    chosen: npt.NDArray[np.int64],
-    positions: Sequence[npt.NDArray[np.int64]],
-    size: int,
-) -> npt.NDArray[np.int64]:
-    """The place of each entry among the answers of its query."""
-    if size >= 2**62:
-        raise ValueError(
-            f"the labels {shown(frame.dims[axis] for axis in kept)} have {size} combinations; a column that holds "
-            "no labels is left out: ignore=[...]"
-        )
-    row = np.zeros(chosen.size, dtype=np.int64)
-    for axis in kept:
-        row = row * frame.shape[axis] + positions[axis][chosen]
-    return row
 
 
 def _check_missing(

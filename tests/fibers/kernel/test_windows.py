@@ -13,7 +13,7 @@ from bayesdp.fibers import Fiber, LogMassWindows, NoiseTerm, Target, enumerate_f
 from bayesdp.fibers.windows import bent, spread_of_windows
 from bayesdp.measurements import Exact
 from bayesdp.queries import Identity, Margins, Totals
-from tests.fibers.harness import LEVEL, log_prior, p_values, run
+from tests.fibers.harness import LEVEL, log_prior, p_values, run, tabulated
 
 FRAME = Identity({"a": ["x", "y"], "b": ["u", "v"]}).frame
 SHAPES = ("concave", "two humps", "gaps", "sloped", "one side open")
@@ -48,17 +48,6 @@ def windows_around(truth, shape: str, rng: np.random.Generator) -> LogMassWindow
     return LogMassWindows(np.array(low), np.array(start), np.array(length), np.concatenate(pieces), below, above)
 
 
-def log_mass_of(windows: LogMassWindows, answer: int, value: int) -> float:
-    """As the docstring of `LogMassWindows` says, one number at a time."""
-    first, n = int(windows.low[answer]), int(windows.length[answer])
-    own = windows.log_mass[windows.start[answer] : windows.start[answer] + n]
-    if value < first:
-        return float(own[0] + windows.below[answer] * (first - value))
-    if value >= first + n:
-        return float(own[-1] + windows.above[answer] * (value - first - n + 1))
-    return float(own[value - first])
-
-
 def fiber_within(frame, terms, exact=()):
     """What `bayesdp.steps.terms` does with the ends of windows."""
     lower, upper = [], []
@@ -76,7 +65,7 @@ def law_of(target: Target, theta, shape, tables):
     for term in target.terms:
         answers = tables @ term.query.matrix.toarray().T
         for row in range(answers.shape[1]):
-            logs = logs + [log_mass_of(term.windows, row, int(v)) for v in answers[:, row]]
+            logs = logs + [tabulated(term.windows, row, int(v)) for v in answers[:, row]]
     return special.softmax(logs)
 
 
@@ -139,7 +128,7 @@ def test_the_spread_of_a_window_is_that_of_its_law():
     windows = LogMassWindows(np.array([4, 4, 4]), np.zeros(3, int), np.full(3, 3), log_mass,
                              np.array([-np.inf, -0.7, 0.0]), np.array([-np.inf, -0.4, -np.inf]))  # fmt: skip
     place = np.arange(-400, 401)
-    sloped = np.exp([log_mass_of(windows, 1, int(v)) for v in place])
+    sloped = np.exp([tabulated(windows, 1, int(v)) for v in place])
     sloped /= sloped.sum()
     expected = [0.49, (sloped * place**2).sum() - (sloped * place).sum() ** 2, np.inf]
     assert np.square(spread_of_windows(windows)) == pytest.approx(expected)

@@ -1,0 +1,74 @@
+"""The picture of a comparison of noise laws: an interval for each law and quantity, and what holds them all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from bayesdp._text import printable
+from bayesdp._validate import positive_integer
+from bayesdp.plots.style import figure, percent, plain, style
+from bayesdp.summaries.law_comparison import LawComparison
+
+__all__ = ["law_comparison"]
+
+_MARKERS = "osD^vP*Xph<>"
+_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+
+
+def law_comparison(result: LawComparison, *, most: int = 12) -> Figure:
+    """Draw the posterior mean and interval of each quantity under each law.
+
+    Parameters
+    ----------
+    result : LawComparison
+        What `bayesdp.compare_laws` gave.
+    most : int, default 12
+        Quantities that are drawn: those whose means are furthest apart in posterior standard deviations, in their order.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The grey bar behind a quantity holds the intervals of all laws; it is no credible interval.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the result is something else, or `most` is no positive whole number.
+
+    Examples
+    --------
+    See `bayesdp.compare_laws`.
+    """
+    given: Any = result
+    if not isinstance(given, LawComparison):
+        raise TypeError(f"result must be what bayesdp.compare_laws gave, got {type(result).__name__}")
+    spread, wanted = result.spread, positive_integer(most, "most")
+    furthest = spread["spread_in_sd"].fillna(-1.0).sort_values(ascending=False, kind="stable").index[:wanted]
+    keys = [key for key in spread.index if key in set(furthest)]
+    step = 0.7 / len(result.laws)
+    with style():
+        drawn = figure(1.5 + len(keys) * (0.25 + 0.2 * len(result.laws)) + 0.2 * len(result.laws))
+        axes = drawn.subplots()
+        for row, key in enumerate(keys):
+            low, high = (float(spread.loc[key, end]) for end in ("lower", "upper"))
+            axes.barh(row, high - low, left=low, height=0.85, color="#DDDDDD", zorder=0)
+            for k, law in enumerate(result.laws):
+                own = result.table.loc[(*key, law)]
+                axes.errorbar(
+                    own["mean"], row + (k - 0.5 * (len(result.laws) - 1)) * step,
+                    xerr=[[own["mean"] - own["lower"]], [own["upper"] - own["mean"]]],
+                    marker=_MARKERS[k % len(_MARKERS)], color=_PALETTE[k % len(_PALETTE)], capsize=2, linestyle="none",
+                    label=plain(printable(law)) if row == 0 else None,
+                )  # fmt: skip
+        axes.set_yticks(
+            range(len(keys)), [plain(printable(f"{part}: {label}" if label else str(part))) for part, label in keys]
+        )
+        axes.invert_yaxis()
+        axes.set_xlabel("posterior mean and interval")
+        left_out = f", {len(keys)} of {len(spread)} quantities" if len(keys) < len(spread) else ""
+        title = f"{percent(result.prob)} equal-tailed intervals by noise law{left_out}"
+        axes.set_title(f"{title}\ngrey: holds those of all laws; none is weighed")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
+    return drawn

@@ -1,0 +1,245 @@
+"""Cell keys: tables of maximum entropy against SciPy's solver and closed forms, given tables, the 10-5 rule, files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from bayesdp.noise import CellKey, NoiseLaw, TransitionTable, cell_key, parse_law, read_ptable, ten_five_rule
+from bayesdp.noise.perturbed.max_entropy import feasible_variances, max_entropy_row
+
+
+def row_of(law: CellKey, x: int) -> dict[int, float]:
+    """What may be published for a count."""
+    y = np.arange(x + 40)
+    mass = np.exp(law.log_each(y, x))
+    return {int(own): float(p) for own, p in zip(y, mass, strict=True) if p > 0}
+
+
+def solved(deviations: np.ndarray, variance: float) -> np.ndarray:
+    """The same problem by a general solver, over the probabilities themselves."""
+
+    def minus_entropy(p):
+        return float(np.sum(p * np.log(np.maximum(p, 1e-300))))
+
+    constraints = [
+        {"type": "eq", "fun": lambda p: p.sum() - 1.0, "jac": lambda p: np.ones(len(p))},
+        {"type": "eq", "fun": lambda p: p @ deviations, "jac": lambda p: deviations.astype(float)},
+        {"type": "eq", "fun": lambda p: p @ deviations**2 - variance, "jac": lambda p: deviations.astype(float) ** 2},
+    ]
+    found = minimize(
+        minus_entropy,
+        np.full(len(deviations), 1.0 / len(deviations)),
+        jac=lambda p: np.log(np.maximum(p, 1e-300)) + 1.0,
+        bounds=[(1e-12, 1.0)] * len(deviations),
+        constraints=constraints,
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    assert found.success
+    return found.x
+
+
+@pytest.mark.parametrize("x", [1, 2, 3, 4, 7, 8, 30])
+@pytest.mark.parametrize(
+    ("max_deviation", "variance", "not_smaller_than"), [(5, 3.0, 0), (4, 2.0, 0), (5, 2.5, 3), (6, 3.7, 4)]
+)
+def test_rows_are_those_of_a_general_solver(x: int, max_deviation: int, variance: float, not_smaller_than: int) -> None:
+    law = CellKey(max_deviation=max_deviation, variance=variance, not_smaller_than=not_smaller_than)
+    allowed = [y for y in range(max(x - max_deviation, 0), x + max_deviation + 1) if y == 0 or y >= not_smaller_than]
+    assert set(row_of(law, x)) <= set(allowed)
+    deviations = np.array(allowed) - x
+    least, largest = feasible_variances(deviations)
+    if not least < variance < largest:
+        pytest.skip("this variance is not feasible: see below")
+    exact = solved(deviations, variance)
+    np.testing.assert_allclose(np.exp(law.log_each(allowed, x)), exact, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("max_deviation", "variance", "not_smaller_than"),
+    [(1, 0.5, 0), (2, 1.0, 0), (5, 3.0, 3), (9, 6.0, 5), (100, 400.0, 0)],
+)
+def test_moments_are_zero_and_the_variance(max_deviation: int, variance: float, not_smaller_than: int) -> None:
+    law = CellKey(max_deviation=max_deviation, variance=variance, not_smaller_than=not_smaller_than)
+    counts = np.arange(3 * max_deviation)
+    np.testing.assert_allclose(law.mean(counts), counts, atol=1e-8)
+    feasible = [
+        feasible_variances(
+            np.array(
+                [v for v in range(-max_deviation, max_deviation + 1) if x + v == 0 or x + v >= max(not_smaller_than, 1)]
+            )
+        )
+        for x in counts[1:]
+    ]
+    stated = [0.0, *(np.clip(variance, *ends) for ends in feasible)]
+    np.testing.assert_allclose(law.variance(counts.shape, location=counts), stated, atol=1e-8)
+    np.testing.assert_allclose(law.row_variances, stated[: len(law.row_variances)], atol=1e-8)
+    np.testing.assert_allclose(stated[len(law.row_variances) - 1 :], variance)  # from here on all counts have one row
+    assert row_of(law, 0) == {0: 1.0}
+    assert not any(0 < y < not_smaller_than for x in counts for y in row_of(law, int(x)))
+
+
+def test_closed_forms() -> None:
+    """D = 1 has ``V/2, 1 - V, V/2``; with three deviations the constraints leave no choice."""
+    law = CellKey(max_deviation=1, variance=0.3)
+    for x in (1, 2, 50):
+        assert row_of(law, x) == pytest.approx({x - 1: 0.15, x: 0.7, x + 1: 0.15}, abs=1e-14)
+    # From 1 with D = 2: -1, 0, 1, 2; V = 2 is the largest variance, on -1 and 2 alone.
+    assert row_of(CellKey(max_deviation=2, variance=3.0), 1) == pytest.approx({0: 2 / 3, 3: 1 / 3})
+    # 1 and 2 may not be published: 1 becomes 0 or 3 with a variance of 2 at the least, 2 becomes 0 or 3.
+    small = CellKey(max_deviation=2, variance=1.0, not_smaller_than=3)
+    assert row_of(small, 1) == pytest.approx({0: 2 / 3, 3: 1 / 3})
+    assert row_of(small, 2) == pytest.approx({0: 1 / 3, 3: 2 / 3})
+    assert small.row_variances[:3].tolist() == pytest.approx([0.0, 2.0, 2.0])
+    # Far from zero the row is symmetric, a discretised normal law: p_v / p_0 = exp(b v**2).
+    row = row_of(CellKey(max_deviation=6, variance=2.0), 40)
+    logs = np.log([row[40 + v] / row[40] for v in range(1, 7)])
+    np.testing.assert_allclose(logs / np.arange(1, 7) ** 2, logs[0])
+    assert row[38] == pytest.approx(row[42])
+
+
+def test_perturbed_zeros_have_the_mean_square() -> None:
+    """Maximum entropy on 0, 1, 2 with a mean square of 1: p_1 = q p_0 and p_2 = q**4 p_0, with ``q + 4 q**4 = 1 + q + q**4``."""
+    row = row_of(CellKey(max_deviation=2, variance=1.0, zeros="perturbed"), 0)
+    q = (1 / 3) ** 0.25
+    total = 1 + q + q**4
+    assert row == pytest.approx({0: 1 / total, 1: q / total, 2: q**4 / total})
+
+
+def test_no_law_has_mean_zero_is_an_error_that_names_the_count() -> None:
+    with pytest.raises(ValueError, match=r"the count 1 may become \[0\], .* max_deviation must be at least 3"):
+        CellKey(max_deviation=2, variance=1.0, not_smaller_than=4)
+    CellKey(max_deviation=3, variance=1.0, not_smaller_than=4)
+    with pytest.raises(ValueError, match="no law on the deviations"):
+        max_entropy_row(np.array([1, 2]), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "needs max_deviation and variance, or ptable"),
+        ({"max_deviation": 2}, "needs max_deviation and variance"),
+        ({"max_deviation": 2, "variance": 5.0}, "variance must be at most 4, the square of max_deviation"),
+        ({"max_deviation": 2, "variance": 0.0}, "variance must be a finite number greater than 0"),
+        ({"max_deviation": 2000, "variance": 1.0}, "max_deviation must be at most 1000"),
+        ({"max_deviation": 2.5, "variance": 1.0}, "max_deviation must be a positive integer"),
+        ({"max_deviation": 2, "variance": 1.0, "zeros": "lost"}, "zeros must be one of 'kept', 'perturbed'"),
+        (
+            {"ptable": TransitionTable([0], [[1.0]]), "variance": 1.0},
+            "ptable says all of the law, so variance must be left out",
+        ),
+        ({"ptable": "table.csv"}, r"must be a TransitionTable \(read_ptable reads a file; .*\), got str"),
+    ],
+    ids=["none", "half", "large", "zero", "far", "fraction", "zeros", "both", "path"],
+)
+def test_arguments_that_are_none_are_refused(arguments, says: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=says):
+        CellKey(**arguments)
+
+
+# Deviations by count of ptable_10_5_rule.csv of the package cell-key-perturbation 3.1.0 (Office for National Statistics, MIT licence,
+# Copyright (c) 2023 Iain Dove); all 256 cell keys of a count have the same one there. The package has no row for 0, which it keeps.
+TEN_FIVE = {
+    1: -1, 2: -2, 5: -5, 9: -9, 10: 0, 11: -1, 12: -2, 13: 2, 14: 1, 15: 0, 16: -1, 17: -2, 18: 2, 19: 1, 20: 0, 22: -2, 23: 2,
+    745: 0, 746: -1, 749: 1, 750: 0,
+}  # fmt: skip
+
+
+def test_the_ten_five_rule_is_that_of_the_package() -> None:
+    law = ten_five_rule()
+    for x, deviation in TEN_FIVE.items():
+        assert row_of(law, x) == {x + deviation: 1.0}
+    assert row_of(law, 0) == {0: 1.0}
+    # The package takes the row of ((x - 1) mod 250) + 501 for counts above 750.
+    for x in range(751, 1010):
+        assert row_of(law, x) == row_of_moved(law, (x - 1) % 250 + 501, x)
+    assert law.refusals(np.array([0, 5, 10, 12])) == {
+        1: law.refusals(np.array([5]))[0],
+        3: law.refusals(np.array([12]))[0],
+    }
+
+
+def row_of_moved(law: CellKey, near: int, x: int) -> dict[int, float]:
+    return {y - near + x: p for y, p in row_of(law, near).items()}
+
+
+PTABLE = "i,j,p\n0,0,1\n1,0,0.4\n1,1,0.2\n1,2,0.4\n2,1,0.25\n2,2,0.5\n2,3,0.25\n"
+
+
+def test_a_table_is_read_from_a_file(tmp_path) -> None:
+    path = tmp_path / "p table.csv"
+    path.write_text(PTABLE)
+    by_hand = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.4, 0: 0.2, 1: 0.4}, 2: {-1: 0.25, 0: 0.5, 1: 0.25}})
+    assert read_ptable(path) == by_hand
+    law = CellKey(by_hand)
+    assert cell_key(path) == law
+    assert parse_law(f"cell-key {path}") == law
+    assert row_of(law, 9) == {8: 0.25, 9: 0.5, 10: 0.25}
+    told = json.loads(json.dumps(law.describe(), allow_nan=False))
+    assert NoiseLaw.from_description(told) == law
+    path.write_text("i;j;p;v\n0;0;1;0\n1;0;0.5;-1\n1;2;0.5;1\n", encoding="utf-8-sig")
+    assert read_ptable(path) == TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.5, 1: 0.5}})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("i,j\n0,0\n", "lacks the column p"),
+        ("i,j,p,q\n0,0,1,2\n", "has the column 'q', which is not known"),
+        (PTABLE.replace("1,0,0.4\n", ""), "those of row x = 1 sum to 0.6"),
+        (PTABLE.replace("\n1,", "\n3,"), "the row of x = 1 is missing"),
+        (PTABLE.replace("0.25", "-0.25"), "line 6: p must be a probability from 0 to 1, got '-0.25'"),
+        (PTABLE.replace("0.25", "0,25"), "line 6: 4 fields, but there are 3 columns"),
+        (PTABLE.replace("0.2\n", "nan\n"), "line 4: p must be a probability"),
+        (PTABLE + "2,3,0.25\n", "line 9: i = 2 with j = 3 stands in the file twice"),
+        (PTABLE.replace("2,1,", "2,-1,"), "line 6: j must be a count from 0 to"),
+        (PTABLE.replace("2,1,", "2.5,1,"), "line 6: i must be a whole number, got '2.5'"),
+        ("i,j,p,v\n0,0,1,1\n", "line 2: v must be j - i, which is 0, got '1'"),
+        ("i,j,p\n", "has no rows"),
+        ("", "lacks the column i, j, p"),
+        ('i,j,p\n"0,0,1\n', "is no CSV file"),
+    ],
+    ids=[
+        "column",
+        "more",
+        "sum",
+        "gap",
+        "negative",
+        "comma",
+        "nan",
+        "twice",
+        "below",
+        "fraction",
+        "v",
+        "empty",
+        "nothing",
+        "quote",
+    ],
+)
+def test_files_that_are_none_are_refused(tmp_path, text: str, says: str) -> None:
+    path = tmp_path / "ptable.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=says) as found:
+        read_ptable(path)
+    assert "ptable.csv" in str(found.value)
+    path.write_bytes(b"i,j,p\n\xff")
+    with pytest.raises(ValueError, match="is not text in UTF-8"):
+        read_ptable(path)
+    with pytest.raises(FileNotFoundError, match=r"there is no perturbation table .*none\.csv"):
+        parse_law(f"cell-key {tmp_path / 'none.csv'}")
+
+
+def test_the_command_line_has_the_parameters() -> None:
+    law = parse_law("cell-key max_deviation=5 variance=3 not_smaller_than=3")
+    assert law == CellKey(max_deviation=5, variance=3.0, not_smaller_than=3)
+    assert parse_law("cell key max-deviation=5 variance=3 zeros=perturbed") == CellKey(
+        max_deviation=5, variance=3.0, zeros="perturbed"
+    )
+    assert parse_law(str(law)) == law
+    assert hash(law) == hash(CellKey(max_deviation=5, variance=3, not_smaller_than=3))
+    with pytest.raises(ValueError, match=r"has no parameter .*it takes max_deviation=D variance=V"):
+        parse_law("cell-key D=5 V=3")

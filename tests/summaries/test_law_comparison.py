@@ -1,0 +1,169 @@
+"""One model under two laws, against enumeration of a small table."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, LatticeLaplace
+
+TABLE = {"area": ["a", "b", "c"]}
+PUBLISHED, TOTAL = np.array([9, -1, 5]), 12
+LAWS = {"V = 1": DiscreteGaussian(sigma=1.0), "V = 16": DiscreteGaussian(sigma=4.0)}
+SAMPLING = {"draws": 4000, "tune": 200, "chains": 2, "cores": 1, "random_seed": 5, "quiet": True, "progressbar": False}
+
+
+def release(law=LAWS["V = 1"]):
+    measured = bdp.Measured(bdp.Identity(TABLE), PUBLISHED, law, name="cells")
+    return bdp.Release.from_published(TABLE, [measured], [bdp.Exact(bdp.Totals(TABLE), TOTAL)])
+
+
+def model(own):
+    with pm.Model(coords=own.coords) as made:
+        bdp.observe(own, bdp.FlatCounts("x", dims="area"))
+    return made
+
+
+def enumerated(sigma):
+    """All tables with the total, their posterior probabilities under a flat prior."""
+    tables = np.array([(i, j, TOTAL - i - j) for i in range(TOTAL + 1) for j in range(TOTAL + 1 - i)])
+    log = -((tables - PUBLISHED) ** 2).sum(axis=1) / (2 * sigma**2)
+    weights = np.exp(log - log.max())
+    return tables, weights / weights.sum()
+
+
+@pytest.fixture(scope="module")
+def compared():
+    share = {"share of a": lambda draws: draws["x"].sel(area="a") / draws["x"].sum("area")}
+    cells = bdp.compare_laws(release(), LAWS, model, "x", **SAMPLING)
+    shares = bdp.compare_laws(release(), LAWS, model, share, **(SAMPLING | {"draws": 500}))
+    return cells, shares
+
+
+def test_each_law_has_its_own_posterior(compared):
+    # Means of 8000 draws; 6 comparisons at 5 standard errors of 1000 draws: a false alarm is below 1e-5.
+    cells, _ = compared
+    for name, law in LAWS.items():
+        tables, weights = enumerated(law.sigma)
+        mean = weights @ tables
+        sd = np.sqrt(weights @ (tables - mean) ** 2)
+        found = cells.table.xs(name, level="law")
+        assert np.all(np.abs(found["mean"].to_numpy() - mean) < 5 * sd / np.sqrt(1000))
+        np.testing.assert_allclose(found["sd"], sd, rtol=0.1)
+    low, high = (enumerated(law.sigma) for law in LAWS.values())
+    apart = np.abs(low[1] @ low[0] - high[1] @ high[0])
+    np.testing.assert_allclose(cells.spread["spread"], apart, atol=0.35)
+    assert apart.max() > 0.9  # the law matters in this table
+
+
+def test_the_spread_holds_all_laws(compared):
+    cells, _ = compared
+    assert cells.table.index.names == ["part", "label", "law"]
+    assert cells.table.loc[("x", "area=a")].index.tolist() == list(LAWS)
+    for key, row in cells.spread.iterrows():
+        own = cells.table.loc[key]
+        assert (row["lower"], row["upper"]) == (own["lower"].min(), own["upper"].max())
+        assert row["spread_in_sd"] == pytest.approx((own["mean"].max() - own["mean"].min()) / own["sd"].min())
+    assert "none of them weighed" in repr(cells)
+    assert set(cells.converged) == set(LAWS)
+
+
+def test_other_quantities_and_exact_ones(compared):
+    cells, shares = compared
+    for name, law in LAWS.items():
+        tables, weights = enumerated(law.sigma)
+        assert shares.table.xs(name, level="law")["mean"].item() == pytest.approx(
+            weights @ tables[:, 0] / TOTAL, abs=0.03
+        )
+    posterior = cells.posteriors["V = 1"]
+    assert "share of a" not in posterior["posterior"]
+    everything = bdp.summaries.law_comparison._rows(posterior, None, 0.95, "V = 1")
+    exact = everything.loc[("x: grand total", "total", "V = 1")]
+    assert (exact["mean"], exact["sd"], exact["lower"]) == (TOTAL, 0.0, TOTAL)
+
+
+def test_the_picture(compared):
+    cells, _ = compared
+    with mpl.rc_context():
+        drawn = bdp.plots.law_comparison(cells)
+    axes = drawn.axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["x: area=a", "x: area=b", "x: area=c"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(LAWS)
+    assert "none is weighed" in axes.get_title("left")
+    assert len(bdp.plots.law_comparison(cells, most=1).axes[0].get_yticklabels()) == 1
+    with pytest.raises(TypeError, match="what bayesdp"):
+        bdp.plots.law_comparison(cells.table)
+
+
+def test_which_measurements_get_the_law():
+    two = bdp.Release.from_published(
+        TABLE, [*release().measurements, bdp.Measured(bdp.Totals(TABLE), 13, DiscreteGaussian(sigma=3.0))]
+    )
+    seen = []
+
+    def stop(own):
+        seen.append([str(part.law) for part in own.measurements])
+        raise InterruptedError
+
+    for chosen, expected in (
+        (None, ["discrete-laplace b=2"] * 2),
+        (["cells"], ["discrete-laplace b=2", "discrete-gaussian sigma=3"]),
+    ):
+        with pytest.raises(InterruptedError):
+            bdp.compare_laws(two, [DiscreteLaplace(b=2.0), DiscreteLaplace(b=4.0)], stop, measurements=chosen)
+        assert seen.pop() == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"laws": [LAWS["V = 1"]]}, ValueError, "at least two"),
+        ({"laws": LAWS["V = 1"]}, TypeError, "a mapping from names"),
+        ({"laws": [LAWS["V = 1"], LAWS["V = 1"]]}, ValueError, "distinct names"),
+        ({"laws": {"a": 1, "b": 2}}, TypeError, "laws must hold noise laws"),
+        ({"measurements": ["other"]}, ValueError, r"places from 0 to 0 or names \('cells'\), got 'other'"),
+        ({"measurements": "cells"}, TypeError, "a list of places"),
+        ({"measurements": []}, ValueError, "names none"),
+        ({"laws": {"good": LAWS["V = 1"], "bounded": bdp.noise.TruncatedLaplace(1.0, (0.0, 20.0))}}, ValueError,
+         "the law bounded cannot be that of 3 answers by area: values must lie within"),
+        ({"model": lambda own: own}, TypeError, "model must give a pymc.Model"),
+        ({"prob": 2.0}, ValueError, "prob"),
+    ],
+    ids=lambda value: None if isinstance(value, (dict, type)) else value[:20].replace(" ", "-"),
+)  # fmt: skip
+def test_arguments_that_are_not_right(given, error, message):
+    arguments = {"release": release(), "laws": LAWS, "model": model} | given
+    with pytest.raises(error, match=message):
+        bdp.compare_laws(**arguments, **SAMPLING)
+
+
+def test_lattice_laws_keep_their_invariants():
+    lattice = bdp.Release.from_published(
+        TABLE,
+        [bdp.Measured(bdp.Identity(TABLE), [9, -1, 4], LatticeLaplace(0.5))],
+        [bdp.Exact(bdp.Totals(TABLE), TOTAL)],
+    )
+    seen = []
+
+    def stop(own):
+        seen.append(own.measurements[0].noise_invariants)
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        bdp.compare_laws(lattice, [LatticeLaplace(0.5), LatticeLaplace(1.0)], stop)
+    assert seen[0] is not None
+
+
+def test_quantities_that_are_none(compared):
+    cells, _ = compared
+    posterior = cells.posteriors["V = 1"]
+    rows = bdp.summaries.law_comparison._rows
+    with pytest.raises(TypeError, match="must be a DataArray with the dimensions chain and draw"):
+        rows(posterior, {"q": lambda draws: 3.0}, 0.95, "law")
+    with pytest.raises(ValueError, match="has the name of a variable"):
+        rows(posterior, {"x": lambda draws: draws["x"].isel(area=0)}, 0.95, "law")
+    assert isinstance(posterior, xr.DataTree)
