@@ -87,6 +87,7 @@ INDEPENDENT: dict[str, Make] = {
 PERTURBED: dict[str, noise.NoiseLaw] = {
     "random rounding, base 3": noise.RandomRounding(3),
     "random rounding, base 5": noise.RandomRounding(5),
+    "cell key": noise.CellKey(max_deviation=3, variance=1.5, not_smaller_than=2),
     "censored discrete Gaussian": noise.Censored(noise.DiscreteGaussian(2.0), below=6),
 }
 """Laws of published counts that are no mechanisms here; cells and both margins are perturbed, the exact answers published beside."""

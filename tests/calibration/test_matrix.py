@@ -35,6 +35,8 @@ def test_every_noise_law_of_the_library_is_in_the_matrix():
     # The law of rescaled shares needs a public number of records: its posteriors are listed, too
     # (tests/mechanisms/bounded/test_proportions_as_releases.py).
     elsewhere = {"laplace", "gaussian", "canonical", "rescaled-laplace"}
+    # Rounding without chance, and tables of probabilities in general: posteriors by enumeration (tests/noise/perturbed).
+    elsewhere |= {"conventional-rounding", "transition-table"}
     assert set(law_names().split(", ")) - laws - in_statistics == elsewhere
     assert len(CASES) == len({case.name for case in CASES}) == 4 * len({case.mechanism for case in CASES})
 
