@@ -9,11 +9,11 @@ names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of 
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace`, `TruncatedGaussian`, `BoundaryInflatedGaussian` and the four discrete laws of such names are elementwise,
 with values between ``lower`` and ``upper``; `RescaledLaplace` has vectors of shares that add up to 1; `BoxNorm` is noise of vectors of
-statistics. In most models
-`bayesdp.observe` puts them in for you.
-`distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution` and `table_distribution` make those of
-laws of independent values, within bounds, and whose noise is a whole table (CONTRIBUTING.md shows it); `register_distribution`
-makes one known that was written by hand.
+statistics. `RandomRounding`, `ConventionalRounding` and `TransitionTable` are elementwise, counts published for counts ``mu``.
+In most models `bayesdp.observe` puts them in for you.
+`distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution`, `perturbed_distribution` and
+`table_distribution` make those of laws of independent values, within bounds, of perturbed counts, and whose noise is a whole table
+(CONTRIBUTING.md shows it); `register_distribution` makes one known that was written by hand.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ from bayesdp.distributions.independent.tulap import Tulap
 from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.distributions.perturbed.base import perturbed_distribution
+from bayesdp.distributions.perturbed.rounding import ConventionalRounding, RandomRounding
+from bayesdp.distributions.perturbed.transition_table import TransitionTable
 from bayesdp.distributions.polytope.box_norm import BoxNorm
 from bayesdp.distributions.polytope.k_norm import KNorm
 from bayesdp.distributions.polytope.lattice_k_norm import LatticeKNorm
@@ -61,6 +64,7 @@ __all__ = [
     "BoundaryInflatedLaplace",
     "BoxNorm",
     "CanonicalNoise",
+    "ConventionalRounding",
     "CorrelatedGaussian",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -75,10 +79,12 @@ __all__ = [
     "ProjectedGaussian",
     "ProjectedLaplace",
     "ProjectedLaplaceGivenRows",
+    "RandomRounding",
     "RescaledLaplace",
     "RowSpaceNoise",
     "SemiKNorm",
     "SubspaceNorm",
+    "TransitionTable",
     "TruncatedDiscreteGaussian",
     "TruncatedDiscreteLaplace",
     "TruncatedGaussian",
@@ -87,6 +93,7 @@ __all__ = [
     "add_likelihood",
     "bounded_distribution",
     "distribution_of",
+    "perturbed_distribution",
     "register_distribution",
     "rescaled_logp",
     "scalar_distribution",

@@ -104,6 +104,7 @@ def checked_noisy(query: Query, values: Any, law: NoiseLaw, unmeasured: Mask) ->
     flat[hidden] = 0
     finite = finite_array(array, "values", query.answer_name)
     _check_inside(query, finite, law, hidden)
+    _check_possible(query, finite, law, hidden)
     why = law.refusal(finite)
     if why:
         raise ValueError(why)
@@ -131,6 +132,17 @@ def _check_inside(query: Query, values: Any, law: NoiseLaw, hidden: Mask) -> Non
         raise ValueError(
             f"values must lie within the bounds of the law {law.name!r}, {low[where]:.17g} to {high[where]:.17g}, but "
             f"{query.answer_name(where)} is {flat[where].item()!r}"
+        )
+
+
+def _check_possible(query: Query, values: Any, law: NoiseLaw, hidden: Mask) -> None:
+    """Some laws have gaps between the values that they can give."""
+    why = {where: words for where, words in law.refusals(values).items() if not hidden[where]}
+    if why:
+        where = min(why)
+        raise ValueError(
+            f"values must be possible under the law {law.name!r}, but {query.answer_name(where)} is "
+            f"{values.reshape(-1)[where].item()!r}, {why[where]}"
         )
 
 

@@ -28,14 +28,17 @@ name in files            law                                           mass or d
 where the confidential value is.
 `RescaledLaplace`, ``rescaled-laplace`` in files, is that of such values divided by their sum: shares that add up to 1.
 `BoxNorm`, ``box-norm``, is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
+Counts that offices publish after rounding or perturbing them (`PerturbedLaw`) have probabilities given the true count, and no
+differential privacy: ``random-rounding`` (`RandomRounding`), ``conventional-rounding`` (`ConventionalRounding`) and
+``transition-table`` (`TransitionTable`), any table of probabilities.
 
-A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`) or of `NoiseLaw`, imported
-here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
+A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`, `PerturbedLaw`) or of
+`NoiseLaw`, imported here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
 """
 
 from __future__ import annotations
 
-from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss, normal_loss
+from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.noise.bounded.boundary_inflated_laplace import BoundaryInflatedLaplace
@@ -59,6 +62,9 @@ from bayesdp.noise.independent.tulap import Tulap
 from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.parsing import parse_law
+from bayesdp.noise.perturbed.base import PerturbedLaw
+from bayesdp.noise.perturbed.rounding import ConventionalRounding, RandomRounding
+from bayesdp.noise.perturbed.transition_table import TransitionTable
 from bayesdp.noise.polytope.box_norm import BoxNorm
 from bayesdp.noise.polytope.k_norm import KNorm
 from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
@@ -79,6 +85,7 @@ __all__ = [
     "BoundedLaw",
     "BoxNorm",
     "Canonical",
+    "ConventionalRounding",
     "CorrelatedGaussian",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -91,15 +98,19 @@ __all__ = [
     "LatticeGaussian",
     "LatticeKNorm",
     "LatticeLaplace",
+    "LogMassWindows",
     "LossByLength",
     "MixedLaplace",
     "NoiseLaw",
+    "PerturbedLaw",
     "ProjectedGaussian",
     "ProjectedLaplace",
+    "RandomRounding",
     "RealLaw",
     "RescaledLaplace",
     "SemiKNorm",
     "SubspaceNorm",
+    "TransitionTable",
     "TruncatedDiscreteGaussian",
     "TruncatedDiscreteLaplace",
     "TruncatedGaussian",

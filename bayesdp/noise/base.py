@@ -44,8 +44,9 @@ class NoiseLaw(RegisteredLaw):
     ----------
     name : str
         Name in files and on the command line.
-    support : {"integers", "reals", "bounded", "simplex", "vectors", "lattice", "subspace"}
-        Where the noise lives: independent integers or real numbers, independent values within bounds, vectors of shares that
+    support : {"integers", "reals", "bounded", "counts", "simplex", "vectors", "lattice", "subspace"}
+        Where the noise lives: independent integers or real numbers, independent values within bounds, independent counts
+        published for counts, vectors of shares that
         add up to 1, vectors of statistics whose noise is drawn for all entries together, the integer points of the null space
         of the invariants, or that null space itself. The last two need the invariants.
     integer : bool
@@ -53,7 +54,7 @@ class NoiseLaw(RegisteredLaw):
     isotropic : bool
         Whether all coordinates of the space it lives on are treated alike, so that cells which the invariants treat alike
         have noise of one law.
-    family : {"independent", "bounded", "lattice", "subspace", "polytope", "semi"}
+    family : {"independent", "bounded", "perturbed", "lattice", "subspace", "polytope", "semi"}
         Which laws share its code: a folder here and in `bayesdp.distributions`. By default what follows from `support`.
     other_parameters : tuple of str
         Parameters that its constructor takes in place of its fields.
@@ -76,7 +77,7 @@ class NoiseLaw(RegisteredLaw):
     """
 
     family: ClassVar[str]
-    support: ClassVar[Literal["integers", "reals", "bounded", "simplex", "vectors", "lattice", "subspace"]]
+    support: ClassVar[Literal["integers", "reals", "bounded", "counts", "simplex", "vectors", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
     additive: ClassVar[bool] = True
@@ -94,7 +95,7 @@ class NoiseLaw(RegisteredLaw):
     @property
     def independent(self) -> bool:
         """Whether the answers have noise of their own each."""
-        return self.support in ("integers", "reals", "bounded")
+        return self.support in ("integers", "reals", "bounded", "counts")
 
     @property
     def keeps_invariants(self) -> bool:
@@ -196,6 +197,13 @@ class NoiseLaw(RegisteredLaw):
         What each answer may be is in `limits`.
         """
         return ""
+
+    def refusals(self, values: Floats | Ints) -> dict[int, str]:
+        """Why single answers cannot have been published, by their places in C order; none, the default, where `limits` says it all.
+
+        Each reason goes on after "but <answer> is <value>, ".
+        """
+        return {}
 
     def sampler(self, invariants: Invariants) -> Sampler | None:
         """The method that `draw` uses under these invariants; None, the default, for laws that have one exact method."""

@@ -22,7 +22,7 @@ LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
 COUNTY = Margins(LABELS, ["county"])
 BOTH = COUNTY + Margins(LABELS, ["education"])
 TABLE = np.array([[5, 3], [2, 7], [4, 4]])
-FAMILIES = {"independent", "bounded", "lattice", "subspace", "polytope", "semi"}
+FAMILIES = {"independent", "bounded", "perturbed", "lattice", "subspace", "polytope", "semi"}
 
 DIFFERENCES_OF_TABLES = (
     np.array([[1, -1], [-1, 1], [0, 0]]),
@@ -48,6 +48,7 @@ def test_every_law_has_a_family_that_fits_where_it_lives(name: str) -> None:
     assert law.family in FAMILIES
     assert (law.family == "bounded") == (law.support in ("bounded", "simplex"))
     assert (law.family == "independent") == (law.support in ("integers", "reals"))
+    assert (law.family == "perturbed") == (law.support == "counts")
 
 
 @pytest.mark.parametrize("law", PURE, ids=str)

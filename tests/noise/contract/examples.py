@@ -50,6 +50,8 @@ class Example:
         In one word, of a second example of a law whose parameters choose between several formulas.
     tolerance : float
         How far the quadrature of the line may be from 1: more where a density jumps at odd places.
+    outcomes : int
+        How many values an answer may have, where there are few.
     """
 
     law: noise.NoiseLaw
@@ -59,6 +61,7 @@ class Example:
     sampled: bool = False
     tolerance: float = 2e-5
     variant: str = ""
+    outcomes: int = 1_000_000
 
     @property
     def kept(self) -> bdp.Invariants | None:
@@ -98,6 +101,14 @@ def _of_counts(make: Callable[[Any], Any]) -> Secure:
 
 _TOTAL = bdp.Totals(LINE)
 _BOUNDS = (0, 9)
+
+# Deviations of -3 to 5 for the counts 0 to 3 and beyond; none leads below zero.
+_ROWS = [
+    [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+    [0.0, 0.0, 0.3, 0.1, 0.2, 0.1, 0.1, 0.1, 0.1],
+    [0.0, 0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1],
+    [0.1, 0.15, 0.2, 0.05, 0.15, 0.1, 0.1, 0.05, 0.1],
+]
 
 _EXAMPLES: dict[str, Example] = {}
 
@@ -200,5 +211,8 @@ for _example in (
     ),
     Example(noise.SemiKNorm(1.5, 2), 24, sampled=True),
     Example(noise.BoxNorm([0.5, 1.0, 1.5]), 30),
+    Example(noise.RandomRounding(5), 6, sampled=True, outcomes=2),
+    Example(noise.ConventionalRounding(5), 6, outcomes=1),
+    Example(noise.TransitionTable([-3, -2, -1, 0, 1, 2, 3, 4, 5], _ROWS), 6),
 ):
     register_example(_example)

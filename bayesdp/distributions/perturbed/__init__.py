@@ -1,0 +1,1 @@
+"""Laws of perturbed counts as PyMC distributions."""

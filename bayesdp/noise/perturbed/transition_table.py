@@ -1,0 +1,286 @@
+"""A law of published counts that is given by its probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp import _validate
+from bayesdp.noise.perturbed.base import PerturbedLaw
+from bayesdp.noise.perturbed.transitions import Transitions
+
+__all__ = ["SUM_TOLERANCE", "TransitionTable"]
+
+SUM_TOLERANCE = 1e-8
+"""How far the sum of a row may be from 1."""
+
+_MOST_ENTRIES = 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class TransitionTable(PerturbedLaw):
+    """Published counts y with probabilities p(y | x) that are given for each true count x, by the deviation ``y - x``.
+
+    ========  =============================================================
+    Support   whole numbers x + d for the deviations d of the row of x
+    Mean      x plus the mean deviation of its row; see `mean`
+    Variance  that of the deviation, depends on x; see `variance`
+    ========  =============================================================
+
+    No differential privacy is claimed for such a law.
+
+    Parameters
+    ----------
+    deviations : sequence of int
+        Increasing.
+    rows : array_like, shape (rows, deviations)
+        Row x holds the probabilities of the deviations for the true count x, from 0 on.
+    period : int, default 1
+        The last `period` rows repeat for larger counts: with 1 all of them have the last row (a cap), with a base as many rows
+        as residues are rounding. 0: larger counts do not occur.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a row does not sum to 1, a probability is negative, or the shapes do not fit; the message names the row.
+
+    See Also
+    --------
+    bayesdp.distributions.TransitionTable : the same law as a PyMC distribution.
+    bayesdp.noise.RandomRounding : random rounding to a base.
+    bayesdp.noise.CellKey : perturbation tables of cell keys.
+
+    References
+    ----------
+    Marley and Leaver (2011), A method for confidentialising user-defined tables: statistical properties and a risk-utility analysis,
+    for tables of perturbations by cell keys.
+
+    Examples
+    --------
+    Counts stay as they are, but 1 becomes 0 or 2:
+
+    >>> law = TransitionTable([-1, 0, 1], [[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]])
+    >>> law.log_each([0, 2, 7], [1, 1, 7]).round(4).tolist()
+    [-0.6931, -0.6931, 0.0]
+    >>> law.mean([1, 2]).tolist(), law.variance((2,), location=[1, 2]).tolist()
+    ([1.0, 2.0], [1.0, 0.0])
+    """
+
+    deviations: tuple[int, ...]
+    rows: tuple[tuple[float, ...], ...]
+    period: int = 1
+
+    name = "transition-table"
+    relation = "deviations, rows of their probabilities by true count, and a period: give them in Python or in a file"
+
+    def __post_init__(self) -> None:
+        deviations = _deviations(self.deviations)
+        rows = _rows(self.rows, len(deviations))
+        period = _validate.nonnegative_integer(_whole(self.period), "period")
+        if period > len(rows):
+            raise ValueError(
+                f"period must be at most the number of rows, {len(rows)}, because the last rows repeat, got {period}"
+            )
+        width = deviations[-1] - deviations[0] + 1
+        if width * len(rows) > _MOST_ENTRIES:
+            raise ValueError(
+                f"the table must have at most {_MOST_ENTRIES:,} entries, rows times the range of the deviations, "
+                f"got {len(rows):,} times {width:,}"
+            )
+        _check_sums(rows)
+        object.__setattr__(self, "deviations", deviations)
+        object.__setattr__(self, "rows", tuple(map(tuple, rows.tolist())))
+        object.__setattr__(self, "period", period)
+
+    @classmethod
+    def full(cls, matrix: npt.ArrayLike, published: Sequence[int] | None = None) -> TransitionTable:
+        """The law whose matrix p(y | x) is given in full; larger true counts do not occur.
+
+        Parameters
+        ----------
+        matrix : array_like, shape (n, m)
+            Row x, from 0 on, holds the probabilities of the published values.
+        published : sequence of int, optional
+            The published values of the columns, increasing; by default 0, 1, ..., m - 1.
+
+        Returns
+        -------
+        TransitionTable
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a row does not sum to 1, or the shapes do not fit.
+
+        Examples
+        --------
+        >>> law = TransitionTable.full([[1, 0], [0.25, 0.75]])
+        >>> float(law.logp([0], [1])) == np.log(0.25), law.limits
+        (True, (0.0, 1.0))
+        """
+        array = np.asarray(matrix)
+        if array.ndim != 2:
+            raise ValueError(f"matrix must have two dimensions, got an array of shape {array.shape}")
+        columns = _deviations(range(array.shape[1]) if published is None else published, "published")
+        rows = _rows(array, len(columns))
+        first = columns[0] - (len(rows) - 1)
+        width = columns[-1] - first + 1
+        if width * len(rows) > _MOST_ENTRIES:
+            raise ValueError(
+                f"matrix must spread over at most {_MOST_ENTRIES:,} entries, got {len(rows):,} times {width:,}"
+            )
+        spread = np.zeros((len(rows), width))
+        for x, row in enumerate(rows):
+            spread[x, np.array(columns) - x - first] = row
+        return cls(tuple(range(first, first + width)), spread, 0)  # type: ignore[arg-type]  # arrays are accepted
+
+    @classmethod
+    def by_count(cls, rows: Mapping[int, Mapping[int, float]], period: int = 1) -> TransitionTable:
+        """The law whose probabilities are given by count and deviation; the last `period` rows repeat.
+
+        Parameters
+        ----------
+        rows : mapping
+            From each true count, 0 to the last without gaps, to a mapping from deviations to their probabilities.
+        period : int, default 1
+            1 for a cap, the base for rounding, 0 if there are no larger counts.
+
+        Returns
+        -------
+        TransitionTable
+
+        Raises
+        ------
+        TypeError, ValueError
+            If counts have gaps, or a row is not right; the message names the row.
+
+        Examples
+        --------
+        >>> law = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.5, 1: 0.5}}, period=2)
+        >>> np.exp(law.log_each([6, 8, 8], [7, 7, 8])).tolist()
+        [0.5, 0.5, 1.0]
+        """
+        if not isinstance(rows, Mapping):
+            raise TypeError(f"rows must be a mapping from counts to mappings, got {type(rows).__name__}")
+        counts = sorted(_validate.nonnegative_integer(_whole(x), "rows") for x in rows)
+        missing = sorted(set(range(max(counts, default=0) + 1)) - set(counts))
+        if missing:
+            raise ValueError(f"rows must have every count from 0 on, but the row of x = {missing[0]} is missing")
+        deviations = sorted({_deviation(d, "rows") for row in rows.values() for d in row})
+        place = {d: j for j, d in enumerate(deviations)}
+        table = np.zeros((len(counts), len(deviations)))
+        for x, row in rows.items():
+            for d, p in row.items():
+                table[int(x), place[int(d)]] = p
+        return cls(tuple(deviations), table, period)  # type: ignore[arg-type]  # arrays are accepted
+
+    @classmethod
+    def by_residue(cls, residues: Sequence[Mapping[int, float]]) -> TransitionTable:
+        """The law whose probabilities depend on the remainder of the true count.
+
+        Parameters
+        ----------
+        residues : sequence of mappings
+            For each remainder of x by the number of mappings, from 0 on, the deviations and their probabilities.
+
+        Returns
+        -------
+        TransitionTable
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a row is not right; the message names it.
+
+        Examples
+        --------
+        Rounding to base 3 as Stats NZ does it:
+
+        >>> law = TransitionTable.by_residue([{0: 1}, {-1: 2 / 3, 2: 1 / 3}, {-2: 1 / 3, 1: 2 / 3}])
+        >>> np.exp(law.log_each([9, 12], [10, 10])).round(4).tolist()
+        [0.6667, 0.3333]
+        """
+        return cls.by_count(dict(enumerate(residues)), len(residues))
+
+    @cached_property
+    def transitions(self) -> Transitions:
+        """The table of probabilities."""
+        columns = np.array(self.deviations) - self.deviations[0]
+        mass = np.zeros((len(self.rows), int(columns[-1]) + 1))
+        mass[:, columns] = self.rows
+        return Transitions(self.deviations[0], mass, self.period)
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the law by plain data. See `NoiseLaw.describe`."""
+        return {
+            "law": self.name,
+            "deviations": list(self.deviations),
+            "rows": [list(row) for row in self.rows],
+            "period": self.period,
+        }
+
+    def __str__(self) -> str:
+        end = {0: "no larger counts", 1: "then the last one"}.get(self.period, f"the last {self.period} repeating")
+        return f"{self.name} <{len(self.rows)} rows, {end}; deviations {self.deviations[0]} to {self.deviations[-1]}>"
+
+    def __repr__(self) -> str:
+        return f"<TransitionTable: {str(self).removeprefix(self.name + ' <')}"
+
+
+def _whole(value: Any) -> Any:
+    """A whole number that is written as a real one, as an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _deviation(value: Any, argument: str) -> int:
+    number = _whole(value)
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+        raise TypeError(f"{argument} must hold whole numbers, got {value!r}")
+    return int(number)
+
+
+def _deviations(given: Any, argument: str = "deviations") -> tuple[int, ...]:
+    if isinstance(given, (str, Mapping)) or not hasattr(given, "__iter__"):
+        raise TypeError(f"{argument} must be a list of whole numbers, got {given!r}")
+    found = tuple(_deviation(value, argument) for value in given)
+    if not found:
+        raise ValueError(f"{argument} must hold at least one number")
+    for first, second in pairwise(found):
+        if second <= first:
+            raise ValueError(f"{argument} must be increasing, but {second} comes after {first}")
+    if max(abs(found[0]), abs(found[-1])) >= 2**31:
+        raise ValueError(f"{argument} must be smaller than 2**31 in size, got {found[0]} to {found[-1]}")
+    return found
+
+
+def _rows(given: Any, width: int) -> npt.NDArray[np.float64]:
+    """Probabilities as an array, each of them checked."""
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise ValueError(f"rows must have {width} probabilities each, one for each deviation") from None
+    if array.ndim != 2 or array.shape[1] != width or not len(array):
+        raise ValueError(
+            f"rows must have {width} probabilities each, one for each deviation, got an array of shape {array.shape}"
+        )
+    found = np.asarray(_validate.finite_array(array, "rows", lambda i: f"row x = {i // width}"), dtype=np.float64)
+    bad = np.argwhere((found < 0.0) | (found > 1.0 + SUM_TOLERANCE))
+    if bad.size:
+        x, j = bad[0]
+        raise ValueError(f"rows must hold probabilities, but row x = {x} has {found[x, j].item()!r}")
+    return found
+
+
+def _check_sums(rows: npt.NDArray[np.float64]) -> None:
+    sums = rows.sum(axis=1)
+    bad = np.flatnonzero(np.abs(sums - 1.0) > SUM_TOLERANCE)
+    if bad.size:
+        raise ValueError(
+            f"the probabilities of every row must sum to 1, but those of row x = {bad[0]} sum to {sums[bad[0]].item():.10g}"
+        )

@@ -1,0 +1,201 @@
+"""Tables p(y | x): log-mass against rows typed by hand, windows, draws, moments, an enumerated posterior, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from itertools import product
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+
+import bayesdp as bdp
+from bayesdp.noise import NoiseLaw, TransitionTable
+from tests.comparison.chi_square import chi_square_pvalue
+from tests.noise.contract.mass_checks import PYTHON
+
+CAPPED = TransitionTable.by_count(
+    {
+        0: {0: 1.0},
+        1: {-1: 0.4, 0: 0.3, 1: 0.2, 2: 0.1},
+        2: {-2: 0.2, 0: 0.6, 2: 0.2},
+        3: {-2: 0.1, -1: 0.25, 0: 0.3, 1: 0.25, 2: 0.1},
+    }
+)
+RESIDUES = TransitionTable.by_residue([{0: 1.0}, {-1: 0.6, 2: 0.4}, {-2: 0.5, 1: 0.5}])
+MIXED = TransitionTable.by_count({0: {3: 1.0}, 1: {0: 0.5, 9: 0.5}, 2: {-1: 1.0}, 3: {1: 0.25, 4: 0.75}}, period=2)
+FULL = TransitionTable.full([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.1, 0.2, 0.7]], published=[-2, 0, 5])
+LAWS = {"capped": CAPPED, "residues": RESIDUES, "mixed": MIXED, "full": FULL}
+BY_NAME = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+
+
+def mass_by_hand(name: str, y: int, x: int) -> float:
+    """p(y | x), from rows that are written once more."""
+    if x < 0:
+        return 0.0
+    if name == "full":
+        return {0: {-2: 0.5, 0: 0.5}, 1: {5: 1.0}, 2: {-2: 0.1, 0: 0.2, 5: 0.7}}.get(x, {}).get(y, 0.0)
+    if name == "capped":
+        first = {0: {0: 1.0}, 1: {0: 0.4, 1: 0.3, 2: 0.2, 3: 0.1}, 2: {0: 0.2, 2: 0.6, 4: 0.2}}
+        if x in first:
+            return first[x].get(y, 0.0)
+        return {-2: 0.1, -1: 0.25, 0: 0.3, 1: 0.25, 2: 0.1}.get(y - x, 0.0)
+    if name == "residues":
+        return [{0: 1.0}, {-1: 0.6, 2: 0.4}, {-2: 0.5, 1: 0.5}][x % 3].get(y - x, 0.0)
+    if x < 2:
+        return [{3: 1.0}, {1: 0.5, 10: 0.5}][x].get(y, 0.0)
+    return ({-1: 1.0} if x % 2 == 0 else {1: 0.25, 4: 0.75}).get(y - x, 0.0)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_log_mass_is_that_of_rows_typed_by_hand(name: str) -> None:
+    y, x = np.meshgrid(np.arange(-8, 45), np.arange(-3, 40), indexing="ij")
+    by_hand = np.array([mass_by_hand(name, int(a), int(b)) for a, b in zip(y.flat, x.flat, strict=True)])
+    np.testing.assert_allclose(np.exp(LAWS[name].log_each(y, x)).reshape(-1), by_hand, atol=1e-15)
+    assert by_hand.sum() > 2.9
+
+
+@BY_NAME
+def test_windows_are_the_log_mass_as_a_function_of_the_count(law: TransitionTable) -> None:
+    published = [y for y in range(-8, 60) if np.isfinite(law.log_each(y, np.arange(80))).any()]
+    far = [] if law is FULL else [10**9 + r for r in range(3) if not law.refusals(np.array([10**9 + r]))]
+    values = np.array([*published, *published[::-1], *far])
+    got = law.windows(values)
+    assert got is not None
+    assert len(got.low) == len(values)
+    assert np.isneginf(got.below).all()
+    assert np.isneginf(got.above).all()
+    for i, y in enumerate(values):
+        counts = np.arange(-30, 31) + got.low[i] + got.length[i] // 2
+        inside = (counts >= got.low[i]) & (counts < got.low[i] + got.length[i])
+        assert inside.any()
+        place = got.start[i] + np.where(inside, counts - got.low[i], 0)
+        np.testing.assert_array_equal(np.where(inside, got.log_mass[place], -np.inf), law.log_each(y, counts))
+        ends = got.log_mass[[got.start[i], got.start[i] + got.length[i] - 1]]
+        assert np.isfinite(ends).all()
+    assert len(got.log_mass) < 400  # shared where rows repeat
+
+
+def test_windows_of_a_large_table_are_small_and_quick() -> None:
+    values = CAPPED.draw(1, (100_000,), location=np.arange(100_000))
+    got = CAPPED.windows(values.reshape(1000, 100))
+    assert got is not None
+    assert got.low.shape == (100_000,)
+    assert len(got.log_mass) < 60
+
+
+@BY_NAME
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_draws_and_moments_are_those_of_the_row(law: TransitionTable, count: int) -> None:
+    """Chi-square at 1e-6 for each of 12, seeds fixed; moments against sums over values by hand."""
+    name = next(key for key, value in LAWS.items() if value is law)
+    values = np.arange(-10, 30)
+    mass = np.array([mass_by_hand(name, int(y), count) for y in values])
+    drawn = law.draw(7, (5000,), location=count)
+    assert drawn.dtype == np.int64
+    observed = np.bincount(drawn + 10, minlength=40)
+    if (mass > 0).sum() == 1:
+        assert observed[mass > 0].tolist() == [5000]
+    else:
+        assert chi_square_pvalue(observed, 5000 * mass) > 1e-6
+    mean = mass @ values
+    assert law.mean(count) == pytest.approx(mean)
+    assert law.variance((1,), location=count) == pytest.approx(mass @ (values - mean) ** 2)
+    assert law.variance((3,)) is None
+
+
+def test_draws_of_several_counts_at_once_have_the_row_of_each() -> None:
+    """Total false alarms below 1e-5: four chi-squares."""
+    location = np.tile([1, 2, 3, 50], (3000, 1))
+    drawn = CAPPED.draw(3, location.shape, location=location)
+    for column, x in enumerate(location[0]):
+        mass = [mass_by_hand("capped", y, int(x)) for y in range(60)]
+        assert chi_square_pvalue(np.bincount(drawn[:, column], minlength=60), 3000 * np.array(mass)) > 1e-6
+    assert CAPPED.draw(3, (2,), 5, location=[1, 2]).shape == (5, 2)
+
+
+def test_the_posterior_of_a_table_with_its_total_is_that_of_bayes() -> None:
+    """All 2 x 2 tables with a total of 9: the model's log-posterior is log prior plus the logs of the rows typed by hand."""
+    labels = {"sex": ["f", "m"], "age": ["young", "old"]}
+    published, rate = np.array([[2, 0], [4, 3]]), 2.5
+    query = bdp.Identity(labels)
+    release = bdp.Release.from_published(
+        labels, [bdp.Measured(query, published, CAPPED)], [bdp.Exact(bdp.Totals(labels), 9)]
+    )
+    with pm.Model(coords=release.coords) as model:
+        counts = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=release.dims)
+        bdp.observe(release, counts)
+    evaluate = model.compile_logp(mode=PYTHON)
+    found, exact = [], []
+    for cells in product(range(10), repeat=4):
+        if sum(cells) != 9:
+            continue
+        by_hand = [mass_by_hand("capped", int(y), x) for y, x in zip(published.flat, cells, strict=True)]
+        logs = np.sum(np.log(by_hand)) if min(by_hand) > 0 else -np.inf
+        exact.append(logs + stats.poisson.logpmf(cells, rate).sum())
+        found.append(float(evaluate({"x": np.reshape(cells, (2, 2))})))
+    probability = np.exp(exact) / np.exp(exact).sum()
+    model_says = np.exp(np.array(found) - max(found))
+    np.testing.assert_allclose(model_says / model_says.sum(), probability, rtol=1e-9, atol=1e-15)
+    assert 10 < np.count_nonzero(probability) < len(probability)
+
+
+@BY_NAME
+def test_files_and_pickles_have_the_same_law(law: TransitionTable) -> None:
+    told = json.loads(json.dumps(law.describe(), allow_nan=False))
+    for again in (NoiseLaw.from_description(told), pickle.loads(pickle.dumps(law))):
+        assert again == law
+        assert hash(again) == hash(law)
+        np.testing.assert_array_equal(again.transitions.log_mass, law.transitions.log_mass)
+    assert law != TransitionTable([0], [[1.0]])
+
+
+def test_limits_are_the_ends_of_what_can_be_published() -> None:
+    assert FULL.limits == (-2.0, 5.0)
+    assert CAPPED.limits == (0.0, np.inf)
+    assert MIXED.limits == (1.0, np.inf)
+
+
+def test_a_value_that_no_count_leads_to_is_named_with_the_counts_that_were_tried() -> None:
+    cells = bdp.Identity({"county": ["Alpha", "Beta", "Gamma"]})
+    with pytest.raises(
+        ValueError, match=r"county=Beta is 4, which no count leads to under the law .*: counts from 2 to 6 were tried"
+    ):
+        bdp.Measured(cells, [3, 4, 6], RESIDUES)
+    with pytest.raises(ValueError, match=r"bounds of the law 'transition-table', 3 to inf, but county=Beta is 0"):
+        bdp.Measured(cells, [3, 0, 6], NEVER_ZERO)
+    assert bdp.Measured(cells, [3, np.nan, 6], NEVER_ZERO, unmeasured=["county=Beta"]).values.tolist() == [3, 0, 6]
+
+
+NEVER_ZERO = TransitionTable.by_residue([{3: 1.0}, {2: 1.0}, {1: 1.0}])
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: TransitionTable([0, 1], [[1, 0], [0.5, 0.4]]), "those of row x = 1 sum to 0.9"),
+        (lambda: TransitionTable([0, 1], [[1, 0], [1.5, -0.5]]), "row x = 1 has 1.5"),
+        (lambda: TransitionTable([0, 1], [[1, 0], [0.5, np.nan]]), "rows must be finite, but row x = 1"),
+        (lambda: TransitionTable([0, 1], [[1, 0], [0.5]]), "rows must have 2 probabilities each"),
+        (lambda: TransitionTable([1, 0], [[1, 0]]), "deviations must be increasing, but 0 comes after 1"),
+        (lambda: TransitionTable([0], [[1.0]], 2), "period must be at most the number of rows, 1"),
+        (lambda: TransitionTable.by_count({0: {0: 1.0}, 2: {0: 1.0}}), "the row of x = 1 is missing"),
+        (lambda: TransitionTable.full([0.5, 0.5]), "matrix must have two dimensions"),
+        (lambda: FULL.draw(1, (2,), location=[0, 3]), r"of at most 2, .* at position \(1,\) it is 3"),
+        (lambda: CAPPED.draw(1, (2,), location=[0, 1.5]), r"at position \(1,\) it is 1.5"),
+        (lambda: CAPPED.draw(1, (2,), location=-1), "location must be a count"),
+    ],
+    ids=["sum", "negative", "nan", "ragged", "order", "period", "gap", "matrix", "beyond", "fraction", "below"],
+)
+def test_bad_tables_are_refused(make, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_what_is_no_list_of_whole_numbers_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"deviations must hold whole numbers, got 0\.5"):
+        TransitionTable([0, 0.5], [[1, 0]])
+    with pytest.raises(TypeError, match="rows must be a mapping"):
+        TransitionTable.by_count([{0: 1.0}])
