@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         set_release,
     )
     from bayesdp.invariants import Invariants
+    from bayesdp.measurements import suppressed, thresholded, top_coded
     from bayesdp.mechanisms import (
         BoundaryInflatedLaplace,
         CorrelatedGaussian,
@@ -83,7 +84,7 @@ __all__ = [
     "hierarchies",
     "inference", "is_nested", "mechanisms", "noise", "observe", "plots", "priors", "privacy", "published_table",
     "report", "sample", "set_release",
-    "significance", "summary", "tables",
+    "significance", "summary", "suppressed", "tables", "thresholded", "top_coded",
 ]  # fmt: skip
 
 _HOMES: Final[Mapping[str, str]] = {
@@ -96,6 +97,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "invariants": "Invariants",
     "mechanisms": "BoundaryInflatedLaplace CorrelatedGaussian ExtendedGaussian ExtendedLaplace KNorm LatticeGaussian LatticeLaplace "
     "ProjectedGaussian ProjectedLaplace SemiGaussian SemiKNorm SemiNorm TruncatedLaplace",
+    "measurements": "suppressed thresholded top_coded",
     "queries": "Identity LinearQuery Margins Totals",
     "release": "Exact Measured Release",
     "streaming": "fit_hierarchy fit_parts",
@@ -120,6 +122,8 @@ for _purpose, _module, _function in (
     ("read netCDF", "bayesdp.storage.netcdf", "read_netcdf"),
     ("write a folder", "bayesdp.storage.folder", "write_folder"),
     ("read a folder", "bayesdp.storage.folder", "read_folder"),
+    ("write a file of columns", "bayesdp.storage.noise_writing", "write_noise_csv"),
+    ("read a file of columns", "bayesdp.storage.noise_reading", "read_noise_csv"),
     ("draw a design", "bayesdp.plots.designs", "designs"),
     ("register step methods", "bayesdp.steps", "register"),
 ):

@@ -1,9 +1,11 @@
-"""How a release is written and read: as a Dataset, as netCDF, and as a folder of text."""
+"""How a release is written and read: as a Dataset, as netCDF, and as text."""
 
 from __future__ import annotations
 
 import os
-from typing import Self
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
 
 import xarray as xr
 
@@ -65,18 +67,97 @@ class ReleaseFiles:
         found: Self = connected("read netCDF")(path, max_cells=max_cells)
         return found
 
-    def to_csv(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the release as a folder: ``release.json``, and a CSV file for each part.
+    def to_csv(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        noise: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        """Write the release as text: a folder, or one CSV file with ``noise.json`` beside it.
+
+        Parameters
+        ----------
+        folder : path
+            A folder, which gets ``release.json`` and a CSV file for each part. If the name ends in ``.csv``, one CSV file with a
+            column for each part: the form in which data are published.
+        noise : path, optional
+            Of one CSV file: where ``noise.json`` goes, which says what each column is (its query, its law, what is exact, what
+            was not published). By default ``DATA.noise.json`` beside ``DATA.csv``.
+        overwrite : bool
+            Whether what is there may be replaced.
 
         Raises
         ------
         FileExistsError
-            If the folder exists and `overwrite` is False, or it holds something else than a release.
+            If it exists and `overwrite` is False, or a folder holds something else than a release.
+        ValueError
+            If one CSV file would not keep the labels apart, or `noise` is given for a folder.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> import bayesdp as bdp
+        >>> county = {"county": ["Alpha", "Beta"]}
+        >>> law = bdp.noise.DiscreteLaplace(b=2.0)
+        >>> release = bdp.Release.from_published(
+        ...     county, [bdp.Measured(bdp.Identity(county), [12, -1], law)], [bdp.Exact(bdp.Totals(county), 14)]
+        ... )
+        >>> with TemporaryDirectory() as folder:
+        ...     release.to_csv(Path(folder) / "counties.csv")
+        ...     print((Path(folder) / "counties.csv").read_text())
+        ...     bdp.Release.from_csv(Path(folder) / "counties.csv") == release
+        county,measured_0,exact_0
+        Alpha,12,
+        Beta,-1,
+        ,,14
+        <BLANKLINE>
+        True
         """
+        if Path(folder).suffix.lower() == ".csv":
+            connected("write a file of columns")(self, folder, noise=noise, overwrite=overwrite)
+            return
+        if noise is not None:
+            raise ValueError(
+                f"noise goes with one CSV file; {str(folder)!r} becomes a folder, in which release.json says it"
+            )
         connected("write a folder")(self, folder, overwrite=overwrite)
 
     @classmethod
-    def from_csv(cls, folder: str | os.PathLike[str], *, max_cells: int | None = None) -> Self:
-        """Read a release from a folder written by `to_csv`, with the same checks as `from_netcdf`."""
-        found: Self = connected("read a folder")(folder, max_cells=max_cells)
+    def from_csv(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        noise: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        max_cells: int | None = None,
+    ) -> Self:
+        """Read a release from what `to_csv` has written, with the same checks as `from_netcdf`.
+
+        Parameters
+        ----------
+        folder : path
+            The folder, or the CSV file.
+        noise : path or mapping, optional
+            Of a CSV file: its ``noise.json``, or what that holds as plain data. By default ``DATA.noise.json`` beside
+            ``DATA.csv``.
+        max_cells : int, optional
+            As for `from_netcdf`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If something is not there.
+        ValueError
+            If something is not right. The message names the file, and the place in it: line and column, or the path of a
+            field of ``noise.json``, such as ``$.measured[0].law``.
+        """
+        found: Self
+        target = Path(folder)
+        if target.is_file() or (target.suffix.lower() == ".csv" and not target.is_dir()):
+            found = connected("read a file of columns")(folder, noise=noise, max_cells=max_cells)
+            return found
+        if noise is not None:
+            raise ValueError(f"noise goes with one CSV file, and {str(folder)!r} is none")
+        found = connected("read a folder")(folder, max_cells=max_cells)
         return found

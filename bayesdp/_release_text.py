@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 from bayesdp._text import printable
-from bayesdp.measurements import Exact, described
+from bayesdp.measurements import Exact, described, held_back
 from bayesdp.privacy.guarantee import KINDS
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def _lines(release: Release) -> list[tuple[str, str]]:
     lines = []
     for part in release.measurements:
         hidden = int(part.unmeasured.sum())
-        missing = f", {hidden} unmeasured" if hidden else ""
+        missing = "".join(f", {words}" for words in held_back(part))
+        missing += f", {hidden} unmeasured" if hidden else ""
         what = described(part.query) if release.about == "counts" else printable(", ".join(part.query.names[:3]))
         more = f" and {part.query.rows - 3} more" if release.about != "counts" and part.query.rows > 3 else ""
         lines.append(("measured", f"{what}{more}{missing}, law {part.law}"))

@@ -15,7 +15,13 @@ from bayesdp._release_checks import check_counts, check_same_table, check_statis
 from bayesdp._release_files import ReleaseFiles
 from bayesdp._validate import boolean, choice, shown
 from bayesdp._wiring import connected
-from bayesdp.consistency import check_consistent, check_noisy_keeps_invariants, warn_if_post_processed
+from bayesdp.consistency import (
+    check_consistent,
+    check_noisy_keeps_invariants,
+    check_not_made_consistent,
+    check_one_value,
+    warn_if_post_processed,
+)
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
@@ -59,8 +65,9 @@ class Release(ReleaseFiles):
         If a part has the wrong type.
     ValueError
         If nothing is published, the parts are not about one table, exact values contradict one another (the
-        rows are named), or a noisy table breaks the invariants that its law keeps (the row and both totals
-        are named). For statistics, if something is exact or a law needs invariants.
+        rows are named), a noisy table breaks the invariants that its law keeps (the row and both totals
+        are named), or a cell has two values under a law that gives one cell one value. For statistics, if
+        something is exact or a law needs invariants.
 
     Examples
     --------
@@ -127,6 +134,7 @@ class Release(ReleaseFiles):
         check_consistent(exact)
         for part in measurements:
             check_noisy_keeps_invariants(part, exact)
+        check_one_value(measurements)
 
     @classmethod
     def from_published(
@@ -139,6 +147,7 @@ class Release(ReleaseFiles):
         guarantee: Guarantee | None = None,
         simulated: bool = False,
         about: str = "counts",
+        adding_up: str = "refuse",
     ) -> Release:
         """Build a release from published numbers.
 
@@ -152,6 +161,10 @@ class Release(ReleaseFiles):
             Exact parts.
         mechanism, guarantee, simulated, about
             See `Release`. A mechanism that is none of this package's has no description here: leave it out.
+        adding_up : {"refuse", "warn"}
+            What to do with ten or more noisy sums that all add up exactly, although their noise is independent and the chance of it is
+            below one in a million (`bayesdp.consistency.made_consistent`): such tables were made consistent after the noise was added,
+            or totals were computed from noisy cells. "warn" takes them as they are, with a warning.
 
         Returns
         -------
@@ -160,7 +173,8 @@ class Release(ReleaseFiles):
         Raises
         ------
         TypeError, ValueError
-            As `Release`; also if no table of counts agrees with the exact values, or as `check_stated`.
+            As `Release`; also if no table of counts agrees with the exact values, noisy sums add up (see `adding_up`), or as
+            `check_stated`.
 
         Warns
         -----
@@ -169,10 +183,13 @@ class Release(ReleaseFiles):
             added, see `bayesdp.consistency.signs_of_post_processing`. Below one false alarm in a million; but numbers that
             were changed may show no sign of it: ``Measured(..., postprocessing="clipped")`` says what is known, and refuses.
         """
+        choice(adding_up, ("refuse", "warn"), "adding_up")
         release = Release(Frame.of(frame), tuple(measured), tuple(exact), mechanism, guarantee, simulated, about)
         release.check_feasible()
         release.check_stated()
         if about == "counts":  # statistics may be anywhere between their bounds, and whole numbers by their nature
+            if adding_up == "refuse":
+                check_not_made_consistent(release.measurements, release.exact)
             warn_if_post_processed(release.measurements, release.exact)
         return release
 

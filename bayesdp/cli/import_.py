@@ -24,12 +24,17 @@ For the first four, 'epsilon=0.5 sensitivity=2' stands for b (b = sensitivity / 
 sigma (sigma = sensitivity / sqrt(2 rho)), and 'variance=25' or 'standard deviation=5' for either.
 
 Numbers that were clipped, rounded or made consistent after the noise was added follow no such law: if you know it, say so
-with --postprocessing, and they are refused. If the numbers themselves show it, import warns.
+with --postprocessing, and they are refused. If the numbers themselves show it, import warns; if noisy sums all add up, it refuses
+(see --adding-up).
 
 Several noisy files make one release: name further ones with --noisy, each followed by its own --law. They hold margins or
 totals in the form of the exact ones, or another noisy table of the same cells:
   bayesdp import cells.csv --law 'discrete-gaussian sigma=5' --noisy margins.csv --law 'discrete-gaussian sigma=2' ...
 The noise of the files, and of the margins in one file, must be independent of one another.
+
+A file noise.json that came with the data says all of this: the query and the law of each column, what is exact, what was not
+published. Then no other option is needed:
+  bayesdp import DATA.csv --noise DATA.noise.json -o release.nc
 
 docs/FILES.md describes the files."""
 
@@ -59,6 +64,11 @@ def add(commands: Any) -> None:
         metavar="FILE",
         help="a further file of noisy margins, totals or cells, followed by its --law; may be repeated",
     )
+    command.add_argument(
+        "--noise",
+        metavar="JSON",
+        help="the file noise.json that says what the columns of the table are, in place of other options",
+    )
     add_repeatable(command, "--exact", "CSV", "file of exact margins or totals")
     add_repeatable(
         command,
@@ -73,6 +83,13 @@ def add(commands: Any) -> None:
         metavar="WHAT",
         help="what was done to the noisy numbers after the noise was added, such as 'clipped at zero'; anything but 'none' "
         "is refused, with the reason",
+    )
+    command.add_argument(
+        "--adding-up",
+        choices=("refuse", "warn"),
+        default="refuse",
+        help="what to do with noisy sums that all add up exactly, which independent noise does not: they are refused, or taken "
+        "as they are with a warning",
     )
     command.add_argument(
         "--simulated",
@@ -94,13 +111,38 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp.release import Release
 
     check_release_path(args.output, force=args.force)
-    table, measured, exact = published_release_parts(args)
+    if args.noise is not None:
+        _check_alone(args)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PostProcessedWarning)  # said below, in one line
-        release = Release.from_published(table, measured, exact, simulated=args.simulated)
+        if args.noise is not None:
+            release = Release.from_csv(args.table, noise=args.noise)
+        else:
+            table, measured, exact = published_release_parts(args)
+            release = Release.from_published(table, measured, exact, simulated=args.simulated, adding_up=args.adding_up)
     signs = signs_of_post_processing(release.measurements, release.exact)
     write_release(release, args.output, force=args.force)
     announce(args.output, f"{release!r}\nwritten to {args.output}")
     if signs is not None:
         say(f"bayesdp import: warning: {args.table}: {signs}")
     return 0
+
+
+_STATED = {
+    "noisy": "--law or --noisy",
+    "exact": "--exact",
+    "unmeasured": "--unmeasured",
+    "simulated": "--simulated",
+    "dims": "--dims",
+}
+_STATED |= {"value": "--value", "group": "--group", "ignore": "--ignore"}
+"""What ``noise.json`` says itself: where the option is kept, and its name."""
+
+
+def _check_alone(args: argparse.Namespace) -> None:
+    """Refuse options beside --noise: two statements of one thing may contradict each other."""
+    given = [option for name, option in _STATED.items() if getattr(args, name)]
+    given += ["--postprocessing"] if args.postprocessing != "none" else []
+    given += ["--layout"] if args.layout != "auto" else []
+    if given:
+        raise ValueError(f"--noise says what the file is, so leave out {', '.join(given)}; or correct {args.noise}")

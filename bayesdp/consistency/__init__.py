@@ -12,6 +12,7 @@ from bayesdp._nested import NestedSums
 from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.consistency._general import check_kernel, equalities, implied
+from bayesdp.consistency._made_consistent import check_not_made_consistent, made_consistent
 from bayesdp.consistency._sums import check_pair
 from bayesdp.consistency.post_processed import (
     FALSE_ALARMS,
@@ -19,11 +20,13 @@ from bayesdp.consistency.post_processed import (
     signs_of_post_processing,
     warn_if_post_processed,
 )
+from bayesdp.consistency.same_cells import CountedOnceWarning, check_one_value, counted_once
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart, rows_of
 
 __all__ = [
-    "FALSE_ALARMS", "PostProcessedWarning", "check_consistent", "check_noisy_keeps_invariants", "implied_answers",
+    "FALSE_ALARMS", "CountedOnceWarning", "PostProcessedWarning", "check_consistent", "check_noisy_keeps_invariants",
+    "check_not_made_consistent", "check_one_value", "counted_once", "implied_answers", "made_consistent",
     "signs_of_post_processing", "warn_if_post_processed",
 ]  # fmt: skip
 

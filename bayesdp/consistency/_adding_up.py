@@ -62,13 +62,14 @@ def all_sums(published: Iterable[Published], exact: Iterable[ExactPart]) -> list
     return found
 
 
-def adding_up(sums: Iterable[Sums]) -> tuple[int, list[tuple[float, str]]]:
+def adding_up(sums: Iterable[Sums], fewest: int = 1) -> tuple[int, list[tuple[float, str]]]:
     """How many pairs were compared, and a bound on the probability of each that adds up exactly.
 
     Two sets of sums are compared at the finest labels that both add up to. The confidential answers are equal there, so
     the published ones are equal if the noises are. Given all noises of one comparison but one, that one must have one
     value, or real noise must fall into one step of the grid: a probability of at most the largest mass. Comparisons
-    at different labels share no noise, so that all of them agree with at most the product.
+    at different labels share no noise, so that all of them agree with at most the product. Comparisons with fewer sums than
+    `fewest` count, and are not reported.
     """
     compared, found = 0, []
     for one, other in combinations(sums, 2):
@@ -84,7 +85,7 @@ def adding_up(sums: Iterable[Sums]) -> tuple[int, list[tuple[float, str]]]:
             np.minimum.at(mass, target, side.mass)
             np.logical_and.at(known, target, side.known)
         size = float(np.abs(one.values).sum() + np.abs(other.values).sum())
-        if known.any() and np.all(np.abs(sides[0] - sides[1])[known] <= 1e-13 * size):
+        if known.sum() >= fewest and np.all(np.abs(sides[0] - sides[1])[known] <= 1e-13 * size):
             words = f"{one.words} and {other.words} agree exactly on all {int(known.sum())} sums that both determine"
             found.append((float(np.exp(np.sum(np.log(mass[known])))), words))
     return compared, found

@@ -69,11 +69,14 @@ class Published:
 
 
 def published_of(measurements: Iterable[Measured]) -> list[Published]:
-    """Those measurements whose noise is independent in each answer, with a law that is unbounded and has one scale."""
+    """Those measurements whose noise is independent in each answer, with a law that is unbounded and has one scale.
+
+    Laws that give one cell one value are left out: the same cell in two tables agrees by its making.
+    """
     found = []
     for measured in measurements:
         law: Any = measured.law
-        if law.at_scales(1.0) is not None:
+        if law.at_scales(1.0) is not None and not law.same_cell_same_value:
             shape = measured.query.shape
             values = np.asarray(measured.values, dtype=np.float64).reshape(-1)
             measures = ~measured.unmeasured.reshape(-1)

@@ -4,7 +4,8 @@ These tables are public. In the examples they play the part of a confidential ta
 posterior can be compared with the truth; nobody's secret is in them. Each is an
 :class:`xarray.DataArray` of int64 counts whose attributes ``title``, ``source`` and ``licence`` say
 where it is from. Functions whose names begin with ``read_`` read files that the user has: counts of the census and of demonstration
-releases of its disclosure avoidance system, which are post-processed and for comparison only, and published estimates.
+releases of its disclosure avoidance system, which are post-processed and for comparison only, and published estimates. Functions whose
+names begin with ``noise_json_of_`` make ``noise.json`` of what other libraries say of their noise.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ from bayesdp.datasets.midwest import illinois_counties, midwest_counties
 from bayesdp.datasets.morocco import morocco_communes, morocco_totals
 from bayesdp.datasets.nhgis import read_nhgis_demonstration
 from bayesdp.datasets.nmf import code_query, published_codes, read_nmf, synthetic_spine, write_synthetic_nmf
+from bayesdp.datasets.noise_adapters import noise_json_of_opendp, noise_json_of_pipelinedp, noise_json_of_tumult
+from bayesdp.datasets.wikimedia import read_wikimedia
+from bayesdp.datasets.wikimedia_terms import WIKIMEDIA_TERMS, WikimediaTerms
+from bayesdp.datasets.wikimedia_views import WikimediaViews
 
 __all__ = [
-    "berkeley_admissions", "code_query", "compare_estimates", "delinquent_children", "demonstration_errors",
-    "flights", "illinois_counties", "midwest_counties", "morocco_communes", "morocco_totals", "published_codes",
-    "read_county_demonstration", "read_county_populations", "read_gls_estimates", "read_nhgis_demonstration",
-    "read_nmf", "synthetic_spine", "write_synthetic_nmf",
+    "WIKIMEDIA_TERMS", "WikimediaTerms", "WikimediaViews", "berkeley_admissions", "code_query", "compare_estimates",
+    "delinquent_children", "demonstration_errors", "flights", "illinois_counties", "midwest_counties", "morocco_communes",
+    "morocco_totals", "noise_json_of_opendp", "noise_json_of_pipelinedp", "noise_json_of_tumult", "published_codes",
+    "read_county_demonstration", "read_county_populations", "read_gls_estimates", "read_nhgis_demonstration", "read_nmf",
+    "read_wikimedia", "synthetic_spine", "write_synthetic_nmf",
 ]  # fmt: skip

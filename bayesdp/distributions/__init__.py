@@ -9,7 +9,8 @@ names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of 
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace`, `TruncatedGaussian`, `BoundaryInflatedGaussian` and the four discrete laws of such names are elementwise,
 with values between ``lower`` and ``upper``; `RescaledLaplace` has vectors of shares that add up to 1; `BoxNorm` is noise of vectors of
-statistics. `RandomRounding`, `ConventionalRounding` and `TransitionTable` are elementwise, counts published for counts ``mu``.
+statistics; `Censored` has what is published within thresholds of another law.
+`RandomRounding`, `ConventionalRounding` and `TransitionTable` are elementwise, counts published for counts ``mu``.
 In most models `bayesdp.observe` puts them in for you.
 `distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution`, `perturbed_distribution` and
 `table_distribution` make those of laws of independent values, within bounds, of perturbed counts, and whose noise is a whole table
@@ -42,6 +43,7 @@ from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.perturbed import of_counts  # noqa: F401  # it registers a likelihood
 from bayesdp.distributions.perturbed.base import perturbed_distribution
+from bayesdp.distributions.perturbed.censored import Censored
 from bayesdp.distributions.perturbed.rounding import ConventionalRounding, RandomRounding
 from bayesdp.distributions.perturbed.transition_table import TransitionTable
 from bayesdp.distributions.polytope.box_norm import BoxNorm
@@ -65,6 +67,7 @@ __all__ = [
     "BoundaryInflatedLaplace",
     "BoxNorm",
     "CanonicalNoise",
+    "Censored",
     "ConventionalRounding",
     "CorrelatedGaussian",
     "DiscreteGaussian",

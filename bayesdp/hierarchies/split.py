@@ -110,7 +110,9 @@ def split(release: Release, level: str) -> tuple[dict[Label, Release], Release |
     for known_answers in release.exact:
         stated = known_answers.values.reshape(-1)
         for place, (query, rows) in cut.pieces(known_answers.query):
-            exact[place].append(Exact(query, stated[rows].reshape(query.shape), known_answers.sign))
+            exact[place].append(
+                Exact(query, stated[rows].reshape(query.shape), known_answers.sign, known_answers.assumption)
+            )
     parts = {}
     for k, label in enumerate(cut.labels):
         if not measured[label] and not exact[label]:

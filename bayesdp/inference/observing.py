@@ -12,6 +12,7 @@ from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, Flat
 from bayesdp.distributions.exact_answers import ExactAnswers
 from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous
+from bayesdp.inference.counting_once import observed_once
 from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
 from bayesdp.inference.registry import releases_of, remember
 from bayesdp.inference.shapes import shape_of
@@ -54,8 +55,15 @@ def observe(release: Release, x: Any) -> None:
         If the dimensions or the shape do not match, no table agrees with the exact answers, the prior is flat and some cell
         has no upper bound, the release contradicts one that was observed before, or it was observed before: the same query
         with the same numbers, as when a notebook cell is run again, which would count the data twice (fewer than four numbers
-        may agree by chance, and are refused with the same noise law only). Different releases of one table are welcome. Two
+        may agree by chance, and are refused with the same noise law only); or a cell has two values under a law that gives one
+        cell one value, such as that of cell keys. Different releases of one table are welcome. Two
         draws of noise that happen to be equal go into one `Release` as two measurements.
+
+    Warns
+    -----
+    CountedOnceWarning
+        If a cell was published in several tables with one perturbation, as under cell keys. It is counted once, and is unmeasured
+        in the later tables of the release that is kept with the posterior. Equal noisy numbers under other laws are two measurements.
 
     Examples
     --------
@@ -75,10 +83,12 @@ def observe(release: Release, x: Any) -> None:
         observe_statistics(release, x)
         return
     model = pm.modelcontext(None)
+    release = observed_once(release)
     _check_new(release, x, model)
     earlier = [
         known for name, known in releases_of(model) if name == getattr(x, "name", None) and known.about == release.about
     ]
+    release = observed_once(release, earlier)
     joint = joint_release([*earlier, release])  # that they fit together, and no noise is counted twice
     if is_continuous(x, model):
         observe_continuous(release, x)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 
+from bayesdp.inference.counting_once import observed_once
 from bayesdp.release import Release
 
 __all__ = ["Observed", "numbers_of", "observed_by", "releases_of", "remember", "replace_observed"]
@@ -67,7 +68,7 @@ def numbers_of(model: pm.Model, releases: Sequence[Release]) -> dict[str, npt.ND
         return None
     found: dict[str, npt.NDArray[np.float64]] = {}
     for (_, observed, published), release in zip(noted, releases, strict=True):
-        mine, theirs = (_parts(own) for own in (observed, release))
+        mine, theirs = (_parts(own) for own in (observed, observed_once(release, quiet=True)))
         if not set(mine) <= set(theirs):
             return None
         # In the order of the release: first what was measured, then what is exact.

@@ -11,6 +11,7 @@ import pymc as pm
 
 from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import continuous_tables
+from bayesdp.inference.counting_once import observed_once
 from bayesdp.inference.observing import check_bounded
 from bayesdp.inference.registry import Observed, observed_by, releases_of, replace_observed
 from bayesdp.measurements.checks import described
@@ -59,7 +60,8 @@ def set_release(model: pm.Model, release: Release, *, replaces: Release | None =
     """
     if not isinstance(release, Release):
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
-    entry = _chosen(model, release, replaces)
+    release = observed_once(release, quiet=True)
+    entry = _chosen(model, release, None if replaces is None else observed_once(replaces, quiet=True))
     name, old, published = entry
     numbers = [measured.values.reshape(-1)[~measured.unmeasured.reshape(-1)] for measured in release.measurements]
     tables = continuous_tables(model)

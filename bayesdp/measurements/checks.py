@@ -19,7 +19,7 @@ from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import MatrixPart, Query, shown_unit
 
 __all__ = [
-    "Mask", "Values", "check_law", "checked_noisy", "described", "has_negative_entry", "on_frame", "read_only",
+    "Mask", "Values", "answers_stated", "check_law", "checked_noisy", "described", "has_negative_entry", "on_frame", "read_only",
     "unmeasured_mask",
 ]  # fmt: skip
 
@@ -44,12 +44,12 @@ def on_frame(query: Query, frame: Frame) -> Query:
     return query if query.frame == frame else Query.from_description(query.describe(), frame)
 
 
-def _position(query: Query, item: Any) -> int:
+def _position(query: Query, item: Any, argument: str) -> int:
     """Where one answer stands, given its name or its labels."""
     if isinstance(item, str) and item in query.names:
         found = [i for i, name in enumerate(query.names) if name == item]
         if len(found) > 1:
-            raise ValueError(f"unmeasured names {item!r}, and {len(found)} answers have that name; give a mask")
+            raise ValueError(f"{argument} names {item!r}, and {len(found)} answers have that name; give a mask")
         return found[0]
     labels = item if isinstance(item, tuple) else (item,)
     frame = query.answer_frame
@@ -57,27 +57,32 @@ def _position(query: Query, item: Any) -> int:
         places = [own.index(label) for own, label in zip(frame.labels, labels, strict=True) if label in own]
         if len(places) == len(labels):
             return int(np.ravel_multi_index(places, frame.shape))
-    raise ValueError(f"unmeasured names {item!r}, which is no answer of the query; answers are {shown(query.names)}")
+    raise ValueError(f"{argument} names {item!r}, which is no answer of the query; answers are {shown(query.names)}")
 
 
 def unmeasured_mask(query: Query, stated: Any) -> Mask:
     """The statement of what was not published, as a boolean array of the query's shape."""
     if stated is None:
         return np.zeros(query.shape, dtype=np.bool_)
+    return answers_stated(query, stated, "unmeasured")
+
+
+def answers_stated(query: Query, stated: Any, argument: str) -> Mask:
+    """A mask of the query's shape, or a list of answers, as a boolean array."""
     labelled = isinstance(stated, (xr.DataArray, pd.Series, pd.DataFrame))
     if labelled or (isinstance(stated, np.ndarray) and stated.dtype == np.bool_):
-        mask = query.align(stated, "unmeasured")
+        mask = query.align(stated, argument)
         if mask.dtype != np.bool_:
-            raise TypeError(f"unmeasured must hold True and False, got an array of dtype {mask.dtype}")
+            raise TypeError(f"{argument} must hold True and False, got an array of dtype {mask.dtype}")
         return np.array(mask, dtype=np.bool_)
     if isinstance(stated, (str, Mapping)) or not isinstance(stated, Iterable):
         raise TypeError(
-            "unmeasured must be a boolean array of the query's shape, or a list of answer names or label "
+            f"{argument} must be a boolean array of the query's shape, or a list of answer names or label "
             f"tuples; got {stated!r}"
         )
     mask = np.zeros(query.shape, dtype=np.bool_)
     for item in stated:
-        mask.flat[_position(query, item)] = True
+        mask.flat[_position(query, item, argument)] = True
     return mask
 
 
@@ -150,6 +155,8 @@ def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeas
     """What the law asks of the query, of its invariants and of unpublished cells."""
     for item in fields(law):  # type: ignore[arg-type]  # laws are dataclasses
         scale = getattr(law, item.name)
+        if isinstance(scale, NoiseLaw):  # a law within a law
+            check_law(query, scale, None, unmeasured)
         if isinstance(scale, np.ndarray) and not law.keeps_invariants:  # other arrays are no scales of answers
             if not _fits(scale.shape, query.shape):
                 raise ValueError(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp._text import printable
 from bayesdp._validate import choice, integer_array, no_table
 from bayesdp.frames import Frame
 from bayesdp.measurements.checks import described, has_negative_entry, on_frame, read_only
@@ -34,6 +35,9 @@ class Exact:
         The answers, whole numbers of counts. Labelled values are matched by label.
     sign : {"=", ">=", "<="}
         Whether the true answers are equal to, at least or at most these values.
+    assumption : str, optional
+        What had to be assumed for this to hold, in a sentence that is shown wherever the answers are: that answers were
+        suppressed because they were small, for example.
 
     Attributes
     ----------
@@ -58,11 +62,15 @@ class Exact:
     query: Query
     values: npt.NDArray[np.int64]
     sign: str
+    assumption: str | None
 
-    def __init__(self, query: Query, values: Any, sign: str = "=") -> None:
+    def __init__(self, query: Query, values: Any, sign: str = "=", assumption: str | None = None) -> None:
         if not isinstance(query, Query):
             raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
         choice(sign, SIGNS, "sign")
+        told: Any = assumption  # callers may pass anything
+        if told is not None and not (isinstance(told, str) and told.strip()):
+            raise TypeError(f"assumption must be a sentence or None, got {assumption!r}")
         array = integer_array(query.align(values, "values"), "values", query.answer_name)
         if sign != ">=":
             flat = array.reshape(-1)
@@ -74,11 +82,12 @@ class Exact:
         object.__setattr__(self, "query", query)
         object.__setattr__(self, "values", read_only(array))
         object.__setattr__(self, "sign", sign)
+        object.__setattr__(self, "assumption", assumption)
 
     def on_frame(self, frame: Frame) -> Exact:
         """The same exact answers with the group labels of `frame`, which labels the same cells."""
         query = on_frame(self.query, frame)
-        return self if query is self.query else Exact(query, self.values, self.sign)
+        return self if query is self.query else Exact(query, self.values, self.sign, self.assumption)
 
     @property
     def labelled(self) -> xr.DataArray:
@@ -90,7 +99,7 @@ class Exact:
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Exact)
-            and (self.query, self.sign) == (other.query, other.sign)
+            and (self.query, self.sign, self.assumption) == (other.query, other.sign, other.assumption)
             and np.array_equal(self.values, other.values)
         )
 
@@ -98,7 +107,8 @@ class Exact:
         return hash((self.query, self.sign, self.values.tobytes()))
 
     def __repr__(self) -> str:
+        assumed = "" if self.assumption is None else f"; {printable(self.assumption)}"
         if self.query.rows > 1:
-            return f"<Exact: {described(self.query)}{_BOUND[self.sign]}>"
+            return f"<Exact: {described(self.query)}{_BOUND[self.sign]}{assumed}>"
         what = "grand total" if self.query.names == ["total"] else self.query.answer_name(0)
-        return f"<Exact: {what} {self.sign} {self.values.item()}>"
+        return f"<Exact: {what} {self.sign} {self.values.item()}{assumed}>"

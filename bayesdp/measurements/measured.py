@@ -10,6 +10,7 @@ import xarray as xr
 
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
+from bayesdp.measurements.censoring import held_back
 from bayesdp.measurements.checks import (
     Mask,
     Values,
@@ -20,6 +21,7 @@ from bayesdp.measurements.checks import (
     read_only,
     unmeasured_mask,
 )
+from bayesdp.measurements.postprocessing import refused
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query
 
@@ -50,7 +52,8 @@ class Measured:
         names (``"county=Alpha, education=Low"``) or label tuples (``("Alpha", "Low")``). There the values
         must be NaN or masked. For independent noise only.
     postprocessing : {None, "none"}
-        What was done to the numbers after the noise was added. Anything but nothing is refused. If it is None, an attribute
+        What was done to the numbers after the noise was added. Anything but nothing is refused, with the reason and the way out for
+        "topdown", "consistent", "nonnegative", "clipped", "rounded" and "swapped" in any text. If it is None, an attribute
         ``postprocessing`` of a DataArray of `values` counts as said, which readers of post-processed files set.
 
     Attributes
@@ -110,13 +113,7 @@ class Measured:
         if postprocessing is None and isinstance(values, xr.DataArray):
             postprocessing = values.attrs.get("postprocessing")
         if postprocessing not in (None, "none"):
-            raise ValueError(
-                f"postprocessing is {postprocessing!r}: after clipping, rounding, making consistent or the "
-                f"like the published numbers no longer follow the noise law {law.name!r}, and no "
-                "likelihood for them is known here. Use the noisy measurements from before the "
-                "post-processing (agencies publish them as noisy measurement files), or a noise law of "
-                "your own that includes it"
-            )
+            raise ValueError(refused(postprocessing, law.name))
         if invariants is not None and not isinstance(invariants, Invariants):
             invariants = Invariants(invariants)
         mask = unmeasured_mask(query, unmeasured)
@@ -194,7 +191,8 @@ class Measured:
 
     def __repr__(self) -> str:
         hidden = int(self.unmeasured.sum())
-        missing = f", {hidden} of them unmeasured" if hidden else ""
+        missing = "".join(f", {words}" for words in held_back(self))
+        missing += f", {hidden} of them unmeasured" if hidden else ""
         return f"<Measured: {described(self.query)}{missing}, law {self.law}>"
 
 

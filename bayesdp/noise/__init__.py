@@ -27,6 +27,7 @@ name in files            law                                           mass or d
 ``boundary-inflated-discrete-gaussian`` are laws within public bounds (`BoundedLaw`): independent values whose law depends on
 where the confidential value is.
 `RescaledLaplace`, ``rescaled-laplace`` in files, is that of such values divided by their sum: shares that add up to 1.
+`Censored`, ``censored``, is another law of which only values within thresholds are published.
 `BoxNorm`, ``box-norm``, is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
 Counts that offices publish after rounding or perturbing them (`PerturbedLaw`) have probabilities given the true count, and no
 differential privacy: ``random-rounding`` (`RandomRounding`), ``conventional-rounding`` (`ConventionalRounding`) and
@@ -63,6 +64,7 @@ from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
+from bayesdp.noise.perturbed.censored import Censored
 from bayesdp.noise.perturbed.rounding import ConventionalRounding, RandomRounding
 from bayesdp.noise.perturbed.transition_table import TransitionTable
 from bayesdp.noise.polytope.box_norm import BoxNorm
@@ -85,6 +87,7 @@ __all__ = [
     "BoundedLaw",
     "BoxNorm",
     "Canonical",
+    "Censored",
     "ConventionalRounding",
     "CorrelatedGaussian",
     "DiscreteGaussian",

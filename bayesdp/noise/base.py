@@ -66,6 +66,9 @@ class NoiseLaw(RegisteredLaw):
         What the law takes and how that is related to what else a methods note may state, for messages; may be empty.
     additive : bool
         Whether noisy values are the location plus noise whose law does not depend on it; not so within bounds.
+    same_cell_same_value : bool
+        Whether one cell has one perturbation in all tables that it is published in, as under cell keys; False, the default, where
+        each published number has noise of its own.
     everywhere : bool
         Whether its log-density is finite for every value of the support around every location, so that noise forbids no
         table. False, the default, where that is not known.
@@ -101,6 +104,11 @@ class NoiseLaw(RegisteredLaw):
     def keeps_invariants(self) -> bool:
         """Whether noise of a whole table leaves its invariants as they are, so that it needs them."""
         return self.support in ("lattice", "subspace")
+
+    @property
+    def same_cell_same_value(self) -> bool:
+        """Whether one cell has one perturbation in all tables that it is published in; False by default."""
+        return False
 
     @abstractmethod
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
@@ -292,6 +300,11 @@ class NoiseLaw(RegisteredLaw):
         Those of laws of independent answers may be arrays, with one entry for each answer.
         """
         return self._parameters()
+
+    @property
+    def uncensored(self) -> NoiseLaw:
+        """The law of values before any of them were held back; the law itself unless it says otherwise."""
+        return self
 
     def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
         """The law of one answer of a query of this shape, by its place: where parameters differ between answers, with its own."""

@@ -50,9 +50,9 @@ def parse_law(text: str) -> NoiseLaw:
     ----------
     text : str
         ``name parameter=value ...``. Scales are single numbers here; give arrays in Python. Bounds are written as
-        ``bounds=0:1``, with ``-inf`` or ``inf`` where there is none. Common other names are known, of laws ("two-sided
-        geometric", "normal") and of parameters ("standard deviation", "variance", "scale"); case does not matter, and blanks
-        in a name may be hyphens.
+        ``bounds=0:1``, with ``-inf`` or ``inf`` where there is none, and a law within another one in parentheses.
+        Common other names are known, of laws ("two-sided geometric", "normal") and of parameters ("standard deviation",
+        "variance", "scale"); case does not matter, and blanks in a name may be hyphens.
 
     Returns
     -------
@@ -74,10 +74,12 @@ def parse_law(text: str) -> NoiseLaw:
     Gaussian(sigma=2.5)
     >>> parse_law("lattice-laplace epsilon=0.25 norm=l2")
     LatticeLaplace(epsilon=0.25, norm='l2')
+    >>> parse_law("censored law=(discrete-gaussian sigma=10) below=90")
+    Censored(noise=DiscreteGaussian(sigma=10.0), below=90.0, above=inf)
     """
     if not isinstance(text, str):
         raise TypeError(f"a noise law must be written as text, got {text!r}")
-    words = re.sub(r"\s*=\s*", "=", text.strip()).split()
+    words = _words(re.sub(r"\s*=\s*", "=", text.strip()), text)
     if not words:
         raise ValueError(f"a noise law must start with one of {law_names()}, got {text!r}")
     name, rest = _named(words)
@@ -102,6 +104,14 @@ def parse_law(text: str) -> NoiseLaw:
         )
     found: NoiseLaw = made_law(name, parameters, law.other_parameters)
     return found
+
+
+def _words(tidy: str, text: str) -> list[str]:
+    """Words between blanks; what stands in parentheses belongs to its word, and there are none within it."""
+    words = re.findall(r"(?:[^\s()]|\([^()]*\))+", tidy)
+    if "".join(re.sub(r"\([^()]*\)", "", tidy).split()) != re.sub(r"\([^()]*\)", "", "".join(words)):
+        raise ValueError(f"parentheses around a law within a law must be closed, with no others inside, got {text!r}")
+    return words
 
 
 def _named(words: list[str]) -> tuple[str, list[str]]:
@@ -130,7 +140,9 @@ def _plain(words: list[str]) -> str:
 
 
 def _parsed(value: str) -> Any:
-    """A number, a pair of numbers, or else a word such as l1: the law says whether it makes sense."""
+    """A number, a pair of numbers, a law in parentheses, or else a word such as l1: the law says whether it makes sense."""
+    if value.startswith("(") and value.endswith(")"):
+        return parse_law(value[1:-1])
     try:
         numbers = [float(word) for word in value.split(":")]
     except ValueError:

@@ -69,7 +69,9 @@ def draw_noise_law(measured: Measured, scale: NoiseScale) -> Figure:
         for side in (-1, 1):
             label = f"± 1 standard deviation = {sd:,.3g} counts" if side > 0 else None
             axes.axvline(side * sd, color=COLOURS["truth"], linestyle="--", linewidth=1.2, label=label)
-        axes.set_title(f"Noise: {plain(measured.law.name)}{which}")
+        law = measured.law.uncensored
+        before = "" if law is measured.law else ", before answers were held back"
+        axes.set_title(f"Noise: {plain(law.name)}{before}{which}")
         axes.set_xlabel("noise (count)")
         axes.set_ylim(bottom=0)
         axes.locator_params(axis="x", integer=True)
@@ -81,7 +83,7 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
     """Draw mass, density or frequencies; say which answer they are of."""
     varies = bool(np.ptp(scale.sd[np.isfinite(scale.sd)]) > 1e-9)
     which = f", {together(answer_labels(measured.query, [answer])[0])}" if varies else ""
-    law, shape = measured.law, measured.query.shape
+    law, shape = measured.law.uncensored, measured.query.shape
     reach = int(np.ceil(_REACH * sd))
     at = np.arange(-reach, reach + 1.0) if law.integer else np.linspace(-reach, reach, 401)
     heights = law.of_answer(answer, shape).picture(at, sd)

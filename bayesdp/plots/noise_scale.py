@@ -55,7 +55,7 @@ class NoiseScale:
 
 
 def noise_scale(measured: Measured) -> NoiseScale:
-    """Find the standard deviation of the noise of each answer of a measurement.
+    """Find the standard deviation of the noise of each answer of a measurement, before any answers were held back.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def noise_scale(measured: Measured) -> NoiseScale:
     >>> noise_scale(Measured(cells, [3, 4], DiscreteGaussian(sigma=5.0))).sd
     array([5., 5.])
     """
-    law, invariants = measured.law, measured.noise_invariants
+    law, invariants = measured.law.uncensored, measured.noise_invariants
     shape = measured.query.shape if invariants is None else invariants.frame.shape
     variance = law.variance(shape, invariants)
     if variance is not None:

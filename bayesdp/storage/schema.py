@@ -55,6 +55,8 @@ KEYS = {"about", "frame", "measurements", "exact", "mechanism", "guarantee", "si
 
 _MEASURED_KEYS = {"variable", "name", "query", "law", "invariants"}
 _EXACT_KEYS = {"variable", "query", "sign"}
+_OPTIONAL = {"assumption"}
+"""Keys that an exact entry may have besides."""
 
 
 def describe(release: Release) -> dict[str, Any]:
@@ -76,6 +78,8 @@ def describe(release: Release) -> dict[str, Any]:
         ],
         "exact": [
             {"variable": f"exact_{i}", "query": part.query.describe(), "sign": part.sign}
+            # Only where there is one, so that readers of before read the others.
+            | ({} if part.assumption is None else {"assumption": part.assumption})
             for i, part in enumerate(release.exact)
         ],
         "mechanism": release.mechanism,
@@ -181,7 +185,10 @@ def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | Non
     exact = []
     for entry in plan.exact:
         query = plan.queries[entry["variable"]]
-        exact.append(Exact(query, numbers.values(entry["variable"], query)[0], entry["sign"]))
+        values = numbers.values(entry["variable"], query)[0]
+        told = entry.get("assumption")
+        assumption = None if told is None else strict_json.expect(told, str, f"the assumption of {entry['variable']}")
+        exact.append(Exact(query, values, entry["sign"], assumption))
     about = strict_json.expect(description["about"], str, "about")
     kind: type[Guarantee] = StatisticGuarantee if about == "statistics" else Guarantee
     guarantee = None if description["guarantee"] is None else kind.from_dict(description["guarantee"])
@@ -198,7 +205,8 @@ def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | Non
 
 def _entry(value: Any, keys: set[str], variable: str) -> dict[str, Any]:
     """The entry of one part, which has these keys and names the variable that is expected at its place."""
-    entry: dict[str, Any] = strict_json.expect(value, dict, f"the entry of {variable}", keys)
+    known = keys | (_OPTIONAL & set(value)) if keys is _EXACT_KEYS and isinstance(value, dict) else keys
+    entry: dict[str, Any] = strict_json.expect(value, dict, f"the entry of {variable}", known)
     if entry["variable"] != variable:
         raise ValueError(f"the entry of {variable} names the variable {entry['variable']!r}")
     return entry

@@ -1,9 +1,12 @@
-"""Tables from users' files: CSV in long or wide form, netCDF, and files of margins."""
+"""Tables from users' files: CSV in long or wide form, netCDF, files of margins, and CSV files of statistical offices."""
 
 from __future__ import annotations
 
 from bayesdp._text import csv_label, label_of_csv
 from bayesdp.tables.margins import read_margins, read_noisy_margins
+from bayesdp.tables.office import STATUSES, OfficeTable, read_office_csv
 from bayesdp.tables.reading import read_table
 
-__all__ = ["csv_label", "label_of_csv", "read_margins", "read_noisy_margins", "read_table"]
+__all__ = [
+    "STATUSES", "OfficeTable", "csv_label", "label_of_csv", "read_margins", "read_noisy_margins", "read_office_csv", "read_table",
+]  # fmt: skip

@@ -12,7 +12,7 @@ from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.storage.csv_file import NUMBER, CsvFile, numbers
 
-__all__ = ["VALUE_NAMES", "long_table", "value_column"]
+__all__ = ["VALUE_NAMES", "group_labels", "long_table", "value_column"]
 
 VALUE_NAMES = ("count", "counts", "n", "noisy", "total", "value", "values")
 """A column of one of these names holds the values, unless told otherwise."""
@@ -73,7 +73,7 @@ def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, gro
     place = [file.column(name) for name in order]
     cells = _distinct_cells(file, order, place, file.column(values))
     labels_of = {dim: list(dict.fromkeys(labels[i] for labels in cells)) for i, dim in enumerate(order)}
-    by_group = {group: (dim, _group(file, group, dim, labels_of[dim])) for group, dim in groups.items()}
+    by_group = {group: (dim, group_labels(file, group, dim, labels_of[dim])) for group, dim in groups.items()}
     in_file = numbers(file, list(cells.values()), values)  # before cells are missed: this is the plainer mistake
     _check_complete(file, labels_of, cells)
     position = {labels: i for i, labels in enumerate(cells)}
@@ -143,7 +143,7 @@ def _extra_column(labels_of: Mapping[str, Sequence[str]], cells: Mapping[tuple[s
     return next(iter([*numeric, *found]), None)
 
 
-def _group(file: CsvFile, group: str, dim: str, labels: Sequence[str]) -> list[str]:
+def group_labels(file: CsvFile, group: str, dim: str, labels: Sequence[str]) -> list[str]:
     """The group label of each label; it must be a function of it."""
     found: dict[str, tuple[int, str]] = {}
     for line, fields in file.rows:

@@ -16,15 +16,18 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayesdp import mechanisms
+from bayesdp import mechanisms, noise
 from bayesdp.calibration.sbc import sbc, verdict_of
 from bayesdp.calibration.verdict import Verdict
 from bayesdp.inference import ConfidentialCounts, observe
 from bayesdp.measurements import Exact
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
 from bayesdp.release import Release
+from benchmarks.calibration.perturbed import Perturbation
 
-__all__ = ["CASES", "INDEPENDENT", "INVARIANTS", "KEEPING", "LATER", "LATER_CASES", "PRIORS", "STATISTICS", "Case"]
+__all__ = [
+    "CASES", "INDEPENDENT", "INVARIANTS", "KEEPING", "LATER", "LATER_CASES", "PERTURBED", "PRIORS", "STATISTICS", "Case",
+]  # fmt: skip
 
 TABLE = {"row": ["a", "b"], "column": ["u", "v", "w"]}
 SHAPE = (2, 3)
@@ -80,6 +83,13 @@ INDEPENDENT: dict[str, Make] = {
     ),
 }
 """Mechanisms with independent noise; the exact answers are published beside it, as agencies do."""
+
+PERTURBED: dict[str, noise.NoiseLaw] = {
+    "random rounding, base 3": noise.RandomRounding(3),
+    "random rounding, base 5": noise.RandomRounding(5),
+    "censored discrete Gaussian": noise.Censored(noise.DiscreteGaussian(2.0), below=6),
+}
+"""Laws of published counts that are no mechanisms here; cells and both margins are perturbed, the exact answers published beside."""
 
 SCORES = np.array([0.0, 1.0, 2.0])
 """Of the columns: what means, variances and medians are about."""
@@ -146,7 +156,7 @@ class Case:
     Attributes
     ----------
     mechanism : str
-        Of `KEEPING`, `INDEPENDENT` or `STATISTICS`.
+        Of `KEEPING`, `INDEPENDENT`, `PERTURBED` or `STATISTICS`.
     prior : str
         Of `PRIORS`.
     invariants : str
@@ -167,6 +177,8 @@ class Case:
         query = INVARIANTS[self.invariants]
         if self.mechanism in STATISTICS:
             return STATISTICS[self.mechanism][1]
+        if self.mechanism in PERTURBED:
+            return Perturbation(PERTURBED[self.mechanism], TABLE)
         return (KEEPING | INDEPENDENT)[self.mechanism](query)
 
     def simulate(self, rng: np.random.Generator) -> tuple[dict[str, Any], Any]:
@@ -183,6 +195,8 @@ class Case:
         if self.mechanism in STATISTICS:
             noisy = self._made.release(STATISTICS[self.mechanism][0](x), rng=rng)
             return truth, (Release.from_published(TABLE, exact=[exact]), noisy)
+        if self.mechanism in PERTURBED:
+            return truth, self._made.release(x, rng=rng, exact=(exact,))
         release = self._made.release(x, rng=rng)
         if self.mechanism in INDEPENDENT:
             release = Release(release.frame, release.measurements, (exact,))
@@ -240,7 +254,7 @@ def _cases(mechanisms: Iterable[str]) -> tuple[Case, ...]:
     )
 
 
-CASES: tuple[Case, ...] = _cases(own for own in (*KEEPING, *INDEPENDENT, *STATISTICS) if own not in LATER)
+CASES: tuple[Case, ...] = _cases(own for own in (*KEEPING, *INDEPENDENT, *PERTURBED, *STATISTICS) if own not in LATER)
 """All cases of the stored matrix."""
 
 LATER_CASES: tuple[Case, ...] = _cases(LATER)

@@ -41,6 +41,7 @@ PUBLISHERS: dict[str, str] = {
     "subspace-norm": _NONE + "Noise by a norm, on the subspace that the invariants leave.",
     "k-norm": _NONE + "Hardt and Talwar (2010), on the subspace that the invariants leave.",
     "semi-k-norm": _NONE + "Cho and Awan (2024), for Semi-DP.",
+    "censored": "Wikimedia Foundation: page views by country with noise, of which rows below a release threshold are left out.",
     "box-norm": _NONE + "Noise of a vector of statistics that is published as a whole.",
 }
 """A sentence or two for each law. "No agency that we know of" is what it says: nobody has told us."""

@@ -164,6 +164,11 @@ def test_the_wheel_says_what_it_is(wheel):
     assert {"LICENSE", "NOTICE"} <= named.keys()
 
 
+def test_the_wheel_has_the_schema_of_noise_json(wheel):
+    file = "bayesdp/storage/noise_schema_1.json"
+    assert _contents(wheel)[file] == (ROOT / file).read_bytes()
+
+
 @pytest.fixture(scope="module")
 def environment(wheel, tmp_path_factory) -> Callable[[str], Path]:
     """Make an environment with the wheel and one extra, or none, and nothing else; give its folder of programs."""

@@ -1,1 +1,1 @@
-"""Laws of perturbed counts as PyMC distributions."""
+"""Laws of published counts that were perturbed, rounded or held back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -77,9 +78,15 @@ class MatrixRelease(Release):
         return cls.of(Release.from_netcdf(path, max_cells=max_cells))
 
     @classmethod
-    def from_csv(cls, folder: str | os.PathLike[str], *, max_cells: int | None = None) -> Self:
-        """Read a release from a folder written by `to_csv`; see `bayesdp.Release.from_csv`."""
-        return cls.of(Release.from_csv(folder, max_cells=max_cells))
+    def from_csv(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        noise: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        max_cells: int | None = None,
+    ) -> Self:
+        """Read a release from a folder or a CSV file written by `to_csv`; see `bayesdp.Release.from_csv`."""
+        return cls.of(Release.from_csv(folder, noise=noise, max_cells=max_cells))
 
     @property
     def is_positive_definite(self) -> bool:

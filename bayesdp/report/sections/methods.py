@@ -7,8 +7,9 @@ from typing import Any
 
 import xarray as xr
 
+from bayesdp._text import printable
 from bayesdp.composition import is_streamed
-from bayesdp.measurements import SIGNS, described
+from bayesdp.measurements import SIGNS, Measured, described, held_back
 from bayesdp.release import Release
 from bayesdp.report.context import Context, Whole, is_simulated
 from bayesdp.report.html import Html, element, items, joined, paragraph
@@ -99,13 +100,21 @@ def _published(context: Context) -> list[str]:
 
 def _contents(release: Release) -> str:
     noisy = "; ".join(
-        f"{measured.name}: {described(measured.query)}, noise law {measured.law}"
-        if measured.name
-        else f"{described(measured.query)}, noise law {measured.law}"
+        f"{measured.name}: {_noisy(measured)}" if measured.name else _noisy(measured)
         for measured in release.measurements
     )
-    exact = "; ".join(f"{described(part.query)}{_SIGN[part.sign]}" for part in release.exact)
+    exact = "; ".join(
+        f"{described(part.query)}{_SIGN[part.sign]}{'' if part.assumption is None else f' ({printable(part.assumption)})'}"
+        for part in release.exact
+    )
     return f"Published with noise: {noisy or 'nothing'}. Published exactly: {exact or 'nothing'}."
+
+
+def _noisy(measured: Measured) -> str:
+    """A measurement with its law, and how many answers are known by a threshold only or not at all."""
+    hidden = int(measured.unmeasured.sum())
+    missing = [*held_back(measured), *([f"{hidden} of them not published"] if hidden else [])]
+    return f"{described(measured.query)}{''.join(f', {words}' for words in missing)}, noise law {measured.law}"
 
 
 def _made(release: Release) -> str:

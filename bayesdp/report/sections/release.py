@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayesdp.composition import LOSS_UNKNOWN
 from bayesdp.fibers import Fiber
-from bayesdp.measurements import SIGNS, Exact, described
+from bayesdp.measurements import SIGNS, Exact, described, held_back
 from bayesdp.plots.noise import draw_noise_law
 from bayesdp.privacy.guarantee import KINDS
 from bayesdp.queries import answer_labels
@@ -61,6 +61,11 @@ def _exact(context: Context) -> Html:
 
 
 def _stated(exact: Exact) -> Html:
+    values = _values(exact)
+    return values if exact.assumption is None else joined([values, " ", element("em", f"({exact.assumption})")])
+
+
+def _values(exact: Exact) -> Html:
     sign = SIGN_WORDS[exact.sign]
     values = exact.values.reshape(-1)
     if exact.query.rows == 1:
@@ -96,6 +101,10 @@ def _noisy(context: Context) -> list[Html]:
             f"{context.measurement_title(i)}: law ",
             element("code", str(measured.law)),
             f"{keeps}. Standard deviation of the noise: {size} counts ({scale.words}).",
+            *(
+                f" Of its answers, {words.replace(' of them', '')} (not published, and known by that alone)."
+                for words in held_back(measured)
+            ),
             f" {plural(hidden, 'answer was', 'answers were')} not published." if hidden else "",
         )
         alt = f"Law of the noise {measured.law}; dashed lines at one standard deviation, in counts."

@@ -19,23 +19,35 @@ from bayesdp.datasets import (
     read_county_populations,
     read_gls_estimates,
     read_nhgis_demonstration,
+    read_wikimedia,
 )
+from bayesdp.datasets._wikimedia_lines import page_totals
+from bayesdp.datasets.wikimedia_views import WikimediaViews
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
+from bayesdp.noise import DiscreteLaplace
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
-from bayesdp.tables import read_margins, read_noisy_margins, read_table
+from bayesdp.tables import STATUSES, OfficeTable, read_margins, read_noisy_margins, read_office_csv, read_table
 from tests.storage.examples import TABLE
 from tests.storage.fuzz.outcome import Defect, Refused
 
 __all__ = [
+    "check_columns",
     "check_folder",
     "check_netcdf",
+    "check_office",
     "check_output",
     "check_posterior",
     "check_same",
     "check_statistics",
+    "check_views",
     "command",
+    "read_columns",
     "read_exact_margins",
+    "read_office",
+    "read_office_wide",
+    "read_page_totals",
+    "read_page_views",
     "read_populations",
     "read_saved_posterior",
     "read_sums",
@@ -100,6 +112,22 @@ def check_folder(release: Release, again: Callable[[], Any], output: Path) -> No
     check_netcdf(release, again, output)
     release.to_csv(output / "folder")
     require(Release.from_csv(output / "folder") == release, "written and read is another", "folder")
+
+
+def read_columns(folder: Path) -> Release:
+    """A CSV file with its noise.json."""
+    return Release.from_csv(folder / "DATA.csv")
+
+
+def check_columns(release: Release, again: Callable[[], Any], output: Path) -> None:
+    """A release from a CSV file with noise.json; other labels than text keeps apart go into netCDF only."""
+    check_netcdf(release, again, output)
+    try:
+        release.to_csv(output / "again.csv")
+    except ValueError as error:
+        require("use to_netcdf" in str(error), "cannot be written", str(error))
+        return
+    require(Release.from_csv(output / "again.csv") == release, "written and read is another", "CSV and noise.json")
 
 
 def check_statistics(release: StatisticRelease, again: Callable[[], Any], output: Path) -> None:
@@ -169,6 +197,70 @@ def read_nhgis(path: Path) -> xr.Dataset:
 def read_estimates(path: Path) -> xr.Dataset:
     """Published least-squares estimates."""
     return read_gls_estimates(path)
+
+
+_DECLARED: dict[str, Any] = {
+    "symbols": {"..": "suppressed", "x": "suppressed", "-": "zero", "<5": "below_threshold"},
+    "footnotes": ["r", "*"],
+    "thousands": " ",
+    "missing": "not_published",
+}
+
+
+def read_office(path: Path) -> tuple[OfficeTable, ...]:
+    """A long file of an office, with totals, a title and a source."""
+    return read_office_csv(path, flags="flag", totals={"sex": "Total"}, skip_rows=1, footer=1, **_DECLARED)
+
+
+def read_office_wide(path: Path) -> tuple[OfficeTable, ...]:
+    """A wide file of an office, with totals."""
+    totals = {"area": "Total", "sex": "Total"}
+    return read_office_csv(path, layout="wide", dims=["area", "sex"], totals=totals, **_DECLARED)
+
+
+def check_office(tables: tuple[OfficeTable, ...], again: Callable[[], Any], output: Path) -> None:
+    """Tables of an office: the same again, one frame for all, and nothing measured that was not published."""
+    check_same(tables, again, output)
+    require(len({own.query.frame for own in tables}) == 1, "several frames", "tables are not of one frame")
+    for own in tables:
+        found = sorted(_CONTROLS & set(repr(own)))
+        require(not found, "control characters in a text", f"{found!r}")
+        published = own.mask("published").values
+        zeros = own.exact_zeros()
+        count = 0 if zeros is None else zeros.query.rows
+        require(count == int(own.mask("zero", "not_applicable").sum()), "broken invariant", "true zeros are not exact")
+        if not published.any():
+            continue
+        try:
+            measured = own.measured(DiscreteLaplace(1.0), unmeasured=tuple(STATUSES)[1:])
+        except ValueError:  # a fraction
+            continue
+        require(bool(np.array_equal(measured.unmeasured, ~published)), "broken invariant", "another mask")
+
+
+def read_page_views(path: Path) -> WikimediaViews:
+    """Noisy page views of a day."""
+    return read_wikimedia(
+        path,
+        project="en.wikipedia",
+        pages=["Marie_Curie", "Albert_Einstein"],
+        countries=["FR", "DE"],
+        date="2023-03-01",
+    )
+
+
+def check_views(views: WikimediaViews, again: Callable[[], Any], output: Path) -> None:
+    """Reading once more gives the same, and what was published makes a release."""
+    require(
+        same(views.published, again().published), "reading is not repeatable", "a second reading gave something else"
+    )
+    if views.published.notnull().any():
+        _check_release(views.release())
+
+
+def read_page_totals(path: Path) -> xr.DataArray:
+    """Exact page views of a day."""
+    return page_totals(path, "en.wikipedia", ["Marie_Curie"])
 
 
 def command(*arguments: str) -> Callable[[Path], str]:

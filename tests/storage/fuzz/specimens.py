@@ -34,6 +34,18 @@ _ESTIMATES = (
     "geocode|query|estimate|std_dev|query_description\n01001020100|P0010001|1773.9018031885519|1.6418324422474149|Total\n"
     "01001020100|P0010003|1385.2280337755335|2.34418748822052|White alone\n01001020200|P0010001|2000.25|0.0|Total\n"
 )
+_OFFICE = (
+    "Population by area,,,\narea,sex,count,flag\n01001,F,1 234,\n01001,M,..,\n01001,Total,2 500,r\n01002,F,-,\n01002,M,7,r*\n"
+    "01002,Total,7,\n01003,F,,x\n01003,M,12,\n,,,\nSource: an office,,,\n"
+)
+_OFFICE_WIDE = "area,F,M,Total\n01001,1 234,..,2 500 r\n01002,-,7*,7\nTotal,x,<5,2 507\n"
+_WIKIMEDIA = (
+    "France\tFR\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t126\nGermany\tDE\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t211\n"
+    "Germany\tDE\ten.wikipedia\t736\tAlbert_Einstein\tQ937\t95\n"
+)
+_WIKIMEDIA_TOTALS = (
+    "en.wikipedia Marie_Curie 20408 desktop 900 A400B500\nen.wikipedia Marie_Curie 20408 mobile-web 1200 A1200\n"
+)
 
 
 def _demonstration() -> str:
@@ -93,6 +105,16 @@ def journal_lines(head: dict[str, object]) -> str:
     return "".join(json.dumps(own) + "\n" for own in [head, *records])
 
 
+def _write_columns(release: Release, folder: Path) -> None:
+    """One CSV file with its noise.json, without the checksum, which would have most changes of the CSV file refused."""
+    folder.mkdir()
+    release.to_csv(folder / "DATA.csv")
+    sidecar = folder / "DATA.noise.json"
+    described = json.loads(sidecar.read_text(encoding="utf-8"))
+    del described["data"]["sha256"]
+    sidecar.write_text(json.dumps(described), encoding="utf-8")
+
+
 def write_specimens(folder: Path) -> None:
     """Write all of them; the names are those that the targets ask for."""
     for name, make in EXAMPLES.items():
@@ -101,6 +123,7 @@ def write_specimens(folder: Path) -> None:
         release.to_netcdf(folder / f"{plain}.nc")
         if name != "exact only":
             release.to_csv(folder / plain)
+        _write_columns(release, folder / f"{plain}_columns")
     write_draws(posterior(), folder / "posterior.nc")
     StatisticRelease([0.37, 0.9], TruncatedLaplace(0.04, (0.0, 1.0)), ("share", "other")).to_netcdf(
         folder / "statistics.nc"
@@ -113,7 +136,8 @@ def write_specimens(folder: Path) -> None:
     write_draw_journal(folder / "draws.partial")
     texts = {
         "long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS, "nhgis": _NHGIS,
-        "estimates": _ESTIMATES, "demonstration": _demonstration(),
+        "estimates": _ESTIMATES, "demonstration": _demonstration(), "wikimedia": _WIKIMEDIA, "wikimedia_totals": _WIKIMEDIA_TOTALS,
+        "office": _OFFICE, "office_wide": _OFFICE_WIDE,
     }  # fmt: skip
     for name, text in texts.items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")

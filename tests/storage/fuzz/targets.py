@@ -53,10 +53,12 @@ class Target:
 
 _RELEASES = ("lattice", "several", "projected", "scalar")
 _FILES = (*(f"{own}.nc" for own in _RELEASES), "exact_only.nc")
+_COLUMNS = tuple(f"{own}_columns" for own in (*_RELEASES, "exact_only"))
 
 TARGETS = (
     Target("release, netCDF", _FILES, "hdf5", Release.from_netcdf, readers.check_netcdf, 30),
     Target("release, folder", _RELEASES, "folder", Release.from_csv, readers.check_folder, 14),
+    Target("release, columns", _COLUMNS, "folder", readers.read_columns, readers.check_columns, 10),
     Target("release of statistics", ("statistics.nc", "stated.nc"), "hdf5", StatisticRelease.from_netcdf,
     readers.check_statistics, 8),
     Target("posterior", ("posterior.nc",), "hdf5", readers.read_saved_posterior, readers.check_posterior, 14),
@@ -69,6 +71,10 @@ TARGETS = (
     Target("demonstration, NHGIS", ("nhgis.csv",), "csv", readers.read_nhgis, readers.check_same, 2),
     Target("demonstration, counties", ("demonstration.csv",), "csv", readers.read_demonstration, readers.check_same, 1),
     Target("published estimates", ("estimates.csv",), "csv", readers.read_estimates, readers.check_same, 2),
+    Target("office's table, long", ("office.csv",), "csv", readers.read_office, readers.check_office, 4),
+    Target("office's table, wide", ("office_wide.csv",), "csv", readers.read_office_wide, readers.check_office, 3),
+    Target("page views", ("wikimedia.csv",), "csv", readers.read_page_views, readers.check_views, 2),
+    Target("page totals", ("wikimedia_totals.csv",), "csv", readers.read_page_totals, readers.check_same, 1),
     Target("journal of sbc", ("journal.jsonl",), "journal", journals.go_on, journals.check_journal, 8, goes_on=True),
     Target("journal of draws", ("draws.partial",), "bytes", draw_journals.read_draws, readers.check_same, 6, goes_on=True),
     Target("folder of fits", ("fits",), "folder", journals.go_on_with_fits, journals.check_journal, 3, goes_on=True),

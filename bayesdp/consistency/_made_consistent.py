@@ -1,0 +1,87 @@
+"""Noisy numbers that add up everywhere, which independent noise does not: refused, with the reason and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bayesdp.consistency._adding_up import adding_up, all_sums
+from bayesdp.consistency._general import equalities
+from bayesdp.consistency._published import published_of
+from bayesdp.consistency.post_processed import FALSE_ALARMS
+from bayesdp.measurements import Exact, Measured
+
+__all__ = ["FEWEST_SUMS", "check_not_made_consistent", "made_consistent"]
+
+FEWEST_SUMS = 10
+"""Fewer sums that agree are warned about, where chance does not explain them, and not refused."""
+
+
+def made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = ()) -> str | None:
+    """Which published sums add up although their noise is independent, with a bound on the chance of it; None where none do.
+
+    Looked at are measurements with independent noise of a law with a scale (`DiscreteLaplace`, `DiscreteGaussian`, `Laplace`,
+    `Gaussian`), and exact equalities. Two sets of sums, such as cells and totals of areas, are compared at the finest labels that
+    both add up to. Whatever the true table is, the noise of each total would have to be one number, that which the noise of
+    the cells adds up to: the chance that all agree is at most the product, over the sums, of the largest probability that the
+    law gives to any number. It is reported where at least `FEWEST_SUMS` agree, all that both determine, and that product is below
+    `FALSE_ALARMS` divided by the number of comparisons.
+
+    Noise on a lattice keeps exact totals by its law, and cell keys give a cell one number in all tables: both are left out.
+
+    Parameters
+    ----------
+    measurements : iterable of Measured
+    exact : iterable of Exact
+
+    Returns
+    -------
+    str or None
+
+    Examples
+    --------
+    Twelve areas, whose totals are the sums of their noisy cells:
+
+    >>> import numpy as np
+    >>> from bayesdp.noise import DiscreteGaussian
+    >>> from bayesdp.queries import Identity, Margins
+    >>> table = {"area": list("abcdefghijkl"), "sex": ["f", "m"]}
+    >>> law = DiscreteGaussian(sigma=5.0)
+    >>> noisy = law.draw(np.random.default_rng(1), (12, 2), location=30)
+    >>> cells = Measured(Identity(table), noisy, law)
+    >>> made_consistent([cells, Measured(Margins(table, ["area"]), noisy.sum(axis=1), law)])
+    'noisy answers by area × sex and noisy answers by area agree exactly on all 12 sums that both determine (chance at most 7e-14)'
+
+    Totals with noise of their own agree on some:
+
+    >>> own = law.draw(np.random.default_rng(2), (12,), location=60)
+    >>> made_consistent([cells, Measured(Margins(table, ["area"]), own, law)]) is None
+    True
+    """
+    published = published_of(measurements)
+    if not published:
+        return None
+    compared, found = adding_up(all_sums(published, equalities(exact)), fewest=FEWEST_SUMS)
+    told = [
+        f"{words} (chance at most {max(bound, 1e-99):.0e})" for bound, words in found if bound * compared < FALSE_ALARMS
+    ]
+    return "; ".join(told) or None
+
+
+def check_not_made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = ()) -> None:
+    """Refuse noisy numbers that add up everywhere, see `made_consistent`.
+
+    Raises
+    ------
+    ValueError
+    """
+    measurements = list(measurements)
+    told = made_consistent(measurements, exact)
+    if told is None:
+        return
+    laws = ", ".join(dict.fromkeys(str(part.law) for part in measurements if part.law.independent))
+    raise ValueError(
+        f"{told}: noise drawn on its own for each number (law {laws}) does not add up. Either the table was made consistent after "
+        "the noise was added, and its numbers do not follow that law: use the noisy numbers from before (such as noisy measurement "
+        "files), where the posterior adds up by itself. Or the totals are sums of the noisy cells, and say nothing new: leave them "
+        "out. If neither is so, adding_up='warn' (--adding-up warn) takes them as they are"
+    )

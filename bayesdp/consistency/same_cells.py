@@ -1,0 +1,149 @@
+"""Cells published in several tables under a law that gives one cell one value: counted once, and never with two values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from bayesdp.measurements import Measured, described
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.queries import MatrixPart, rows_of
+from bayesdp.queries.units import ONE
+
+__all__ = ["CountedOnceWarning", "check_one_value", "counted_once"]
+
+type Key = tuple[bytes, bytes, Fraction, NoiseLaw]
+"""Cells and weights of an answer, its unit, and its law."""
+
+_MOST_NAMED = 3
+
+
+class CountedOnceWarning(UserWarning):
+    """A cell was published several times with one perturbation, and is counted once."""
+
+
+def check_one_value(measurements: Iterable[Measured]) -> None:
+    """Check that no cell has two values under a law that gives one cell one value.
+
+    Parameters
+    ----------
+    measurements : iterable of Measured
+        About one table.
+
+    Raises
+    ------
+    ValueError
+        If one has; the message names the cell, both values and both tables.
+    """
+    counted_once(measurements)
+
+
+def counted_once(
+    measurements: Iterable[Measured], earlier: Iterable[Measured] = ()
+) -> tuple[tuple[Measured, ...], str | None]:
+    """Measurements in which no cell counts twice that has one perturbation.
+
+    Offices that perturb by cell keys give a cell, that is the same records, the same perturbation in each table that it is
+    published in (`NoiseLaw.same_cell_same_value`): the second time it says nothing new. Two answers are the same cell if they are
+    the same linear combination of the table: a margin of an axis with one label, a table or a total published twice.
+    Measurements with independent noise are left as they are, equal or not: these are two measurements.
+
+    Parameters
+    ----------
+    measurements : iterable of Measured
+    earlier : iterable of Measured
+        What is known already, about the same table.
+
+    Returns
+    -------
+    measurements : tuple of Measured
+        Those given, with answers that are there before as unmeasured; those with no answer left are left out.
+    said : str or None
+        Which cells are counted once, in a sentence; None where there are none.
+
+    Raises
+    ------
+    ValueError
+        If a cell has two values under one law; the message names the cell, both values and both tables.
+
+    Examples
+    --------
+    Noise of the law below is independent, so that nothing is taken for a copy:
+
+    >>> from bayesdp.noise import DiscreteGaussian
+    >>> from bayesdp.queries import Totals
+    >>> total = Measured(Totals({"county": ["Alpha", "Beta"]}), 12, DiscreteGaussian(sigma=2.0))
+    >>> kept, said = counted_once([total, total])
+    >>> len(kept), said
+    (2, None)
+    """
+    first: dict[Key, tuple[float, Measured]] = {}
+    for known in earlier:
+        for _, key, value in _answers(known):
+            first.setdefault(key, (value, known))
+    kept, said = list[Measured](), list[str]()
+    for measured in measurements:
+        copies = []
+        for place, key, value in _answers(measured):
+            if key not in first:
+                first[key] = value, measured
+                continue
+            before, where = first[key]
+            if before != value:
+                raise ValueError(_two_values(measured, place, value, where, before))
+            copies.append(place)
+        kept += [measured] if not copies else _without(measured, copies)
+        said += [] if not copies else [_words(measured, copies)]
+    if not said:
+        return tuple(kept), None
+    return tuple(kept), (
+        f"{'; '.join(said)}. By the law one cell has one perturbation in all tables that it is published in, so that a second "
+        "table with the same number says nothing new: it is counted once"
+    )
+
+
+def _answers(measured: Measured) -> Iterator[tuple[int, Key, float]]:
+    """Place, key and value of the published answers of a measurement whose law gives one cell one value."""
+    if not measured.law.same_cell_same_value:
+        return
+    query, law = measured.query, measured.law
+    published, values = ~measured.unmeasured.reshape(-1), measured.values.reshape(-1)
+    place = 0
+    for part in query.parts:
+        unit = part.unit if isinstance(part, MatrixPart) else ONE
+        for row in rows_of(part.matrix):
+            if published[place]:
+                yield place, (*row, unit, law.of_answer(place, query.shape)), values[place].item()
+            place += 1
+
+
+def _without(measured: Measured, places: Sequence[int]) -> list[Measured]:
+    """The measurement with some answers unmeasured; nothing where none is left."""
+    hidden = measured.unmeasured.reshape(-1).copy()
+    hidden[list(places)] = True
+    if hidden.all():
+        return []
+    mask = hidden.reshape(measured.unmeasured.shape)
+    values = np.where(mask, np.nan, measured.values)
+    return [Measured(measured.query, values, measured.law, measured.invariants, measured.name, unmeasured=mask)]
+
+
+def _words(measured: Measured, places: Sequence[int]) -> str:
+    named = ", ".join(measured.query.answer_name(place) for place in places[:_MOST_NAMED])
+    more = f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
+    return f"{len(places)} of the {_table(measured)} published before with the same value ({named}{more})"
+
+
+def _two_values(measured: Measured, place: int, value: float, where: Measured, before: float) -> str:
+    return (
+        f"{measured.query.answer_name(place)} is published with two values, {before} in the {_table(where)} and {value} in the "
+        f"{_table(measured)}; but by the law {measured.law.name!r} one cell has one perturbation in all tables. Either a number is "
+        "wrong, the tables are of different versions, or they are about different records (another population, another date): then "
+        "they are no answers about one table"
+    )
+
+
+def _table(measured: Measured) -> str:
+    return described(measured.query) + ("" if measured.name is None else f" named {measured.name!r}")

@@ -1,0 +1,175 @@
+"""Values of a law that are published within thresholds only, as a PyMC distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions.dist_math import check_parameters
+from pymc.distributions.distribution import Distribution, _support_point
+from pymc.distributions.shape_utils import rv_size_is_none
+from pymc.logprob.abstract import _logprob
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorConstant
+
+from bayesdp import noise
+from bayesdp.distributions._python_draws import applied, drawn_in_python
+from bayesdp.distributions.parameters import is_discrete, location, scale
+from bayesdp.distributions.registry import register_distribution
+from bayesdp.noise.namespace import finite
+from bayesdp.noise.perturbed._thresholds import check_order, threshold
+
+__all__ = ["Censored", "CensoredRV"]
+
+
+class CensoredRV(RandomVariable):
+    """Random variable of `Censored`; the law that was censored is among its props, its parameters are inputs.
+
+    Inputs after the location are the scale of that law and both thresholds.
+    """
+
+    law_type = noise.Censored
+    name = "censored"
+    _print_name = ("Censored", r"\operatorname{Censored}")
+    signature = "(),(),(),()->()"
+    __props__: tuple[str, ...] = (*RandomVariable.__props__, "inner")  # type: ignore[assignment]
+
+    def __init__(self, inner: type[noise.NoiseLaw], **props: Any) -> None:
+        self.inner = inner
+        super().__init__(dtype="int64" if inner.integer else "float64", **props)
+
+    def rng_fn(self, rng: np.random.Generator, *inputs: Any) -> Any:
+        """Draw an array of independent values; the last argument is their size."""
+        *own, size = inputs
+        mu, width, low, high = (np.asarray(array, dtype=np.float64) for array in own)
+        shape = np.broadcast_shapes(mu.shape, width.shape, low.shape, high.shape) if size is None else tuple(size)
+        kind: Any = self.inner
+        law = noise.Censored(
+            kind(np.broadcast_to(width, shape).copy()), *(np.broadcast_to(s, shape) for s in (low, high))
+        )
+        return np.asarray(law.draw(rng, shape, location=np.broadcast_to(mu, shape)), dtype=self.dtype)
+
+    def law_of(self, parameters: Sequence[Any]) -> noise.Censored:
+        """The law with the values of its inputs after the location."""
+        kind: Any = self.inner
+        width, low, high = parameters
+        return noise.Censored(kind(width), low, high)
+
+
+@numba_core_rv_funcify.register(CensoredRV)
+def _core(op: CensoredRV, node: Any) -> tuple[Any, None]:
+    return drawn_in_python(op, 0)
+
+
+class Censored(Distribution):
+    r"""Values of a law around mu that are published from `below` to `above`; the others stand as codes 1 beyond.
+
+    .. math:: f(x \mid \mu) = \begin{cases} P(Y < below) & x = below - 1 \\ f_Y(x \mid \mu) & below \le x \le above \\
+        P(Y > above) & x = above + 1 \end{cases}
+
+    Tails are exact in logarithms however far out the thresholds are.
+
+    Parameters
+    ----------
+    mu : tensor_like of float or int
+        Location: what the noise was added to.
+    law : NoiseLaw, or type of NoiseLaw
+        The law that was censored, one with a scale: `bayesdp.noise.DiscreteLaplace` and others. If it is a type, its scale is
+        given by its name, and may be a variable.
+    below, above : tensor_like, optional
+        Smallest and largest value that is published; None or an infinity where there is no threshold.
+    **scale
+        ``b`` or ``sigma``, for a type of law.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the law has no scale, or constants are no thresholds or in the wrong order.
+
+    See Also
+    --------
+    bayesdp.noise.Censored : the same law without PyMC.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesdp as bdp
+    >>> with pm.Model():
+    ...     count = pm.Poisson("count", 12.0)
+    ...     noisy = Censored("noisy", mu=count, law=bdp.noise.DiscreteLaplace(4.0), below=10, observed=9)
+    """
+
+    rv_type = CensoredRV
+
+    @classmethod
+    def rv_op(cls, *parameters: Any, inner: type[noise.NoiseLaw], size: Any = None, rng: Any = None) -> Any:
+        """Apply the random variable of this law."""
+        return applied(CensoredRV(inner), *parameters, size=size, rng=rng)
+
+    @classmethod
+    def dist(cls, mu: Any, law: Any, below: Any = None, above: Any = None, **parameters: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        kind = law if isinstance(law, type) else type(law)
+        name = getattr(kind, "scale_name", None)
+        if not issubclass(kind, noise.NoiseLaw) or name is None or not hasattr(kind, "log_cdf_kernel"):
+            raise TypeError(
+                f"law must be a noise law with a scale and tails, such as DiscreteLaplace(4.0), got {law!r}"
+            )
+        known: Any = kind
+        if kind is not law:
+            if name in parameters:
+                raise TypeError(f"{name} is given twice: by the law {law} and by itself")
+            parameters = {name: law.scale, **parameters}
+        own = {key: parameters.pop(key) for key in (name,) if key in parameters}
+        if not own:
+            raise TypeError(f"{name} of the law {kind.name!r} is missing")
+        sides = _sides(below, above, integer=known.integer)
+        return super().dist([location(mu), scale(own[name], name), *sides], inner=kind, **parameters)
+
+
+def _sides(below: Any, above: Any, *, integer: bool) -> list[Any]:
+    """Thresholds as float64 tensors; constants are checked."""
+    found: list[Any] = []
+    for value, absent, name in ((below, -np.inf, "below"), (above, np.inf, "above")):
+        variable = pt.as_tensor_variable(np.float64(absent) if value is None else value)
+        if isinstance(variable, TensorConstant):
+            variable = pt.constant(np.asarray(threshold(variable.data, absent, name, integer=integer), np.float64))
+        found.append(variable if variable.dtype == "float64" else pt.cast(variable, "float64"))
+    if all(isinstance(side, TensorConstant) for side in found):
+        check_order(found[0].data, found[1].data, integer=integer)
+    return found
+
+
+register_distribution(noise.Censored, Censored)
+
+
+@_logprob.register(CensoredRV)
+def _censored_logp(
+    op: CensoredRV, values: Any, rng: Any, size: Any, mu: Any, width: Any, low: Any, high: Any, **_: Any
+) -> Any:
+    [value] = values
+    known: Any = op.inner
+    step = 1.0 if op.inner.integer else 0.0
+    centre = pt.cast(mu, "float64")
+    under = known.log_cdf_kernel(pt, finite(pt, low, 0.0) - step, centre, width)
+    over = known.log_cdf_kernel(pt, -finite(pt, high, 0.0) - step, -centre, width)  # laws with a scale are symmetric
+    inside = pt.and_(pt.ge(value, low), pt.le(value, high))
+    # A value that is harmless where it is not used.
+    own = known.log_kernel(pt, pt.switch(inside, value, pt.cast(pt.round(centre), str(value.dtype))), mu, width)
+    if op.inner.integer and not is_discrete(value):
+        inside = pt.and_(inside, pt.eq(value, pt.floor(value)))
+    found = pt.switch(inside, own, -np.inf)
+    found = pt.switch(pt.eq(value, low - 1.0), under, found)
+    found = pt.switch(pt.eq(value, high + 1.0), over, found)
+    return check_parameters(found, width > 0, pt.le(low, high), msg=f"{known.scale_name} > 0, below <= above")
+
+
+@_support_point.register(CensoredRV)
+def _point(op: CensoredRV, rv: Any, rng: Any, size: Any, mu: Any, width: Any, low: Any, high: Any) -> Any:
+    """A published value near mu."""
+    near = pt.clip(pt.round(mu) if op.inner.integer else mu, low, high)
+    near = pt.cast(pt.broadcast_arrays(near, width)[0], str(op.dtype))
+    return near if rv_size_is_none(size) else pt.full(size, near)

@@ -1,0 +1,155 @@
+"""Which columns of an office's file hold labels, and which hold values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bayesdp._text import printable
+from bayesdp._validate import choice, shown
+from bayesdp.storage.csv_file import CsvFile
+from bayesdp.tables.long import VALUE_NAMES
+
+__all__ = ["LAYOUTS", "Columns", "columns_of", "names"]
+
+LAYOUTS = ("long", "wide")
+_VALUES = (*VALUE_NAMES, "obs_value")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a file by what they hold.
+
+    Attributes
+    ----------
+    dims : tuple of str
+        Dimensions of the table, in order.
+    labels : tuple of int
+        Places of the columns of labels: of all dimensions, in a wide file of all but the last.
+    values : tuple of int
+        Places of the columns of values: one, in a wide file one for each label of the last dimension.
+    flags : int or None
+        Place of the column of symbols and marks.
+    """
+
+    dims: tuple[str, ...]
+    labels: tuple[int, ...]
+    values: tuple[int, ...]
+    flags: int | None
+
+    @property
+    def wide(self) -> bool:
+        """Whether the last dimension stands in the header."""
+        return len(self.labels) < len(self.dims)
+
+
+def columns_of(
+    file: CsvFile,
+    layout: str,
+    dims: Sequence[str] | None,
+    value: str | Sequence[str] | None,
+    flags: str | None,
+    groups: Mapping[str, str],
+    ignore: Sequence[str],
+) -> Columns:
+    """The columns of a file as they were declared.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a column is not there, or it is not clear what one holds.
+    """
+    choice(layout, LAYOUTS, "layout")
+    order = None if dims is None else names(dims, "dims")
+    other = {*names(ignore, "ignore"), *groups} | (set() if flags is None else {flags})
+    for name in other:
+        file.column(name)
+    rest = [name for name in file.header if name not in other]
+    found = _wide(file, order, value, rest) if layout == "wide" else _long(file, order, value, rest)
+    for group, dim in groups.items():
+        if dim not in found.dims[: len(found.labels)]:
+            raise ValueError(
+                f"{printable(file.path)}: group {group!r} belongs to {dim!r}, which is no column of labels; "
+                f"{file.listed(found.dims[: len(found.labels)])} are"
+            )
+    if flags is None:
+        return found
+    if found.wide:
+        raise ValueError("flags is for long files, where one column holds the symbols of one column of values")
+    return Columns(found.dims, found.labels, found.values, file.column(flags))
+
+
+def names(given: Any, argument: str) -> tuple[str, ...]:
+    """A list of names, checked."""
+    if isinstance(given, (str, Mapping)) or not all(isinstance(own, str) for own in given):
+        raise TypeError(f"{argument} must be a list of names, got {given!r}")
+    found = tuple(given)
+    if len(set(found)) < len(found):
+        raise ValueError(f"{argument} has a name twice: {shown(found)}")
+    return found
+
+
+def _long(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequence[str]) -> Columns:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(
+            f"value must be the name of one column, got {value!r}; where several columns hold one table, their names are labels "
+            "of a dimension: layout='wide', and dims= with a name for it at the end"
+        )
+    values = _value_column(file, value, rest)
+    labels = tuple(name for name in rest if name != values)
+    if order is not None and set(order) != set(labels):
+        raise ValueError(
+            f"{printable(file.path)}: dims are {shown(order)}, but the columns of labels are {file.listed(labels)}; a column that "
+            "follows from another one is a group: groups={'state': 'county'}; one that holds no labels is left out: "
+            "ignore=['state']; if the header holds the labels of one dimension: layout='wide'"
+        )
+    own = labels if order is None else order
+    if not own:
+        raise ValueError(f"{printable(file.path)}: there is no column of labels besides {values!r}")
+    return Columns(own, tuple(map(file.column, own)), (file.column(values),), None)
+
+
+def _value_column(file: CsvFile, value: str | None, rest: Sequence[str]) -> str:
+    if value is not None:
+        if file.header[file.column(value)] not in rest:
+            raise ValueError(f"value is {value!r}, which is the column of flags, a group, or left out")
+        return value
+    found = [name for name in rest if name.lower() in _VALUES]
+    if len(found) != 1:
+        what = f"{file.listed(found)} could all be" if found else f"none of {file.listed(rest)} is known to be"
+        raise ValueError(
+            f"{printable(file.path)}: {what} the column of values; name it: value='...'; if the header holds the labels of one "
+            "dimension: layout='wide'"
+        )
+    return found[0]
+
+
+def _wide(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequence[str]) -> Columns:
+    if order is None or len(order) < 2:
+        raise ValueError(
+            f"{printable(file.path)}: in a wide file the dimension whose labels are in the header ({file.listed(rest[1:], 3)}) has no "
+            f"name there; name all, and this one last: dims=[{file.listed(rest[:1])}, ...]"
+        )
+    if isinstance(value, str):
+        raise TypeError(f"value must be a list of columns in a wide file, got {value!r}")
+    places = []
+    for i, dim in enumerate(order[:-1]):
+        nameless = i == 0 and dim not in file.header and file.header[0] == ""
+        places.append(0 if nameless else file.column(dim))
+    labels = {file.header[place] for place in places}
+    own = [name for name in rest if name not in labels] if value is None else list(names(value, "value"))
+    odd = [name for name in own if name in labels or name not in rest]
+    if odd:
+        raise ValueError(
+            f"value names {shown(odd)}; columns of values are among {file.listed([n for n in rest if n not in labels])}"
+        )
+    if value is not None and len(own) + len(labels) < len(rest):
+        left = [name for name in rest if name not in labels and name not in own]
+        raise ValueError(
+            f"{printable(file.path)}: the columns {file.listed(left)} are not named by value; "
+            f"leave them out: ignore=[{file.listed(left)}]"
+        )
+    if not own:
+        raise ValueError(f"{printable(file.path)}: there is no column of values besides {shown(order[:-1])}")
+    return Columns(order, tuple(places), tuple(map(file.column, own)), None)

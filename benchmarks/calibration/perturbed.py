@@ -1,0 +1,49 @@
+"""Perturbed tables as cases of the calibration matrix: cells and margins, each perturbed on its own as offices do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesdp.measurements import Exact, Measured
+from bayesdp.noise import NoiseLaw
+from bayesdp.queries import Identity, Margins
+from bayesdp.release import Release
+
+__all__ = ["Perturbation"]
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """What an office does that perturbs counts by a law: cells and both margins, of which the margins do not add up the cells.
+
+    Attributes
+    ----------
+    law : NoiseLaw
+        Of independent answers given true ones.
+    table : mapping
+        Labels of the two dimensions.
+
+    Examples
+    --------
+    >>> from bayesdp.noise import RandomRounding
+    >>> own = Perturbation(RandomRounding(3), {"a": ["x", "y"], "b": ["u", "v"]})
+    >>> [part.name for part in own.release(np.array([[4, 7], [2, 9]]), rng=np.random.default_rng(1)).measurements]
+    ['cells', 'margins']
+    """
+
+    law: NoiseLaw
+    table: dict[str, list[str]]
+
+    def release(self, x: Any, *, rng: np.random.Generator, exact: tuple[Exact, ...] = ()) -> Release:
+        """Perturb a table; with the exact answers beside it, if there are any."""
+        first, second = self.table
+        queries = {"cells": Identity(self.table), "margins": Margins(self.table, [first], [second])}
+        measured = []
+        for name, query in queries.items():
+            true = np.asarray(query.apply(x))
+            values = self.law.draw(rng, true.shape, location=true)
+            measured.append(Measured(query, values, self.law, name=name))
+        return Release.from_published(self.table, measured=measured, exact=exact)

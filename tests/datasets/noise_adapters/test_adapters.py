@@ -1,0 +1,273 @@
+"""noise.json from the metadata of other libraries: numbers typed from their documentation, and OpenDP itself where it is installed."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import bayesdp as bdp
+from bayesdp.datasets import noise_json_of_opendp, noise_json_of_pipelinedp, noise_json_of_tumult
+from bayesdp.queries import Identity, LinearQuery, Margins, Totals
+from bayesdp.release import Release
+
+TABLE = {"county": ["Alpha", "Beta"], "year": ["1990", "2000"]}
+CELLS = Identity(TABLE)
+
+
+def laws(made):
+    return [own["law"] for own in made["measured"]]
+
+
+# ------------------------------------------------------------------------------------------------------------ Tumult
+
+
+class _NoiseMechanism(Enum):
+    """As tmlt.analytics._noise_info has it."""
+
+    LAPLACE = 1
+    GEOMETRIC = 2
+    DISCRETE_GAUSSIAN = 3
+    EXPONENTIAL = 4
+    GAUSSIAN = 5
+
+
+@pytest.mark.parametrize("written", [lambda own: own, lambda own: own.name, str], ids=["entry", "name", "text"])
+def test_tumult_states_alpha_b_and_squares_of_sigma(written):
+    kinds = [
+        _NoiseMechanism.GEOMETRIC,
+        _NoiseMechanism.DISCRETE_GAUSSIAN,
+        _NoiseMechanism.LAPLACE,
+        _NoiseMechanism.GAUSSIAN,
+    ]
+    records = [
+        {"noise_mechanism": written(kind), "noise_parameter": value}
+        for kind, value in zip(kinds, [9.5, 44.89, 2, 0.25], strict=True)
+    ]
+    columns = {"a": CELLS, "b": Margins(TABLE, ["county"]), "c": Totals(TABLE), "d": Margins(TABLE, ["year"])}
+    made = noise_json_of_tumult(records, columns)
+    assert laws(made) == [
+        {"law": "discrete-laplace", "b": 9.5},
+        {"law": "discrete-gaussian", "sigma": pytest.approx(6.7)},
+        {"law": "laplace", "b": 2.0},
+        {"law": "gaussian", "sigma": 0.5},
+    ]
+    assert [own["column"] for own in made["measured"]] == list("abcd")
+    assert made["measured"][1]["query"] == {"kind": "margin", "by": ["county"]}
+    assert made["notes"][0].startswith("Noise as stated by Tumult Analytics")
+
+
+def test_tumult_what_is_not_mapped():
+    def made(mechanism, value, **more):
+        return noise_json_of_tumult([{"noise_mechanism": mechanism, "noise_parameter": value, **more}], {"a": CELLS})
+
+    with pytest.raises(NotImplementedError, match=r"noise_info\[0\]: EXPONENTIAL is the mechanism of a quantile"):
+        made("EXPONENTIAL", 1.0)
+    with pytest.raises(NotImplementedError, match="mechanism 'STAIRCASE' is not mapped; mapped are GEOMETRIC"):
+        made("STAIRCASE", 1.0)
+    with pytest.raises(
+        ValueError, match=r"noise_info\[0\]\['noise_parameter'\] is 0: no noise was added, so the column is exact"
+    ):
+        made("GEOMETRIC", 0)
+    with pytest.raises(ValueError, match="must be a finite number greater than 0, got inf"):
+        made("GEOMETRIC", float("inf"))
+    with pytest.raises(TypeError, match="must be a positive real number"):
+        made("GEOMETRIC", "2")
+    with pytest.raises(ValueError, match=r"noise_info\[0\] must have the keys 'noise_mechanism', 'noise_parameter'"):
+        made("GEOMETRIC", 2, scale=1)
+    with pytest.raises(ValueError, match=r"noise_info has 1 records, and columns has 2"):
+        noise_json_of_tumult({"noise_mechanism": "GEOMETRIC", "noise_parameter": 2}, {"a": CELLS, "b": CELLS})
+
+
+def test_columns_must_be_queries_of_one_table():
+    records = [{"noise_mechanism": "GEOMETRIC", "noise_parameter": 2}] * 2
+    with pytest.raises(TypeError, match=r"columns\['a'\] must be a query such as Identity\(table\), got str"):
+        noise_json_of_tumult(records, {"a": "cells", "b": CELLS})
+    with pytest.raises(TypeError, match="columns must map the name"):
+        noise_json_of_tumult(records, [CELLS])
+    with pytest.raises(ValueError, match="columns must name at least one"):
+        noise_json_of_tumult([], {})
+    with pytest.raises(ValueError, match=r"columns\['b'\] is about another table than 'a'"):
+        noise_json_of_tumult(records, {"a": CELLS, "b": Totals({"d": [1]})})
+
+
+def test_a_published_file_with_it_becomes_a_release(tmp_path):
+    """The release is written down by hand."""
+    path = tmp_path / "counts.csv"
+    path.write_text(
+        "county,year,answer,count,gap\nAlpha,1990,,3,\nAlpha,2000,,-1,\nBeta,1990,,8,\nBeta,2000,,0,\n,,change,,-7\n"
+    )
+    change = LinearQuery(TABLE, [[-1, 1, -1, 1]], ["change"])
+    records = [{"noise_mechanism": name, "noise_parameter": 4} for name in ("GEOMETRIC", "DISCRETE_GAUSSIAN")]
+    made = noise_json_of_tumult(records, {"count": CELLS, "gap": change})
+    expected = Release.from_published(
+        TABLE,
+        [
+            bdp.Measured(CELLS, [[3, -1], [8, 0]], bdp.noise.DiscreteLaplace(4.0)),
+            bdp.Measured(change, [-7], bdp.noise.DiscreteGaussian(2.0)),
+        ],
+    )
+    assert Release.from_csv(path, noise=made) == expected
+    (tmp_path / "counts.noise.json").write_text(json.dumps(made))
+    assert Release.from_csv(path) == expected
+
+
+# ------------------------------------------------------------------------------------------------------------ OpenDP
+
+
+def measurement(function="make_laplace", kind="i32", vector=True, **arguments):
+    """What opendp.mod.serialize writes, of version 0.16."""
+    domain = {
+        "__function__": "atom_domain",
+        "__module__": "domains",
+        "__kwargs__": {"bounds": None, "nan": None, "T": kind},
+    }
+    if vector:
+        domain = {
+            "__function__": "vector_domain",
+            "__module__": "domains",
+            "__kwargs__": {"atom_domain": domain, "size": None},
+        }
+    arguments = {"input_domain": domain, "scale": 4.0, "k": None, **arguments}
+    return {"__function__": function, "__module__": "measurements", "__kwargs__": arguments, "__version__": "0.16.0"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "law"),
+    [
+        (measurement(), {"law": "discrete-laplace", "b": 4.0}),
+        (measurement(kind="i64", vector=False), {"law": "discrete-laplace", "b": 4.0}),
+        (measurement(kind="f64"), {"law": "laplace", "b": 4.0}),
+        (measurement("make_gaussian"), {"law": "discrete-gaussian", "sigma": 4.0}),
+        (measurement("make_gaussian", "f64"), {"law": "gaussian", "sigma": 4.0}),
+        (measurement("make_geometric", bounds=None), {"law": "discrete-laplace", "b": 4.0}),
+    ],
+    ids=["laplace", "laplace scalar", "laplace floats", "gaussian", "gaussian floats", "geometric"],
+)
+def test_opendp_scales(stated, law):
+    assert laws(noise_json_of_opendp({"n": stated}, {"n": CELLS})) == [law]
+    assert laws(noise_json_of_opendp({"n": json.dumps(stated)}, {"n": CELLS})) == [law]
+
+
+NOT_MAPPED = {
+    "bounds": (measurement("make_geometric", bounds={"__tuple__": [0, 10]}), "with bounds noisy counts stop at them"),
+    "granularity": (measurement(k=-3), r"with k the noise is a multiple of 2\*\*k"),
+    "unsigned": (measurement(kind="u32"), "numbers of type 'u32' are not mapped; mapped are 'i32', 'i64', 'f64'"),
+    "short": (measurement(kind="i8"), "numbers of type 'i8' are not mapped"),
+    "short floats": (measurement(kind="f32"), "numbers of type 'f32' are not mapped"),
+    "threshold": (measurement("make_laplace_threshold"), "'make_laplace_threshold' is not mapped"),
+    "partial": ({"__function__": "then_laplace", "__kwargs__": {"scale": 2.0}}, "'then_laplace' is not mapped"),
+    "no domain": (measurement(input_domain=None), r"measurements\['n'\]\.input_domain is missing"),
+    "postprocessing": ({"__function__": "make_chain_pm", "__kwargs__": {}}, "'make_chain_pm' is not mapped"),
+    "summary": ({"column": "len", "distribution": "Integer Laplace", "scale": 2.0}, "is a row of summarize"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_MAPPED)
+def test_opendp_what_is_not_mapped(case):
+    stated, message = NOT_MAPPED[case]
+    with pytest.raises(NotImplementedError, match=message):
+        noise_json_of_opendp({"n": stated}, {"n": CELLS})
+
+
+def test_opendp_bad_input():
+    def made(stated):
+        return noise_json_of_opendp({"n": stated}, {"n": CELLS})
+
+    with pytest.raises(ValueError, match=r"measurements\['n'\] is nothing that opendp\.mod\.serialize writes"):
+        made({"scale": 2.0})
+    with pytest.raises(ValueError, match=r"measurements\['n'\] is not valid JSON"):
+        made("make_laplace")
+    with pytest.raises(ValueError, match=r"measurements\['n'\]\.scale is 0: no noise was added"):
+        made(measurement(scale=0.0))
+    with pytest.raises(TypeError, match=r"measurements\['n'\]\.scale must be a positive real number"):
+        made(measurement(scale=None))
+    with pytest.raises(ValueError, match="make_geometric is about integers"):
+        made(measurement("make_geometric", "f64"))
+    with pytest.raises(ValueError, match="measurements must have one measurement for each of the columns 'n', got 'm'"):
+        noise_json_of_opendp({"m": measurement()}, {"n": CELLS})
+
+
+def test_opendp_itself_draws_that_noise():
+    """20,000 draws against the law that is stated for them; chi-squared at a false-alarm rate of 1e-7 each, of two."""
+    dp = pytest.importorskip("opendp.prelude")
+    from opendp.mod import serialize
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i32")), dp.l1_distance(T="i32")
+    euclidean = dp.vector_domain(dp.atom_domain(T="i32")), dp.l2_distance(T="f64")
+    for made in (dp.m.make_laplace(*space, scale=1.7), dp.m.make_gaussian(*euclidean, scale=1.7)):
+        stated = noise_json_of_opendp({"n": serialize(made)}, {"n": CELLS})
+        law = bdp.noise.NoiseLaw.from_description(laws(stated)[0])
+        noise = np.array(made([0] * 20_000))
+        ends = np.arange(-5, 6)
+        mass = np.exp([law.logp(np.array([own]), np.zeros(1)) for own in ends])
+        counts = np.array([np.count_nonzero(noise == own) for own in ends])
+        expected = 20_000 * np.append(mass, 1.0 - mass.sum())
+        found = np.append(counts, noise.size - counts.sum())
+        assert stats.chi2.sf(((found - expected) ** 2 / expected).sum(), len(ends)) > 1e-7
+
+
+def test_opendp_after_a_count():
+    dp = pytest.importorskip("opendp.prelude")
+    from opendp.mod import serialize
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i32")), dp.symmetric_distance()
+    counted = space >> dp.t.then_count() >> dp.m.then_laplace(scale=2.0)
+    made = noise_json_of_opendp({"n": serialize(counted)}, {"n": Totals(TABLE)})
+    assert laws(made) == [{"law": "discrete-laplace", "b": 2.0}]
+
+
+# -------------------------------------------------------------------------------------------------------- PipelineDP
+
+REPORT = """\
+DPEngine method: aggregate
+AggregateParams:
+ metrics=['COUNT', 'PRIVACY_ID_COUNT']
+ noise_kind=laplace
+ Partition selection: public partitions
+Computation graph:
+ 1. Public partition selection: dropped non public partitions
+ 2. Cross-partition contribution bounding: for each privacy_id randomly select max(actual_partition_contributed, 5) partitions
+ 3. Adding empty partitions for public partitions that are missing in data
+ 4. Computed DP count with
+     Laplace mechanism:  parameter=12.5  eps=2.0  l1_sensitivity=25.0
+ 5. Computed DP privacy_id_count with
+     Gaussian mechanism:  parameter=5.25  eps=1.0  delta=1e-05  l2_sensitivity=1.4142135623730951
+"""
+
+
+def test_pipelinedp_states_b_and_the_standard_deviation():
+    made = noise_json_of_pipelinedp(REPORT, {"privacy_id_count": CELLS, "count": CELLS})
+    assert laws(made) == [{"law": "gaussian", "sigma": 5.25}, {"law": "laplace", "b": 12.5}]
+    assert made["notes"][0].startswith("Noise as stated by PipelineDP")
+
+
+def test_pipelinedp_what_is_not_mapped():
+    private = REPORT.replace(
+        "Public partition selection: dropped", "Private Partition selection: using Truncated Geometric;"
+    )
+    with pytest.raises(
+        NotImplementedError, match="partitions were selected privately: which rows are there depends on the counts"
+    ):
+        noise_json_of_pipelinedp(private, {"count": CELLS})
+    with pytest.raises(NotImplementedError, match="does not say that the partitions are public"):
+        noise_json_of_pipelinedp(REPORT.replace("ublic partition", "artition"), {"count": CELLS})
+    with pytest.raises(
+        NotImplementedError, match="the metrics 'mean' are not mapped; mapped are 'count', 'privacy_id_count'"
+    ):
+        noise_json_of_pipelinedp(REPORT, {"mean": CELLS})
+    with pytest.raises(ValueError, match="must have one stage 'Computed DP count', got 0"):
+        noise_json_of_pipelinedp(REPORT.replace("DP count", "DP sum"), {"count": CELLS})
+    with pytest.raises(ValueError, match=r"must state one 'Laplace mechanism:  parameter=\.\.\.', got 0"):
+        noise_json_of_pipelinedp(REPORT.replace("Laplace mechanism:", "(eps=0.5 delta=0)"), {"count": CELLS})
+    with pytest.raises(ValueError, match="the parameter of 'count' is no number: 'many'"):
+        noise_json_of_pipelinedp(REPORT.replace("12.5", "many"), {"count": CELLS})
+    with pytest.raises(ValueError, match="the parameter of 'count' must be a finite number greater than 0"):
+        noise_json_of_pipelinedp(REPORT.replace("12.5", "nan"), {"count": CELLS})
+    with pytest.raises(TypeError, match="report must be the text of a report, got list"):
+        noise_json_of_pipelinedp([REPORT], {"count": CELLS})

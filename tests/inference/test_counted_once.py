@@ -1,0 +1,125 @@
+"""Under a law that gives one cell one value, duplicates leave the posterior as it is: against enumeration."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import bayesdp as bdp
+from bayesdp.consistency import CountedOnceWarning
+from bayesdp.distributions import scalar_distribution
+from bayesdp.measurements import Exact, Measured
+from bayesdp.noise import DiscreteGaussian
+from bayesdp.queries import Identity, Margins, Totals
+from bayesdp.release import Release
+
+TABLE = {"area": ["a", "b", "c"], "kind": ["only"]}
+VALUES, TOTAL, SIGMA, MEAN = np.array([3, 0, 9]), 11, 1.5, 4.0
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class KeyedHere(DiscreteGaussian):
+    """Noise that belongs to the records of a cell."""
+
+    name = "keyed-counted-once"
+    same_cell_same_value = True
+
+
+@scalar_distribution(KeyedHere)
+class KeyedHereVariable(pm.Discrete):
+    """Noise that belongs to the records of a cell, around mu."""
+
+
+def measured(law, twice):
+    once = [Measured(Identity(TABLE), VALUES[:, None], law)]
+    return (
+        [*once, Measured(Margins(TABLE, ["area"]), VALUES, law), Measured(Margins(TABLE, ["area"]), VALUES, law)]
+        if twice
+        else once
+    )
+
+
+def release(law, twice=True):
+    return Release(bdp.Frame.of(TABLE), tuple(measured(law, twice)), (Exact(Totals(TABLE), TOTAL),))
+
+
+def enumerated(copies):
+    """Means of the cells: Poisson counts given their total are multinomial; each noisy number counts `copies` times."""
+    tables = np.array([(i, j, TOTAL - i - j) for i in range(TOTAL + 1) for j in range(TOTAL + 1 - i)])
+    factorials = np.array([np.sum(np.log(np.arange(1, n + 1))) for n in range(TOTAL + 1)])
+    log = -factorials[tables].sum(1) - copies * ((tables - VALUES) ** 2).sum(1) / (2 * SIGMA**2)
+    weights = np.exp(log - log.max())
+    return weights @ tables / weights.sum(), np.sqrt(np.diag(np.cov(tables.T, aweights=weights, ddof=0)))
+
+
+def sampled(law, twice):
+    own = release(law, twice)
+    with pm.Model(coords=own.coords):
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(MEAN), dims=own.dims)
+        bdp.observe(own, x)
+        posterior = bdp.sample(4000, tune=200, chains=2, cores=1, random_seed=3, quiet=True, progressbar=False)
+    return posterior
+
+
+@pytest.mark.parametrize(
+    ("law", "copies"), [(KeyedHere(sigma=SIGMA), 1), (DiscreteGaussian(sigma=SIGMA), 3)], ids=["keyed", "independent"]
+)
+def test_duplicates_count_once_under_keys_and_three_times_when_independent(law, copies):
+    # 8000 draws that are nearly independent, 6 comparisons: 5 standard errors of 1000 draws is beyond a false alarm of 1e-5.
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        posterior = sampled(law, twice=True)
+    said = [str(own.message) for own in told if own.category is CountedOnceWarning]
+    assert len(said) == (copies == 1)
+    mean, sd = enumerated(copies)
+    other, _ = enumerated(4 - copies)
+    found = posterior["posterior"]["x"].mean(("chain", "draw")).values.reshape(-1)
+    assert np.all(np.abs(found - mean) < 5 * sd / np.sqrt(1000))
+    assert np.max(np.abs(other - mean) * np.sqrt(1000) / sd) > 10  # the two are told apart
+    if copies == 1:
+        assert said[0].startswith("3 of the 3 answers by area published before with the same value")
+        again = bdp.composition.releases_of_posterior(posterior)
+        assert sum(len(own.measurements) for own in again) == 1
+
+
+def model_of(first):
+    with pm.Model(coords=first.coords) as model:
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(MEAN), dims=first.dims)
+        bdp.observe(first, x)
+    return model, x
+
+
+def test_a_second_release_says_only_what_is_new():
+    law = KeyedHere(sigma=SIGMA)
+    first = Release.from_published(TABLE, measured(law, False))
+    second = Release.from_published(TABLE, [Measured(Margins(TABLE, ["area"], ["kind"]), [3, 0, 9, 13], law)])
+    model, x = model_of(first)
+    with model, pytest.warns(CountedOnceWarning, match="3 of the 3 answers by area and 1 answer by kind"):
+        bdp.observe(second, x)
+    assert model["noisy_2_published"].get_value().tolist() == [13.0]
+    third = Release.from_published(TABLE, [Measured(Margins(TABLE, ["area"]), VALUES, law)])
+    with model, pytest.raises(ValueError, match="release says nothing that was not observed before"):
+        bdp.observe(third, x)
+    wrong = Release.from_published(TABLE, [Measured(Margins(TABLE, ["area"]), [3, 1, 9], law)])
+    with model, pytest.raises(ValueError, match=r"area=b is published with two values, 0 in the .* and 1 in the"):
+        bdp.observe(wrong, x)
+
+
+def test_other_numbers_can_be_set_in_its_place():
+    law = KeyedHere(sigma=SIGMA)
+    with pytest.warns(CountedOnceWarning):
+        model, _ = model_of(release(law))
+    other = np.array([5, 1, 7])
+    parts = [
+        Measured(Identity(TABLE), other[:, None], law),
+        *(Measured(Margins(TABLE, ["area"]), other, law) for _ in range(2)),
+    ]
+    new = Release(bdp.Frame.of(TABLE), tuple(parts), (Exact(Totals(TABLE), TOTAL),))
+    numbers = bdp.inference.registry.numbers_of(model, [new])
+    assert numbers["noisy_published"].reshape(-1).tolist() == [5, 1, 7]
+    bdp.set_release(model, new)
+    assert model["noisy_published"].get_value().reshape(-1).tolist() == [5, 1, 7]

@@ -1,0 +1,213 @@
+"""Censored laws against sums in 50-digit arithmetic, SciPy's tails, and plain sums of their own mass.
+
+False alarms of the tests with draws: 1e-6 each, with fixed seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import bayesdp as bdp
+from bayesdp.noise import (
+    Censored,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    NoiseLaw,
+    Tulap,
+    parse_law,
+)
+from tests.noise.oracles import DecimalLaw, chi_square_pvalue
+
+INTEGERS = [("laplace", DiscreteLaplace(2.5)), ("gaussian", DiscreteGaussian(3.0))]
+IDS = ["laplace", "gaussian"]
+
+
+@pytest.mark.parametrize(("kind", "inner"), INTEGERS, ids=IDS)
+@pytest.mark.parametrize("mu", [7, 0, 40])
+def test_mass_is_that_of_the_law_and_its_tails(kind, inner, mu: int) -> None:
+    """The tails are those of 50-digit sums, also where they are about e**-100 (mu = 40, threshold 4)."""
+    exact = DecimalLaw(kind, mu, float(inner.scale))
+    at = {int(k): i for i, k in enumerate(exact.k)}
+    law = Censored(inner, below=5, above=9)
+    found = law.log_each([4, 5, 6, 9, 10], mu)
+    expected = [exact.log_cdf[at[4]], *(exact.log_mass[at[k]] for k in (5, 6, 9)), exact.log_sf[at[9]]]
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
+    assert np.all(np.isneginf(law.log_each([3, 11, 6.5, 4.5], mu)))
+
+
+def test_tails_far_out_have_all_digits() -> None:
+    """Where a probability is e**-5000: by SciPy's log-tails, and exact lines of the Laplace law."""
+    normal = Censored(Gaussian(2.0), below=10.0, above=20.0)
+    np.testing.assert_allclose(normal.log_each(9.0, 210.0), stats.norm.logcdf(10.0, 210.0, 2.0), rtol=1e-13)
+    np.testing.assert_allclose(normal.log_each(21.0, -180.0), stats.norm.logsf(20.0, -180.0, 2.0), rtol=1e-13)
+    sharp = Censored(DiscreteLaplace(0.5), below=10)
+    # P(K <= 9) = q**(mu - 9) / (1 + q) for mu above 9
+    np.testing.assert_allclose(sharp.log_each(9, 2509), -5000.0 - np.log1p(np.exp(-2.0)), rtol=1e-14)
+
+
+def test_without_thresholds_it_is_the_law_itself() -> None:
+    k, mu = np.arange(-8, 9), 1
+    for inner in (DiscreteLaplace(2.0), DiscreteGaussian(2.0), Laplace(2.0), Gaussian(2.0)):
+        for law in (Censored(inner), Censored(inner, -np.inf, np.inf), Censored(inner, below=None)):
+            np.testing.assert_array_equal(law.log_each(k, mu), inner.log_each(k, mu))
+            np.testing.assert_allclose(law.mean([mu]), inner.mean([mu]))
+            np.testing.assert_array_equal(law.draw(3, (5,)), inner.draw(3, (5,)))
+            assert law.limits == (-np.inf, np.inf)
+
+
+def test_integers_are_those_of_clipped_values() -> None:
+    clipped = bdp.noise.BoundaryInflatedDiscreteGaussian(4.0, (2, 12))
+    law = Censored(DiscreteGaussian(4.0), below=3, above=11)
+    y = np.arange(2, 13)
+    for mu in (-3, 3, 6, 20):
+        np.testing.assert_allclose(law.log_each(y, mu), clipped.log_each(y, mu), rtol=1e-13)
+        np.testing.assert_allclose(law.cdf(y, mu), clipped.cdf(y, mu), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        Censored(DiscreteLaplace(2.0), below=3),
+        Censored(DiscreteGaussian(2.5), 2, 9),
+        Censored(DiscreteGaussian(2.5), 4, 4),
+        Censored(DiscreteLaplace(3.0), above=6),
+        Censored(DiscreteGaussian(2.0)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("mu", [0.0, 5.0, 7.25])
+def test_moments_are_sums(law: Censored, mu: float) -> None:
+    y = np.arange(max(law.limits[0], np.floor(mu) - 120.0), min(law.limits[1], np.floor(mu) + 120.0) + 1.0)
+    mass = np.exp(law.log_each(y, mu))
+    np.testing.assert_allclose(mass.sum(), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(law.mean([mu]), mass @ y, rtol=1e-9, atol=1e-9)
+    spread = law.variance((1,), location=[mu])
+    np.testing.assert_allclose(spread, mass @ (y - mass @ y) ** 2, rtol=1e-9)
+    assert law.variance((1,)) is None
+
+
+def test_moments_of_real_laws_are_integrals() -> None:
+    for inner in (Laplace(1.5), Gaussian(2.0)):
+        law = Censored(inner, below=1.5, above=6.0)
+        y = np.linspace(1.5, 6.0, 200_001)
+        density = np.exp(law.log_each(y, 2.0))
+        first, second = np.exp(law.log_each([0.5, 7.0], 2.0))
+        mean = np.trapezoid(density * y, y) + first * 0.5 + second * 7.0
+        square = np.trapezoid(density * y**2, y) + first * 0.25 + second * 49.0
+        np.testing.assert_allclose(np.trapezoid(density, y) + first + second, 1.0, rtol=1e-9)
+        np.testing.assert_allclose(law.mean(2.0), mean, rtol=1e-9)
+        np.testing.assert_allclose(law.variance((), location=2.0), square - mean**2, rtol=1e-8)
+
+
+def test_draws_have_the_mass() -> None:
+    law, y = Censored(DiscreteGaussian(3.0), below=4, above=10), np.arange(3, 12)
+    drawn = law.draw(11, (1,), 20_000, location=[6.0]).reshape(-1)
+    assert drawn.dtype == np.int64
+    assert chi_square_pvalue(drawn, y, np.exp(law.log_each(y, 6.0))) > 1e-6
+    real = Censored(Gaussian(3.0), below=4.5).draw(12, (1,), 20_000, location=[6.0]).reshape(-1)
+    assert np.min(real[real != 3.5]) >= 4.5
+    expected = stats.norm.cdf(-0.5)
+    assert stats.binomtest(int(np.sum(real == 3.5)), 20_000, expected).pvalue > 1e-6
+
+
+def test_thresholds_of_their_own() -> None:
+    law = Censored(DiscreteLaplace([1.0, 2.0]), below=[3, 5])
+    each = [Censored(DiscreteLaplace(b), low).log_each(y, 4)[()] for b, low, y in ((1.0, 3, 2), (2.0, 5, 6))]
+    np.testing.assert_array_equal(law.log_each([2, 6], [4, 4]), each)
+    assert law.of_answer(1, (2,)) == Censored(DiscreteLaplace(2.0), 5)
+    assert str(law.of_answer(0, (2,))) == "censored law=(discrete-laplace b=1) below=3"
+    np.testing.assert_array_equal(law.coded([2, 4]), [2, 4])
+    np.testing.assert_array_equal(law.coded([-7, 9]), [2, 9])
+
+
+def test_descriptions_and_text() -> None:
+    for law in (
+        Censored(DiscreteGaussian(10.0), below=90),
+        Censored(Laplace(2.0), above=7.5),
+        Censored(Gaussian(1.0), -1, 2),
+    ):
+        told = json.loads(json.dumps(law.describe(), allow_nan=False))
+        assert NoiseLaw.from_description(told) == law
+        assert parse_law(str(law)) == law
+        assert pickle.loads(pickle.dumps(law)) == law
+    assert parse_law("censored law=(geometric epsilon=0.5 sensitivity=2) below=3") == Censored(DiscreteLaplace(4.0), 3)
+    assert parse_law("Censored noise = ( Gaussian sd = 2.5 ) above=4") == Censored(Gaussian(2.5), above=4)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("censored below=3", "lacks parameter 'noise'"),
+        ("censored law=discrete-laplace below=3", "law must be a noise law such as"),
+        ("censored law=(discrete-laplace b=2 below=3", "parentheses .* must be closed"),
+        ("censored law=((discrete-laplace b=2)) below=3", "with no others inside"),
+        ("censored law=(lattice-laplace epsilon=1) below=3", "must be of independent noise"),
+        ("censored law=(discrete-laplace b=2) below=2.5", "below must be a whole number"),
+        ("censored law=(discrete-laplace b=2) under=2", "has no parameter 'under'; it takes law="),
+        ("censored law=(nothing b=2) below=2", "unknown noise law 'nothing'"),
+    ],
+)
+def test_text_that_is_no_law(text: str, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        parse_law(text)
+
+
+def test_what_is_refused() -> None:
+    inner = DiscreteLaplace(2.0)
+    for wrong, words in (
+        ({"below": 5, "above": 4}, "below must be at most above.* 5 and 4"),
+        ({"below": [1, 9], "above": [3, 4]}, r"at position \(1,\) they are 9 and 4"),
+        ({"below": np.nan}, "below must be a number"),
+        ({"below": np.inf}, "below must be a number, or -inf"),
+        ({"below": "3"}, "below must be a real number"),
+        ({"above": True}, "above must be a real number"),
+        ({"above": 2.0**60}, r"smaller than 2\*\*53"),
+        ({"below": []}, "at least one number"),
+        ({"below": [1, 2], "above": [3, 4, 5]}, "shapes that fit"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            Censored(inner, **wrong)
+    with pytest.raises(ValueError, match="below must be smaller than above"):
+        Censored(Gaussian(1.0), 3, 3)
+    for law in (Tulap(1.0), bdp.noise.LatticeLaplace(1.0), bdp.noise.TruncatedLaplace(1.0, (0, 1)), 3.0, None):
+        with pytest.raises(TypeError, match="law must be"):
+            Censored(law, below=3)
+    twice = {"law": "censored", "noise": Censored(inner, 2).describe(), "below": 3.0, "above": None}
+    for make in (lambda: Censored(Censored(inner, 2), above=4), lambda: NoiseLaw.from_description(twice)):
+        with pytest.raises(ValueError, match="law must not be a censored one: state both thresholds at once"):
+            make()
+
+
+def test_numbers_that_cannot_be() -> None:
+    county = bdp.Identity({"county": ["Alpha", "Beta"]})
+    with pytest.raises(ValueError, match=r"bounds of the law 'censored', 9 to inf, but county=Beta is 3"):
+        bdp.Measured(county, [12, 3], Censored(DiscreteLaplace(2.0), below=10))
+    with pytest.raises(
+        ValueError, match=r"county=Beta is 9\.5, and numbers from 10 to inf are published; those held back"
+    ):
+        bdp.Measured(county, [12, 9.5], Censored(Laplace(2.0), below=10))
+    with pytest.raises(ValueError, match=r"b of the law 'discrete-laplace' has shape \(3,\)"):
+        bdp.Measured(county, [12, 13], Censored(DiscreteLaplace([1.0, 2.0, 3.0]), below=10))
+    with pytest.raises(ValueError, match=r"below of the law 'censored' has shape \(3,\)"):
+        bdp.Measured(county, [12, 13], Censored(DiscreteLaplace(2.0), below=[1, 2, 3]))
+    hidden = bdp.Measured(county, [12, np.nan], Censored(Laplace(2.0), below=0.5), unmeasured=["county=Beta"])
+    assert hidden.unmeasured.tolist() == [False, True]
+
+
+def test_loss_is_at_most_that_of_the_law() -> None:
+    county = {"county": ["Alpha", "Beta"]}
+    law = Censored(DiscreteLaplace(2.0), below=3)
+    loss = law.pair_loss(bdp.Identity(county), bdp.Invariants((), county))
+    assert loss is not None
+    assert not loss.tight
+    assert dict(loss.loss(3.0, None)) == {"epsilon": 1.5}
+    y = np.arange(2, 60)
+    ratios = np.abs(law.log_each(y, 4) - law.log_each(y, 7))
+    assert np.max(ratios) <= 1.5 + 1e-12

@@ -1,0 +1,346 @@
+"""A release as one CSV file with noise.json: what is written is what is read, and what is wrong is named by its place."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import fastjsonschema
+import jsonschema
+import numpy as np
+import pytest
+
+import bayesdp as bdp
+from bayesdp.consistency import PostProcessedWarning
+from bayesdp.measurements import Exact, Measured
+from bayesdp.queries import Identity, LinearQuery, Margins, Totals
+from bayesdp.release import Release
+from bayesdp.storage.noise_schema import check_noise_json, noise_json_schema
+from tests.storage.examples import EXAMPLES, lattice, several
+
+TABLE = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+CSV = "county,education,noisy,total\nAlpha,Low,12,\nAlpha,High,,\nBeta,Low,-3,\nBeta,High,7,\n*,,,30\n"
+SIDECAR = {
+    "noise_json": 1,
+    "table": {
+        "dimensions": [
+            {"name": "county", "labels": ["Alpha", "Beta"], "total": "*"},
+            {"name": "education", "labels": ["Low", "High"]},
+        ]
+    },
+    "measured": [
+        {
+            "column": "noisy",
+            "query": {"kind": "cells"},
+            "law": {"law": "discrete-gaussian", "sigma": 5.0},
+            "not_published": [{"by": {"county": "Alpha", "education": "High"}}],
+        }
+    ],
+    "exact": [{"column": "total", "query": {"kind": "total"}}],
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Writes a CSV file and its noise.json, and reads them."""
+
+    def read(csv=CSV, **changes):
+        (tmp_path / "DATA.csv").write_text(csv)
+        (tmp_path / "DATA.noise.json").write_text(json.dumps({**SIDECAR, **changes}))
+        return Release.from_csv(tmp_path / "DATA.csv")
+
+    return read
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_round_trip(name, tmp_path):
+    release = EXAMPLES[name]()
+    release.to_csv(tmp_path / "DATA.csv")
+    assert sorted(own.name for own in tmp_path.iterdir()) == ["DATA.csv", "DATA.noise.json"]
+    assert Release.from_csv(tmp_path / "DATA.csv") == release
+
+
+def test_a_file_written_by_hand(files):
+    """The oracle is typed: what the two files say is this release."""
+    expected = Release.from_published(
+        TABLE,
+        [
+            Measured(
+                Identity(TABLE),
+                [[12, np.nan], [-3, 7]],
+                bdp.noise.DiscreteGaussian(5.0),
+                unmeasured=[("Alpha", "High")],
+            )
+        ],
+        [Exact(Totals(TABLE), 30)],
+    )
+    assert files() == expected
+    blank = [{**SIDECAR["measured"][0], "not_published": "blank"}]
+    assert files(measured=blank) == expected
+
+
+def test_one_column_with_cells_margins_and_groups(files):
+    """Cells, margins of a group and the total stand in one column, each under its own law."""
+    csv = "state,county,n,\nIL,a,4,x\nIL,b,5,x\n,c,6,x\nIL,,10,x\nIN,,7,x\n,,15,x\n".replace(",x", "").replace(
+        "n,\n", "n\n"
+    )
+    table = {
+        "dimensions": [{"name": "county", "labels": ["a", "b", "c"]}],
+        "groups": [{"name": "state", "dimension": "county", "labels": ["IL", "IL", "IN"]}],
+    }
+    measured = [
+        {"column": "n", "query": {"kind": "cells"}, "law": {"law": "discrete-laplace", "b": 2}},
+        {
+            "column": "n",
+            "query": {"kind": "stack", "parts": [{"kind": "margin", "by": ["state"]}, {"kind": "total"}]},
+            "law": {"law": "discrete-laplace", "b": 1},
+        },
+    ]
+    release = files(csv, table=table, measured=measured, exact=[])
+    assert [own.values.tolist() for own in release.measurements] == [[4, 5, 6], [10, 7, 15]]
+    assert release.measurements[1].query.names == ["state=IL", "state=IN", "total"]
+    with pytest.raises(ValueError, match=r"line 4, column 'state': state of county=c is 'IN', got 'IL'"):
+        files(csv.replace(",c,", "IL,c,"), table=table, measured=measured, exact=[])
+
+
+def test_guarantee_mechanism_and_notes_travel(tmp_path):
+    release = lattice()
+    release.to_csv(tmp_path / "a.csv", noise=tmp_path / "b.json")
+    again = Release.from_csv(tmp_path / "a.csv", noise=tmp_path / "b.json")
+    assert again.guarantee == release.guarantee
+    assert again.mechanism == release.mechanism
+    assert again.simulated
+    plain = json.loads((tmp_path / "b.json").read_text())
+    assert plain["measured"][0]["invariants"]["kind"] == "stack"
+    assert Release.from_csv(tmp_path / "a.csv", noise=plain) == release
+
+
+def test_a_linear_query_with_a_unit_and_a_dimension_called_answer(tmp_path):
+    table = {"answer": ["yes", "no"], "measured_0": [1, 2]}
+    query = LinearQuery.of_values(table, [[0.5, 1.5, 0.0, 2.0]], ["income"])
+    release = Release.from_published(
+        table, [Measured(query, [7], bdp.noise.DiscreteGaussian(3.0))], [Exact(Totals(table), 9)]
+    )
+    release.to_csv(tmp_path / "DATA.csv")
+    header = (tmp_path / "DATA.csv").read_text().splitlines()[0]
+    assert header == "answer,measured_0,answer_,measured_0_,exact_0"
+    assert Release.from_csv(tmp_path / "DATA.csv") == release
+
+
+def test_labels_that_one_csv_file_does_not_keep(tmp_path):
+    for labels in (["1", 1], ["", "a"], [" a", "b"]):
+        release = Release.from_published({"d": labels}, exact=[Exact(Totals({"d": labels}), 3)])
+        with pytest.raises(ValueError, match=r"labels of 'd'.*use to_netcdf"):
+            release.to_csv(tmp_path / "DATA.csv")
+    twice = Totals(TABLE) + Totals(TABLE)
+    release = Release.from_published(TABLE, [Measured(twice, np.array([3, 4]), bdp.noise.Laplace(2.0))])
+    with pytest.raises(ValueError, match="asks twice for the same sum"):
+        release.to_csv(tmp_path / "DATA.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_stays(tmp_path):
+    several().to_csv(tmp_path / "DATA.csv")
+    before = (tmp_path / "DATA.csv").read_bytes(), (tmp_path / "DATA.noise.json").read_bytes()
+    with pytest.raises(FileExistsError):
+        lattice().to_csv(tmp_path / "DATA.csv")
+    (tmp_path / "DATA.csv").unlink()
+    with pytest.raises(FileExistsError):
+        lattice().to_csv(tmp_path / "DATA.csv")
+    assert not (tmp_path / "DATA.csv").exists()
+    assert (tmp_path / "DATA.noise.json").read_bytes() == before[1]
+    lattice().to_csv(tmp_path / "DATA.csv", overwrite=True)
+    assert Release.from_csv(tmp_path / "DATA.csv") == lattice()
+    with pytest.raises(ValueError, match="noise must be another file"):
+        lattice().to_csv(tmp_path / "DATA.csv", noise=tmp_path / "DATA.csv")
+    with pytest.raises(ValueError, match="noise goes with one CSV file"):
+        lattice().to_csv(tmp_path / "folder", noise=tmp_path / "noise.json")
+
+
+def test_two_files_that_do_not_belong_together(tmp_path):
+    lattice().to_csv(tmp_path / "DATA.csv")
+    path = tmp_path / "DATA.csv"
+    path.write_text(path.read_text().replace("16", "17"))
+    with pytest.raises(ValueError, match=r"not the file that .*DATA\.noise\.json is about.*\$\.data\.sha256"):
+        Release.from_csv(path)
+    (tmp_path / "DATA.noise.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"no file .*DATA\.noise\.json.*name it with noise="):
+        Release.from_csv(path)
+    with pytest.raises(FileNotFoundError, match=r"no file .*none\.csv"):
+        Release.from_csv(tmp_path / "none.csv")
+
+
+def _with(path, value):
+    """The sidecar with one entry changed; None removes it."""
+    changed = copy.deepcopy(SIDECAR)
+    *lead, last = path
+    holder = changed
+    for key in lead:
+        holder = holder[key]
+    if value is None:
+        del holder[last]
+    else:
+        holder[last] = value
+    return changed
+
+
+WRONG = {
+    "newer version": (("noise_json",), 2, r"\$\.noise_json is 2, and this bayesdp reads version 1 only; upgrade"),
+    "older version": (("noise_json",), 0, r"\$\.noise_json must be 1, the version of the schema, got 0"),
+    "text as version": (("noise_json",), "1", r"\$\.noise_json must be 1"),
+    "no version": (("noise_json",), None, r"\$ lacks 'noise_json'"),
+    "unknown key": (("measured", 0, "scale"), 5, r"\$\.measured\[0\] has unknown keys: 'scale'"),
+    "unknown law": (("measured", 0, "law", "law"), "gauss", r"\$\.measured\[0\]\.law: unknown noise law 'gauss'; known"),
+    "law without parameter": (("measured", 0, "law", "sigma"), None, r"\$\.measured\[0\]\.law: .*lacks parameter 'sigma'"),
+    "negative parameter": (("measured", 0, "law", "sigma"), -1, r"\$\.measured\[0\]\.law: .*sigma must be"),
+    "text as parameter": (("measured", 0, "law", "sigma"), "5", r"\$\.measured\[0\]\.law: .*sigma must be"),
+    "unknown parameter": (("measured", 0, "law", "b"), 5, r"\$\.measured\[0\]\.law: .*no parameter 'b'; it takes"),
+    "law as text": (("measured", 0, "law"), "laplace", r"\$\.measured\[0\]\.law must be of type object, got string"),
+    "unknown query": (("measured", 0, "query", "kind"), "table", r"\$\.measured\[0\]\.query\.kind must be one of: 'cells'"),
+    "margin of nothing": (("measured", 0, "query"), {"kind": "margin"}, r"\$\.measured\[0\]\.query lacks 'by'"),
+    "margin by what is not there": (
+        ("measured", 0, "query"), {"kind": "margin", "by": ["age"]}, r"\$\.measured\[0\]\.query\.by: 'age' is neither",
+    ),
+    "cells by something": (("measured", 0, "query", "by"), ["county"], r"\$\.measured\[0\]\.query\.by must not be there"),
+    "cell of a linear query": (
+        ("exact", 0, "query"),
+        {"kind": "linear", "answers": [{"name": "a", "terms": [{"cell": ["Alpha", "Middle"], "weight": 1}]}]},
+        r"\$\.exact\[0\]\.query\.answers\[0\]\.terms\[0\]\.cell: 'Middle' is no label of 'education'",
+    ),
+    "linear query without a column of names": (
+        ("exact", 0, "query"),
+        {"kind": "linear", "answers": [{"name": "a", "terms": []}]},
+        r"\$\.exact\[0\]\.query has linear combinations, and \$\.data\.answer_column",
+    ),
+    "column that is missing": (
+        ("measured", 0, "column"), "noise", r"\$\.measured\[0\]\.column: there is no column 'noise' in DATA\.csv; its columns are",
+    ),
+    "column of a dimension": (
+        ("table", "dimensions", 0, "column"), "County", r"\$\.table\.dimensions\[0\]\.column: there is no column 'County'",
+    ),
+    "one column for labels and values": (("measured", 0, "column"), "county", r"\$: the columns 'county' are said"),
+    "column that is not explained": (("exact",), [], r"\$ says nothing of the columns 'total' of DATA\.csv"),
+    "label that is missing": (
+        ("table", "dimensions", 1, "labels"), ["Low", "Top"], r"line 3, column 'education': 'High' is no label of 'education'",
+    ),
+    "label twice": (("table", "dimensions", 1, "labels"), ["Low", "Low"], r"\$\.table: labels of 'education' must be distinct"),
+    "label of no line": (
+        ("table", "dimensions", 0, "labels"), ["Alpha", "Beta", "Gamma"], r"has lines for 'county=Gamma, education=Low'",
+    ),
+    "label that is no text": (("table", "dimensions", 0, "labels", 1), True, r"\$\.table\.dimensions\[0\]\.labels\[1\] must be of"),
+    "labels of two types": (
+        ("table", "dimensions", 1, "labels"), ["1", 1], r"DATA\.noise\.json: \$\.table: labels of 'education' differ only by type",
+    ),
+    "not published and not said": (
+        ("measured", 0, "not_published"), None, r"line 3, column 'noisy': county=Alpha, education=High has no value, and",
+    ),
+    "published and said not to be": (
+        ("measured", 0, "not_published", 0, "by", "education"), "Low", r"column 'noisy': county=Alpha, education=(High|Low)",
+    ),
+    "no answer that is not published": (
+        ("measured", 0, "not_published", 0, "by"), {"county": "Alpha"}, r"\$\.measured\[0\]\.not_published\[0\] is no answer",
+    ),
+    "no number in text": (("measured", 0, "not_published"), "empty", r"\$\.measured\[0\]\.not_published must be"),
+    "clipped": (("measured", 0, "postprocessing"), "clipped at zero", r"\$\.measured\[0\]: postprocessing is 'clipped at zero'"),
+    "sign": (("exact", 0, "sign"), "<", r"\$\.exact\[0\]\.sign must be one of: '=', '>=', '<=', got '<'"),
+    "guarantee": (("guarantee",), {"epsilon": 1}, r"\$\.guarantee: "),
+    "nothing": (("measured",), [], r"\$ says nothing of the columns 'noisy'"),
+    "invariants of independent noise": (("measured", 0, "invariants"), {"kind": "total"}, r"\$\.measured\[0\]: noise of the law"),
+    "checksum that is none": (("data",), {"sha256": "0"}, r"\$\.data\.sha256 must look like"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_named_by_its_place(case, tmp_path):
+    path, value, message = WRONG[case]
+    (tmp_path / "DATA.csv").write_text(CSV)
+    (tmp_path / "DATA.noise.json").write_text(json.dumps(_with(path, value)))
+    with pytest.raises(ValueError, match=message):
+        Release.from_csv(tmp_path / "DATA.csv")
+
+
+LINES = {
+    "text": ("-3", "many", r"line 4, column 'noisy': 'many' at county=Beta, education=Low is not a number"),
+    "fraction": (
+        "-3",
+        "-3.5",
+        r"\$\.measured\[0\]: values must be whole numbers .* county=Beta, education=Low is -3\.5",
+    ),
+    "unknown label": ("Beta,Low", "Beta,Middle", r"line 4, column 'education': 'Middle' is no label"),
+    "a cell twice": ("Beta,Low", "Beta,High", r"line 5: county=Beta, education=High is there already, in line 4"),
+    "a number elsewhere": (
+        "*,,,30",
+        "*,,5,30",
+        r"line 6, column 'noisy': no query of that column .* the grand total, but there is '5'",
+    ),
+    "a line too many": ("*,,,30\n", "*,,,30\nBeta,,,\n", r"line 7: .* no query that asks for county=Beta"),
+    "no exact value": (
+        "*,,,30",
+        "*,,,",
+        r"line 6, column 'total': the grand total has no value; what is exact needs one",
+    ),
+    "an impossible total": ("*,,,30", "*,,,-1", r"\$\.exact\[0\]: .*a sum of counts is at least 0"),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_what_is_wrong_in_the_table_is_named_by_its_line(case, files):
+    old, new, message = LINES[case]
+    assert old in CSV
+    with pytest.raises(ValueError, match=message):
+        files(CSV.replace(old, new))
+
+
+def test_a_field_cannot_be_two_numbers(files):
+    again = [*SIDECAR["measured"], {**SIDECAR["measured"][0], "name": "again"}]
+    with pytest.raises(
+        ValueError, match=r"line 2, column 'noisy': .* is said to be a number of .*\[0\] and of .*\[1\]"
+    ):
+        files(measured=again)
+
+
+def test_numbers_that_were_rounded_are_warned_of(files):
+    """A sidecar of somebody else may state a law that its numbers do not follow."""
+    labels = [f"a{i}" for i in range(60)]
+    csv = "area,n\n" + "".join(f"{label},{5 * (i % 7)}\n" for i, label in enumerate(labels))
+    table = {"dimensions": [{"name": "area", "labels": labels}]}
+    measured = [{"column": "n", "query": {"kind": "cells"}, "law": {"law": "discrete-gaussian", "sigma": 20}}]
+    with pytest.warns(PostProcessedWarning):
+        files(csv, table=table, measured=measured, exact=[])
+
+
+def test_the_size_of_a_table_is_checked_before_it_is_made(files):
+    labels = list(range(300))
+    table = {"dimensions": [{"name": f"d{i}", "labels": labels} for i in range(6)]}
+    with pytest.raises(ValueError, match=r"\$\.table: the table has 729000000000000 cells, more than the limit"):
+        files(table=table)
+
+
+def test_the_schema_is_a_schema_and_two_libraries_agree_on_it():
+    schema = noise_json_schema()
+    jsonschema.Draft7Validator.check_schema(schema)
+    validator = jsonschema.Draft7Validator(schema)
+    fast = fastjsonschema.compile(schema, use_default=False)
+    for path, value, _ in WRONG.values():
+        changed = _with(path, value)
+        try:
+            fast(changed)
+            accepted = True
+        except fastjsonschema.JsonSchemaValueException:
+            accepted = False
+        assert accepted == validator.is_valid(changed)
+    check_noise_json(SIDECAR)
+    assert validator.is_valid(SIDECAR)
+
+
+def test_margins_of_three_dimensions_by_hand(files):
+    """Every kept set has lines of its own, whatever the order in which `by` names it."""
+    table = {"dimensions": [{"name": name, "labels": ["x", "y"]} for name in "abc"]}
+    csv = "c,a,n\n" + "".join(
+        f"{c},{a},{i}\n" for i, (c, a) in enumerate([("x", "x"), ("x", "y"), ("y", "x"), ("y", "y")])
+    )
+    measured = [{"column": "n", "query": {"kind": "margin", "by": ["c", "a"]}, "law": {"law": "laplace", "b": 1}}]
+    release = files(csv, table=table, measured=measured, exact=[])
+    expected = Margins({name: ["x", "y"] for name in "abc"}, ["a", "c"])
+    assert release.measurements[0].query == expected
+    assert release.measurements[0].values.tolist() == [[0, 2], [1, 3]]
