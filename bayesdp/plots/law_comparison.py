@@ -62,7 +62,9 @@ def law_comparison(result: LawComparison, *, most: int = 12) -> Figure:
                     marker=_MARKERS[k % len(_MARKERS)], color=_PALETTE[k % len(_PALETTE)], capsize=2, linestyle="none",
                     label=plain(printable(law)) if row == 0 else None,
                 )  # fmt: skip
-        axes.set_yticks(range(len(keys)), [plain(printable(f"{part}: {label}" if label else str(part))) for part, label in keys])
+        axes.set_yticks(
+            range(len(keys)), [plain(printable(f"{part}: {label}" if label else str(part))) for part, label in keys]
+        )
         axes.invert_yaxis()
         axes.set_xlabel("posterior mean and interval")
         left_out = f", {len(keys)} of {len(spread)} quantities" if len(keys) < len(spread) else ""
