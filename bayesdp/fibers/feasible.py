@@ -19,6 +19,12 @@ __all__ = ["find_point", "is_two_way", "two_way_margins"]
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
+_LARGE = 5_000
+"""Cells of a table whose program is solved without asking for integers first."""
+
+_WHOLE = 1e-6
+"""How far from whole numbers a solution may be that is looked upon as one; it is then checked exactly."""
+
 _ROUNDED = 2**40
 """Shares of larger totals are not looked upon as exact in float64."""
 
@@ -34,7 +40,8 @@ def find_point(system: System, invariants: Invariants, guide: Floats) -> Ints:
     Disjoint totals: the guide scaled to each total and rounded by largest remainders. Two-way margins: the guide fitted
     to the margins, rounded down, and the rest put back by the north-west corner rule. Sums with limits that nest or are
     disjoint, with zeros: from the top down (`Laminar`). Everything else: an integer program (HiGHS) that minimises the sum of
-    absolute differences to the guide.
+    absolute differences to the guide; of a large table first without asking for integers, since most have a solution of whole
+    numbers even so, which is found ten times as fast.
 
     Raises
     ------
@@ -145,13 +152,21 @@ def _integer_program(system: System, guide: Floats) -> Ints:
     cells = system.frame.size
     lower, upper = system.lower.astype(np.float64), np.where(system.upper == UNBOUNDED, np.inf, system.upper)
     aim = np.rint(np.clip(guide, lower, upper))
-    # x = aim + up - down; minimise sum(up + down).
-    eye = sp.eye_array(cells, format="csr")
     rows, low, high = system.limited_rows()
+    # x = aim + up - down; minimise sum(up + down).
     at_aim = rows @ aim
-    constraints = [LinearConstraint(sp.hstack([eye, -eye], format="csr"), lower - aim, upper - aim)]
-    if rows.shape[0]:
-        constraints.append(LinearConstraint(sp.hstack([rows, -rows], format="csr"), low - at_aim, high - at_aim))
+    sums = sp.hstack([rows, -rows], format="csr")
+    constraints = [LinearConstraint(sums, low - at_aim, high - at_aim)] if rows.shape[0] else []
+    if cells >= _LARGE:
+        apart = Bounds(0, np.concatenate([upper - aim, aim - lower]))
+        relaxed = milp(np.ones(2 * cells), integrality=np.zeros(2 * cells), bounds=apart, constraints=constraints)
+        if relaxed.x is not None and np.all(np.abs(relaxed.x - np.rint(relaxed.x)) < _WHOLE):
+            moved = np.rint(relaxed.x).astype(np.int64)
+            point = aim.astype(np.int64) + moved[:cells] - moved[cells:]
+            if _allowed(system, point):
+                return point
+    eye = sp.eye_array(cells, format="csr")
+    constraints = [LinearConstraint(sp.hstack([eye, -eye], format="csr"), lower - aim, upper - aim), *constraints]
     result = milp(np.ones(2 * cells), integrality=np.ones(2 * cells), bounds=Bounds(0, np.inf), constraints=constraints)
     if result.status == 2:
         raise ValueError(conflict(system))
@@ -161,15 +176,19 @@ def _integer_program(system: System, guide: Floats) -> Ints:
     return _checked(system, aim.astype(np.int64) + moved[:cells] - moved[cells:])
 
 
-def _checked(system: System, point: Ints) -> Ints:
-    """The point, after an exact integer check (solvers work in floating point)."""
-    good = (
+def _allowed(system: System, point: Ints) -> bool:
+    """An exact check by integers (solvers work in floating point)."""
+    return bool(
         np.array_equal(system.sums(point), system.totals)
         and np.all(point >= system.lower)
         and np.all(point <= system.upper)
         and np.all(system.limit_sums(point) >= system.limit_lower)
         and np.all(system.limit_sums(point) <= system.limit_upper)
     )
-    if not good:
+
+
+def _checked(system: System, point: Ints) -> Ints:
+    """The point, after an exact check."""
+    if not _allowed(system, point):
         raise ValueError(conflict(system))
     return point

@@ -34,7 +34,8 @@ type Mask = npt.NDArray[np.bool_]
 def law_with_windows(model: pm.Model, rv: Any) -> NoiseLaw | None:
     """The law of an observed variable, if it tabulates its log-mass; None if not, or if a parameter is not a number.
 
-    It is `law` of its Op, or made from the parameters that follow the location, which `kernel_parameters` of the law names.
+    It is `law` of its Op, or made from the parameters that follow the location: by `law_of` of its Op, or by their names, which are
+    the `kernel_parameters` of the law.
     """
     op = rv.owner.op
     law = getattr(op, "law", None)
@@ -46,6 +47,9 @@ def law_with_windows(model: pm.Model, rv: Any) -> NoiseLaw | None:
     parameters = rv.owner.inputs[3:]
     if set(ancestors(parameters)) & (set(model.value_vars) | set(model.free_RVs)):
         return None
+    if hasattr(op, "law_of"):  # a law within another one
+        found: NoiseLaw = op.law_of([value_of(own) for own in parameters])
+        return found
     names = law_type.kernel_parameters
     made: NoiseLaw = law_type(**{name: value_of(own) for name, own in zip(names, parameters, strict=True)})
     return made

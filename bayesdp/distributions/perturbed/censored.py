@@ -20,7 +20,7 @@ from bayesdp.distributions._python_draws import applied, drawn_in_python
 from bayesdp.distributions.parameters import is_discrete, location, scale
 from bayesdp.distributions.registry import register_distribution
 from bayesdp.noise.namespace import finite
-from bayesdp.noise.perturbed._thresholds import check_order, threshold
+from bayesdp.noise.perturbed.thresholds import check_order, threshold
 
 __all__ = ["Censored", "CensoredRV"]
 

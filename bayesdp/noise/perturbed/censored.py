@@ -18,7 +18,7 @@ from bayesdp.noise.bounded.bounds import Bound, plain_bounds
 from bayesdp.noise.namespace import finite
 from bayesdp.noise.perturbed._censored_moments import inner_moments
 from bayesdp.noise.perturbed._censored_windows import censored_windows
-from bayesdp.noise.perturbed._thresholds import check_order, threshold
+from bayesdp.noise.perturbed.thresholds import check_order, threshold
 from bayesdp.queries import Query
 
 __all__ = ["Censored"]
