@@ -79,7 +79,7 @@ class Frame:
             if not isinstance(dim, str) or not dim:  # type: ignore[redundant-expr]  # callers may pass anything
                 raise TypeError(f"dimension names must be non-empty strings, got {dim!r}")
         for name in (*self.dims, *(group for group, _, _ in self.groups)):
-            if isinstance(name, str) and "\0" in name:
+            if "\0" in str(name):
                 raise ValueError(
                     f"names of dimensions and groups must not hold the character NUL, got {name!r}: no file can have it"
                 )
