@@ -108,7 +108,7 @@ if __name__ == "__main__":
     with build_model(published):
         posterior = bdp.sample(chains=4, random_seed=1, nuts_sampler="pymc", fiber_gibbs={"sweeps": 8})
     print(posterior["diagnostics"].attrs["message"])
-    counts, truth = posterior["posterior"]["x"], true_table()
+    counts, truth = posterior["posterior"].dataset["x"], true_table()
     print("race, published in Indiana, 90% interval, sum of published cells, truth:")
     indiana = [str(label).startswith("IN") for label in counts["county"].values]
     for place, race in enumerate(counts["race"].values):

@@ -128,7 +128,7 @@ if __name__ == "__main__":
     with build_model(published):
         posterior = bdp.sample(chains=4, random_seed=1, nuts_sampler="pymc", fiber_gibbs={"sweeps": 8})
     print(posterior["diagnostics"].attrs["message"])
-    drawn = questions(posterior["posterior"]["x"])
+    drawn = questions(posterior["posterior"].dataset["x"])
     truth = questions(true_table())
     low, high = (drawn["counties"].quantile(q, ("chain", "draw")) for q in (0.05, 0.95))
     simple = summed_cells(published)

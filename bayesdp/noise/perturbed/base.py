@@ -95,7 +95,7 @@ class PerturbedLaw(NoiseLaw):
         """
         counts = self._counts(located(location, shape))
         whole = counts if size is None else np.broadcast_to(counts, (count_of(size), *shape))
-        return self.transitions.draw(_validate.generator_of(rng), whole)
+        return self.transitions.draw(_validate.generator_of(rng), np.array(whole, order="C"))
 
     @property
     def limits(self) -> tuple[Any, Any]:

@@ -94,3 +94,10 @@ def test_laws_are_read_from_the_command_line() -> None:
 def test_parameters_that_are_none_are_refused(make, says: str) -> None:
     with pytest.raises((ValueError, TypeError), match=says):
         make()
+
+
+def test_a_single_count_gives_a_single_number() -> None:
+    law = RandomRounding(3)
+    assert law.draw(1, (), location=6).shape == ()
+    assert int(law.draw(1, (), location=6)) == 6
+    assert law.draw(1, (), 2, location=6).tolist() == [6, 6]
