@@ -9,7 +9,9 @@ import numpy as np
 from bayesdp.measurements.incomplete import chosen, published_answers
 from bayesdp.measurements.measured import Measured
 from bayesdp.noise.base import NoiseLaw
+from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.censored import Censored
+from bayesdp.noise.perturbed.censored_counts import censored_counts
 from bayesdp.queries import Query
 
 __all__ = ["thresholded"]
@@ -44,7 +46,7 @@ def thresholded(
     published : mapping, pandas.Series, pandas.DataFrame, xarray.DataArray or array_like
         The answers that were published: labels or names with their numbers; what is missing, or NaN, was not published.
     law : NoiseLaw
-        Of the noise, without the threshold.
+        Of the noise, or of the perturbed counts, without the threshold.
     below : float or array_like
         The smallest noisy value that is published, one for all or one for each answer.
     candidates : bool, boolean array or list
@@ -56,7 +58,8 @@ def thresholded(
     Returns
     -------
     Measured
-        Under the law ``Censored(law, below)``; its repr says how many answers are under the threshold and how many unmeasured.
+        Under the law ``Censored(law, below)``; its repr says how many answers are under the threshold and how many unmeasured. Under
+        a law of perturbed counts that with the threshold is `bayesdp.noise.censored_counts`, a table of probabilities.
 
     Raises
     ------
@@ -79,8 +82,12 @@ def thresholded(
         raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
     if candidates is None:
         raise ValueError(_WHY)
-    censored = Censored(law, below=below)
-    low = np.asarray(censored.below)
+    censored: NoiseLaw
+    if isinstance(law, PerturbedLaw):
+        censored, low = censored_counts(law, below), np.asarray(below, dtype=np.float64)
+    else:
+        censored = Censored(law, below=below)
+        low = np.asarray(censored.below)
     if np.any(np.isinf(low)):
         raise ValueError("below must be the smallest value that is published, a finite number for each answer")
     try:

@@ -66,6 +66,7 @@ from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.cell_key import CellKey, ten_five_rule
 from bayesdp.noise.perturbed.censored import Censored
+from bayesdp.noise.perturbed.censored_counts import censored_counts
 from bayesdp.noise.perturbed.named import cell_key, conventional_rounding, random_rounding
 from bayesdp.noise.perturbed.ptable_file import read_ptable
 from bayesdp.noise.perturbed.rounding import ConventionalRounding, RandomRounding
@@ -124,6 +125,7 @@ __all__ = [
     "TruncatedLaplace",
     "Tulap",
     "cell_key",
+    "censored_counts",
     "conventional_rounding",
     "exponential_loss",
     "law_names",

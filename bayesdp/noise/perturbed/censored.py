@@ -293,6 +293,11 @@ def _inner(given: Any) -> NoiseLaw:
         raise TypeError(f"law must be a noise law such as DiscreteGaussian(sigma=10), got {given!r}")
     if isinstance(given, Censored):
         raise ValueError("law must not be a censored one: state both thresholds at once, below= and above=")
+    if given.support == "counts":
+        raise TypeError(
+            f"law must be of noise; of perturbed counts, as {given}, bayesdp.noise.censored_counts(law, below) has the law with a "
+            "threshold, and bayesdp.thresholded makes the measurement"
+        )
     known = all(hasattr(given, verb) for verb in ("log_each", "log_cdf", "log_sf"))
     if not (given.independent and given.additive and known):
         raise TypeError(

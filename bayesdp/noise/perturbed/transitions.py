@@ -113,6 +113,35 @@ class Transitions:
             found[places] = np.searchsorted(self._cumulated[row[places[0]]], uniform[places], side="right")
         return (flat + self.lowest + found).reshape(counts.shape)
 
+    def with_code(self, below: int) -> Transitions:
+        """The table in which all published numbers under `below` are one, ``below - 1``: they were not published.
+
+        Parameters
+        ----------
+        below : int
+            At least 1.
+
+        Examples
+        --------
+        >>> same = Transitions(0, np.array([[1.0]]), 1)
+        >>> coded = same.with_code(3)
+        >>> (coded.draw(np.random.default_rng(1), np.arange(6))).tolist()
+        [2, 2, 2, 3, 4, 5]
+        """
+        rows = max(len(self.mass), below - self.lowest) + self.period if self.period else len(self.mass)
+        counts = np.arange(rows, dtype=np.int64)
+        mass = self.mass[self.row_of(counts)]
+        # A count x that may be hidden has x + lowest < below: from it to the code it is no farther down than `lowest`.
+        highest = max(self.highest, below - 1)
+        found = np.zeros((rows, highest - self.lowest + 1))
+        found[:, : mass.shape[1]] = mass
+        hidden = counts[:, None] + np.arange(self.lowest, highest + 1) < below
+        under = np.where(hidden, found, 0.0).sum(axis=1)
+        found[hidden] = 0.0
+        some = np.flatnonzero(under > 0.0)
+        found[some, below - 1 - some - self.lowest] += under[some]
+        return Transitions(self.lowest, found, self.period)
+
     def candidates(self, value: int) -> tuple[int, int]:
         """The smallest and the largest true count that are near enough to a published number; none if they are reversed."""
         return max(0, value - self.highest), int(min(value - self.lowest, self.largest_count))
