@@ -36,6 +36,12 @@ KINDS: dict[str, tuple[str, str]] = {
         "Use the numbers from before (such as noisy measurement files). True counts that were rounded, at random or not, with no "
         "other noise, follow a law of their own: state that law in place of this one",
     ),
+    "ratio": (
+        "a percentage is made of two noisy counts, cut to 0 to 100% and rounded (as the broadband usage by ZIP code is), and of "
+        "neither is the noisy value left",
+        "Ask for the noisy counts themselves: both go into one release, and the posterior of the percentage follows. A range of errors "
+        "that is published beside a percentage is no law of noise",
+    ),
     "swapped": (
         "swapping moves records between areas before the table is made, and which ones is secret",
         "There is no way back from the table alone. Use noisy measurement files, or a table that was perturbed cell by cell",
@@ -46,7 +52,7 @@ KINDS: dict[str, tuple[str, str]] = {
 _WORDS = {
     "topdown": "topdown", "top-down": "topdown", "consisten": "consistent", "additiv": "consistent", "adjusted": "consistent",
     "nonneg": "nonnegative", "non-neg": "nonnegative", "negative": "nonnegative", "clip": "clipped", "truncat": "clipped",
-    "round": "rounded", "swap": "swapped",
+    "percent": "ratio", "ratio": "ratio", "round": "rounded", "swap": "swapped",
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from bayesdp.queries import Totals
         ("clipped at zero", "clipped"),
         ("rounded to 5", "rounded"),
         ("swapped", "swapped"),
+        ("percentages of noisy counts, rounded", "ratio"),
     ],
 )
 def test_each_kind_has_its_reason_and_its_way_out(stated, kind):
