@@ -39,8 +39,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "ratio": (
         "a percentage is made of two noisy counts, cut to 0 to 100% and rounded (as the broadband usage by ZIP code is), and of "
         "neither is the noisy value left",
-        "Ask for the noisy counts themselves: both go into one release, and the posterior of the percentage follows. A range of errors "
-        "that is published beside a percentage is no law of noise",
+        "Ask for the noisy counts themselves: both go into one release, and the posterior of the percentage follows. A range of "
+        "errors that is published beside a percentage is no law of noise",
     ),
     "swapped": (
         "swapping moves records between areas before the table is made, and which ones is secret",
