@@ -78,6 +78,11 @@ class Frame:
         for dim in self.dims:
             if not isinstance(dim, str) or not dim:  # type: ignore[redundant-expr]  # callers may pass anything
                 raise TypeError(f"dimension names must be non-empty strings, got {dim!r}")
+        for name in (*self.dims, *(group for group, _, _ in self.groups)):
+            if "\0" in str(name):
+                raise ValueError(
+                    f"names of dimensions and groups must not hold the character NUL, got {name!r}: no file can have it"
+                )
         if len(set(self.dims)) < len(self.dims):
             raise ValueError(f"dimension names must be distinct, got {shown(self.dims)}")
         if len(self.labels) != len(self.dims):

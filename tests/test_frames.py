@@ -173,3 +173,9 @@ def test_values_that_do_not_match_are_refused(values, message):
 def test_unknown_names_are_refused(ask, message):
     with pytest.raises(ValueError, match=message):
         ask()
+
+
+def test_names_that_no_file_can_hold():
+    for source in ({"a\0": ["x"]}, {"a": ["x", "y"], "\0": ("a", ["u", "v"])}):
+        with pytest.raises(ValueError, match="must not hold the character NUL"):
+            Frame.of(source)

@@ -41,6 +41,7 @@ from bayesdp.distributions.independent.tulap import Tulap
 from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.distributions.perturbed import of_counts  # noqa: F401  # it registers a likelihood
 from bayesdp.distributions.perturbed.base import perturbed_distribution
 from bayesdp.distributions.perturbed.cell_key import CellKey
 from bayesdp.distributions.perturbed.censored import Censored

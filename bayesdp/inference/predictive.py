@@ -39,7 +39,8 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
     -------
     bool
         False if nothing was added: a flat prior has no draws, lattice noise that only Gibbs sampling can draw is too slow
-        for a large table, and lattice noise cannot be drawn around a continuous base such as ``pm.Gamma.dist``.
+        for a large table, lattice noise cannot be drawn around a continuous base such as ``pm.Gamma.dist``, and a table of
+        probabilities that knows no larger counts says nothing of them.
 
     Notes
     -----
@@ -54,6 +55,8 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
     """
     if not _has_draws(model):
         return False
+    if any(np.isfinite(own.law.largest_location) for _, release in releases_of(model) for own in release.measurements):
+        return False  # a count of the prior may be larger
     moves = 0.0
     for _, release in releases_of(model):
         for measured in release.measurements:

@@ -199,6 +199,11 @@ class NoiseLaw(RegisteredLaw):
         """Lower and upper ends of noisy values, numbers or an array of one for each answer; infinite by default."""
         return -np.inf, np.inf
 
+    @property
+    def largest_location(self) -> float:
+        """The largest number that noisy values are drawn around; infinite by default."""
+        return np.inf
+
     def refusal(self, values: Floats | Ints) -> str:
         """Why the law cannot give published answers of shape ``(*query)`` together; "", the default, where it can.
 

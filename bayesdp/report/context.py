@@ -20,6 +20,7 @@ from bayesdp.plots.style import percent
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 from bayesdp.report.numbers import plural
+from bayesdp.summaries import LawComparison
 
 __all__ = ["Context", "Whole", "is_simulated", "same_part"]
 
@@ -137,11 +138,14 @@ class Whole:
         What the reader wants to know, in the words of the user; empty for a default.
     headline : Query or str or None
         The answer: a query of one of the tables, or a variable of the model.
+    laws : LawComparison or None
+        The same model under several noise laws.
     """
 
     tables: tuple[Context, ...]
     question: str = ""
     headline: Query | str | None = None
+    laws: LawComparison | None = None
 
     @property
     def tree(self) -> xr.DataTree:

@@ -18,6 +18,7 @@ from bayesdp.report.sections import Section, errors, sections_of
 from bayesdp.report.sections.convergence import banner
 from bayesdp.report.style import STYLE
 from bayesdp.storage import check_output, write_text
+from bayesdp.summaries import LawComparison
 
 __all__ = ["document", "page", "report"]
 
@@ -35,6 +36,7 @@ def report(
     command: str | None = None,
     question: str | None = None,
     headline: Query | str | None = None,
+    laws: LawComparison | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a report of a posterior: one HTML file with everything in it.
@@ -60,6 +62,9 @@ def report(
     headline : Query or str, optional
         What answers it: a query of the table, or the name of a parameter of the model. By default the odds ratio of a 2 x 2
         table with exact margins, else the cells: all of a few, the largest of many.
+    laws : LawComparison, optional
+        What `bayesdp.compare_laws` gave, where the noise law is not known: the page has a section on it, and says that its
+        numbers are those of one law.
     overwrite : bool, default False
         Whether an existing file may be replaced.
 
@@ -96,7 +101,9 @@ def report(
     True
     """
     target = check_output(path, overwrite=overwrite)
-    text = page(posterior, prob=prob, truth=truth, title=title, command=command, question=question, headline=headline)
+    text = page(
+        posterior, prob=prob, truth=truth, title=title, command=command, question=question, headline=headline, laws=laws
+    )
     write_text(target, text, overwrite=overwrite)
     return target
 
@@ -110,8 +117,12 @@ def page(
     command: str | None = None,
     question: str | None = None,
     headline: Query | str | None = None,
+    laws: LawComparison | None = None,
 ) -> str:
     """The text of the page; arguments as for `report`."""
+    given: Any = laws
+    if laws is not None and not isinstance(given, LawComparison):
+        raise TypeError(f"laws must be what bayesdp.compare_laws gave, got {type(laws).__name__}")
     fits = Fit.all(posterior)
     level, recorded = probability(prob, "prob"), str(posterior.attrs.get("command", ""))
     told = recorded if command is None else command
@@ -121,6 +132,7 @@ def page(
         tuple(Context(fit, level, fit.truth(truths.get(fit.name)), told, several) for fit in fits),
         question or "",
         headline,
+        laws,
     )
     heading = title or f"{_subject(whole)}: a posterior report"
     sections = sections_of(whole)

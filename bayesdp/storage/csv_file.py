@@ -128,6 +128,8 @@ def read_csv(
     repeated = [name for name, times in Counter(file.header).items() if times > 1]
     if repeated:
         raise ValueError(f"{target}: the header names a column twice: {file.listed(repeated)}")
+    if any("\0" in name for name in file.header):
+        raise ValueError(f"{target}: the name of a column holds the character NUL, which no file can have as a name")
     left_out = {file.column(name) for name in ignore}
     kept = [i for i in range(len(file.header)) if i not in left_out]
     for line, fields in rows:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import xarray as xr
 
 from bayesdp._text import printable
 from bayesdp._validate import probability, shown
 from bayesdp.composition import converged_of
-from bayesdp.inference import sample
 from bayesdp.measurements import Measured, described
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.summaries.frame import summary
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 __all__ = ["LawComparison", "compare_laws"]
 
@@ -72,17 +73,16 @@ class LawComparison:
         return {name: converged_of(posterior) for name, posterior in self.posteriors.items()}
 
     def __repr__(self) -> str:
-        spread = self.spread["spread_in_sd"]
-        widest = spread.idxmax() if spread.notna().any() else None
+        apart = self.spread["spread_in_sd"].to_numpy(dtype=np.float64)
         lines = [
             f"<LawComparison of {len(self.laws)} laws, none of them weighed: {shown([_Bare(own) for own in self.laws])}"
         ]
-        if widest is not None:
-            part, label = widest
-            where = (
-                f"{printable(str(part))}{': ' if label else ''}{printable(str(label))}, over {len(spread)} quantities"
+        if np.isfinite(apart).any():
+            furthest = int(np.nanargmax(apart))
+            where = ": ".join(printable(str(own)) for own in self.spread.index[furthest] if own)
+            lines.append(
+                f"  means differ by up to {apart[furthest]:.2g} posterior sd ({where}, over {len(apart)} quantities)"
             )
-            lines.append(f"  means differ by up to {spread[widest]:.2g} posterior sd ({where})")
         bad = [name for name, good in self.converged.items() if good is False]
         if bad:
             lines.append(f"  chains do not agree under {shown(bad)}")
@@ -170,6 +170,10 @@ def compare_laws(
     >>> bool(compared.spread["spread"].max() < 2.0)
     True
     """
+    import pymc as pm  # here: a summary of a file needs no PyMC
+
+    from bayesdp.inference import sample
+
     if not isinstance(release, Release):
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
     named = _named(laws)

@@ -142,3 +142,10 @@ def test_margins_by_a_dimension_with_such_a_name(tmp_path):
     made = Release.from_published(frame, exact=[Exact(Margins(frame, ["=a"], ["b\n"]), [1, 2, 2, 1])])
     made.to_csv(tmp_path / "folder")
     assert Release.from_csv(tmp_path / "folder") == made
+
+
+def test_a_column_whose_name_holds_nul_is_refused_by_its_file(tmp_path):
+    path = tmp_path / "nul.csv"
+    path.write_bytes(b"\0,count\nAlpha,14\n")
+    with pytest.raises(ValueError, match=r"nul\.csv: the name of a column holds the character NUL"):
+        read_table(path)

@@ -344,3 +344,14 @@ def test_margins_of_three_dimensions_by_hand(files):
     expected = Margins({name: ["x", "y"] for name in "abc"}, ["a", "c"])
     assert release.measurements[0].query == expected
     assert release.measurements[0].values.tolist() == [[0, 2], [1, 3]]
+
+
+def test_a_group_of_the_first_dimension_beside_the_second(tmp_path):
+    """The answer is by state and year, whatever the order of the columns: the numbers are typed."""
+    table = {"county": ["a", "b", "c"], "state": ("county", ["IL", "IL", "IN"]), "year": [1990, 2000]}
+    by_state = Margins(table, ["state", "year"])
+    release = Release.from_published(table, [Measured(by_state, [[1, 2], [3, 4]], bdp.noise.DiscreteLaplace(2.0))])
+    release.to_csv(tmp_path / "DATA.csv")
+    lines = (tmp_path / "DATA.csv").read_text().splitlines()
+    assert lines == ["county,year,state,measured_0", ",1990,IL,1", ",2000,IL,2", ",1990,IN,3", ",2000,IN,4"]
+    assert Release.from_csv(tmp_path / "DATA.csv") == release

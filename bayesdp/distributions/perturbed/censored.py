@@ -170,6 +170,6 @@ def _censored_logp(
 @_support_point.register(CensoredRV)
 def _point(op: CensoredRV, rv: Any, rng: Any, size: Any, mu: Any, width: Any, low: Any, high: Any) -> Any:
     """A published value near mu."""
-    near = pt.clip(pt.round(mu) if op.inner.integer else mu, low, high)
+    near = pt.clip(pt.round(mu) if op.inner.integer and not is_discrete(mu) else mu, low, high)
     near = pt.cast(pt.broadcast_arrays(near, width)[0], str(op.dtype))
     return near if rv_size_is_none(size) else pt.full(size, near)

@@ -56,7 +56,7 @@ class CellKey(PerturbedLaw):
     variance : float, optional
         V, above 0 and at most ``D**2``. For small counts a variance of V may not be possible with mean zero: 1 becomes 0 or more, so
         that its variance is at most D, and where 1 and 2 may not be published it is at least 2. Such a count has the feasible variance
-        that is nearest to V.
+        that is nearest to V (a rule of ours: offices may do otherwise, and then publish or keep a table).
     not_smaller_than : int, default 0
         No smaller positive count is published; the tables of Giessing (2016) call this number less one js. 0 and 1: all counts are.
     zeros : {"kept", "perturbed"}, default "kept"

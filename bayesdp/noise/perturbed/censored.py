@@ -240,6 +240,11 @@ class Censored(NoiseLaw):
         shift = under * down + over * up
         return mean + shift, within * variance + under * down**2 + over * up**2 - shift**2
 
+    @property
+    def same_cell_same_value(self) -> bool:
+        """As the inner law."""
+        return self.law.same_cell_same_value
+
     def windows(self, values: npt.NDArray[Any]) -> LogMassWindows | None:
         """See `NoiseLaw.windows`: tails are exact lines of Laplace laws; of Gaussian laws tangents, from 40 sigma on."""
         y = np.asarray(values, dtype=np.float64)

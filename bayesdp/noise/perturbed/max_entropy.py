@@ -99,8 +99,9 @@ def _on_two(deviations: Ints, two: tuple[int, int]) -> Floats:
     """The law with mean zero on two deviations."""
     low, high = two
     if low == high or low == 0 or high == 0:
-        return (deviations == 0).astype(np.float64)
-    return np.where(deviations == low, high / (high - low), np.where(deviations == high, -low / (high - low), 0.0))
+        return np.where(deviations == 0, 1.0, 0.0)
+    above = -low / (high - low)
+    return np.asarray(np.where(deviations == low, 1.0 - above, np.where(deviations == high, above, 0.0)))
 
 
 def _tilted(features: Floats) -> Floats:

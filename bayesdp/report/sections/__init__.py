@@ -10,6 +10,7 @@ from bayesdp.report.sections import (
     convergence,
     errors,
     headline,
+    laws,
     methods,
     noise,
     odds_ratio,
@@ -25,7 +26,7 @@ from bayesdp.report.sections import (
 __all__ = ["OF_A_TABLE", "SECTIONS", "Section", "sections_of"]
 
 SECTIONS = (
-    headline, release, results, parameters, noise, prior, sensitivity, convergence, errors, methods, provenance,
+    headline, release, results, parameters, noise, prior, sensitivity, laws, convergence, errors, methods, provenance,
 )  # fmt: skip
 """In the order of the page: the result, what was published, how it was found and what can be wrong with it. Each has
 ``ANCHOR``, ``TITLE`` and ``write``, of a `Context` for those in `OF_A_TABLE`, and of the `Whole` for the others."""
@@ -53,7 +54,7 @@ def sections_of(whole: Whole) -> list[Section]:
     """The sections of one page, those of the tables one after another; the odds ratio follows the results where there is one."""
     written: list[Section] = []
     for section in SECTIONS:
-        if section is parameters and not parameters.applies(whole):
+        if section in (parameters, laws) and not section.applies(whole):
             continue
         if section not in OF_A_TABLE:
             written.append(Section(section.ANCHOR, section.TITLE, section.write(whole)))

@@ -20,6 +20,7 @@ LAWS = {
     "even": noise.ConventionalRounding(4, "even"),
     "capped": noise.TransitionTable([-1, 0, 2], [[0, 1, 0], [0.25, 0.5, 0.25], [0.5, 0, 0.5]]),
     "mixed": noise.TransitionTable([-1, 0, 2], [[0, 0, 1], [0.25, 0.5, 0.25], [0, 1, 0], [0.5, 0, 0.5]], 2),
+    "odd": noise.TransitionTable([-1, 0, 2], [[0, 0, 1], [0.25, 0.5, 0.25], [0, 0.3, 0.7]], 2),
     "full": noise.TransitionTable.full([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.1, 0.2, 0.7]], published=[-2, 0, 5]),
 }
 BY_NAME = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)

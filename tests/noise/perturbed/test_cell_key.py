@@ -45,16 +45,13 @@ def solved(deviations: np.ndarray, variance: float) -> np.ndarray:
 
 @pytest.mark.parametrize("x", [1, 2, 3, 4, 7, 8, 30])
 @pytest.mark.parametrize(
-    ("max_deviation", "variance", "not_smaller_than"), [(5, 3.0, 0), (4, 2.0, 0), (5, 2.5, 3), (6, 3.7, 4)]
+    ("max_deviation", "variance", "not_smaller_than"), [(5, 3.0, 0), (4, 2.0, 0), (5, 2.5, 3), (6, 4.5, 4)]
 )
 def test_rows_are_those_of_a_general_solver(x: int, max_deviation: int, variance: float, not_smaller_than: int) -> None:
     law = CellKey(max_deviation=max_deviation, variance=variance, not_smaller_than=not_smaller_than)
     allowed = [y for y in range(max(x - max_deviation, 0), x + max_deviation + 1) if y == 0 or y >= not_smaller_than]
     assert set(row_of(law, x)) <= set(allowed)
     deviations = np.array(allowed) - x
-    least, largest = feasible_variances(deviations)
-    if not least < variance < largest:
-        pytest.skip("this variance is not feasible: see below")
     exact = solved(deviations, variance)
     np.testing.assert_allclose(np.exp(law.log_each(allowed, x)), exact, atol=2e-6)
 

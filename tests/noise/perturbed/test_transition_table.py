@@ -114,6 +114,8 @@ def test_draws_of_several_counts_at_once_have_the_row_of_each() -> None:
         mass = [mass_by_hand("capped", y, int(x)) for y in range(60)]
         assert chi_square_pvalue(np.bincount(drawn[:, column], minlength=60), 3000 * np.array(mass)) > 1e-6
     assert CAPPED.draw(3, (2,), 5, location=[1, 2]).shape == (5, 2)
+    assert CAPPED.draw(3, (), location=2).shape == ()
+    assert CAPPED.draw(3, (2, 3)).tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
 def test_the_posterior_of_a_table_with_its_total_is_that_of_bayes() -> None:

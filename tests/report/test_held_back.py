@@ -1,0 +1,40 @@
+"""Pages about releases with answers that are known by a threshold only: how many, which law, and what is assumed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesdp as bdp
+from bayesdp.report.page import page
+from tests.plots.trees import FRAME, TRUTH, tree
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    cells = bdp.Identity(FRAME)
+    noisy = np.where(TRUTH >= 5, TRUTH + 1.0, np.nan)
+    candidates = np.ones(TRUTH.shape, dtype=bool)
+    candidates[3, 0] = False
+    measured = bdp.thresholded(cells, noisy, bdp.noise.DiscreteGaussian(2.0), 5, candidates=candidates)
+    parts = bdp.suppressed(cells, {}, below=900, positive=False, assumption="primary")
+    exact = bdp.Exact(bdp.Margins(FRAME, ["education"]), TRUTH.sum(axis=0))
+    return page(tree(bdp.Release.from_published(FRAME, [measured], [*parts, exact])), prob=0.9)
+
+
+def test_the_law_and_the_size_of_the_noise_before_the_threshold(text: str) -> None:
+    assert "censored law=(discrete-gaussian sigma=2) below=5" in text
+    assert "Standard deviation of the noise: 2.00 counts (from the closed form of the law)" in text
+
+
+def test_how_many_answers_are_known_by_the_threshold_only(text: str) -> None:
+    # Four zeros and the 4 of Beta; the 3 of the last county was no candidate.
+    assert "Of its answers, 5 under 5 (not published, and known by that alone)." in text
+    assert "1 answer was not published." in text
+    assert "5 of them under 5, 1 of them not published, noise law censored" in text  # in the paragraph to cite
+
+
+def test_the_assumption_is_named_with_the_bounds_and_in_the_paragraph_to_cite(text: str) -> None:
+    assumed = "assumed: every missing answer was suppressed for being from 0 to 899"
+    assert text.count(assumed) == 2  # in the list and in the paragraph
+    assert f"as upper bounds ({assumed})" in text
