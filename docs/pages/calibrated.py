@@ -6,7 +6,7 @@ import csv
 from functools import cache
 from pathlib import Path
 
-from benchmarks.calibration.cases import INDEPENDENT, INVARIANTS, KEEPING, STATISTICS
+from benchmarks.calibration.cases import INDEPENDENT, INVARIANTS, KEEPING, PERTURBED, STATISTICS
 from benchmarks.calibration.table import markdown_table
 
 __all__ = ["STORED", "cases", "front_table", "rows"]
@@ -27,9 +27,10 @@ def _stored() -> tuple[dict[str, str], ...]:
         return tuple(csv.DictReader(file))
 
 
-def rows(kinds: frozenset[type]) -> str:
-    """The rows of some mechanisms, as reStructuredText; empty if there are none."""
+def rows(kinds: frozenset[type], law: type | None = None) -> str:
+    """The rows of some mechanisms, and of a law that no mechanism here draws, as reStructuredText; empty if there are none."""
     names = [name for name, made in cases().items() if type(made) in kinds]
+    names += [name for name, own in PERTURBED.items() if type(own) is law]
     own = [row for row in _stored() if row["mechanism"] in names]
     if not own:
         return ""

@@ -94,7 +94,7 @@ def after(value: Any) -> str:
             text += f"* :doc:`{kind} <{examples.page(kind)}>`: {_stated(made.guarantee)}\n"
         text += "\n"
     text += f"Who publishes such data: {PUBLISHERS.get(value.name, 'we do not know.')}\n\n"
-    rows = calibrated.rows(frozenset(type(made) for made in adding.values()))
+    rows = calibrated.rows(frozenset(type(made) for made in adding.values()), value)
     if rows:
         text += (
             ".. rubric:: Are the posteriors right?\n\nFrom :doc:`the calibration </explanations/calibration-table>`:\n\n"
