@@ -151,7 +151,7 @@ def covariate_model(release: bdp.Release, outcome: npt.ArrayLike, *, summed: boo
             counts = np.maximum(published[..., None] - reach, 0)  # those that can have led to a published number
             chance = np.where(published[..., None] >= reach, law.log_each(published[..., None], counts), -np.inf)
             pad: tuple[Any, ...] = (slice(None), None, None)
-            base = pm.NegativeBinomial.dist(**counts_law(pad, np.ones(counts.shape)))
+            base = pm.NegativeBinomial.dist(**counts_law(pad, 1.0))
             terms = pm.logp(base, counts) + regression(counts, np.asarray(outcome)[..., None], pad)
             terms = pt.switch(np.isfinite(chance), terms + np.where(np.isfinite(chance), chance, 0.0), -np.inf)
             pm.Potential("likelihood", pm.math.logsumexp(terms, axis=-1).sum())
