@@ -151,7 +151,7 @@ def covariate_model(release: bdp.Release, outcome: npt.ArrayLike, *, summed: boo
             counts = np.maximum(published[..., None] - reach, 0)  # those that can have led to a published number
             chance = np.where(published[..., None] >= reach, law.log_each(published[..., None], counts), -np.inf)
             pad: tuple[Any, ...] = (slice(None), None, None)
-            base = pm.NegativeBinomial.dist(**counts_law(pad, np.ones(counts.shape)))
+            base = pm.NegativeBinomial.dist(**counts_law(pad, 1.0))
             terms = pm.logp(base, counts) + regression(counts, np.asarray(outcome)[..., None], pad)
             terms = pt.switch(np.isfinite(chance), terms + np.where(np.isfinite(chance), chance, 0.0), -np.inf)
             pm.Potential("likelihood", pm.math.logsumexp(terms, axis=-1).sum())
@@ -211,7 +211,7 @@ if __name__ == "__main__":
     with build_model(published):
         posterior = bdp.sample(chains=4, random_seed=1, nuts_sampler="pymc")
     print(posterior["diagnostics"].attrs["message"])
-    drawn = posterior["posterior"]["slope"].values.reshape(-1)
+    drawn = posterior["posterior"].dataset["slope"].values.reshape(-1)
     simple, error = naive_outcome(published)
     low, high = np.quantile(drawn, [0.05, 0.95])
     print(
@@ -223,7 +223,7 @@ if __name__ == "__main__":
     with covariate_model(release, known):
         posterior = bdp.sample(chains=4, random_seed=1, nuts_sampler="pymc")
     print(posterior["diagnostics"].attrs["message"])
-    low, high = np.quantile(posterior["posterior"]["slope"].values, [0.05, 0.95])
+    low, high = np.quantile(posterior["posterior"].dataset["slope"].values, [0.05, 0.95])
     simple, error = naive_slope(release, known)
     print(
         f"counts as covariate, slope {EFFECT}: 90% from {low:.2f} to {high:.2f}; of the rounded counts as they are ",
