@@ -10,6 +10,7 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.release import Release
+from tests.registering import only_here
 
 TABLE = {"area": ["a", "b", "c"], "kind": ["only"]}
 TWO = {"area": ["a", "b"], "kind": ["x", "y"]}
@@ -23,6 +24,7 @@ class Keyed(DiscreteGaussian):
     same_cell_same_value = True
 
 
+registered = only_here(Keyed)
 LAW = Keyed(sigma=2.0)
 
 

@@ -16,6 +16,7 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Identity, Margins, Totals
 from bayesdp.release import Release
+from tests.registering import only_here
 
 TABLE = {"area": ["a", "b", "c"], "kind": ["only"]}
 VALUES, TOTAL, SIGMA, MEAN = np.array([3, 0, 9]), 11, 1.5, 4.0
@@ -32,6 +33,9 @@ class KeyedHere(DiscreteGaussian):
 @scalar_distribution(KeyedHere)
 class KeyedHereVariable(pm.Discrete):
     """Noise that belongs to the records of a cell, around mu."""
+
+
+registered = only_here(KeyedHere)
 
 
 def measured(law, twice):

@@ -15,6 +15,7 @@ from bayesdp.noise import DiscreteGaussian
 from bayesdp.report.page import page
 from bayesdp.report.sections.laws import law_tables
 from tests.plots.trees import FRAME, release, tree
+from tests.registering import only_here
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -23,6 +24,9 @@ class KeyedInReport(DiscreteGaussian):
 
     name = "keyed-in-report"
     same_cell_same_value = True
+
+
+registered = only_here(KeyedInReport)
 
 
 def compared(converged: bool = True) -> bdp.LawComparison:

@@ -17,6 +17,7 @@ import bayesdp as bdp
 from bayesdp.fibers import LogMassWindows
 from bayesdp.steps.terms import read_model
 from tests.comparison.chi_square import chi_square_pvalue
+from tests.registering import only_here
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,7 @@ class SlippedVariable(pm.Discrete):
     """A count that slipped."""
 
 
+registered = only_here(Slipped)
 TABLE = {"a": ["x", "y"], "b": ["u", "v"]}
 TRUTH = np.array([[3, 0], [2, 5]])
 LAW = Slipped(0.6)

@@ -1,0 +1,31 @@
+"""Noise laws that a test module defines: registered while its tests run, and no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bayesdp.noise import registered as registry
+
+__all__ = ["only_here"]
+
+
+def only_here(*laws: type[Any]) -> Any:
+    """A fixture that registers laws for the tests of its module: other tests look at all registered laws.
+
+    Bind it to a name in the module, where laws are forgotten that defining them has registered.
+    """
+    own = {law.name: law for law in laws}
+    for name in own:
+        registry._REGISTRY.pop(name)
+
+    @pytest.fixture(scope="module", autouse=True)
+    def registered() -> Iterator[None]:
+        registry._REGISTRY.update(own)
+        yield
+        for name in own:
+            registry._REGISTRY.pop(name)
+
+    return registered
