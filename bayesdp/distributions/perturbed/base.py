@@ -16,11 +16,8 @@ from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.distributions._python_draws import applied, drawn_in_python
 from bayesdp.distributions.docstrings import distribution_doc
-from bayesdp.distributions.exact_answers import OFF_FIBER
-from bayesdp.distributions.independent.tulap_of_counts import are_free
-from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.parameters import is_discrete
-from bayesdp.distributions.registry import distribution_of, register_distribution
+from bayesdp.distributions.registry import register_distribution
 from bayesdp.noise.base import Ints
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.transitions import Transitions
@@ -29,20 +26,15 @@ __all__ = ["PerturbedRV", "looked_up", "perturbed_distribution"]
 
 
 class PerturbedRV(RandomVariable):
-    """Random variable of a law of perturbed counts; the law, which is known, is among its props.
-
-    `held`: the location is of confidential counts, whose step method keeps them where they are possible. Elsewhere the log-mass is
-    then a large negative constant in place of minus infinity while the counts are free, as for exact answers: a sampler of other
-    variables may run before that step method has moved the start, which it does at its first step.
-    """
+    """Random variable of a law of perturbed counts; the law, which is known, is among its props."""
 
     law_type: ClassVar[type[PerturbedLaw]]
     signature = "()->()"
     dtype = "int64"
-    __props__: tuple[str, ...] = (*RandomVariable.__props__, "law", "held")  # type: ignore[assignment]
+    __props__: tuple[str, ...] = (*RandomVariable.__props__, "law")  # type: ignore[assignment]
 
-    def __init__(self, law: PerturbedLaw, *, held: bool = False, **props: Any) -> None:
-        self.law, self.held = law, held
+    def __init__(self, law: PerturbedLaw, **props: Any) -> None:
+        self.law = law
         super().__init__(**props)
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, size: Sequence[int] | None = None) -> Ints:
@@ -125,21 +117,19 @@ def _made(law: type[PerturbedLaw], own: type) -> Any:
     ]
     signature = inspect.Signature([inspect.Parameter("mu", plain), *entries])
 
-    def rv_op(cls: Any, mu: Any, *, law: PerturbedLaw, held: bool = False, size: Any = None, rng: Any = None) -> Any:
+    def rv_op(cls: Any, mu: Any, *, law: PerturbedLaw, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable of this law."""
-        return applied(rv_type(law, held=held), mu, size=size, rng=rng)
+        return applied(rv_type(law), mu, size=size, rng=rng)
 
     def dist(cls: Any, *args: Any, **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
         given = {name: kwargs.pop(name) for name in signature.parameters if name in kwargs}
-        held = {"held": True} if kwargs.pop(_HELD, False) else {}
         stated = signature.bind(*args, **given)
         mu = stated.arguments.pop("mu")
-        return super(made, cls).dist([_counts(mu, law)], law=law(**stated.arguments), **held, **kwargs)
+        return super(made, cls).dist([_counts(mu, law)], law=law(**stated.arguments), **kwargs)
 
     def logp(op: Any, values: Any, rng: Any, size: Any, mu: Any, **_: Any) -> Any:
-        log_mass = looked_up(op.law.transitions, values[0], mu)
-        return pt.maximum(log_mass, OFF_FIBER) if op.held and are_free(mu) else log_mass
+        return looked_up(op.law.transitions, values[0], mu)
 
     def support_point(op: Any, rv: Any, rng: Any, size: Any, mu: Any) -> Any:
         """A published value that is possible for each count: its likeliest one."""
@@ -162,11 +152,6 @@ def _made(law: type[PerturbedLaw], own: type) -> Any:
     return made
 
 
-@add_likelihood.register
-def _add_perturbed(law: PerturbedLaw, name: str, mu: Any, parameters: Any, *, invariants: None, **data: Any) -> None:
-    distribution_of(type(law))(name, mu=mu, **parameters, **{_HELD: True}, **data)
-
-
 def _counts(given: Any, law: type[PerturbedLaw]) -> Any:
     """Accept a location of whole numbers; a constant that is written as real numbers must be whole."""
     variable = pt.as_tensor_variable(given)
@@ -186,9 +171,6 @@ def _doc(law: type[PerturbedLaw], own: type, parameters: list[str]) -> str:
     example = _COUNT.replace("{name}", own.__name__)
     return distribution_doc(law, own.__doc__, own.__name__, parameters, given={"mu": _LOCATION}, example=example)
 
-
-_HELD = "_held"
-"""Keyword of `observe` for `PerturbedRV.held`."""
 
 _OF_THE_FIRST = ("__dict__", "__weakref__", "_abc_impl", "rv_op", "rv_type")
 _LOCATION = "mu : tensor_like of int\n    The true counts."
