@@ -54,6 +54,11 @@ TRIPLE = {
     "extended-laplace": (noise.ExtendedLaplace(1.5), [4.5, -0.75, 4.25]),
     "mixed-laplace": (noise.MixedLaplace(1.5, [1.0, 2.0], [0.5, 0.5]), [4.5, -0.75, 4.25]),
     "correlated-gaussian": (noise.CorrelatedGaussian(np.array([[6.0, 2.0], [2.0, 3.0]])), [4.5, -0.75, 4.25]),
+    "random-rounding": (noise.RandomRounding(3), [3, 3, 3]),
+    "conventional-rounding": (noise.ConventionalRounding(5), [5, 0, 5]),
+    "cell-key": (noise.CellKey(max_deviation=3, variance=2.0), [3, 2, 4]),
+    "transition-table": (noise.TransitionTable([-1, 0, 1], [[0, 1, 0], [0.25, 0.5, 0.25]]), [3, 2, 4]),
+    "censored": (noise.Censored(noise.DiscreteGaussian(2.0), below=3), [2, 4, 3]),
     "k-norm": (noise.KNorm(0.8, HELMERT.T[[0, 0, 1]] - HELMERT.T[[1, 2, 2]]), [4.5, -0.75, 4.25]),
 }
 """Every law that is defined on three cells with a known total of 8, with what it published."""
