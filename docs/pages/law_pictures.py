@@ -31,7 +31,7 @@ def draw(example: Example, path: Path) -> str:
         drawn = draw_noise_law(measured, scale)
         kept = ", with the total of three cells kept" if law.keeps_invariants else ""
         alt = f"Law of the noise {law.name} of one answer{kept}: standard deviation {scale.sd[0]:.3g}."
-    elif law.family == "perturbed":
+    elif law.support == "counts":
         measured = bdp.Measured(bdp.Identity(LINE), example.values, law)
         drawn = draw_noise_law(measured, noise_scale(measured))
         alt = f"Probabilities of what {law.name} publishes for a count of {count_shown(measured)}."

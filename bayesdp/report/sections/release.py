@@ -97,7 +97,7 @@ def _noisy(context: Context) -> list[Html]:
             if measured.invariants is not None
             else ", independent noise"
         )
-        around_true = measured.law.family == "perturbed"
+        around_true = measured.law.support == "counts"
         if around_true:
             scale_told = ". Its size depends on the true count."
         else:
