@@ -44,6 +44,7 @@ def test_likelihood_in_the_model_is_that_of_the_release(rule: str) -> None:
     assert found == pytest.approx(float(release.log_likelihood(value)), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_posterior_of_the_correlation_by_importance_sampling() -> None:
     """NUTS against 200,000 weighted draws of prior and Wishart law: mean of the correlation within 4.5 errors of both."""
     release = CovarianceMatrix(8.0, 60, [(-3.0, 3.0), (-3.0, 3.0)]).release(

@@ -95,6 +95,7 @@ def test_it_describes_itself():
     assert "concentration = 5" in text.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_posterior_of_a_release_that_is_no_hierarchy():
     """Noise that is not normal, and an odd query: nothing here needs a tree."""
     table = {"county": list("abc"), "age": ["y", "o"]}

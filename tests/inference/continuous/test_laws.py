@@ -146,6 +146,7 @@ def test_sampling_with_row_space_noise():
     assert_mean((draws - mean) ** 2, sd**2, 1.5 * sd**2, "its variance")
 
 
+@pytest.mark.slow
 def test_sampling_by_nutpie():
     pytest.importorskip("nutpie")
     law, _ = LAWS["projected laplace"]

@@ -107,6 +107,7 @@ def test_fit_parts_has_the_joint_posterior():
         np.testing.assert_array_less(np.abs(cells["mean"].values - mean[:, where]), 5.5 * error + 3.0 / 1200)
 
 
+@pytest.mark.slow
 def test_fit_parts_with_sums_that_are_out_of_date_is_wrong(monkeypatch):
     """The comparison above has power."""
     seen = []
