@@ -87,7 +87,7 @@ def model_of(release):
 
 
 def enumerated(unmeasured=()):
-    """Tables and their posterior probabilities; a cell that was not published has a Poisson share of 0.1 percent beyond 8."""
+    """Tables and their posterior probabilities; a cell that was not published is bounded by the total of its row."""
     tables = np.array([t for t in product(range(11), repeat=4) if max(t) < 9])
     published = np.array([4, 0, 1, 5])
 

@@ -139,7 +139,7 @@ def move_donors(moves: int, family: int, concave: bool, state: State, donors: Do
     family : int
         Prior family, see `FAMILIES`.
     concave : bool
-        Whether the law is log-concave.
+        Whether the law is log-concave but for tabulated rows, which say so themselves.
     state : State
     donors : Donors
 

@@ -69,7 +69,7 @@ def sweep(tables: Ints, moves: int, family: int, concave: bool, state: State) ->
     family : int
         Prior family, see `FAMILIES`.
     concave : bool
-        Whether the law is log-concave; `set_prior` says so of the prior, and noise always is.
+        Whether the law is log-concave; `set_prior` says so of the prior. Noise is, but for tabulated rows, which say so themselves.
     state : State
 
     Returns
