@@ -19,8 +19,9 @@ from bayesdp import noise
 from bayesdp.distributions._python_draws import applied, drawn_in_python
 from bayesdp.distributions.parameters import is_discrete, location, scale
 from bayesdp.distributions.registry import register_distribution
+from bayesdp.noise.limits import checked_limit
 from bayesdp.noise.namespace import finite
-from bayesdp.noise.perturbed.thresholds import check_order, threshold
+from bayesdp.noise.perturbed.thresholds import check_order
 
 __all__ = ["Censored", "CensoredRV"]
 
@@ -136,7 +137,7 @@ def _sides(below: Any, above: Any, *, integer: bool) -> list[Any]:
     for value, absent, name in ((below, -np.inf, "below"), (above, np.inf, "above")):
         variable = pt.as_tensor_variable(np.float64(absent) if value is None else value)
         if isinstance(variable, TensorConstant):
-            variable = pt.constant(np.asarray(threshold(variable.data, absent, name, integer=integer), np.float64))
+            variable = pt.constant(np.asarray(checked_limit(variable.data, absent, name, integer=integer), np.float64))
         found.append(variable if variable.dtype == "float64" else pt.cast(variable, "float64"))
     if all(isinstance(side, TensorConstant) for side in found):
         check_order(found[0].data, found[1].data, integer=integer)

@@ -13,8 +13,9 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise._draws import draw_each
 from bayesdp.noise.arrays import broadcast_scale, located, positive_scale, values_and_location
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
-from bayesdp.noise.bounded.bounds import Bound, checked_bounds, plain_bounds
+from bayesdp.noise.bounded.bounds import checked_bounds, plain_bounds
 from bayesdp.noise.bounded.kernels import filler
+from bayesdp.noise.limits import Limit
 
 __all__ = ["BoundedLaw", "Moments"]
 
@@ -70,21 +71,21 @@ class BoundedLaw(NoiseLaw):
         object.__setattr__(self, "bounds", checked_bounds(self.bounds, integer=self.integer))
 
     @property
-    def lower(self) -> Bound:
+    def lower(self) -> Limit:
         """Lower bounds; -inf where there is none."""
-        lower: Bound = self.bounds[0]
+        lower: Limit = self.bounds[0]
         return lower
 
     @property
-    def upper(self) -> Bound:
+    def upper(self) -> Limit:
         """Upper bounds; inf where there is none."""
-        upper: Bound = self.bounds[1]
+        upper: Limit = self.bounds[1]
         return upper
 
     @property
-    def scale(self) -> Bound:
+    def scale(self) -> Limit:
         """Scale of the law without bounds."""
-        scale: Bound = getattr(self, self.scale_name)
+        scale: Limit = getattr(self, self.scale_name)
         return scale
 
     @classmethod
@@ -226,7 +227,7 @@ class BoundedLaw(NoiseLaw):
             y > broadcast_scale(self.upper, y.shape, "bounds")
         )
 
-    def _named(self) -> tuple[tuple[Bound, str], ...]:
+    def _named(self) -> tuple[tuple[Limit, str], ...]:
         return (self.scale, self.scale_name), (self.lower, "bounds"), (self.upper, "bounds")
 
     def _prepared(self, values: npt.ArrayLike, location: npt.ArrayLike) -> tuple[Floats, ...]:

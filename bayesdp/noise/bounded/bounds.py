@@ -8,15 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp import _validate
-from bayesdp.noise.base import Floats
+from bayesdp.noise.limits import Limit, checked_limit
 
-__all__ = ["Bound", "checked_bounds", "plain_bounds"]
-
-type Bound = float | Floats
+__all__ = ["checked_bounds", "plain_bounds"]
 
 
-def plain_bounds(bounds: tuple[Bound, Bound]) -> list[Any]:
+def plain_bounds(bounds: tuple[Limit, Limit]) -> list[Any]:
     """Bounds as lists of numbers, None where there is no bound."""
 
     def plain(value: Any) -> Any:
@@ -27,7 +24,7 @@ def plain_bounds(bounds: tuple[Bound, Bound]) -> list[Any]:
     return [plain(side.tolist() if isinstance(side, np.ndarray) else side) for side in bounds]
 
 
-def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Bound, Bound]:
+def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Limit, Limit]:
     """Accept a lower and an upper bound, or arrays of them; None or an infinity on one side where there is no bound.
 
     Raises
@@ -37,7 +34,8 @@ def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Bound, Bound]:
     """
     if isinstance(bounds, str | Mapping) or not hasattr(bounds, "__len__") or len(bounds) != 2:
         raise TypeError(f"bounds must be a pair (lower, upper), got {bounds!r}")
-    lower, upper = _side(bounds[0], -math.inf, "lower", integer), _side(bounds[1], math.inf, "upper", integer)
+    lower = checked_limit(bounds[0], -math.inf, "the lower bound", integer=integer)
+    upper = checked_limit(bounds[1], math.inf, "the upper bound", integer=integer)
     try:
         low, high = np.broadcast_arrays(lower, upper)
     except ValueError:
@@ -55,22 +53,3 @@ def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Bound, Bound]:
             at = f" at position {place}" if place else ""
             raise ValueError(f"bounds {words}{at}: {low[place]:.17g} and {high[place]:.17g}")
     return lower, upper
-
-
-def _side(value: Any, absent: float, which: str, integer: bool) -> Bound:
-    """One bound, or one for each cell; None stands for no bound."""
-    array = np.asarray([absent if item is None else item for item in np.asarray(value, dtype=object).reshape(-1)])
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"the {which} bound must be a real number or None, got {value!r}")
-    array = array.astype(np.float64).reshape(np.shape(value))
-    if np.any(np.isnan(array)) or np.any(array == -absent):
-        raise ValueError(f"the {which} bound must be a number, or {absent} or None where there is none, got {value!r}")
-    finite = np.where(np.isfinite(array), array, 0.0)
-    if np.any(np.abs(finite) >= _validate.MAX_COUNT):
-        raise ValueError(f"the {which} bound must be smaller than 2**53 in absolute value, got {value!r}")
-    if integer and np.any(finite != np.rint(finite)):
-        raise ValueError(f"the {which} bound of an integer law must be a whole number, got {value!r}")
-    if array.ndim == 0:
-        return float(array)
-    array.flags.writeable = False
-    return array

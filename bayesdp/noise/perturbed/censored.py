@@ -14,11 +14,12 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise._verbs import LogMassWindows, LossByLength
 from bayesdp.noise.arrays import broadcast_scale, located, values_and_location
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
-from bayesdp.noise.bounded.bounds import Bound, plain_bounds
+from bayesdp.noise.bounded.bounds import plain_bounds
+from bayesdp.noise.limits import Limit, checked_limit
 from bayesdp.noise.namespace import finite
 from bayesdp.noise.perturbed._censored_moments import inner_moments
 from bayesdp.noise.perturbed._censored_windows import censored_windows
-from bayesdp.noise.perturbed.thresholds import check_order, threshold
+from bayesdp.noise.perturbed.thresholds import check_order
 from bayesdp.queries import Query
 
 __all__ = ["Censored"]
@@ -83,8 +84,8 @@ class Censored(NoiseLaw):
     """
 
     noise: Any
-    below: Bound = -np.inf
-    above: Bound = np.inf
+    below: Limit = -np.inf
+    above: Limit = np.inf
 
     name = "censored"
     support = "bounded"
@@ -106,8 +107,8 @@ class Censored(NoiseLaw):
             raise TypeError("law must be the noise law whose values were censored, given once")
         inner = _inner(noise if law is None else law)
         object.__setattr__(self, "noise", inner)
-        object.__setattr__(self, "below", threshold(below, -np.inf, "below", integer=inner.integer))
-        object.__setattr__(self, "above", threshold(above, np.inf, "above", integer=inner.integer))
+        object.__setattr__(self, "below", checked_limit(below, -np.inf, "below", integer=inner.integer))
+        object.__setattr__(self, "above", checked_limit(above, np.inf, "above", integer=inner.integer))
         check_order(self.below, self.above, integer=inner.integer)
 
     @property

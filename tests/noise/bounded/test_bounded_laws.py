@@ -366,7 +366,7 @@ def test_laws_as_text() -> None:
         ((INF, 3.0), ValueError, "lower bound must be a number, or -inf or None"),
         ((0.0, float("nan")), ValueError, "upper bound must be a number, or inf or None"),
         (([0.0, 2.0], [1.0, 1.0]), ValueError, r"reversed at position \(1,\): 2 and 1"),
-        ((0.0, "one"), TypeError, "upper bound must be a real number or None, got 'one'"),
+        ((0.0, "one"), TypeError, "upper bound must be a real number, an array of them or None, got 'one'"),
         ((False, True), TypeError, "lower bound must be a real number"),
         (0.0, TypeError, r"bounds must be a pair \(lower, upper\), got 0.0"),
         ((0, 1, 2), TypeError, "must be a pair"),

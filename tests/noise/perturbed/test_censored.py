@@ -168,8 +168,10 @@ def test_what_is_refused() -> None:
         ({"below": np.inf}, "below must be a number, or -inf"),
         ({"below": "3"}, "below must be a real number"),
         ({"above": True}, "above must be a real number"),
+        ({"above": [True, 4.5]}, "above must be a real number"),
+        ({"above": 10**30}, r"smaller than 2\*\*53"),
         ({"above": 2.0**60}, r"smaller than 2\*\*53"),
-        ({"below": []}, "at least one number"),
+        ({"below": []}, r"at least one number, got an array of shape \(0,\)"),
         ({"below": [1, 2], "above": [3, 4, 5]}, "shapes that fit"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):
