@@ -24,7 +24,7 @@ from bayesdp.datasets import (
 from bayesdp.datasets._wikimedia_lines import page_totals
 from bayesdp.datasets.wikimedia_views import WikimediaViews
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
-from bayesdp.noise import DiscreteLaplace
+from bayesdp.noise import DiscreteLaplace, TransitionTable
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
 from bayesdp.tables import STATUSES, OfficeTable, read_margins, read_noisy_margins, read_office_csv, read_table
@@ -34,6 +34,7 @@ from tests.storage.fuzz.outcome import Defect, Refused
 __all__ = [
     "check_columns",
     "check_folder",
+    "check_law",
     "check_netcdf",
     "check_office",
     "check_output",
@@ -256,6 +257,16 @@ def check_views(views: WikimediaViews, again: Callable[[], Any], output: Path) -
     )
     if views.published.notnull().any():
         _check_release(views.release())
+
+
+def check_law(law: TransitionTable, again: Callable[[], Any], output: Path) -> None:
+    """A law of perturbed counts: the same again, and what it draws has a mass."""
+    check_same(law, again, output)
+    counts = np.arange(len(law.rows) + 2)
+    drawn = law.draw(np.random.default_rng(1), counts.shape, location=counts)
+    require(bool(np.isfinite(law.log_each(drawn, counts)).all()), "impossible draw", f"{drawn.tolist()[:20]}")
+    found = sorted(_CONTROLS & set(repr(law)))
+    require(not found, "control characters in a text", f"{found!r}")
 
 
 def read_page_totals(path: Path) -> xr.DataArray:

@@ -46,6 +46,7 @@ _WIKIMEDIA = (
 _WIKIMEDIA_TOTALS = (
     "en.wikipedia Marie_Curie 20408 desktop 900 A400B500\nen.wikipedia Marie_Curie 20408 mobile-web 1200 A1200\n"
 )
+_PTABLE = "i,j,p,v\n0,0,1,0\n1,0,0.5,-1\n1,1,0.25,0\n1,3,0.25,2\n2,1,0.125,-1\n2,2,0.75,0\n2,3,0.125,1\n"
 
 
 def _demonstration() -> str:
@@ -137,7 +138,7 @@ def write_specimens(folder: Path) -> None:
     texts = {
         "long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS, "nhgis": _NHGIS,
         "estimates": _ESTIMATES, "demonstration": _demonstration(), "wikimedia": _WIKIMEDIA, "wikimedia_totals": _WIKIMEDIA_TOTALS,
-        "office": _OFFICE, "office_wide": _OFFICE_WIDE,
+        "ptable": _PTABLE, "office": _OFFICE, "office_wide": _OFFICE_WIDE,
     }  # fmt: skip
     for name, text in texts.items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")

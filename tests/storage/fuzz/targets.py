@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
+from bayesdp.noise import read_ptable
 from bayesdp.release import Release
 from bayesdp.tables import read_table
 from tests.storage.fuzz import draw_journals, journals, readers
@@ -75,6 +76,7 @@ TARGETS = (
     Target("office's table, wide", ("office_wide.csv",), "csv", readers.read_office_wide, readers.check_office, 3),
     Target("page views", ("wikimedia.csv",), "csv", readers.read_page_views, readers.check_views, 2),
     Target("page totals", ("wikimedia_totals.csv",), "csv", readers.read_page_totals, readers.check_same, 1),
+    Target("perturbation table", ("ptable.csv",), "csv", read_ptable, readers.check_law, 3),
     Target("journal of sbc", ("journal.jsonl",), "journal", journals.go_on, journals.check_journal, 8, goes_on=True),
     Target("journal of draws", ("draws.partial",), "bytes", draw_journals.read_draws, readers.check_same, 6, goes_on=True),
     Target("folder of fits", ("fits",), "folder", journals.go_on_with_fits, journals.check_journal, 3, goes_on=True),
