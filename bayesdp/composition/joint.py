@@ -153,6 +153,6 @@ def _renamed(measurements: Sequence[Measured]) -> tuple[Measured, ...]:
         if name is not None:
             taken.add(name)
         if name != own.name:
-            own = Measured(own.query, own.published, own.law, own.invariants, name, unmeasured=own.unmeasured)
+            own = Measured(own.query, own.given, own.law, own.invariants, name, unmeasured=own.unmeasured)
         found.append(own)
     return tuple(found)

@@ -109,7 +109,7 @@ def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample:
     matrix = sample_covariance(sample, chol, known.n, len(known.names))
     if name != "noisy":
         [own] = release.measurements
-        named = Measured(own.query, own.published, own.law, name=name, unmeasured=own.unmeasured)
+        named = Measured(own.query, own.given, own.law, name=name, unmeasured=own.unmeasured)
         release = replace(release, measurements=(named,))
     observe(release, matrix)
     return matrix

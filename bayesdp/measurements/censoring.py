@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdp.noise.perturbed.censored import Censored
-
 if TYPE_CHECKING:
     from bayesdp.measurements.measured import Measured
 
@@ -20,19 +18,13 @@ def held_back(measured: Measured) -> list[str]:
     Examples
     --------
     >>> from bayesdp.measurements import Measured
-    >>> from bayesdp.noise import Gaussian
+    >>> from bayesdp.noise import Censored, Gaussian
     >>> from bayesdp.queries import Identity
     >>> cells = Identity({"county": ["Alpha", "Beta"]})
     >>> held_back(Measured(cells, [9, 30.5], Censored(Gaussian(2.0), below=10)))
     ['1 of them under 10']
     """
-    law = measured.law
-    if not isinstance(law, Censored):
-        return []
-    phrases = []
-    for which, side, word in zip(law.censored(measured.values), (law.below, law.above), ("under", "over"), strict=True):
-        count = int(np.sum(which & ~measured.unmeasured))
-        if count:
-            limit = f"{side:.17g}" if np.ndim(side) == 0 else "a threshold of their own"
-            phrases.append(f"{count} of them {word} {limit}")
-    return phrases
+    counts = {
+        why: int(np.sum(which & ~measured.unmeasured)) for why, which in measured.law.withheld(measured.values).items()
+    }
+    return [f"{count} of them {why}" for why, count in counts.items() if count]

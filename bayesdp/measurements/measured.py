@@ -143,7 +143,7 @@ class Measured:
         query = on_frame(self.query, frame)
         if query is self.query and own == self.invariants:
             return self
-        return Measured(query, self.published, self.law, own, self.name, unmeasured=self.unmeasured)
+        return Measured(query, self.given, self.law, own, self.name, unmeasured=self.unmeasured)
 
     @property
     def noise_invariants(self) -> Invariants | None:
@@ -151,9 +151,35 @@ class Measured:
         return None if self.invariants is None else self.invariants.through(self.query)
 
     @property
+    def withheld(self) -> Mask:
+        """Which answers were not published because they were under, or over, a threshold of the law: that much is known of them.
+
+        Examples
+        --------
+        >>> from bayesdp.noise import Censored, Gaussian
+        >>> from bayesdp.queries import Identity
+        >>> cells = Identity({"county": ["Alpha", "Beta"]})
+        >>> own = Measured(cells, [9, 30.5], Censored(Gaussian(2.0), below=10))
+        >>> own.withheld, own.published
+        (array([ True, False]), array([ nan, 30.5]))
+        """
+        found = np.zeros(self.values.shape, dtype=np.bool_)
+        for which in self.law.withheld(self.values).values():
+            found |= which
+        return found & ~self.unmeasured
+
+    @property
     def published(self) -> Values:
         """The values as published: float64 with NaN where some were not, otherwise as stored."""
-        return np.where(self.unmeasured, np.nan, self.values) if self.unmeasured.any() else self.values
+        return self._blank(self.unmeasured | self.withheld)
+
+    @property
+    def given(self) -> Values:
+        """The values that make this measurement: as `values`, with NaN where nothing was measured."""
+        return self._blank(self.unmeasured)
+
+    def _blank(self, hidden: Mask) -> Values:
+        return np.where(hidden, np.nan, self.values) if hidden.any() else self.values
 
     @property
     def labelled(self) -> xr.DataArray:

@@ -58,8 +58,8 @@ def thresholded(
     Returns
     -------
     Measured
-        Under the law ``Censored(law, below)``; its repr says how many answers are under the threshold and how many unmeasured. Under
-        a law of perturbed counts that with the threshold is `bayesdp.noise.censored_counts`, a table of probabilities.
+        Under the law ``Censored(law, below)``, or, of perturbed counts, `bayesdp.noise.censored_counts`, a table of probabilities. Its
+        repr says how many answers are under the threshold and how many unmeasured; `published` is NaN for both.
 
     Raises
     ------
@@ -77,6 +77,8 @@ def thresholded(
     <Measured: 4 answers by country, 1 of them under 90, 1 of them unmeasured, law censored law=(discrete-gaussian sigma=10) below=90>
     >>> views.values
     array([214,   0,  89,  96])
+    >>> views.published
+    array([214.,  nan,  nan,  96.])
     """
     if not isinstance(query, Query):
         raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")

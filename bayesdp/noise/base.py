@@ -311,6 +311,13 @@ class NoiseLaw(RegisteredLaw):
         """
         return self._parameters()
 
+    def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
+        """Which values stand for answers that were not published, by why: ``{"under 90": mask}``; none unless the law says otherwise.
+
+        All that is known of such an answer is that it would have been under, or over, a threshold.
+        """
+        return {}
+
     @property
     def uncensored(self) -> NoiseLaw:
         """The law of values before any of them were held back; the law itself unless it says otherwise."""

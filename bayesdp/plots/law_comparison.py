@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from bayesdp._text import printable
 from bayesdp._validate import positive_integer
-from bayesdp.plots.style import figure, percent, plain, style
+from bayesdp.plots.style import figure, percent, plain, rows_of, style
 from bayesdp.summaries.law_comparison import LawComparison
 
 __all__ = ["law_comparison"]
@@ -62,13 +62,14 @@ def law_comparison(result: LawComparison, *, most: int = 12) -> Figure:
                     marker=_MARKERS[k % len(_MARKERS)], color=_PALETTE[k % len(_PALETTE)], capsize=2, linestyle="none",
                     label=plain(printable(law)) if row == 0 else None,
                 )  # fmt: skip
-        axes.set_yticks(
-            range(len(keys)), [plain(printable(f"{part}: {label}" if label else str(part))) for part, label in keys]
-        )
-        axes.invert_yaxis()
+        rows_of(axes, [plain(printable(f"{part}: {label}" if label else str(part))) for part, label in keys])
         axes.set_xlabel("posterior mean and interval")
-        left_out = f", {len(keys)} of {len(spread)} quantities" if len(keys) < len(spread) else ""
-        title = f"{percent(result.prob)} equal-tailed intervals by noise law{left_out}"
-        axes.set_title(f"{title}\ngrey: holds those of all laws; none is weighed")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
+        left_out = f"{len(keys)} of {len(spread)} quantities; " if len(keys) < len(spread) else ""
+        # Above the labels, too: the title is wider than what is left of the figure beside them.
+        drawn.suptitle(
+            f"{percent(result.prob)} equal-tailed intervals by noise law\n{left_out}grey holds those of all laws; none is weighed"
+        )
+        drawn.legend(
+            *axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9.5
+        )
     return drawn

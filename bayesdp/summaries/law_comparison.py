@@ -185,7 +185,11 @@ def compare_laws(
         made = model(own)
         if not isinstance(made, pm.Model):
             raise TypeError(f"model must give a pymc.Model, got {type(made).__name__}")
-        posteriors[name] = sample(model=made, **sampling)
+        try:
+            posteriors[name] = sample(model=made, **sampling)
+        except ValueError as error:
+            # Most often no table can have been published so under this law, which then is not a plausible one.
+            raise ValueError(f"under the law {name!r}: {error}") from error
         tables.append(_rows(posteriors[name], quantities, level, name))
     return LawComparison(named, _side_by_side(tables), level, posteriors)
 
@@ -241,7 +245,7 @@ def _under(release: Release, law: NoiseLaw, places: set[int], name: str) -> Rele
             continue
         try:
             kept = part.invariants if law.keeps_invariants else None
-            parts.append(Measured(part.query, part.published, law, kept, part.name, unmeasured=part.unmeasured))
+            parts.append(Measured(part.query, part.given, law, kept, part.name, unmeasured=part.unmeasured))
         except ValueError as error:
             raise ValueError(f"the law {printable(name)} cannot be that of {described(part.query)}: {error}") from error
     return replace(release, measurements=tuple(parts), mechanism=None, guarantee=None)

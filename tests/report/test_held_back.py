@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 import numpy as np
 import pytest
 
 import bayesdp as bdp
+from bayesdp.plots.fit import Fit
+from bayesdp.report.context import Context
 from bayesdp.report.page import page
+from bayesdp.report.sections.noise import noise_sizes
+from bayesdp.report.sections.results import cell_table
 from tests.plots.trees import FRAME, TRUTH, tree
 
 
@@ -38,3 +45,30 @@ def test_the_assumption_is_named_with_the_bounds_and_in_the_paragraph_to_cite(te
     assumed = "assumed: every missing answer was suppressed for being from 0 to 899"
     assert text.count(assumed) == 2  # in the list and in the paragraph
     assert f"as upper bounds ({assumed})" in text
+
+
+def test_the_number_that_stands_for_a_withheld_answer_is_shown_nowhere_as_published() -> None:
+    cells = bdp.Identity(FRAME)
+    noisy = np.where(TRUTH >= 5, TRUTH + 1.0, np.nan)
+    for law in (bdp.noise.DiscreteGaussian(2.0), bdp.noise.CellKey(max_deviation=3, variance=1.0)):
+        measured = bdp.thresholded(cells, noisy, law, 5, candidates=True)
+        own = tree(bdp.Release.from_published(FRAME, [measured]))
+        shown = bdp.summary(own).loc["x", "published"].to_numpy()
+        np.testing.assert_array_equal(shown, noisy.reshape(-1))
+        told = cell_table(Context(Fit.of(own), 0.9, None, "")).to_csv()
+        published = [line["published"] for line in csv.DictReader(io.StringIO(told))]
+        np.testing.assert_array_equal([float(text) if text else np.nan for text in published], noisy.reshape(-1))
+        assert "6 under 5 (not published, and known by that alone)" in page(own)
+
+
+def test_the_size_of_a_perturbation_is_averaged_over_the_posterior() -> None:
+    """Of rounding to base 3 the mean squared difference is 2/3 * 1 + 1/3 * 4 = 2, but 0 for multiples of 3."""
+    cells = bdp.Identity(FRAME)
+    law = bdp.noise.RandomRounding(3)
+    measured = bdp.Measured(cells, 3 * (TRUTH // 3), law)
+    own = tree(bdp.Release.from_published(FRAME, [measured]))
+    context = Context(Fit.of(own), 0.9, None, "")
+    draws = own["posterior"]["x"].values.reshape(-1, TRUTH.size)
+    expected = np.sqrt(2.0 * (draws % 3 != 0).mean(axis=0))
+    np.testing.assert_allclose(noise_sizes(context, measured, context.noise[0]), expected)
+    assert "averaged over the posterior" in page(own)

@@ -134,6 +134,10 @@ class CellKey(PerturbedLaw):
         """True: the perturbation of a cell follows from the keys of its records, in whichever table it stands."""
         return True
 
+    def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
+        """Which values stand for answers under the threshold of the table, if it has one. See `NoiseLaw.withheld`."""
+        return {} if self.ptable is None else self.ptable.withheld(values)
+
     @classmethod
     def stated_parameters(cls) -> dict[str, Any]:
         """The parameters of the constructor with their defaults: `variance` is a method of laws, and no field."""

@@ -154,6 +154,14 @@ class Censored(NoiseLaw):
         low, high = self._thresholds(y.shape)
         return y < low, y > high
 
+    def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
+        """Which values stand for answers under or over a threshold. See `NoiseLaw.withheld`."""
+        found = {}
+        for which, side, word in zip(self.censored(values), (self.below, self.above), ("under", "over"), strict=True):
+            if which.any():
+                found[f"{word} {side:.17g}" if np.ndim(side) == 0 else f"{word} a threshold of their own"] = which
+        return found
+
     def coded(self, values: npt.ArrayLike) -> Floats | Ints:
         """Values of the law with the code in place of each that is held back.
 

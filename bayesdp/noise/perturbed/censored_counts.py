@@ -57,7 +57,8 @@ def censored_counts(law: PerturbedLaw, below: Any) -> PerturbedLaw:
         raise ValueError("below must be one whole number for all answers under a law of perturbed counts")
     number = below.item() if isinstance(below, np.generic | np.ndarray) else below
     number = int(number) if isinstance(number, float) and number.is_integer() else number
-    coded = law.transitions.with_code(_validate.positive_integer(number, "below"))
+    least = _validate.positive_integer(number, "below")
+    coded = law.transitions.with_code(least)
     deviations = range(coded.lowest, coded.highest + 1)
-    table = TransitionTable(tuple(deviations), coded.mass, coded.period)  # type: ignore[arg-type]  # arrays are accepted
+    table = TransitionTable(tuple(deviations), coded.mass, coded.period, least)  # type: ignore[arg-type]  # arrays are accepted
     return CellKey(ptable=table) if law.same_cell_same_value else table

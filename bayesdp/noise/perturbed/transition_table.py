@@ -44,11 +44,15 @@ class TransitionTable(PerturbedLaw):
     period : int, default 1
         The last `period` rows repeat for larger counts: with 1 all of them have the last row (a cap), with a base as many rows
         as residues are rounding. 0: larger counts do not occur.
+    below : int, default 0
+        Numbers under it are not published, and stand as ``below - 1``, which the table has to have in their place:
+        `bayesdp.noise.censored_counts` makes such a table of another. 0: there is no threshold.
 
     Raises
     ------
     TypeError, ValueError
-        If a row does not sum to 1, a probability is negative, or the shapes do not fit; the message names the row.
+        If a row does not sum to 1, a probability is negative, a number under `below` has a probability, or the shapes do not fit; the
+        message names the row.
 
     See Also
     --------
@@ -75,6 +79,7 @@ class TransitionTable(PerturbedLaw):
     deviations: tuple[int, ...]
     rows: tuple[tuple[float, ...], ...]
     period: int = 1
+    below: int = 0
 
     name = "transition-table"
     relation = "deviations, rows of their probabilities by true count, and a period: give them in Python or in a file"
@@ -97,6 +102,25 @@ class TransitionTable(PerturbedLaw):
         object.__setattr__(self, "deviations", deviations)
         object.__setattr__(self, "rows", tuple(map(tuple, rows.tolist())))
         object.__setattr__(self, "period", period)
+        object.__setattr__(self, "below", _validate.nonnegative_integer(_whole(self.below), "below"))
+        self._check_below()
+
+    def _check_below(self) -> None:
+        """No number under the threshold is published, but for the one that stands for them."""
+        if not self.below:
+            return
+        counts = np.arange(
+            min(max(self.below - self.deviations[0], 0), self.transitions.largest_count + 1), dtype=np.int64
+        )
+        y = counts[:, None] + np.array(self.deviations)
+        mass = np.asarray(self.rows)[self.transitions.row_of(counts)]
+        bad = np.argwhere((mass > 0.0) & (y < self.below - 1))
+        if bad.size:
+            x, j = (int(i) for i in bad[0])
+            raise ValueError(
+                f"below says that numbers under {self.below} stand as {self.below - 1}, but row x = {counts[x]} gives {y[x, j]} a "
+                "probability; censored_counts makes the table of one without a threshold"
+            )
 
     @classmethod
     def full(cls, matrix: npt.ArrayLike, published: Sequence[int] | None = None) -> TransitionTable:
@@ -223,11 +247,22 @@ class TransitionTable(PerturbedLaw):
             "deviations": list(self.deviations),
             "rows": [list(row) for row in self.rows],
             "period": self.period,
+            **({"below": self.below} if self.below else {}),
         }
 
+    def model_parameters(self) -> dict[str, Any]:
+        """The parameters of the law's PyMC distribution: the table, which has the threshold in it."""
+        return {"deviations": self.deviations, "rows": self.rows, "period": self.period}
+
+    def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
+        """Which values stand for answers under the threshold, if there is one. See `NoiseLaw.withheld`."""
+        which = np.asarray(values) < self.below
+        return {f"under {self.below}": which} if which.any() and self.below else {}
+
     def __str__(self) -> str:
+        under = f"; not published under {self.below}" if self.below else ""
         end = {0: "no larger counts", 1: "then the last one"}.get(self.period, f"the last {self.period} repeating")
-        return f"{self.name} <{len(self.rows)} rows, {end}; deviations {self.deviations[0]} to {self.deviations[-1]}>"
+        return f"{self.name} <{len(self.rows)} rows, {end}; deviations {self.deviations[0]} to {self.deviations[-1]}{under}>"
 
     def __repr__(self) -> str:
         return f"<TransitionTable: {str(self).removeprefix(self.name + ' <')}"

@@ -112,7 +112,7 @@ def _noisy(context: Context) -> list[Html]:
             ),
             f" {plural(hidden, 'answer was', 'answers were')} not published." if hidden else "",
         )
-        lines = "a dashed line at the true count" if around_true else "dashed lines at one standard deviation"
+        lines = "for one true count, at a dashed line" if around_true else "dashed lines at one standard deviation"
         alt = f"Law of the noise {measured.law}; {lines}, in counts."
         written += [law, embedded(draw_noise_law(measured, scale), alt)]
     return written

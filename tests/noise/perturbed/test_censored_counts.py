@@ -13,6 +13,7 @@ from bayesdp.noise import (
     CellKey,
     ConventionalRounding,
     DiscreteLaplace,
+    NoiseLaw,
     RandomRounding,
     TransitionTable,
     censored_counts,
@@ -41,6 +42,11 @@ def test_the_code_has_the_probability_of_all_that_it_stands_for(law, below):
         expected[y == below - 1] = plain[y < below].sum()
         np.testing.assert_allclose(found, expected, atol=1e-15)
     assert coded.same_cell_same_value == law.same_cell_same_value
+    again = NoiseLaw.from_description(coded.describe())
+    assert again == coded
+    withheld = again.withheld([below - 1, below])
+    assert {why: which.tolist() for why, which in withheld.items()} == {f"under {below}": [True, False]}
+    assert law.withheld([0, below]) == {}
 
 
 def test_posterior_of_a_table_with_rows_that_were_left_out():
@@ -49,6 +55,8 @@ def test_posterior_of_a_table_with_rows_that_were_left_out():
     law = CellKey(max_deviation=3, variance=2.0)
     noisy = bdp.thresholded(query, {"a": 6}, law, 4, candidates=True)
     assert noisy.values.tolist() == [6, 3, 3]
+    np.testing.assert_array_equal(noisy.published, [6, np.nan, np.nan])
+    assert repr(noisy).startswith("<Measured: 3 answers by area, 2 of them under 4, law cell-key ptable=<")
     release = bdp.Release.from_published(query.frame, measured=[noisy], exact=[bdp.Exact(bdp.Totals(query.frame), 11)])
     with pm.Model(coords=release.coords):
         bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist([8.0, 2.0, 3.0]), dims=release.dims))
@@ -81,3 +89,18 @@ def test_bad_input():
     query = bdp.Identity({"area": ["a", "b"]})
     with pytest.raises(ValueError, match="area=a = 3, which is under the threshold"):
         bdp.thresholded(query, {"a": 3}, LAWS[0], 6, candidates=True)
+
+
+def test_a_table_that_publishes_numbers_under_its_own_threshold_is_refused():
+    with pytest.raises(ValueError, match="numbers under 3 stand as 2, but row x = 0 gives 0 a probability"):
+        TransitionTable([0, 1], [[1, 0], [0.5, 0.5]], below=3)
+    with pytest.raises(ValueError, match="row x = 3 gives 1 a probability"):  # of a row that repeats
+        TransitionTable(
+            [-2, -1, 0, 1, 2],
+            [[0, 0, 0, 0, 1], [0, 0, 0, 1, 0], [0, 0, 1, 0, 0], [0.5, 0, 0.5, 0, 0]],
+            below=3,
+        )
+    assert TransitionTable([0, 2], [[0, 1], [1, 0]], period=0, below=1).withheld([0, 2])["under 1"].tolist() == [
+        True,
+        False,
+    ]

@@ -56,7 +56,7 @@ def test_the_report_says_it_too(tmp_path) -> None:
         in text
     )
     assert "Its size depends on the true count." in text
-    assert "a dashed line at the true count" in text
+    assert "for one true count, at a dashed line" in text
 
 
 @BY_NAME
