@@ -93,7 +93,7 @@ def test_the_picture(compared):
     axes = drawn.axes[0]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["x: area=a", "x: area=b", "x: area=c"]
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == list(LAWS)
-    assert "none is weighed" in axes.get_title("left")
+    assert "none is weighed" in drawn.get_suptitle()
     assert len(bdp.plots.law_comparison(cells, most=1).axes[0].get_yticklabels()) == 1
     with pytest.raises(TypeError, match="what bayesdp"):
         bdp.plots.law_comparison(cells.table)
