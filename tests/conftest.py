@@ -8,10 +8,21 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.slow_ids import is_slow
+
 # Before anything imports Matplotlib: no test may need, or open, a display.
 os.environ["MPLBACKEND"] = "Agg"
 
+
 type MakeRng = Callable[[int], np.random.Generator]
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what tests/slow_ids.txt lists."""
+    for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
