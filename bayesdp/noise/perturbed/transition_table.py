@@ -250,10 +250,6 @@ class TransitionTable(PerturbedLaw):
             **({"below": self.below} if self.below else {}),
         }
 
-    def model_parameters(self) -> dict[str, Any]:
-        """The parameters of the law's PyMC distribution: the table, which has the threshold in it."""
-        return {"deviations": self.deviations, "rows": self.rows, "period": self.period}
-
     def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
         """Which values stand for answers under the threshold, if there is one. See `NoiseLaw.withheld`."""
         which = np.asarray(values) < self.below
