@@ -26,7 +26,7 @@ from bayesdp.release import Release
 from benchmarks.calibration.perturbed import Perturbation
 
 __all__ = [
-    "CASES", "INDEPENDENT", "INVARIANTS", "KEEPING", "LATER", "LATER_CASES", "PERTURBED", "PRIORS", "STATISTICS", "Case",
+    "CASES", "INDEPENDENT", "INVARIANTS", "KEEPING", "PERTURBED", "PRIORS", "STATISTICS", "Case",
 ]  # fmt: skip
 
 TABLE = {"row": ["a", "b"], "column": ["u", "v", "w"]}
@@ -245,18 +245,11 @@ def _rate_and_table(values: xr.Dataset, release: Any) -> xr.DataArray:
     return abs(values["x"].sum(TABLE.keys()) - 6.0 * values["rate"])
 
 
-LATER: tuple[str, ...] = ()
-"""Mechanisms whose cases are not in the stored matrix yet; ``--only`` runs them, and a test does a small part of them."""
-
-
 def _cases(mechanisms: Iterable[str]) -> tuple[Case, ...]:
     return tuple(
         Case(mechanism, prior, invariants) for mechanism in mechanisms for prior in PRIORS for invariants in INVARIANTS
     )
 
 
-CASES: tuple[Case, ...] = _cases(own for own in (*KEEPING, *INDEPENDENT, *PERTURBED, *STATISTICS) if own not in LATER)
+CASES: tuple[Case, ...] = _cases(own for own in (*KEEPING, *INDEPENDENT, *PERTURBED, *STATISTICS))
 """All cases of the stored matrix."""
-
-LATER_CASES: tuple[Case, ...] = _cases(LATER)
-"""Those of `LATER`."""

@@ -22,7 +22,7 @@ from bayesdp import _validate
 from bayesdp.calibration.progress import followed
 from bayesdp.calibration.runners import in_processes, serially
 from bayesdp.calibration.verdict import holm
-from benchmarks.calibration.cases import CASES, LATER_CASES, Case
+from benchmarks.calibration.cases import CASES, Case
 from benchmarks.calibration.table import markdown_table, versions, write_table
 
 __all__ = ["beside", "main", "run_matrix"]
@@ -150,9 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--beside", type=Path, metavar="CSV", help="a stored table, whose other cases are kept")
     parser.add_argument("--false-alarm", type=float, default=0.01, help="over the whole matrix (default: 0.01)")
     args = parser.parse_args(arguments)
-    # All that are stored, or those with the word, stored or not.
-    known = (*CASES, *LATER_CASES) if args.only else CASES
-    cases = [case for case in known if args.only in case.name]
+    cases = [case for case in CASES if args.only in case.name]
     if not cases:
         parser.error(f"no case has {args.only!r} in its name")
     rows = run_matrix(
