@@ -70,6 +70,20 @@ def test_the_epsilon_of_ten_releases_by_convolution():
     assert both.guarantee.pairs[0].loss["epsilon"] == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:docs|models|notebooks|tests)/[\w./-]*)`", README))))
-def test_the_files_it_names_exist(path):
-    assert (ROOT / path).exists()
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *(str(own.relative_to(ROOT)) for own in sorted((ROOT / "docs" / "how-to").glob("*.md"))),
+]
+
+
+def test_the_files_that_pages_name_exist():
+    named = {
+        (page, path)
+        for page in PAGES
+        for path in re.findall(
+            r"`((?:docs|models|notebooks|tests|benchmarks)/[\w./-]*)`", (ROOT / page).read_text("utf-8")
+        )
+    }
+    assert len(named) > 10
+    assert not [own for own in sorted(named) if not (ROOT / own[1]).exists()]
