@@ -170,7 +170,7 @@ class Measured:
 
     @property
     def published(self) -> Values:
-        """The values as published: float64 with NaN where some were not, otherwise as stored."""
+        """The values as published: float64 with NaN where some were not, unmeasured or withheld; otherwise as stored."""
         return self._blank(self.unmeasured | self.withheld)
 
     @property

@@ -15,7 +15,7 @@ from pytensor.compile.mode import Mode
 
 import bayesdp as bdp
 from bayesdp.measurements import held_back
-from bayesdp.noise import Censored, DiscreteGaussian, DiscreteLaplace, Gaussian
+from bayesdp.noise import CellKey, Censored, DiscreteGaussian, DiscreteLaplace, Gaussian, RandomRounding
 
 PAGE = {"country": ["FR", "IS", "NO", "SE"]}
 COUNTRY = bdp.Identity(PAGE)
@@ -150,3 +150,20 @@ def test_files_and_text(release: bdp.Release, tmp_path: Path) -> None:
     for again in (bdp.Release.from_netcdf(tmp_path / "release.nc"), bdp.Release.from_csv(tmp_path / "folder")):
         assert again == release
         assert held_back(again.measurements[0]) == ["1 of them under 4"]
+
+
+@pytest.mark.parametrize(
+    "law", [DiscreteGaussian(2.0), RandomRounding(3), CellKey(max_deviation=3, variance=1.5)], ids=lambda law: law.name
+)
+def test_files_keep_what_was_withheld(law, tmp_path):
+    areas = {"area": ["a", "b", "c", "d"]}
+    own = bdp.thresholded(bdp.Identity(areas), {"a": 9, "d": 12}, law, 6, candidates=["a", "b", "d"])
+    release = bdp.Release.from_published(areas, measured=[own])
+    release.to_netcdf(tmp_path / "r.nc")
+    release.to_csv(tmp_path / "r.csv")
+    for again in (bdp.Release.from_netcdf(tmp_path / "r.nc"), bdp.Release.from_csv(tmp_path / "r.csv")):
+        assert again == release
+        [read] = again.measurements
+        assert read.withheld.tolist() == [False, True, False, False]
+        np.testing.assert_array_equal(read.published, [9, np.nan, np.nan, 12])
+        assert "1 of them under 6, 1 of them unmeasured" in repr(read)

@@ -34,7 +34,7 @@ def write(context: Context) -> Html:
             "(Poisson). Where noise / sampling is far below 1, the noise hardly matters for conclusions about a population."
         )
     ]
-    if any(_around_true(measured) for measured in context.fit.measurements):
+    if any(isinstance(measured.law, PerturbedLaw) for measured in context.fit.measurements):
         parts.append(
             paragraph(
                 "How far a perturbed count is from the true one depends on the true one: the noise sd of such an answer is the "
@@ -49,10 +49,6 @@ def write(context: Context) -> Html:
         if measured.query.rows <= MOST_ROWS:
             parts.append(noise_table(context, measured, found, i).to_html())
     return joined(parts)
-
-
-def _around_true(measured: Measured) -> bool:
-    return isinstance(measured.law, PerturbedLaw)
 
 
 def noise_sizes(context: Context, measured: Measured, scale: NoiseScale) -> Floats:
