@@ -61,14 +61,15 @@ def test_the_number_that_stands_for_a_withheld_answer_is_shown_nowhere_as_publis
         assert "6 under 5 (not published, and known by that alone)" in page(own)
 
 
-def test_the_size_of_a_perturbation_is_averaged_over_the_posterior() -> None:
-    """Of rounding to base 3 the mean squared difference is 2/3 * 1 + 1/3 * 4 = 2, but 0 for multiples of 3."""
-    cells = bdp.Identity(FRAME)
-    law = bdp.noise.RandomRounding(3)
-    measured = bdp.Measured(cells, 3 * (TRUTH // 3), law)
+@pytest.mark.parametrize(
+    ("law", "square"), [(bdp.noise.RandomRounding(3), 2.0), (bdp.noise.ConventionalRounding(3), 1.0)]
+)
+def test_the_size_of_a_perturbation_is_averaged_over_the_posterior(law: bdp.noise.NoiseLaw, square: float) -> None:
+    """The mean squared difference is 2/3 * 1 + 1/3 * 4 = 2 at random, and 1 to the nearest multiple of 3; 0 for multiples of 3."""
+    measured = bdp.Measured(bdp.Identity(FRAME), 3 * (TRUTH // 3), law)
     own = tree(bdp.Release.from_published(FRAME, [measured]))
     context = Context(Fit.of(own), 0.9, None, "")
     draws = own["posterior"]["x"].values.reshape(-1, TRUTH.size)
-    expected = np.sqrt(2.0 * (draws % 3 != 0).mean(axis=0))
+    expected = np.sqrt(square * (draws % 3 != 0).mean(axis=0))
     np.testing.assert_allclose(noise_sizes(context, measured, context.noise[0]), expected)
     assert "averaged over the posterior" in page(own)
