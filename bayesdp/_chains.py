@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.fft import next_fast_len
 from scipy.special import ndtri
+from scipy.stats import f as f_distribution
 
 from bayesdp._integer_chains import LEAST_LENGTH, LONGEST, statistics_of_integers
 from bayesdp._lag_sums import effective_sizes
 
-__all__ = ["FEWEST_DRAWS", "ChainStatistics", "chain_statistics", "ess_bulk", "ess_mean"]
+__all__ = ["FEWEST_DRAWS", "ChainStatistics", "chain_statistics", "ess_bulk", "ess_mean", "rhat_by_chance"]
 
 type Floats = npt.NDArray[np.float64]
 type Numbers = npt.NDArray[Any]
@@ -97,6 +98,40 @@ def chain_statistics(draws: Numbers, progress: Callable[[int, int], None] | None
                 progress(part.stop, total)
     bulk, tail, rhat = found.reshape(3, *shape)
     return ChainStatistics(bulk, tail, rhat)
+
+
+def rhat_by_chance(draws: Numbers, rate: float, least: float, most: float) -> Floats:
+    """The R-hat of each quantity that chains which agree exceed at a rate, given how fast each of them moves by itself.
+
+    For draws of shape (chains, draws, quantities), shape (quantities,), between `least` and `most`; the limit of that one of the two
+    R-hats (of the draws, and of their distances from the median) which exceeds its own, if one does.
+
+    Notes
+    -----
+    With M halves of chains, of N draws each, ``N (R-hat^2 - 1) + 1`` is the variance of their means, times N, over that within. For
+    draws with the autocorrelation time t it is t times an F variable with M - 1 degrees of freedom. The time is
+    estimated about the mean of each half, so that chains which disagree do not look slow: from their S effective draws, all
+    halves together, ``t = M N / S``. That estimate is a little short, and uncertain: F with (M - 1, S / 12) degrees
+    has the tails of the ratio. Of 5,000 to 10,000 autoregressions with times from 1 to 39, in two or four chains of 100 effective
+    draws or more, 0.4% to 1.2% exceeded the quantile of 1%, and at most 0.12% that of 0.1%.
+    """
+    chains, length, _ = draws.shape
+    found = np.empty(draws.shape[2])
+    for part in _parts(draws):
+        halves = _halves(_moved(draws[..., part]))
+        folded = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
+        limits, ratios = [], []
+        with np.errstate(all="ignore"):
+            for scores in map(_normal_scores, (halves, folded)):
+                size = _ess(scores - scores.mean(axis=2, keepdims=True))
+                time = chains * 2 * (length // 2) / size
+                beyond = f_distribution.isf(rate, 2 * chains - 1, size / 12.0)
+                limits.append(np.clip(np.sqrt(1.0 + (time * beyond - 1.0) / (length // 2)), least, most))
+                ratios.append(_rhat(scores))
+        over = np.array(ratios) > np.array(limits)
+        exceeded = np.where(over, limits, np.inf).min(axis=0)
+        found[part] = np.where(over.any(axis=0), exceeded, np.max(limits, axis=0))
+    return found
 
 
 def ess_bulk(draws: Numbers) -> Floats:

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any
 
-__all__ = ["aligned", "csv_label", "json_escaped", "label_of_csv", "printable", "printable_lines", "width"]
+__all__ = ["aligned", "csv_label", "json_escaped", "label_of_csv", "meant", "nearest", "printable", "printable_lines",
+           "shown", "width"]  # fmt: skip
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
 """Unicode's categories of control, format (direction, zero width, tags), surrogate, unassigned, line and paragraph separator."""
@@ -182,3 +185,29 @@ def label_of_csv(text: str) -> str:
         return chr(int(next(code for code in codes if code), 16))
 
     return _ESCAPES.sub(meant, text[1:])
+
+
+def shown(items: Iterable[Any], limit: int = 5) -> str:
+    """Write a few items for an error message, and say how many were left out."""
+    listed = [printable(repr(item)) for item in items]
+    more = f", ... ({len(listed) - limit} more)" if len(listed) > limit else ""
+    return ", ".join(listed[:limit]) + more
+
+
+def meant(name: Any, known: Iterable[Any], show: Callable[[Iterable[Any]], str] = shown) -> str:
+    """The end of an error message about an unknown name: the known ones that are near to it, if any are.
+
+    Examples
+    --------
+    >>> meant("county", ["County", "Sex"]), meant("age", ["County", "Sex"])
+    ("; did you mean 'County'?", '')
+    """
+    plain = {str(own).casefold().replace("_", "-"): own for own in known}
+    found = get_close_matches(str(name).casefold().replace("_", "-"), plain, cutoff=0.7)
+    return f"; did you mean {' or '.join(show([plain[own]]) for own in found)}?" if found else ""
+
+
+def nearest(name: Any, known: Iterable[Any], show: Callable[[Iterable[Any]], str] = shown) -> str:
+    """Some of the known names for an error message, and those that are near to an unknown one."""
+    listed = list(known)
+    return show(listed) + meant(name, listed, show)

@@ -7,18 +7,18 @@ wrong with it and what would have been valid.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._text import printable
+from bayesdp._text import meant, nearest, shown
 
 __all__ = [
-    "MAX_COUNT", "Seed", "boolean", "both_lists", "choice", "exact_total", "finite_array", "generator_of",
-    "integer_array", "no_table", "nonnegative_integer", "nonnegative_real", "positive_integer", "positive_real",
+    "MAX_COUNT", "Seed", "boolean", "both_lists", "choice", "exact_total", "finite_array", "generator_of", "integer_array", "meant",
+    "name_list", "nearest", "no_table", "nonnegative_integer", "nonnegative_real", "positive_integer", "positive_real",
     "probability", "random_generator", "shown",
 ]  # fmt: skip
 
@@ -27,13 +27,6 @@ type Seed = int | np.integer | np.random.Generator | None
 
 MAX_COUNT = 2**53
 """Counts must be smaller than this in absolute value: beyond it float64 no longer holds every integer."""
-
-
-def shown(items: Iterable[Any], limit: int = 5) -> str:
-    """Write a few items for an error message, and say how many were left out."""
-    listed = [printable(repr(item)) for item in items]
-    more = f", ... ({len(listed) - limit} more)" if len(listed) > limit else ""
-    return ", ".join(listed[:limit]) + more
 
 
 def both_lists(**items: Iterable[Any]) -> str:
@@ -189,8 +182,24 @@ def choice(value: Any, options: Sequence[str], argument: str) -> str:
     'l1'
     """
     if not isinstance(value, str) or value not in options:
-        raise ValueError(f"{argument} must be one of {', '.join(map(repr, options))}, got {value!r}")
+        raise ValueError(
+            f"{argument} must be one of {', '.join(map(repr, options))}, got {value!r}{meant(value, options)}"
+        )
     return value
+
+
+def name_list(given: Any, argument: str) -> tuple[str, ...]:
+    """A list of names, checked."""
+    if (
+        isinstance(given, (str, Mapping))
+        or not isinstance(given, Iterable)
+        or not all(isinstance(own, str) for own in given)
+    ):
+        raise TypeError(f"{argument} must be a list of names, got {given!r}")
+    found = tuple(given)
+    if len(set(found)) < len(found):
+        raise ValueError(f"{argument} has a name twice: {shown(found)}")
+    return found
 
 
 def finite_array(

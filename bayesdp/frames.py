@@ -15,7 +15,7 @@ import xarray as xr
 
 from bayesdp._pandas_tables import as_data_array
 from bayesdp._text import printable
-from bayesdp._validate import both_lists, shown
+from bayesdp._validate import both_lists, nearest, shown
 
 __all__ = ["Frame", "Label"]
 
@@ -195,16 +195,13 @@ class Frame:
         for own, dim, labels in self.groups:
             if own == name:
                 return dim, labels
-        known = [own for own, _, _ in self.groups]
-        raise ValueError(
-            f"{name!r} is neither a dimension ({shown(self.dims)}) nor a group label "
-            f"({shown(known) if known else 'the frame has none'})"
-        )
+        known = [*self.dims, *(own for own, _, _ in self.groups)]
+        raise ValueError(f"{name!r} is neither a dimension nor a group label; those are {nearest(name, known)}")
 
     def labels_of(self, dim: str) -> tuple[Label, ...]:
         """The labels along one dimension."""
         if dim not in self.dims:
-            raise ValueError(f"{dim!r} is not a dimension of the table; its dimensions are {shown(self.dims)}")
+            raise ValueError(f"{dim!r} is not a dimension of the table; its dimensions are {nearest(dim, self.dims)}")
         return self.labels[self.dims.index(dim)]
 
     def cell_name(self, position: int) -> str:

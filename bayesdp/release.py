@@ -134,7 +134,7 @@ class Release(ReleaseFiles):
         check_consistent(exact)
         for part in measurements:
             check_noisy_keeps_invariants(part, exact)
-        check_one_value(measurements)
+        check_one_value(measurements, exact)
 
     @classmethod
     def from_published(
@@ -163,7 +163,8 @@ class Release(ReleaseFiles):
             See `Release`. A mechanism that is none of this package's has no description here: leave it out.
         adding_up : {"refuse", "warn"}
             What to do with ten or more noisy sums that all add up exactly, although their noise is independent and the chance of it is
-            below one in a million (`bayesdp.consistency.made_consistent`): such tables were made consistent after the noise was added,
+            below one in a million, or with perturbed counts of which all sums agree, where that is below one in a thousand
+            (`bayesdp.consistency.made_consistent`): such tables were made consistent after the noise was added,
             or totals were computed from noisy cells. "warn" takes them as they are, with a warning.
 
         Returns

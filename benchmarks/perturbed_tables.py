@@ -53,10 +53,8 @@ def perturbed(areas: int, categories: int, *, margins: bool, mean: float = 5.0, 
             "categories": bdp.Margins(table, ["category"]),
             "all": bdp.Totals(table),
         }
-    measured = []
-    for name, query in queries.items():
-        answers = np.asarray(query.apply(truth)).reshape(query.shape)
-        measured.append(bdp.Measured(query, LAW.draw(rng, answers.shape, location=answers), LAW, name=name))
+    drawn = LAW.draw_answers(rng, list(queries.values()), truth)
+    measured = [bdp.Measured(query, y, LAW, name=name) for (name, query), y in zip(queries.items(), drawn, strict=True)]
     return Perturbed(bdp.Release.from_published(table, measured=measured), truth)
 
 

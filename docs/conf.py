@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -66,11 +67,18 @@ html_copy_source = False
 html_sidebars = {"made/reference/**": [], "made/laws": [], "made/mechanisms": []}  # lists of 400 pages, 400 times
 
 
+_TO_NOTEBOOK = re.compile(r"\]\((?:\.\./)+notebooks/(?=[\w-]+\.ipynb\))")
+
+
 def setup(app: object) -> None:
     """Write the pages that follow from the package, when Sphinx builds, and not when a test imports this file.
 
     What is built is made lighter at the end, if nothing failed.
     """
+    # A code host shows the notebooks where they are, and the site has its own pages of them.
+    app.connect(
+        "source-read", lambda _, name, text: text.__setitem__(0, _TO_NOTEBOOK.sub(r"](/made/tutorials/", text[0]))
+    )  # type: ignore[attr-defined]
     # Before Sphinx looks whether the folders of `html_static_path` exist.
     app.connect("config-inited", lambda *_: write_pages(HERE / "made"), priority=100)  # type: ignore[attr-defined]
     app.connect(  # type: ignore[attr-defined]

@@ -54,10 +54,10 @@ def make_release(seed: int | None = 2022) -> bdp.Release:
     table, law = true_table(), ptable()
     rng = np.random.default_rng(seed)
     sums = (["state", "race"], ["county"], ["state"], ["race"])
-    parts = []
-    for query in (bdp.Identity(table), *(bdp.Margins(table, dims) for dims in sums), bdp.Totals(table)):
-        perturbed = law.draw(rng, query.shape, location=query.apply(table.values))
-        parts.append(bdp.Measured(query, perturbed if query.dims else perturbed.item(), law))
+    queries = [bdp.Identity(table), *(bdp.Margins(table, dims) for dims in sums), bdp.Totals(table)]
+    # Sums that differ in empty cells only are about the same records, and get one perturbation.
+    perturbed = law.draw_answers(rng, queries, table.values)
+    parts = [bdp.Measured(query, values, law) for query, values in zip(queries, perturbed, strict=True)]
     return bdp.Release.from_published(table, measured=parts, simulated=seed is not None)
 
 

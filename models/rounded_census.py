@@ -42,10 +42,8 @@ def make_release(seed: int | None = 1990) -> bdp.Release:
     law = bdp.noise.RandomRounding(BASE)  # from the office's methods note; the probabilities are the unbiased ones
     rng = np.random.default_rng(seed)
     queries = [bdp.Identity(table), bdp.Margins(table, ["county"]), bdp.Margins(table, ["race"]), bdp.Totals(table)]
-    parts = []
-    for query in queries:
-        rounded = law.draw(rng, query.shape, location=query.apply(table.values))
-        parts.append(bdp.Measured(query, rounded if query.dims else rounded.item(), law))
+    rounded = law.draw_answers(rng, queries, table.values)
+    parts = [bdp.Measured(query, values, law) for query, values in zip(queries, rounded, strict=True)]
     return bdp.Release.from_published(table, measured=parts, simulated=seed is not None)
 
 

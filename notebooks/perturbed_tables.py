@@ -62,10 +62,9 @@ def _queries(table: xr.DataArray) -> list[Any]:
 
 def publish(table: xr.DataArray, law: Any, rng: np.random.Generator) -> bdp.Release:
     """Cells, counties, races and totals of each table, each perturbed on its own."""
-    parts = [
-        bdp.Measured(query, law.draw(rng, query.shape, location=query.apply(table.values)), law)
-        for query in _queries(table)
-    ]
+    queries = _queries(table)
+    drawn = law.draw_answers(rng, queries, table.values)
+    parts = [bdp.Measured(query, values, law) for query, values in zip(queries, drawn, strict=True)]
     return bdp.Release.from_published(table, measured=parts, simulated=True)
 
 

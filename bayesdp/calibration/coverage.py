@@ -17,7 +17,7 @@ from bayesdp import _validate
 from bayesdp.calibration.journal import Journal, by_name, numbers
 from bayesdp.calibration.naive import Naive, naive_analysis
 from bayesdp.calibration.quantities import Quantities, as_points, checked_quantities, evaluate, scalars
-from bayesdp.calibration.refit import Build, Refit, Update
+from bayesdp.calibration.refit import Build, Refit, Update, described_task
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.calibration.simulated import Simulate, simulated
@@ -150,8 +150,7 @@ def coverage(
     level = _validate.probability(probability, "probability")
     count = _validate.positive_integer(n, "n")
     task = _Repeat(simulate, build_model, quantities, names, level, seed, update, dict(sampler))
-    settings = {key: repr(value) for key, value in (SAMPLER | task.sampler).items()}
-    about = {"what": "coverage", "seed": seed, "probability": level, "naive": names, "sampler": settings}
+    about = described_task(task, simulated(simulate, np.random.default_rng(task._seeds(0)[0])), what="coverage")
     journal = Journal(None if path is None else Path(path), about, {"found": by_name(by_name(numbers(4)))})
     run_numbers(task, range(count), journal, choose_runner(client, workers), "releases", progressbar)
     records = [journal.records[k] for k in range(count) if k in journal.records]

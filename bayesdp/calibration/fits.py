@@ -13,7 +13,7 @@ import xarray as xr
 
 from bayesdp import _validate
 from bayesdp.calibration.journal import Check, Journal, text
-from bayesdp.calibration.refit import Build, Refit, Refitting, Update
+from bayesdp.calibration.refit import Build, Refit, Refitting, Update, described_task
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.inference.sampling import annotate
@@ -139,8 +139,7 @@ def fit_many(
     folder = None if path is None else Path(path)
     if folder is not None:
         folder.mkdir(exist_ok=True)
-    settings = {key: repr(value) for key, value in (_SAMPLER | fit.sampler).items()}
-    about = {"what": "fits", "seed": fit.seed, "names": names, "sampler": settings}
+    about = described_task(fit, fit.releases[0], what="fits")
     journal = _Folder(None if folder is None else folder / "journal.jsonl", about, _RECORD, folder)
     run_numbers(fit, range(len(names)), journal, choose_runner(client, workers), "fits", progressbar)
     found = {record["name"]: record["tree"] for record in journal.ordered() if "error" not in record}

@@ -16,10 +16,10 @@ from scipy import stats
 from bayesdp import _validate
 from bayesdp.calibration.journal import Journal, by_name, number, unit
 from bayesdp.calibration.quantities import Quantities, checked_quantities, evaluate, scalars
-from bayesdp.calibration.refit import Build, Refit, Refitting, Update
+from bayesdp.calibration.refit import Build, Refit, Refitting, Update, described_task
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
-from bayesdp.calibration.simulated import Simulate, simulated
+from bayesdp.calibration.simulated import Simulate, Simulated, simulated
 from bayesdp.calibration.verdict import holm
 
 __all__ = ["JointTest", "joint_distribution_test"]
@@ -78,7 +78,7 @@ class _Chain(Refitting):
     """A task of a number: a draw from the prior; for odd numbers then rounds of release and transitions."""
 
     simulate: Simulate
-    release: ReleaseAgain
+    release_again: ReleaseAgain
     build_model: Build
     quantities: Quantities
     seed: int
@@ -86,12 +86,15 @@ class _Chain(Refitting):
     update: Update | None = None
     sampler: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def first(self) -> Simulated:
+        """The first simulation, whose release gives the model."""
+        stream = np.random.SeedSequence(self.seed, spawn_key=(0,)).spawn(2)[0]
+        return simulated(self.simulate, np.random.default_rng(stream))
+
     def __call__(self, number: int) -> dict[str, Any]:
         if self._refit is None:
-            first = np.random.SeedSequence(self.seed, spawn_key=(0,)).spawn(2)[0]
-            self._refit = Refit(
-                self.build_model, simulated(self.simulate, np.random.default_rng(first)).release, self.update
-            )
+            self._refit = Refit(self.build_model, self.first.release, self.update)
         draw, moves = np.random.SeedSequence(self.seed, spawn_key=(number,)).spawn(2)
         start = simulated(self.simulate, np.random.default_rng(draw))
         rng = np.random.default_rng(moves)
@@ -99,7 +102,7 @@ class _Chain(Refitting):
         free = [rv.name for rv in self._refit.template.free_RVs]
         if number % 2:  # odd numbers are run, even ones are the sample of the prior that they are compared with
             for _ in range(self.rounds):
-                release = self.release(values, rng)
+                release = self.release_again(values, rng)
                 model = self._refit.model(release)
                 starts = {name: values[name] for name in free}
                 tree = quiet_sample(model, _SAMPLER | self.sampler | {"initvals": starts}, int(rng.integers(2**31)))
@@ -177,7 +180,7 @@ def joint_distribution_test(
     count = _validate.positive_integer(n, "n")
     turns, moves = _validate.positive_integer(rounds, "rounds"), _validate.positive_integer(steps, "steps")
     chain = _Chain(simulate, release, build_model, quantities, seed, turns, update, {"draws": moves, **sampler})
-    about = {"what": "joint", "seed": seed, "rounds": turns, "steps": moves}
+    about = described_task(chain, chain.first, what="joint")
     journal = Journal(None if path is None else Path(path), about, {"found": by_name(number), "tie": unit})
     run_numbers(chain, range(2 * count), journal, choose_runner(client, workers), "chains", progressbar)
     good = [record for record in journal.records.values() if "error" not in record]

@@ -13,6 +13,7 @@ from typing import Any, Never
 
 from bayesdp import _strict_json as strict_json
 from bayesdp._validate import shown
+from bayesdp.inference.runs.fingerprint import difference
 
 __all__ = ["Check", "Journal", "by_name", "count", "number", "numbers", "rank", "text", "unit"]
 
@@ -74,7 +75,7 @@ class Journal:
     path : Path or None
         Without one, records are kept in memory only.
     about : mapping
-        Plain data that must be the same when the run goes on: seed, sampler settings, versions and so on.
+        Plain data that must be the same when the run goes on: the `fingerprint` of the run.
     entries : mapping
         What a record of a simulation that ended well has beside its ``number``, and what each entry may hold. One that ended
         badly has an ``error``, and ``again`` if it is to be tried again.
@@ -148,13 +149,9 @@ class Journal:
             found = None
         if not isinstance(found, dict) or found.get("format") != _FORMAT:
             raise ValueError(f"{str(self.path)!r} is not a file of this kind: name another one, or remove it")
-        ours = json.loads(json.dumps(head))
-        for key in dict.fromkeys([*ours, *found]):
-            if found.get(key) != ours.get(key):
-                raise ValueError(
-                    f"{str(self.path)!r} is of another run: its {key} is {found.get(key)!r}, here it is {ours.get(key)!r}; "
-                    "name another file to start afresh"
-                )
+        differs = difference(found, json.loads(json.dumps(head)))
+        if differs:
+            raise ValueError(f"{str(self.path)!r} is of another run: {differs}; name another file to start afresh")
         seen: dict[int, int] = {}
         for at, line in enumerate(whole[1:], start=2):
             record = self._record(line, at)

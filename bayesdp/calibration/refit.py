@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from pymc.model.transform.optimization import freeze_model
 from pytensor.graph.basic import equal_computations
 
 from bayesdp.inference.registry import numbers_of, observed_by
+from bayesdp.inference.runs.fingerprint import described_model, fingerprint
 from bayesdp.release import Release
 
-__all__ = ["Build", "Refit", "Refitting", "Update"]
+__all__ = ["Build", "Refit", "Refitting", "Update", "described_task"]
 
 type Build = Callable[[Any], pm.Model]
 """Makes the model of a release."""
@@ -122,6 +124,19 @@ class Refit:
         names = sorted(mine)
         left, right = [mine[n] for n in names], [theirs[n] for n in names]
         return bool(equal_computations([self._first.logp()], [other.logp()], in_xs=left, in_ys=right))
+
+
+def described_task(task: Any, first: Any, **more: Any) -> dict[str, Any]:
+    """The fingerprint of a calibration: the fields of its task, and `first`, the release that it begins with, and its model.
+
+    These stand for ``simulate`` and ``build_model``: what they do, and not how they are written.
+    """
+    given = {own.name: getattr(task, own.name) for own in fields(task) if own.name not in ("simulate", "build_model")}
+    try:
+        model = described_model(task.build_model(getattr(first, "release", first)))
+    except Exception as error:  # this fit will fail, and say so; others need not
+        model = {"model": f"{type(error).__name__}: {error}"}
+    return fingerprint(**given | {"first": first} | model | more)
 
 
 class Refitting:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-import bayesdp
 from bayesdp import _validate
 from bayesdp.calibration.journal import Check, Journal, by_name, number, rank, unit
 from bayesdp.calibration.journal import count as whole_number
 from bayesdp.calibration.progress import followed
 from bayesdp.calibration.quantities import Quantities, Quantity, checked_functions
-from bayesdp.calibration.refit import Build, Update
+from bayesdp.calibration.refit import Build, Update, described_task
 from bayesdp.calibration.runners import Runner, in_processes, on_dask, serially
 from bayesdp.calibration.sampling import SAMPLER
 from bayesdp.calibration.simulated import Simulate
@@ -26,8 +24,6 @@ from bayesdp.calibration.study import Study
 from bayesdp.calibration.verdict import Verdict, judge
 
 __all__ = ["choose_runner", "run_numbers", "sbc", "verdict_of"]
-
-_PACKAGES = ("pymc", "pytensor", "numpy", "numba")
 
 
 def sbc(
@@ -79,7 +75,7 @@ def sbc(
     update : callable, optional
         For releases that are not put into the model by `observe`: new values of its ``pm.Data``.
     path : path, optional
-        A file for results as they come. If it is there, the run goes on where it was.
+        A file for results as they come. If it is there, the run goes on where it was; it must be the same, but for `n`.
     false_alarm : float
         Chance that right posteriors are called wrong, over all quantities together.
     progressbar : bool
@@ -128,15 +124,10 @@ def sbc(
     count = _validate.positive_integer(n, "n")
     own_seed = _validate.nonnegative_integer(seed, "seed")
     study = Study(simulate, build_model, quantities, own_seed, update, dict(sampler), checked_functions(also))
-    names = study.check()
-    about = {
-        "what": "sbc",
-        "seed": study.seed,
-        "sampler": {key: _plain(value) for key, value in (SAMPLER | study.sampler).items()},
-        "versions": {"bayesdp": bayesdp.__version__} | {name: version(name) for name in _PACKAGES},
-        "identity": identity,
-        "quantities": names,
-    }
+    tested = study.check()
+    asked = [[name, function or "a variable"] for name, function in tested.items()]
+    settings = {"sampler": SAMPLER | study.sampler, "identity": identity, "quantities": asked}
+    about = described_task(study, study.draw(0), what="sbc", **settings)
     journal = Journal(None if path is None else Path(path), about, _RECORD)
     run_numbers(study, range(count), journal, choose_runner(client, workers), "simulations", progressbar)
     return _tree(count, journal, false_alarm, about, study.refit.reused)
@@ -177,10 +168,6 @@ def run_numbers(task: Any, numbers: range, journal: Journal, runner: Runner, wor
         records, total=len(numbers), done=len(numbers) - len(left), words=words, show=progressbar and bool(left)
     ):
         journal.add(record)
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float, bool)) or value is None else repr(value)
 
 
 def _tree(

@@ -94,13 +94,13 @@ class Study(Refitting):
             self._refit = Refit(self.build_model, self.draw(0).release, self.update)
         return self._refit
 
-    def check(self) -> list[str]:
+    def check(self) -> dict[str, Quantity | None]:
         """Check that simulator, model and quantities agree on names, before anything is compiled.
 
         Returns
         -------
-        list of str
-            The quantities.
+        dict
+            The quantities by name.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Study(Refitting):
             parts = [f"simulate gives no {name!r}, a variable of the model" for name in missing]
             parts += [f"simulate gives {name!r}, which the model does not have" for name in unknown]
             raise ValueError(f"simulate and build_model disagree on names: {'; '.join(parts)}")
-        return list(self.tested(truth))
+        return self.tested(truth)
 
     @property
     def _latent(self) -> list[str]:

@@ -71,6 +71,12 @@ def add_table_options(command: Any) -> None:
     add_repeatable(
         command, "--ignore", "COLUMN", "a column of a CSV file that is neither labels nor values, such as a population"
     )
+    add_repeatable(
+        command,
+        "--total",
+        "DIM=LABEL",
+        "a label that stands for the sum over a dimension, like county=Total; 'county=' says that none does",
+    )
     command.add_argument(
         "--layout", choices=("auto", "long", "wide"), default="auto", help="form of a CSV file (default: auto)"
     )
@@ -103,13 +109,13 @@ def ignored_columns(names: list[str], paths: list[str]) -> dict[str, list[str]]:
     ValueError
         If a name is in no file, so that it was misspelt.
     """
-    from bayesdp._validate import shown
+    from bayesdp._validate import nearest
     from bayesdp.storage.csv_file import csv_header
 
     headers = {path: csv_header(path) for path in paths}
     for name in names:
         if not any(name in header for header in headers.values()):
-            columns = "; ".join(f"{path} has {shown(header)}" for path, header in headers.items() if header)
+            columns = "; ".join(f"{path} has {nearest(name, header)}" for path, header in headers.items() if header)
             raise ValueError(
                 f"--ignore {name}: no CSV file has a column of that name; {columns or 'there is no CSV file'}"
             )
@@ -124,4 +130,16 @@ def table_options(args: argparse.Namespace) -> dict[str, Any]:
         "groups": pairs(args.group, "--group"),
         "layout": args.layout,
         "ignore": args.ignore,
+        "totals": _totals(args.total),
     }
+
+
+def _totals(items: list[str]) -> dict[str, list[str]]:
+    """Labels of totals by dimension; none where one is said to have none."""
+    found: dict[str, list[str]] = {}
+    for item in items:
+        dim, separator, label = item.partition("=")
+        if not (dim and separator):
+            raise ValueError(f"--total must be written as DIM=LABEL, or as DIM= where there is no total, got {item!r}")
+        found.setdefault(dim, []).extend([label] if label else [])
+    return found

@@ -11,9 +11,10 @@ import argparse
 import errno
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Callable
-from typing import Never
+from typing import Any, Never
 
 from bayesdp._caches import dispensable_caches
 from bayesdp._interrupts import handled, tell
@@ -59,8 +60,23 @@ def banner(text: str) -> None:
 class OneLineParser(argparse.ArgumentParser):
     """A parser whose complaints are one line, without the usage in front."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse what a subcommand does not know itself, as its own options are near to it."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest and rest[0].startswith("-"):
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
     def error(self, message: str) -> Never:
         """Say what is wrong, and leave with status 2."""
+        from bayesdp._text import meant
+
+        choices = re.fullmatch(r".*invalid choice: '(.*)' \(choose from (.*)\)", message)
+        option = re.fullmatch(r"unrecognized arguments: (--[^ =]+).*", message)
+        wrong, known = (
+            choices.groups() if choices else (option[1], ", ".join(self._option_string_actions)) if option else ("", "")
+        )
+        message += meant(wrong, known.replace("'", "").split(", ")) if wrong else ""
         self.exit(BAD_INPUT, f"{self.prog}: error: {printable(message)} (see {self.prog} --help)\n")
 
 

@@ -105,7 +105,10 @@ def read_releases(paths: Sequence[str]) -> Release:
     twice = [path for i, path in enumerate(paths) if Path(path).resolve() in [Path(own).resolve() for own in paths[:i]]]
     if twice:
         raise ValueError(f"{twice[0]} is given twice: its noise would be counted twice")
-    return as_one([read_release(path) for path in paths], paths)
+    joint = as_one([read_release(path) for path in paths], paths)
+    if len(paths) > 1:
+        say(f"{' and '.join(paths)} are taken as measurements of one table at one time")
+    return joint
 
 
 def read_posterior(path: str) -> tuple[xr.DataTree, Release]:

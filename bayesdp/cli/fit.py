@@ -14,7 +14,7 @@ from bayesdp.cli.caches import warn_of_open_caches
 from bayesdp.cli.errors import log_safely, say
 from bayesdp.cli.printing import announce
 from bayesdp.cli.signals import interrupt_status
-from bayesdp.cli.verdict import status_of
+from bayesdp.cli.verdict import ADVICE, status_of
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -31,7 +31,8 @@ The prior of the counts x is one of three, with hyperparameters given as --hyper
 own: a Python file (it is run!) with a function build_model(release) that returns a pymc.Model.
 
 Several releases of one table are fitted together: all their noisy and exact parts, the noise of different releases being
-independent. Their labels must agree. A build_model of your own gets them as one release.
+independent. They are taken as one table at one time: where answers that two of them give differ by more than their laws
+explain, they are refused. Their labels must agree. A build_model of your own gets them as one release.
 
 The draws are saved first, then the file is replaced by one with diagnostics, and with draws of the prior for the report.
 Ctrl-C ends sampling after the draw that is being made, pressed again in the middle of it, and what was drawn is saved at
@@ -40,8 +41,9 @@ them, and it never breaks off the saving. SIGTERM, which batch schedulers send, 
 nohup) do what Ctrl-C does; the exit status is 130, 143 or 129.
 
 Draws are written to a file beside the output (.partial) as they come. Whatever ended the run, the same command with --resume
-goes on where it was, and with a --seed ends with the same draws as a run that was never stopped. The file is removed when
-the posterior is saved in full.
+goes on where it was, and with a --seed ends with the same draws as a run that was never stopped. When the posterior is
+saved in full the file gets another name (.chains). From it, a run that has ended goes on as well: the same command with a larger
+--draws and --resume, say where the verdict asks for more draws. Remove it when the posterior is what you want.
 
 """
 
@@ -77,7 +79,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--resume",
         action="store_true",
-        help="go on with the draws of a run that was stopped; begin where there are none",
+        help="go on with the draws of a run that was stopped, or that has ended with fewer --draws; begin where there are none",
     )
     add_output(command, "the posterior, a .nc file (an ArviZ DataTree)")
 
@@ -105,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCtrlC) -> int:
     """Draw and save; then add what is computed from the draws, and save again. In `stop` nothing but sampling is broken off."""
-    from bayesdp.cli.resuming import forget, holds_some, kept, partial, say_kept
+    from bayesdp.cli.resuming import holds_some, kept, partial, put_away, say_kept
     from bayesdp.inference.keeping import diagnosed
     from bayesdp.storage import write_draws, write_draws_somewhere
 
@@ -122,7 +124,7 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
             say_kept(partial(args))
         raise
     try:
-        diagnosed(run, asked, stop)
+        diagnosed(run, asked, stop, told=False)
         prior_left_out = not stop.interrupted and not _add_prior_draws(tree, model, args.seed, stop)
         if tree["diagnostics"].data_vars or not stop.interrupted:
             write_draws(tree, args.output, overwrite=True)
@@ -138,7 +140,7 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
     if stop.interrupted:
         say(f"interrupted: only the draws so far were saved{_more(journal)}")
         return interrupt_status()
-    forget(args)
+    goes_on = put_away(args)
     if stop.pressed:
         missing = {
             "limits of the cells": run.fixed is None,
@@ -148,7 +150,9 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
         left_out = ", ".join(what for what, so in missing.items() if so)
         say(f"interrupted: all draws were saved; left out: {left_out or 'nothing'}")
         return interrupt_status()
-    return status_of(tree, "Do not report these results; run longer (--draws, --tune) or look at the model.")
+    needed = float(tree["diagnostics"].attrs.get("draws_needed", 0.0))
+    more = f"--draws {f'{needed:.0f}' if needed > args.draws else 'MORE'} --resume"
+    return status_of(tree, f"The same command with {more} goes on with these chains. {ADVICE}" if goes_on else ADVICE)
 
 
 def _more(journal: Mapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ with --postprocessing, and they are refused. If the numbers themselves show it, 
 Several noisy files make one release: name further ones with --noisy, each followed by its own --law. They hold margins or
 totals in the form of the exact ones, or another noisy table of the same cells:
   bayesdp import cells.csv --law 'discrete-gaussian sigma=5' --noisy margins.csv --law 'discrete-gaussian sigma=2' ...
+Lines or columns of totals within the table are declared, --total county=Total: they are measurements under the law of the file.
 The noise of the files, and of the margins in one file, must be independent of one another.
 
 A file noise.json that came with the data says all of this: the query and the law of each column, what is exact, what was not
@@ -135,7 +136,7 @@ _STATED = {
     "simulated": "--simulated",
     "dims": "--dims",
 }
-_STATED |= {"value": "--value", "group": "--group", "ignore": "--ignore"}
+_STATED |= {"value": "--value", "group": "--group", "ignore": "--ignore", "total": "--total"}
 """What ``noise.json`` says itself: where the option is kept, and its name."""
 
 

@@ -84,16 +84,18 @@ def published_release_parts(args: argparse.Namespace) -> tuple[xr.DataArray, lis
     """
     from bayesdp.noise import parse_law
     from bayesdp.queries import Identity
-    from bayesdp.tables import read_margins, read_table
+    from bayesdp.tables import read_margins
 
     first, *others = _noisy_files(args.table, args.noisy or [])
     laws = {own.path: parse_law(own.law) for own in (first, *others) if own.law is not None}
     ignored = ignored_columns(args.ignore, [args.table, *(own.path for own in others), *args.exact])
-    table = read_table(args.table, **{**table_options(args), "ignore": ignored[args.table]})
+    table, sums = _table(args.table, None, {**table_options(args), "ignore": ignored[args.table]})
     frame = Identity(table).frame
     answers: list[tuple[str, NoiseLaw | None, Query, Any]] = [
-        (first.path, laws.get(first.path), Identity(table), table)
+        (first.path, laws.get(first.path), query, values) for query, values in [(Identity(table), table), *sums]
     ]
+    if first.law is not None:
+        _check_one_margin(first.path, laws[first.path], len(answers))
     for own in others:
         answers += [
             (own.path, laws[own.path], *found) for found in _noisy_answers(own.path, frame, args, ignored[own.path])
@@ -109,6 +111,19 @@ def published_release_parts(args: argparse.Namespace) -> tuple[xr.DataArray, lis
     return table, [own for own in measured if own is not None], exact
 
 
+def _table(path: str, frame: Frame | None, form: dict[str, Any]) -> tuple[xr.DataArray, list[tuple[Query, Any]]]:
+    """A table and its declared totals, as answers about it or about the cells of a frame."""
+    from bayesdp.queries import Margins, Totals
+    from bayesdp.tables import read_table, read_table_totals
+
+    table = read_table(path, **form)
+    own = table if frame is None else frame
+    sums = read_table_totals(path, **form) if any(form["totals"].values()) else []
+    return table, [
+        (Margins(own, list(map(str, values.dims))) if values.dims else Totals(own), values) for _, values in sums
+    ]
+
+
 def _value_in(path: str, value: str | None) -> str | None:
     """The column of values that --value names, in a file that has it."""
     from bayesdp.storage.csv_file import csv_header
@@ -120,16 +135,15 @@ def _noisy_answers(path: str, frame: Frame, args: argparse.Namespace, ignore: li
     """The queries and noisy answers of a further file: a table of the form of the first, or margins."""
     from bayesdp.queries import Identity
     from bayesdp.storage.csv_file import csv_header
-    from bayesdp.tables import read_noisy_margins, read_table
+    from bayesdp.tables import read_noisy_margins
 
     known = {*frame.dims, *(name for name, _, _ in frame.groups)}
     header = csv_header(path)
     wide = len(frame.dims) == 2 and len(header) > 2 and header[0] == frame.dims[0] and not known & set(header[1:])
     if Path(path).suffix.lower() == ".nc" or (wide and args.dims is not None):
-        table = read_table(path, **{**table_options(args), "ignore": ignore})
-        query = Identity(frame)
+        table, sums = _table(path, frame, {**table_options(args), "ignore": ignore})
         try:
-            return [(query, query.align(table, "the noisy table"))]
+            return [(query, query.align(own, "the noisy table")) for query, own in [(Identity(frame), table), *sums]]
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
     return read_noisy_margins(path, frame, value=_value_in(path, args.value), ignore=ignore)
@@ -155,14 +169,14 @@ def _unmeasured(answers: list[tuple[str, NoiseLaw | None, Query, Any]], given: l
     """
     import numpy as np
 
-    from bayesdp._validate import shown
+    from bayesdp._validate import nearest
 
     blank = "blank" in given
     names = [name for name in given if name != "blank"]
     for name in names:
         if not any(name in query.names for _, _, query, _ in answers):
             raise ValueError(
-                f"--unmeasured {name!r} is no noisy answer; answers are {shown(answers[0][2].names)}, and 'blank' stands for "
+                f"--unmeasured {name!r} is no noisy answer; answers are {nearest(name, answers[0][2].names)}, and 'blank' stands for "
                 "all empty fields"
             )
     found = []

@@ -1,4 +1,4 @@
-"""The draws of a fit that has not ended: beside the output, until it is saved in full."""
+"""The draws of a fit with the states of its chains, from which it goes on: beside the output, under another name when it has ended."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from bayesdp.cli.errors import say
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["check_resume", "forget", "kept", "partial"]
+__all__ = ["check_resume", "kept", "partial", "put_away"]
+
+ENDED = "chains"
 
 
-def partial(args: argparse.Namespace) -> Path:
-    """Where the draws are written as they come."""
-    return Path(f"{args.output}.partial")
+def partial(args: argparse.Namespace, ending: str = "partial") -> Path:
+    """Where the draws are written as they come; with the ending `ENDED`, where they are when the posterior is saved in full."""
+    return Path(f"{args.output}.{ending}")
 
 
 def check_resume(args: argparse.Namespace) -> bool:
@@ -59,20 +61,21 @@ def check_resume(args: argparse.Namespace) -> bool:
 
 
 def _check_interrupted(args: argparse.Namespace, held: bool) -> None:
-    """What --resume replaces was saved by a run that did not end, and whose draws are all still there."""
+    """What --resume replaces has fewer draws than it is asked for, and the chains are all still there."""
     from bayesdp.cli.files import read_posterior
 
-    if not held:
+    if not held and not holds_some(partial(args, ENDED)):
         raise FileExistsError(
-            f"{args.output!r} exists already, and there are no draws to go on from ({str(partial(args))!r} is missing or empty): "
+            f"{args.output!r} exists already, with no draws to go on from ({str(partial(args, ENDED))!r} is missing or empty): "
             "nothing is left to do, or --force begins anew"
         )
     tree, _ = read_posterior(args.output)
+    draws = tree["posterior"].sizes["draw"]
     # Draws alone are there when the run was ended, or the disk was full, before the rest was saved.
-    if not int(tree.attrs.get("interrupted", 0)) and tree["diagnostics"].data_vars:
+    if not int(tree.attrs.get("interrupted", 0)) and tree["diagnostics"].data_vars and args.draws <= draws:
         raise FileExistsError(
-            f"{args.output!r} exists already and is of a run that ended: name another output. If it is what was "
-            f"asked for, remove {str(partial(args))!r}, which is left over"
+            f"{args.output!r} exists already and is of a run that ended, with {draws:,} draws of each chain: --resume goes on with "
+            f"more, and --draws is {args.draws:,}; or name another output"
         )
 
 
@@ -92,6 +95,7 @@ def kept(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     own = partial(args)
     if args.force and remove_journal(own):
         say(f"--force: draws of a run that did not end were removed ({own})")
+    ended = args.resume and not holds_some(own) and holds_some(partial(args, ENDED)) and os.path.lexists(args.output)
     if not tells_of_draws(model):
         if args.resume:
             raise ValueError(
@@ -102,10 +106,14 @@ def kept(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             say("this model is sampled by nutpie: draws are saved at the end only, and --resume cannot go on with them")
         yield {}
         return
+    if ended:
+        partial(args, ENDED).replace(own)
     try:
         yield {"journal": own, "resume": args.resume}
     except BaseException as error:
-        if holds_some(own):
+        if ended and isinstance(error, ValueError):  # of another run: nothing was added
+            own.replace(partial(args, ENDED))
+        elif holds_some(own):
             if isinstance(error, KeyboardInterrupt):
                 say_kept(own)
         else:
@@ -129,11 +137,16 @@ def holds_some(path: Path) -> bool:
         return False
 
 
-def forget(args: argparse.Namespace) -> None:
-    """Remove the draws, now that the posterior is saved in full."""
+def put_away(args: argparse.Namespace) -> bool:
+    """Give the draws their other name, now that the posterior is saved in full; whether there are any."""
     from bayesdp.inference import remove_journal
 
     try:
+        remove_journal(partial(args, ENDED))
+        if holds_some(partial(args)):
+            partial(args).replace(partial(args, ENDED))
+            return True
         remove_journal(partial(args))
     except (OSError, ValueError) as error:
-        say(f"the posterior is saved; {partial(args)} is not needed any more, and could not be removed: {error}")
+        say(f"the posterior is saved; {partial(args)} is not needed for it, and could not be renamed: {error}")
+    return False

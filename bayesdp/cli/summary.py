@@ -11,7 +11,7 @@ from bayesdp._text import aligned, csv_label, printable, width
 from bayesdp.cli.arguments import add_command
 from bayesdp.cli.printing import show
 from bayesdp.cli.queries import FORMS
-from bayesdp.cli.verdict import status_of
+from bayesdp.cli.verdict import ADVICE, status_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -89,12 +89,12 @@ def run(args: argparse.Namespace) -> int:
     others = variable_names(tree, str(draws.name)) if args.format == "table" else []
     more = f"\nother variables: {', '.join(map(printable, others))} (--var NAME)" if others else ""
     show(write(answers, heading, message) + more)
-    return status_of(tree)
+    return status_of(tree, "" if args.format == "csv" else ADVICE)
 
 
 def _streamed(tree: xr.DataTree, args: argparse.Namespace) -> int:
     """Of a result of `bayesdp.fit_hierarchy`: the cells, the answers of a query that was recorded, or a parameter."""
-    from bayesdp._validate import shown
+    from bayesdp._validate import nearest
     from bayesdp.cli.files import convergence
     from bayesdp.cli.queries import parse_query
     from bayesdp.composition import CELLS, Streamed
@@ -107,7 +107,7 @@ def _streamed(tree: xr.DataTree, args: argparse.Namespace) -> int:
     known = [CELLS, *map(str, posterior.data_vars)]
     name = CELLS if args.var is None else args.var
     if name not in known:
-        raise ValueError(f"--var: there is no variable {name!r} in the posterior; there are {shown(known, 30)}")
+        raise ValueError(f"--var: there is no variable {name!r} in the posterior; there are {nearest(name, known)}")
     if args.query is not None and name != CELLS:
         raise ValueError(f"--query is about the cells; leave one of --query and --var {name} out")
     query = Identity(release.frame) if args.query is None else parse_query(args.query, release.frame)
@@ -131,22 +131,22 @@ def _streamed(tree: xr.DataTree, args: argparse.Namespace) -> int:
     others = [printable(other) for other in known if other != name] if args.format == "table" else []
     more = f"\nother variables: {', '.join(others)} (--var NAME)" if others else ""
     show(write(answers, heading, message) + more)
-    return status_of(tree)
+    return status_of(tree, "" if args.format == "csv" else ADVICE)
 
 
 def _variable(tree: xr.DataTree, release: Release, asked: str | None) -> tuple[xr.DataArray, Release, bool]:
     """The draws that are summarised, the release of their table, and whether they are counts of one."""
-    from bayesdp._validate import shown
+    from bayesdp._validate import nearest
     from bayesdp.composition import as_one, draws_of, tables_of_posterior
 
     posterior, tables = tree["posterior"].to_dataset(), tables_of_posterior(tree)
     if asked is None and not tables:
         raise ValueError(
-            f"the counts that the release is about were not recorded; give --var, one of {shown(posterior, 30)}"
+            f"the counts that the release is about were not recorded; give --var, one of {', '.join(map(repr, posterior))}"
         )
     name = next(iter(tables)) if asked is None else asked
     if name not in posterior:
-        raise ValueError(f"--var: there is no variable {name!r} in the posterior; there are {shown(posterior, 30)}")
+        raise ValueError(f"--var: there is no variable {name!r} in the posterior; there are {nearest(name, posterior)}")
     if name not in tables:
         return posterior[name], release, False
     whole = as_one(tables[name])

@@ -9,7 +9,9 @@ from bayesdp.cli.errors import NOT_CONVERGED, banner, say
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["status_of"]
+__all__ = ["ADVICE", "status_of"]
+
+ADVICE = "Draw more (--draws, --chains), or look at the model."
 
 
 def status_of(tree: xr.DataTree, advice: str = "") -> int:
@@ -21,16 +23,14 @@ def status_of(tree: xr.DataTree, advice: str = "") -> int:
     ----------
     tree : xarray.DataTree
     advice : str
-        What to do about bad chains; the message of the diagnostics by default.
+        What to do, where the message of the diagnostics was printed already; that message if empty.
     """
     from bayesdp.composition import converged_of
 
     if converged_of(tree) is not False:
         return 0
     attrs = tree["diagnostics"].attrs
-    message = str(attrs.get("message", ""))
-    if attrs.get("verdict") == "not judged":
-        say(message if not advice else "Convergence is not shown: draw more (--draws), with two chains or more.")
-    else:
-        banner(f"NOT CONVERGED. {advice}" if advice else f"NOT CONVERGED: {message}")
+    bad = attrs.get("verdict") != "not judged"
+    text = advice or str(attrs.get("message", ""))
+    (banner if bad else say)(f"Do not report these results. {text}" if bad else text)
     return NOT_CONVERGED

@@ -28,15 +28,19 @@ def _number(value: Any) -> bool:
 type _Kinds = Mapping[str, tuple[Callable[[Any], bool], str]]
 
 _FLAG, _TEXT, _NUMBER = (_flag, "0 or 1"), (_text, "text"), (_number, "a number")
+_VERDICT = (lambda value: value in _VERDICTS, "one of " + ", ".join(map(repr, _VERDICTS)))
 _ATTRIBUTES: dict[str, _Kinds] = {
     "diagnostics": {
-        "verdict": (lambda value: value in _VERDICTS, "one of " + ", ".join(map(repr, _VERDICTS))),
+        "verdict": _VERDICT,
         "converged": _FLAG,
         "message": _TEXT,
         "rhat_limit": _NUMBER,
         "ess_limit": _NUMBER,
         "worst_rhat": _NUMBER,
         "worst_ess": _NUMBER,
+        "worst_quantities": _TEXT,
+        "draws_needed": _NUMBER,
+        **dict.fromkeys(("verdict_counts", "verdict_parameters"), _VERDICT),
         "cells_always_zero": _NUMBER,
         "missed_modes": _TEXT,
         "missed_modes_message": _TEXT,

@@ -10,7 +10,7 @@ from typing import Any
 import xarray as xr
 
 from bayesdp._validate import shown
-from bayesdp.consistency import check_consistent
+from bayesdp.consistency import check_consistent, contradiction
 from bayesdp.measurements import Measured, described
 from bayesdp.release import Release
 
@@ -45,8 +45,9 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
         If one is no release.
     ValueError
         If they are about different tables or label them in another order, one is given twice or two hold the same noisy
-        numbers, so that their noise would be counted twice, or their exact parts contradict one another or leave no table of
-        counts. The message says which releases, and names rows and numbers.
+        numbers, so that their noise would be counted twice, their exact parts contradict one another or leave no table of
+        counts, or answers that two give differ by more than their laws explain (below one in a million). The message says
+        which releases, and names rows and numbers.
 
     Examples
     --------
@@ -73,13 +74,20 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
             raise ValueError(
                 f"all releases must be about one table, but {called[0]} is about {releases[0].about} and {name} about {own.about}"
             )
-    for (one, first), (other, second) in combinations(zip(releases, called, strict=True), 2):
+    pairs = list(combinations(zip(releases, called, strict=True), 2))
+    for (one, first), (other, second) in pairs:
         _check_same_table(one, first, other, second)
         _check_not_twice(one, first, other, second)
         try:
             check_consistent(tuple(dict.fromkeys((*one.exact, *other.exact))))
         except ValueError as error:
             raise ValueError(f"the releases do not fit together: {first} and {second}: {error}") from error
+        told = contradiction((one.measurements, one.exact), (other.measurements, other.exact), len(pairs))
+        if told is not None:
+            raise ValueError(
+                f"the releases do not fit together: {first} and {second} contradict each other by their laws: {told}. They are taken "
+                "as one table at one time; fit tables of different times or populations each by itself, or correct a law"
+            )
     exact = tuple(dict.fromkeys(part for own in releases for part in own.exact))
     measurements = _renamed([part for own in releases for part in own.measurements])
     try:

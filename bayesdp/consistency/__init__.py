@@ -11,9 +11,11 @@ import numpy.typing as npt
 from bayesdp._nested import NestedSums
 from bayesdp._text import printable
 from bayesdp._validate import shown
+from bayesdp.consistency._determined import determined_answers
 from bayesdp.consistency._general import check_kernel, equalities, implied
 from bayesdp.consistency._made_consistent import check_not_made_consistent, made_consistent
 from bayesdp.consistency._sums import check_pair
+from bayesdp.consistency.contradictions import contradiction
 from bayesdp.consistency.post_processed import (
     FALSE_ALARMS,
     PostProcessedWarning,
@@ -26,8 +28,8 @@ from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart, rows_of
 
 __all__ = [
     "FALSE_ALARMS", "CountedOnceWarning", "PostProcessedWarning", "check_consistent", "check_noisy_keeps_invariants",
-    "check_not_made_consistent", "check_one_value", "counted_once", "implied_answers", "made_consistent",
-    "signs_of_post_processing", "warn_if_post_processed",
+    "check_not_made_consistent", "check_one_value", "contradiction", "counted_once", "determined_answers", "implied_answers",
+    "made_consistent", "signs_of_post_processing", "warn_if_post_processed",
 ]  # fmt: skip
 
 
@@ -132,20 +134,9 @@ def _of_table(part: SumPart | MatrixPart, query: Query) -> SumPart | MatrixPart:
 
 
 def implied_answers(query: Query, exact: Iterable[Exact]) -> npt.NDArray[np.bool_]:
-    """Which answers of a query are published, or sums of published answers.
+    """Which answers of a query are published, or sums of published answers of one part; linear combinations row by row.
 
-    Parameters
-    ----------
-    query : Query
-        Any query.
-    exact : iterable of Exact
-        Exact values of the same table.
-
-    Returns
-    -------
-    numpy.ndarray of bool, shape (query.rows,)
-        True where an exact value, or a sum of exact values of one part, is the answer. Combinations of
-        several parts are not looked for; of linear combinations, those that are published row by row are found.
+    For others that follow from exact values see `determined_answers`.
     """
     known = equalities(exact)
     found = [np.full(part.rows, implied(part, known, combine=False) is not None) for part in query.parts]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from bayesdp.consistency._adding_up import adding_up, all_sums
 from bayesdp.consistency._general import equalities
+from bayesdp.consistency._perturbed import perturbed_adding_up
 from bayesdp.consistency._published import published_of
 from bayesdp.consistency.post_processed import FALSE_ALARMS
 from bayesdp.measurements import Exact, Measured
@@ -24,9 +25,11 @@ def made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = (
     both add up to. Whatever the true table is, the noise of each total would have to be one number, that which the noise of
     the cells adds up to: the chance that all agree is at most the product, over the sums, of the largest probability that the
     law gives to any number. It is reported where at least `FEWEST_SUMS` agree, all that both determine, and that product is below
-    `FALSE_ALARMS` divided by the number of comparisons.
+    `FALSE_ALARMS` divided by the number of comparisons. Noise on a lattice keeps exact totals by its law, and is left out.
 
-    Noise on a lattice keeps exact totals by its law, and cell keys give a cell one number in all tables: both are left out.
+    Perturbed counts (rounded, cell keys) add up now and then: the chance that all published sums of the finest numbers agree with
+    these is worked out from the laws, and reported below one in a thousand. Counts whose remainders by a base are not equally likely,
+    such as multiples of ten, are another matter: these may add up although each was rounded on its own.
 
     Parameters
     ----------
@@ -57,14 +60,11 @@ def made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = (
     >>> made_consistent([cells, Measured(Margins(table, ["area"]), own, law)]) is None
     True
     """
-    published = published_of(measurements)
-    if not published:
-        return None
-    compared, found = adding_up(all_sums(published, equalities(exact)), fewest=FEWEST_SUMS)
-    told = [
-        f"{words} (chance at most {max(bound, 1e-99):.0e})" for bound, words in found if bound * compared < FALSE_ALARMS
-    ]
-    return "; ".join(told) or None
+    measurements, exact_parts = list(measurements), equalities(exact)
+    compared, found = adding_up(all_sums(published_of(measurements), exact_parts), fewest=FEWEST_SUMS)
+    found = [(bound, words) for bound, words in found if bound * compared < FALSE_ALARMS]
+    found += perturbed_adding_up(measurements, exact_parts)
+    return "; ".join(f"{words} (chance at most {max(bound, 1e-99):.0e})" for bound, words in found) or None
 
 
 def check_not_made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = ()) -> None:

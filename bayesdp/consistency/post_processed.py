@@ -9,6 +9,7 @@ from bayesdp.consistency._adding_up import adding_up, all_sums
 from bayesdp.consistency._general import equalities
 from bayesdp.consistency._multiples import BASES, multiples
 from bayesdp.consistency._near_zero import TESTS, near_zero
+from bayesdp.consistency._perturbed import EVERYTHING, perturbed_adding_up
 from bayesdp.consistency._published import published_of
 from bayesdp.measurements import Exact, Measured
 
@@ -34,8 +35,8 @@ def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[E
 
     Each sign has a bound on its probability that holds for every true table of counts. It is reported where that bound is below
     `FALSE_ALARMS` divided by the number of signs looked for, so that all together have at most that rate of false alarms.
-    A table that was changed in other ways, or is small or far from zero, gives no sign: this does not show that the
-    numbers follow their law.
+    Perturbed counts that add up are reported besides, as by `made_consistent`. A table that was changed in other ways, or is small or
+    far from zero, gives no sign: this does not show that the numbers follow their law.
 
     Parameters
     ----------
@@ -59,23 +60,22 @@ def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[E
     >>> signs_of_post_processing([clipped]).split(" (probability")[0]
     'none of the 60 noisy numbers (60 answers by county) is negative and 23 are exactly 0'
     """
+    measurements, exact_parts = list(measurements), equalities(exact)
     published = published_of(measurements)
-    if not published:
-        return None
-    compared, found = adding_up(all_sums(published, equalities(exact)))
-    level = FALSE_ALARMS / (compared + len(published) * (TESTS + len(BASES)))
-    reported = []
+    compared, found = adding_up(all_sums(published, exact_parts))
+    level = FALSE_ALARMS / max(compared + len(published) * (TESTS + len(BASES)), 1)
+    reported = perturbed = perturbed_adding_up(measurements, exact_parts)
     for answers in published:
         for signs in (near_zero(answers), multiples(answers)):
             # One sign of a kind: exact zeros before small numbers, the largest base before its divisors.
-            reported += [sign for sign in signs if sign[0] < level][:1]
-    reported += [sign for sign in found if sign[0] < level]
+            reported = reported + [sign for sign in signs if sign[0] < level][:1]
+    reported = reported + [sign for sign in found if sign[0] < level]
     if not reported:
         return None
     listed = "; ".join(
         f"{words} (probability at most {_shown(bound)} under the stated law)" for bound, words in reported
     )
-    laws = ", ".join(dict.fromkeys(str(answers.measured.law) for answers in published))
+    laws = ", ".join(dict.fromkeys(str(measured.law) for measured in measurements if measured.law.independent))
     return (
         f"{listed}. The numbers do not follow the stated law ({laws}), whatever the true table: it seems that they were "
         "clipped, rounded or made consistent after the noise was added, or that the law is another one, and a posterior would be "
@@ -83,7 +83,7 @@ def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[E
         "(postprocessing='clipped at zero', or --postprocessing), and they are refused; numbers clipped to public bounds have a "
         "law of their own (such as boundary-inflated-discrete-laplace), and so have true counts that were rounded (random-rounding, "
         "conventional-rounding). Numbers that follow their law are warned about with "
-        f"probability below {FALSE_ALARMS:g}"
+        f"probability below {EVERYTHING if perturbed else FALSE_ALARMS:g}"
     )
 
 

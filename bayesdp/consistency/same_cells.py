@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
 
-from bayesdp.measurements import Measured, described
+from bayesdp.measurements import Exact, Measured, described
+from bayesdp.measurements.checks import has_negative_entry
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import MatrixPart, rows_of
 from bayesdp.queries.units import ONE
@@ -24,30 +27,33 @@ class CountedOnceWarning(UserWarning):
     """A cell was published several times with one perturbation, and is counted once."""
 
 
-def check_one_value(measurements: Iterable[Measured]) -> None:
+def check_one_value(measurements: Iterable[Measured], exact: Iterable[Exact] = ()) -> None:
     """Check that no cell has two values under a law that gives one cell one value.
 
     Parameters
     ----------
     measurements : iterable of Measured
         About one table.
+    exact : iterable of Exact
+        What is known of it exactly: cells that are known to be empty are in no answer.
 
     Raises
     ------
     ValueError
         If one has; the message names the cell, both values and both tables.
     """
-    counted_once(measurements)
+    counted_once(measurements, exact=exact)
 
 
 def counted_once(
-    measurements: Iterable[Measured], earlier: Iterable[Measured] = ()
+    measurements: Iterable[Measured], earlier: Iterable[Measured] = (), exact: Iterable[Exact] = ()
 ) -> tuple[tuple[Measured, ...], str | None]:
     """Measurements in which no cell counts twice that has one perturbation.
 
     Offices that perturb by cell keys give a cell, that is the same records, the same perturbation in each table that it is
     published in (`NoiseLaw.same_cell_same_value`): the second time it says nothing new. Two answers are the same cell if they are
-    the same linear combination of the table: a margin of an axis with one label, a table or a total published twice.
+    the same linear combination of the table: a margin of an axis with one label, a table or a total published twice, a total whose
+    other cells are known to be empty. Where cells may be empty, the likelihood says what that means (`bayesdp.noise.records`).
     Measurements with independent noise are left as they are, equal or not: these are two measurements.
 
     Parameters
@@ -55,6 +61,8 @@ def counted_once(
     measurements : iterable of Measured
     earlier : iterable of Measured
         What is known already, about the same table.
+    exact : iterable of Exact
+        What is known of it exactly.
 
     Returns
     -------
@@ -80,13 +88,16 @@ def counted_once(
     (2, None)
     """
     first: dict[Key, tuple[float, Measured]] = {}
+    measurements, earlier = list(measurements), list(earlier)
+    keyed = any(own.law.same_cell_same_value for own in (*measurements, *earlier))
+    empty = _known_empty(exact if keyed else ())
     for known in earlier:
-        for _, key, value in _answers(known):
+        for _, key, value in _answers(known, empty):
             first.setdefault(key, (value, known))
     kept, said = list[Measured](), list[str]()
     for measured in measurements:
         copies = []
-        for place, key, value in _answers(measured):
+        for place, key, value in _answers(measured, empty):
             if key not in first:
                 first[key] = value, measured
                 continue
@@ -104,7 +115,18 @@ def counted_once(
     )
 
 
-def _answers(measured: Measured) -> Iterator[tuple[int, Key, float]]:
+def _known_empty(exact: Iterable[Exact]) -> npt.NDArray[np.int64]:
+    """Cells of sums of counts that are exactly 0, or at most."""
+    found = [np.zeros(0, dtype=np.int64)]
+    for part in exact:
+        if part.sign != ">=":
+            none = (part.values.reshape(-1) == 0) & ~has_negative_entry(part.query)
+            if none.any():
+                found.append(part.query.matrix[np.flatnonzero(none)].nonzero()[1].astype(np.int64))
+    return np.unique(np.concatenate(found))
+
+
+def _answers(measured: Measured, empty: npt.NDArray[np.int64]) -> Iterator[tuple[int, Key, float]]:
     """Place, key and value of the published answers of a measurement whose law gives one cell one value."""
     if not measured.law.same_cell_same_value:
         return
@@ -113,7 +135,13 @@ def _answers(measured: Measured) -> Iterator[tuple[int, Key, float]]:
     place = 0
     for part in query.parts:
         unit = part.unit if isinstance(part, MatrixPart) else ONE
-        for row in rows_of(part.matrix):
+        held = part.matrix
+        if empty.size:
+            others = held.copy()
+            others.data[np.isin(others.indices, empty)] = 0
+            alone = abs(others).sum(axis=1) == 0  # about nobody: told apart by their cells
+            held = others + held.multiply(np.asarray(alone).reshape(-1, 1)).tocsr()
+        for row in rows_of(sp.csr_array(held)):
             if published[place]:
                 yield place, (*row, unit, law.of_answer(place, query.shape)), values[place].item()
             place += 1

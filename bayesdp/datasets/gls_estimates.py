@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from bayesdp._validate import shown
+from bayesdp.datasets.folders import below
 from bayesdp.storage.csv_file import NUMBER, CsvFile, read_csv
 
 __all__ = ["compare_estimates", "read_gls_estimates"]
@@ -30,7 +31,7 @@ def read_gls_estimates(path: str | os.PathLike[str]) -> xr.Dataset:
     Parameters
     ----------
     path : path
-        A file, or a folder, below which every ``.csv`` file is read.
+        A file, or a folder, below which every ``.csv`` file is read, and whose links must stay in it.
 
     Returns
     -------
@@ -56,7 +57,9 @@ def read_gls_estimates(path: str | os.PathLike[str]) -> xr.Dataset:
     Cumings-Menon (2024), Least Squares Estimation for Hierarchical Data, arXiv:2404.13164.
     """
     target = Path(path)
-    paths = sorted(target.rglob("*.csv")) if target.is_dir() else [target]
+    paths = [target]
+    if target.is_dir():
+        paths = [own for own in below(target, target, lambda own: own.suffix == ".csv") if own.suffix == ".csv"]
     if not paths:
         raise FileNotFoundError(f"there is no .csv file in the folder {str(target)!r}")
     found: dict[tuple[str, str], tuple[float, float]] = {}

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from bayesdp._random import seed_state
 from bayesdp.fibers.kernel.donors import move_donors
 from bayesdp.fibers.kernel.occupied import donors_of
-from bayesdp.fibers.kernel.state import FAMILIES
+from bayesdp.fibers.kernel.state import FAMILIES, NOISY
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.fibers.target import Target
 
@@ -74,6 +74,14 @@ class Chain:
     def counts(self) -> Ints:
         """The table as it stands, flat; a view."""
         return self.state.counts
+
+    @property
+    def differing(self) -> bool:
+        """Whether answers about the same records have different published numbers, so that the table is impossible."""
+        rows = np.flatnonzero(self.state.classes)
+        order = rows[np.argsort(self.state.classes[rows])]
+        classes, numbers = self.state.classes[order], self.state.rows[order, NOISY]
+        return bool(np.any((classes[1:] == classes[:-1]) & (numbers[1:] != numbers[:-1])))
 
     def sweep(self, moves: int) -> int:
         """Take `moves` steps; returns how many changed the table.

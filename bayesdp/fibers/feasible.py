@@ -9,6 +9,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp._validate import exact_total
 from bayesdp.fibers.conflict import conflict
+from bayesdp.fibers.gaps import Gaps
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
 from bayesdp.invariants import Invariants
@@ -22,6 +23,9 @@ type Ints = npt.NDArray[np.int64]
 _LARGE = 5_000
 """Cells of a table whose program is solved without asking for integers first."""
 
+_NEAR = 0.5
+"""Where there are gaps, how far from the least sum of differences a table may be, relative to it: a start need not be nearest."""
+
 _WHOLE = 1e-6
 """How far from whole numbers a solution may be that is looked upon as one; it is then checked exactly."""
 
@@ -34,20 +38,28 @@ def is_two_way(invariants: Invariants) -> bool:
     return invariants.nested is not None and families.is_two_way(invariants.nested)
 
 
-def find_point(system: System, invariants: Invariants, guide: Floats) -> Ints:
-    """A table of the fiber close to `guide` (flat arrays).
+def find_point(system: System, invariants: Invariants, guide: Floats, gaps: Gaps | None = None) -> Ints:
+    """A table of the fiber close to `guide` (flat arrays), outside of all gaps.
 
     Disjoint totals: the guide scaled to each total and rounded by largest remainders. Two-way margins: the guide fitted
     to the margins, rounded down, and the rest put back by the north-west corner rule. Sums with limits that nest or are
     disjoint, with zeros: from the top down (`Laminar`). Everything else: an integer program (HiGHS) that minimises the sum of
     absolute differences to the guide; of a large table first without asking for integers, since most have a solution of whole
-    numbers even so, which is found ten times as fast.
+    numbers even so, which is found ten times as fast. Of each gap the program chooses a side, and then ends near its optimum.
 
     Raises
     ------
     ValueError
         If there is none.
     """
+    point = _directly(system, invariants, guide)
+    if point is None or (gaps is not None and gaps.met(point).size):
+        return _integer_program(system, guide, gaps)
+    return point
+
+
+def _directly(system: System, invariants: Invariants, guide: Floats) -> Ints | None:
+    """Without regard to gaps; None where that takes an integer program."""
     plain = (
         not len(system.limit_names)
         and not np.any(system.lower[~system.fixed])
@@ -62,7 +74,7 @@ def find_point(system: System, invariants: Invariants, guide: Floats) -> Ints:
         if system.laminar.empty >= 0:
             raise ValueError(conflict(system))
         return _checked(system, system.laminar.point(guide))
-    return _integer_program(system, guide)
+    return None
 
 
 def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
@@ -148,32 +160,33 @@ def _fill_two_way(system: System, guide: Floats) -> Ints:
     return _checked(system, point.reshape(-1))
 
 
-def _integer_program(system: System, guide: Floats) -> Ints:
-    cells = system.frame.size
+def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) -> Ints:
+    cells, choices = system.frame.size, 0 if gaps is None else len(gaps.first)
     lower, upper = system.lower.astype(np.float64), np.where(system.upper == UNBOUNDED, np.inf, system.upper)
     aim = np.rint(np.clip(guide, lower, upper))
     rows, low, high = system.limited_rows()
     # x = aim + up - down; minimise sum(up + down).
     at_aim = rows @ aim
-    sums = sp.hstack([rows, -rows], format="csr")
+    sums = sp.hstack([rows, -rows, sp.csr_array((rows.shape[0], choices))], format="csr")
     constraints = [LinearConstraint(sums, low - at_aim, high - at_aim)] if rows.shape[0] else []
-    if cells >= _LARGE:
-        apart = Bounds(0, np.concatenate([upper - aim, aim - lower]))
-        relaxed = milp(np.ones(2 * cells), integrality=np.zeros(2 * cells), bounds=apart, constraints=constraints)
+    cost = np.repeat([1.0, 0.0], [2 * cells, choices])
+    bounds, options = Bounds(0, np.concatenate([upper - aim, aim - lower, np.ones(choices)])), {}
+    if gaps is not None:
+        constraints, options = [*constraints, gaps.constraint(aim)], {"mip_rel_gap": _NEAR}
+    elif cells >= _LARGE:
+        relaxed = milp(cost, integrality=0 * cost, bounds=bounds, constraints=constraints)
         if relaxed.x is not None and np.all(np.abs(relaxed.x - np.rint(relaxed.x)) < _WHOLE):
             moved = np.rint(relaxed.x).astype(np.int64)
             point: Ints = aim.astype(np.int64) + moved[:cells] - moved[cells:]
             if _allowed(system, point):
                 return point
-    eye = sp.eye_array(cells, format="csr")
-    constraints = [LinearConstraint(sp.hstack([eye, -eye], format="csr"), lower - aim, upper - aim), *constraints]
-    result = milp(np.ones(2 * cells), integrality=np.ones(2 * cells), bounds=Bounds(0, np.inf), constraints=constraints)
+    result = milp(cost, integrality=np.ones_like(cost), bounds=bounds, constraints=constraints, options=options)
     if result.status == 2:
-        raise ValueError(conflict(system))
+        raise ValueError(conflict(system) if gaps is None else gaps.conflict(_integer_program(system, guide)))
     if result.x is None:
         raise ValueError(f"no table with the published exact values was found: {result.message}")
-    moved = np.rint(result.x).astype(np.int64)
-    return _checked(system, aim.astype(np.int64) + moved[:cells] - moved[cells:])
+    up, down = np.rint(result.x[: 2 * cells]).astype(np.int64).reshape(2, cells)
+    return _checked(system, aim.astype(np.int64) + up - down)
 
 
 def _allowed(system: System, point: Ints) -> bool:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from bayesdp.fibers.bounds import cell_bounds
 from bayesdp.fibers.feasible import find_point, is_two_way
+from bayesdp.fibers.gaps import Gaps
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
 from bayesdp.frames import Frame
@@ -217,13 +218,15 @@ class Fiber:
         """What is known of the connectivity of the moves, in words."""
         return self.moves.claim
 
-    def find_point(self, near: npt.ArrayLike | None = None) -> Ints:
+    def find_point(self, near: npt.ArrayLike | None = None, gaps: Gaps | None = None) -> Ints:
         """A table of the fiber.
 
         Parameters
         ----------
         near : array_like, shape ``(*table)``, optional
             Real numbers, for example a noisy table: the point is chosen close to them.
+        gaps : Gaps, optional
+            Answers that must not be in the gaps of their laws (`Target.gaps`).
 
         Returns
         -------
@@ -236,7 +239,7 @@ class Fiber:
             named are needed for the contradiction, unless the table is very large.
         """
         guide = np.zeros(self.frame.size) if near is None else np.asarray(near, dtype=np.float64).reshape(-1)
-        return find_point(self.system, self.moving_invariants, guide).reshape(self.frame.shape)
+        return find_point(self.system, self.moving_invariants, guide, gaps).reshape(self.frame.shape)
 
     @cached_property
     def _bounds(self) -> tuple[Ints, Ints, bool, bool]:

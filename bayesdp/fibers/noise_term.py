@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,10 @@ class NoiseTerm:
         own. A move then costs as much as all their rows.
     windows : LogMassWindows, optional
         Of the published rows, in their order, for ``windows``.
+    laws : int64 array, shape (rows,), optional
+        By which law a row shares its perturbation with rows about the same records, of any term; 0: it does not. For ``windows``.
+    by_law : callable, optional
+        For ``windows``, the log-likelihood of the true answers of these rows by the law itself.
     """
 
     query: Query
@@ -47,6 +52,8 @@ class NoiseTerm:
     measured: npt.NDArray[np.bool_]
     coordinates: Floats | None = None
     windows: LogMassWindows | None = None
+    laws: npt.NDArray[np.int64] | None = None
+    by_law: Callable[[npt.NDArray[np.int64]], float] | None = None
 
     def __post_init__(self) -> None:
         choice(self.kind, ("l1", "l2", "gaussian", "windows"), "kind")

@@ -17,7 +17,9 @@ import scipy.sparse as sp
 
 from bayesdp._validate import choice
 from bayesdp.fibers.fiber import Fiber
+from bayesdp.fibers.gaps import Gaps
 from bayesdp.fibers.kernel import state as columns
+from bayesdp.fibers.kernel.classes import gather_classes
 from bayesdp.fibers.kernel.state import (
     FAMILIES,
     State,
@@ -29,9 +31,10 @@ from bayesdp.fibers.kernel.state import (
     set_prior,
 )
 from bayesdp.fibers.noise_term import NoiseTerm
-from bayesdp.fibers.precise import precise_sets
+from bayesdp.fibers.precise import LARGEST, precise_sets
 from bayesdp.fibers.windows import bent, without_infinities
-from bayesdp.moves.moves import Moves
+from bayesdp.moves.choosing import has_families, moves_keeping
+from bayesdp.moves.moves import Kept, Moves
 
 __all__ = ["Target"]
 
@@ -96,6 +99,18 @@ class Target:
         return self.fiber.moves_beside(kept, bounded=self._bounded, unknown=self.open) if kept else self.fiber_moves
 
     @cached_property
+    def moves_keeping(self) -> Moves | None:
+        """Directions that keep the exact answers and precise ones, all or some, for a table that has other moves; None if too large.
+
+        Chosen once, as `moves` are, but without regard to how widely cells vary: it costs little to keep too much.
+        """
+        exact = self.fiber.moving_invariants
+        if self.fiber.frame.size > LARGEST or not has_families(exact):
+            return None
+        allowed = ~self.fiber.system.fixed
+        return moves_keeping((Kept(exact, ~allowed), *precise_sets(self.fiber, self.terms)), allowed)
+
+    @cached_property
     def _cell_terms(self) -> tuple[bool, ...]:
         """Which terms act on single cells, in the columns of the cells; the others have rows.
 
@@ -125,7 +140,7 @@ class Target:
     def new_state(self) -> State:
         """A state with bounds, rows and noise filled in; counts zero, prior weights one."""
         groups = sum(term.kind == "l2" for term in self.terms)
-        state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups, self._windows)
+        state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups, self._windows, self._laws)
         state.cells_int[:, columns.LOWER] = self.fiber.system.lower
         state.cells_int[:, columns.UPPER] = self.fiber.system.upper
         start = self._row_starts[-1]
@@ -139,6 +154,17 @@ class Target:
         """The tabulated log-masses of all terms, one after the other."""
         parts = [without_infinities(term.windows.log_mass) for term in self.terms if term.windows is not None]
         return np.concatenate(parts) if parts else columns.NO_WINDOWS
+
+    @cached_property
+    def _laws(self) -> Ints:
+        """By which law each row shares its perturbation; nothing where none does."""
+        if self.matrix is None or all(term.laws is None for term in self.terms):
+            return columns.NO_LAWS
+        found = np.zeros(self.matrix.shape[0], dtype=np.int64)
+        for start, term in zip(self._row_starts[:-1], self.terms, strict=True):
+            if term.laws is not None:
+                found[start : start + term.rows] = term.laws
+        return found
 
     def _set_windows(self, state: State) -> None:
         """Write where the tabulated log-mass of each row stands. Parameters and published answers do not change it."""
@@ -158,6 +184,11 @@ class Target:
             state.rows[rows, columns.ROW_LOWER] = np.where(ends_below, windows.low, -np.inf)
             state.rows[rows, columns.ROW_UPPER] = np.where(ends_above, windows.low + windows.length - 1, np.inf)
             before += len(windows.log_mass)
+
+    @cached_property
+    def gaps(self) -> Gaps | None:
+        """What the tabulated log-masses forbid between their ends, which are limits of the fiber; None where they have no gaps."""
+        return Gaps.of(self.terms)
 
     @cached_property
     def _limits(self) -> tuple[sp.csr_array, Floats, Floats]:
@@ -224,8 +255,11 @@ class Target:
         """Put a table into the state, and bring the rows and l2 residuals up to date."""
         if self.matrix is None:
             state.counts[:] = counts
-        else:
-            set_counts(state, counts)
+            return
+        set_counts(state, counts)
+        if len(state.laws):
+            gather_classes(state.cells_int, state.rows, state.indptr, state.indices, state.codes, state.laws, state.classes,
+                           state.slots)  # fmt: skip
 
     def unsupported_cells(self) -> npt.NDArray[np.bool_]:
         """Cells that nothing bounds: no exact answer, no noise, and a flat prior. Their posterior would be improper."""

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["IMPOSSIBLE", "LogMassWindows", "bent", "spread_of_windows", "without_infinities"]
+from bayesdp.fibers.kernel.state import IMPOSSIBLE
+
+__all__ = ["LogMassWindows", "bent", "spread_of_windows", "without_infinities"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
-
-IMPOSSIBLE = -1e5
-"""Log-mass, within a window, of an answer that cannot be: no double holds its exponential. So no table that is possible is left for
-one that is not, and one that is not (a start) is left at the first step along a line with another. Infinities would turn
-differences into NaN."""
 
 _ROUNDING = 1e-9
 """Differences of log-masses that count as none."""
@@ -86,9 +83,9 @@ class _Piece:
     @property
     def bent(self) -> bool:
         """Whether the log-mass is not concave."""
-        rises = np.concatenate([[-self.below], np.diff(self.log_mass), [self.above]])
-        if np.isneginf(self.log_mass).any():
+        if np.isneginf(self.log_mass).any():  # the difference of two of them is not a number
             return True
+        rises = np.concatenate([[-self.below], np.diff(self.log_mass), [self.above]])
         return bool(np.any(rises[1:] > rises[:-1] + _ROUNDING))
 
     @property

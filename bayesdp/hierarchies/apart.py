@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.hierarchies.chain import TreeChain
+from bayesdp.hierarchies.ends import ends_of
 from bayesdp.hierarchies.groups import tied_groups
-from bayesdp.hierarchies.modes import TiedGroups, ends_of
+from bayesdp.hierarchies.modes import TiedGroups
 from bayesdp.hierarchies.structure import Structure
 
 __all__ = ["numbered", "read_words", "words_of"]
@@ -19,7 +20,7 @@ _BITS = 48
 
 
 def words_of(chain: TreeChain) -> Ints:
-    """Where the tied groups of a chain's table have most of their counts (`bayesdp.hierarchies.modes.ends_of`), in words of 48 bits.
+    """Where the tied groups of a chain's table have most of their counts (`bayesdp.hierarchies.ends.ends_of`), in words of 48 bits.
 
     The first word says which query ties the groups.
 

@@ -13,10 +13,12 @@ from bayesdp.hierarchies.connectivity import effective_levels
 from bayesdp.hierarchies.crossing import Crossing, mean_precisions, spread_of_cells
 from bayesdp.hierarchies.groups import donors_of, tied_groups, tied_siblings, tying_query, visits_of
 from bayesdp.hierarchies.kernel.crossing import LABELS, cross
+from bayesdp.hierarchies.kernel.keeping import Directions, keep
 from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, ROOM, State
 from bayesdp.hierarchies.kernel.sums import add_lines
-from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSSING, MIX, NEAR, SINGLE, SQUARES, SUMS, sweep
+from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSSING, KEEPING, MIX, NEAR, SINGLE, SQUARES, SUMS, sweep
 from bayesdp.hierarchies.structure import Structure, sum_parts
+from bayesdp.moves.moves import Moves
 
 __all__ = ["TreeChain", "moves_of"]
 
@@ -28,6 +30,15 @@ _FAMILIES = {"flat": 1.0, "poisson": 0.0, "negbin": 1.0}
 
 _NEAR = 100
 """Exchanges of a cell with a leaf under the same node, in percent of its visits, where `tied_siblings` says so."""
+
+EXCHANGES = 0.25
+"""Share of exchanges among the steps along directions that keep precise answers."""
+
+_SMALL = 1_000
+"""Up to so many free cells directions that keep precise answers are always taken, if only a tenth as often."""
+
+_FEWEST = 50
+"""Steps of a sweep along directions that keep precise answers, at least, of up to 40 free cells: they cost such tables little."""
 
 _NEVER = -1e6
 """Stands for a log weight of minus infinity, of cells that must be 0: e to its power is 0, and differences of two are numbers."""
@@ -66,6 +77,7 @@ class TreeChain:
         self._tying: int | None = -1  # none chosen yet
         self.crossing = Crossing(structure)
         self.families = np.zeros((0, 8), dtype=np.int64)
+        self.keeping: Directions | None = None
         self._labels = np.zeros(LABELS, dtype=np.int64)
         self._places = [
             (term, [_short(term, *structure.where(part)) for part in sum_parts([term.query])]) for term in target.terms
@@ -115,6 +127,13 @@ class TreeChain:
         precision = self.state.answers[:, :, PRECISION]
         if self.mix[CROSS_CELLS] and tied_siblings(structure, precision):
             self.mix[NEAR] = _NEAR
+        asked = self._asks_for_keeping()
+        keeping = target.moves_keeping if asked or structure.free.sum() <= _SMALL else None
+        if keeping is not None:
+            width = max(64, 4 * keeping.longest)
+            self.keeping = _placed(keeping, structure, width)
+            self.state = self.state._replace(scratch=np.zeros((4, width), dtype=np.int64), alphas=np.zeros(width))
+            self.mix[KEEPING] //= 1 if asked else 10
 
     def set_prior(self, theta: Floats, shape: Floats) -> None:
         """Set log weights and shapes of the prior, one a cell of the frame."""
@@ -176,6 +195,16 @@ class TreeChain:
         if self.crossing.possible:
             self.families = self.crossing.families(*self._held_by(precision))
 
+    def _asks_for_keeping(self) -> bool:
+        """Whether precise answers, or cells that are known, leave something to do for directions that keep them.
+
+        Squares of two leaves and two cells make up every closed walk through leaves and cells where one cell is free in
+        all leaves, or one leaf has all cells free.
+        """
+        free = self.structure.free
+        own = free[free.any(axis=1)][:, free.any(axis=0)]
+        return bool(self.missed or not (own.all(axis=0).any() or own.all(axis=1).any()))
+
     @property
     def tying(self) -> int | None:
         """The query of a leaf whose sums tie cells together; None if there is none."""
@@ -189,7 +218,7 @@ class TreeChain:
     @property
     def missed(self) -> tuple[str, ...]:
         """Queries that are far more precise than others, and that no move keeps all at once; see `Crossing.missed`."""
-        if not self.crossing.possible:
+        if not self.crossing.possible or self.keeping is not None:
             return ()
         return self.crossing.missed(*self._held_by(self.state.answers[:, :, PRECISION]))
 
@@ -250,7 +279,10 @@ class TreeChain:
     def _swept(self, sweeps: int, kept: Ints) -> int:
         """Sweep, and keep tables; moves that few tables need are compiled, and taken, only where they are needed."""
         crosses = bool(len(self.families) and self.mix[CROSSING])
-        if not crosses and not self.mix[SUMS]:
+        keeping, free, percent = self.keeping, len(self.state.free_cell), int(self.mix[KEEPING])
+        times = max(free * percent // 100, min(_FEWEST, 40 * _FEWEST // max(free, 1)))
+        keeping = keeping if percent else None
+        if not crosses and keeping is None and not self.mix[SUMS]:
             return int(sweep(self.state, self.mix, sweeps, kept))
         changed, nothing = 0, kept[:0]
         if not sweeps:  # asked for to have all that is needed compiled
@@ -258,6 +290,8 @@ class TreeChain:
             add_lines(self.state, 0)
             if crosses:
                 cross(self.state, self.families, 0, self._labels)
+            if keeping is not None:
+                keep(self.state, keeping, 0, EXCHANGES)
         for draw in range(max(len(kept), 1)):
             for _ in range(sweeps):
                 changed += int(sweep(self.state, self.mix, 1, nothing))
@@ -265,9 +299,19 @@ class TreeChain:
                     changed += int(add_lines(self.state, self.mix[SUMS]))
                 if crosses:
                     changed += int(cross(self.state, self.families, self.mix[CROSSING], self._labels))
+                if keeping is not None:
+                    changed += int(keep(self.state, keeping, times, EXCHANGES))
             if len(kept):
                 kept[draw] = self.state.counts
         return changed
+
+
+def _placed(moves: Moves, structure: Structure, width: int) -> Directions:
+    """Directions of the frame for the kernel, with work space."""
+    cells = structure.frame.size
+    leaf, cell = np.divmod(structure.in_frame(np.arange(cells)).astype(np.int64), structure.free.shape[1])
+    one, two, three, whole = (np.zeros(size, dtype=np.int64) for size in (width, width, width, cells))
+    return Directions(moves.meta, moves.cumulative, moves.pool, leaf, cell, one, two, three, whole)
 
 
 def _short(term: NoiseTerm, level: int, q: int, rows: Ints) -> tuple[int, int, npt.NDArray[np.integer]]:

@@ -1,11 +1,13 @@
-"""Chains begin at different ends of every tied group of cells: the counts of the group in one cell of it, or in another.
+"""Chains begin at random tables far apart, and `modes` compares them afterwards.
 
-`modes` compares them afterwards.
+Chains come in pairs, which are independent of one another. The two of a pair are opposite: the random errors of their starts have
+opposite signs (`bayesdp.hierarchies.start`), and the counts of every tied group of cells are in one cell of it, drawn at random, or in
+the next one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,7 @@ from bayesdp.hierarchies.structure import Structure
 if TYPE_CHECKING:
     from bayesdp.hierarchies.chain import TreeChain
 
-__all__ = ["FAR", "Groups", "chain_number", "ends_of", "entries_of", "to_ends"]
+__all__ = ["FAR", "Groups", "chain_number", "ends_of", "entries_of", "paired", "to_ends"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -27,8 +29,20 @@ type Groups = tuple[Ints, Ints]
 FAR = 6.0
 """Standard deviations of its own noise that a cell is put away from its own noisy answer at most."""
 
-_SHARED = 17
-"""Seed of the order of the ends, which is the same in all chains."""
+_PAIRS = 17
+"""Marks the seeds of pairs of chains, which nothing else is drawn from."""
+
+
+def paired(rng: np.random.Generator, number: int | None) -> tuple[np.random.Generator, bool]:
+    """A generator for the start of a chain, the same for both of its pair, and whether it is the second of them.
+
+    That of the chain itself was spawned as those of the others were; without a number it is alone.
+    """
+    if number is None:
+        return rng, False
+    seeds: Any = rng.bit_generator.seed_seq
+    place = (_PAIRS, number // 2, abs(sum(seeds.spawn_key) - number))
+    return np.random.default_rng(np.random.SeedSequence(seeds.entropy, spawn_key=place)), bool(number % 2)
 
 
 def to_ends(chain: TreeChain, rng: np.random.Generator, number: int | None = None) -> None:
@@ -43,18 +57,15 @@ def to_ends(chain: TreeChain, rng: np.random.Generator, number: int | None = Non
     chain : TreeChain
         With a table loaded.
     rng : numpy.random.Generator
-        Draws the ends, if there is no number.
+        Draws the ends: in the same state for both chains of a pair (`paired`).
     number : int, optional
-        The number of the chain: 0, 1, 2, ... Chains with consecutive numbers have different ends in every group of two or more cells.
-        If left out, ends are random, and two chains have the same end in about half of the pairs.
+        The number of the chain: 0, 1, 2, ... With generators in the same state, chains with consecutive numbers have different ends in
+        every group of two or more cells.
     """
     state, structure = chain.state, chain.structure
     size = np.diff(state.group_start, axis=1)
     room = np.maximum(size, 1)
-    if number is None:
-        end = rng.integers(0, room)
-    else:
-        end = (np.random.default_rng(_SHARED).integers(0, 2**31, size=room.shape) + number) % room
+    end = (rng.integers(0, 2**31, size=room.shape) + (number or 0)) % room
     chain.renew()
     lower, upper = _own_limits(structure, state.answers, state.counts)
     gather(state, end.astype(np.int64), lower, upper)

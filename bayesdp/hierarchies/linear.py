@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,9 @@ from scipy.special import ndtri
 
 from bayesdp._text import printable
 from bayesdp._validate import probability
+from bayesdp.consistency import FALSE_ALARMS, determined_answers
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.statements import Known, Noisy
+from bayesdp.hierarchies.statements import Known, Noisy, is_product
 from bayesdp.hierarchies.structure import best_axis, sum_parts
 from bayesdp.hierarchies.tree import NoStructure, Tree, levels_of, same_partition, tree_of
 from bayesdp.hierarchies.tree_form import tree_form
@@ -53,12 +54,15 @@ class LinearEstimate:
         The levels of the tree, from the leaves up; none where a small table that is no tree was estimated as a whole.
     ignored : tuple of str
         What of the release was not used.
+    exact : tuple of Exact
+        Equal answers that were used: what follows from them has no error.
     """
 
     frame: Frame
     levels: tuple[str, ...]
     ignored: tuple[str, ...]
     form: _Form
+    exact: tuple[Exact, ...] = ()
 
     def __repr__(self) -> str:
         more = f"; not used: {', '.join(self.ignored)}" if self.ignored else ""
@@ -122,6 +126,8 @@ class LinearEstimate:
     def _answers(self, query: Query) -> tuple[Floats, Floats]:
         self._check(query)
         mean, variance = self.form.answers(query)
+        fixed = determined_answers(query, self.exact)
+        mean, variance = np.where(fixed, np.rint(mean), mean), np.where(fixed, 0.0, variance)
         return mean.reshape(query.shape), np.sqrt(np.maximum(variance, 0.0)).reshape(query.shape)
 
     def _check(self, query: Query) -> None:
@@ -155,16 +161,20 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     Raises
     ------
     ValueError
-        If noise is not independent or its variance is not known, or a cell does not follow from what is published; the message
-        says where.
+        If noise is not independent or its variance is not known, a cell does not follow from what is published, rounding errors
+        would matter, or a noisy answer is further from what exact ones determine it to be than its law explains (with a
+        chance below 1e-6 for all together); the message says where.
     NotImplementedError
-        If a table of more than 2,000 cells is no such hierarchy, or answers of one query at a node have different variances, or are
-        missing in part, and the nodes times the square of their cells are more than 30 million.
+        If a table of more than 2,000 cells is no such hierarchy, its largest noise is 30,000 times its smallest, or answers of one
+        query at a node have different variances, or are missing in part, and the nodes times the square of their cells are
+        more than 30 million.
 
     Notes
     -----
     Two passes over the tree, with a few small matrices a node: time and memory are linear in the number of cells. A query some
-    of whose answers at a node are missing, or have another variance, takes a matrix of all cells a node instead.
+    of whose answers at a node are missing, or have another variance, takes a matrix of all cells a node instead. Noisy answers
+    that exact ones determine say nothing about the table and are left out. Small tables with noise of very different
+    sizes are estimated as a whole.
 
     Examples
     --------
@@ -191,27 +201,70 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     if leaves is not None and leaves not in frame.dims:
         raise ValueError(f"leaves must be a dimension of the table ({', '.join(frame.dims)}), got {leaves!r}")
     noisy = [_noisy(measured) for measured in release.measurements]
-    limits = [f"limits {own!r}" for own in release.exact if own.sign != "="]
+    ignored = [f"limits {own!r}" for own in release.exact if own.sign != "="]
     equal = [own for own in release.exact if own.sign == "="]
+    used = [own for own in equal if not _says_zero(own)]
+    free = _without(noisy, used)
+    levels: tuple[str, ...] = ()
+    found: _Form
     try:
-        sums, known, zeros = _sums(noisy, equal)
+        known = [
+            Known(*own) for exact in used for own in _by_part(exact.query, exact.values.reshape(-1).astype(np.float64))
+        ]
+        sums, fewer = ([Noisy(*own) for one in answers for own in _by_part(*one)] for answers in (noisy, free))
         tree = _tree(frame, [*(own.part for own in sums), *(own.part for own in known)], leaves)
-        found = tree_form(tree, sums, known)
+        if is_product(tree, fewer) or not is_product(
+            tree, sums
+        ):  # all answers of a query at a node are left out, or none
+            sums = fewer
+        levels, found = tree.levels, tree_form(tree, sums, known)
+        ignored += [f"cells that must be 0 {own!r}" for own in equal if _says_zero(own)]
     except (NoStructure, Unidentified) as reason:
-        if frame.size <= MOST_CELLS:
-            exact = [(own.query, own.values.reshape(-1).astype(np.float64)) for own in equal]
-            return LinearEstimate(frame, (), tuple(limits), whole_estimate(frame, noisy, exact))
-        if isinstance(reason, Unidentified):
+        if frame.size > MOST_CELLS and isinstance(reason, Unidentified):
             leaf = frame.labels[tree.axis][int(tree.order[reason.leaf])]
             name = f"{tree.levels[0]}={leaf}"
             raise ValueError(
                 f"gls needs answers at every leaf that fix every cell: a query of all cells, or several that do together; {name} "
                 f"has none (tables of up to {MOST_CELLS:,} cells can do without)"
             ) from None
-        raise NotImplementedError(
-            f"gls takes tables of more than {MOST_CELLS:,} cells only where they are a tree: {reason}"
-        ) from None
-    return LinearEstimate(frame, tree.levels, (*limits, *zeros), found)
+        if frame.size > MOST_CELLS:
+            raise NotImplementedError(
+                f"gls takes tables of more than {MOST_CELLS:,} cells only where they are a tree: {reason}"
+            ) from None
+        used, free = equal, _without(noisy, equal)
+        found = whole_estimate(frame, free, [(own.query, own.values.reshape(-1).astype(np.float64)) for own in equal])
+    fixed = [np.flatnonzero(before[2] != after[2]) for before, after in zip(noisy, free, strict=True)]
+    if count := sum(map(len, fixed)):
+        ignored.append(f"{count} noisy answers that exact ones determine")
+    estimate = LinearEstimate(frame, levels, tuple(ignored), found, tuple(used))
+    for measured, rows in zip(release.measurements, fixed, strict=True):
+        if rows.size:
+            _check(measured, rows, estimate, FALSE_ALARMS / count)
+    return estimate
+
+
+def _without(noisy: Answers, exact: Sequence[Exact]) -> Answers:
+    """The same without noisy answers that exact ones determine."""
+    return [(query, y, np.where(determined_answers(query, exact), 0.0, own)) for query, y, own in noisy]
+
+
+def _check(measured: Measured, rows: npt.NDArray[np.intp], estimate: LinearEstimate, level: float) -> None:
+    """Refuse noisy answers that are too far from what exact ones say that they are."""
+    law, shape = measured.law, measured.query.shape
+    stated = estimate.mean(measured.query).reshape(-1)[rows]
+    off = np.asarray(measured.values, dtype=np.float64).reshape(-1)[rows] - stated
+    scale: Any = getattr(law, "scale", None)
+    if law.at_scales(1.0) is None:  # Chebyshev's inequality
+        chance = np.broadcast_to(np.asarray(law.variance(shape)), shape).reshape(-1)[rows] / np.maximum(off**2, 1e-300)
+    else:
+        own = law.at_scales(np.broadcast_to(scale, shape).reshape(-1)[rows])
+        chance = 2.0 * np.exp(np.minimum(own.log_cdf(off), own.log_sf(off - law.integer)))
+    worst = int(chance.argmin())
+    if chance[worst] < level:
+        raise ValueError(
+            f"the noisy answer {measured.query.answer_name(int(rows[worst]))} is {stated[worst] + off[worst]:.10g}, and exact answers "
+            f"say that it is {stated[worst]:.10g}: noise of {law} is so far off with a probability of at most {chance[worst]:.0e}"
+        )
 
 
 def _noisy(measured: Measured) -> tuple[Query, Floats, Floats]:
@@ -235,29 +288,10 @@ def _noisy(measured: Measured) -> tuple[Query, Floats, Floats]:
     return measured.query, values, np.where(hidden, 0.0, 1.0 / np.where(hidden, 1.0, variance))
 
 
-def _sums(noisy: Answers, equal: Sequence[Exact]) -> tuple[list[Noisy], list[Known], list[str]]:
-    """Noisy and exact sums part by part, and exact values that only say that cells are 0, in words.
-
-    Raises
-    ------
-    NoStructure
-        If there are weights.
-    """
-    sums, known, zeros = [], [], []
-    for query, values, precision in noisy:
-        start = 0
-        for part in sum_parts([query]):
-            own = slice(start, start + part.rows)
-            sums.append(Noisy(part, values[own], precision[own]))
-            start += part.rows
-    for exact in equal:
-        if _says_zero(exact):
-            zeros.append(f"cells that must be 0 {exact!r}")
-            continue
-        ends = np.cumsum([part.rows for part in exact.query.parts])[:-1]
-        for part, stated in zip(sum_parts([exact.query]), np.split(exact.values.reshape(-1), ends), strict=True):
-            known.append(Known(part, stated.astype(np.float64)))
-    return sums, known, zeros
+def _by_part(query: Query, *answers: Floats) -> Iterable[tuple[Any, ...]]:
+    """Answers part by part; NoStructure if there are weights."""
+    ends = np.cumsum([part.rows for part in query.parts])[:-1]
+    return zip(sum_parts([query]), *(np.split(own, ends) for own in answers), strict=True)
 
 
 def _says_zero(exact: Exact) -> bool:

@@ -57,7 +57,8 @@ class MissedModes:
     tested : int
         Groups in which chains began apart and of which something can be said.
     alike : int
-        Groups in which all chains began with the same counts, so that this check says nothing: their sum was 0, as a rule.
+        Groups in which all chains began with the same counts, so that this check says nothing: their sum was 0, as a rule, or they are
+        a single cell that was 0 in none.
     short : int
         Groups in which chains began apart and do not disagree, but have fewer than `ENOUGH` effective draws for the mean of a cell.
     disagreeing : int
@@ -66,6 +67,8 @@ class MissedModes:
     rate : float
         Share of runs in which chains that agree are said to disagree somewhere, at most: as far as their effective sample sizes are
         right. Those of chains that were not run for long compared with how long they stay in a place are too large.
+    several : bool
+        Whether the posterior may have several modes (`bayesdp.hierarchies.modes.several_modes`).
     """
 
     chains: int
@@ -75,13 +78,20 @@ class MissedModes:
     disagreeing: int
     groups: tuple[Disagreement, ...]
     rate: float
+    several: bool = True
 
     @property
     def verdict(self) -> str:
-        """``"agree"``, ``"disagree"``, or ``"not judged"``."""
+        """``"agree"``, ``"none found"``, ``"disagree"``, or ``"not judged"``.
+
+        Chains agree where there cannot be several modes, and all groups were compared from different starts. Elsewhere a mode that no
+        chain began near may be missed, and what can be said is that none was found.
+        """
         if self.disagreeing:
             return "disagree"
-        return "not judged" if self.chains < 2 or self.short or not self.tested else "agree"
+        if self.chains < 2 or self.short or not self.tested:
+            return "not judged"
+        return "none found" if self.several or self.alike else "agree"
 
     @property
     def message(self) -> str:
@@ -101,18 +111,20 @@ class MissedModes:
         if not self.tested and not self.short:
             return "The check for missed modes says nothing: in no group of tied cells did chains begin with different counts."
         told = [
-            f"chains began at different ends of {self.tested + self.short:,} groups of tied cells, and no group was found in "
-            "which they disagree"
+            f"{self.chains} chains began at random tables far apart, with other counts in {self.tested + self.short:,} groups of tied "
+            "cells, and no group was found in which they disagree"
         ]
         if self.short:
             told.append(
                 f"in {self.short:,} of them there are fewer than {ENOUGH} effective draws a chain, too few to tell"
             )
         if self.alike:
-            told.append(
-                f"in {self.alike:,} others they began with the same counts, and were not compared from two ends"
-            )
-        return f"Check for missed modes: {'; '.join(told)}. Modes between leaves were not looked for."
+            told.append(f"in {self.alike:,} others they began with the same counts, which says nothing")
+        result = {
+            "agree": "chains agree, and the posterior has a single mode",
+            "none found": "none found, which does not exclude any",
+        }.get(self.verdict, "not judged")
+        return f"Check for missed modes: {result}; {'; '.join(told)}."
 
     @property
     def attributes(self) -> dict[str, Any]:

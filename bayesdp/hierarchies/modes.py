@@ -1,9 +1,11 @@
-"""A check for missed modes: chains that start at different ends of every tied group of cells must come to agree.
+"""A check for missed modes: chains that start at random tables far apart must come to agree.
 
-Where a precise answer knows the sum of a few cells of a leaf, their posterior often has several modes: one cell has nearly all of the
-sum, or another one has it. Chains that start in the same mode and cannot leave it look good by R-hat and effective sample sizes, and
-are wrong together. If one chain starts with all of the sum in one cell, and another with all of it in another cell, then chains that
-cannot cross end in different places, which is seen.
+Several modes are possible wherever the prior of a cell is not log-concave (`several_modes`): log-concave weights and normal noise
+have a single one. Where a precise answer knows the sum of a few cells of a leaf, say, one cell has nearly all of the sum, or another
+one has it. Chains that start in the same mode and cannot leave it look good by R-hat and effective sample sizes, and are wrong
+together. Chains that start on either side (`bayesdp.hierarchies.ends`) and cannot cross end in different places, which is seen. So
+it is with modes that no single answer explains, as far as random starts fall on both of them: that a mode was not found never
+shows that there is none.
 """
 
 from __future__ import annotations
@@ -16,22 +18,20 @@ import numpy.typing as npt
 from scipy.stats import t as student
 
 from bayesdp._chains import FEWEST_DRAWS, ess_mean
-from bayesdp.hierarchies.ends import FAR, Groups, chain_number, ends_of, entries_of, to_ends
+from bayesdp.hierarchies.ends import Groups, entries_of
 from bayesdp.hierarchies.missed import ENOUGH, Disagreement, MissedModes
+from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import Structure
 
 __all__ = [
     "ENOUGH",
-    "FAR",
     "Disagreement",
     "MissedModes",
     "TiedGroups",
-    "chain_number",
     "compare_entries",
-    "ends_of",
     "missed_modes",
     "missed_modes_of_draws",
-    "to_ends",
+    "several_modes",
 ]
 
 type Floats = npt.NDArray[np.float64]
@@ -40,6 +40,13 @@ type Mask = npt.NDArray[np.bool_]
 
 FALSE_ALARMS = 0.01
 """Share of runs of chains that agree in which some group is reported, where their effective sample sizes are right."""
+
+
+def several_modes(prior: CellPrior) -> bool:
+    """Whether a posterior may have several modes: with hyperparameters, or a shape below 1, with which a prior is not log-concave."""
+    shape = np.asarray(getattr(prior, "shape", 0.0), dtype=np.float64)
+    return bool(prior.names) or (prior.family == "negbin" and not (shape >= 1.0).all())
+
 
 _NAMED = 100
 """Groups that a result names at most, the worst first."""
@@ -115,12 +122,12 @@ def compare_entries(
     ess: Floats,
     apart: Mask,
     rate: float = FALSE_ALARMS,
+    *,
+    several: bool = True,
 ) -> MissedModes:
     """`missed_modes` of the cells of the groups alone: `means`, `sds` and `ess` of shape (chains, entries of `groups`)."""
     leaf, cell, group = entries_of(groups)
-    kept = np.bincount(group, minlength=int(group.max(initial=-1)) + 1)[group] > 1
-    leaf, cell, group = leaf[kept], cell[kept], group[kept]
-    mean, sd, ess = (np.asarray(array, dtype=np.float64)[:, kept] for array in (means, sds, ess))
+    mean, sd, ess = (np.asarray(array, dtype=np.float64) for array in (means, sds, ess))
     chains = len(mean)
     moved = sd > 0.0
     effective = np.where(moved, ess, np.inf)
@@ -158,6 +165,7 @@ def compare_entries(
         disagreeing=int(disagree.sum()),
         groups=named,
         rate=rate,
+        several=several,
     )
 
 

@@ -36,6 +36,8 @@ def start_table(
     scatter: float = 1.0,
     scales: Sequence[Floats] | None = None,
     values: Sequence[Floats] | None = None,
+    *,
+    opposite: bool = False,
 ) -> Ints:
     """A table near the linear estimate that has all exact answers, zeros and limits.
 
@@ -52,6 +54,8 @@ def start_table(
         Standard deviations of the noise of each term, where they are not those of the target.
     values : sequence of float64 array, optional
         Noisy answers of each term, where they are not those of the target.
+    opposite : bool
+        Whether the errors have the other sign: from generators in the same state, two tables on opposite sides of the estimate.
 
     Returns
     -------
@@ -76,9 +80,10 @@ def start_table(
         )
         for i, term in enumerate(target.terms)
     ]
-    noisy = _noisy(terms, generator_of(rng), nonnegative_real(scatter, "scatter"))
+    generator, size = generator_of(rng), nonnegative_real(scatter, "scatter") * (-1.0 if opposite else 1.0)
+    noisy = _noisy(terms, generator, size)
     known = _known(target)
-    tables = _estimates(structure, noisy, known)
+    tables = _estimates(structure, noisy, known, generator, size)
     limits = _limits(structure, known)
     if limits is not None:
         found = nearest(_stages(target, structure, tables, limits, _ties(structure, noisy)))
@@ -115,11 +120,14 @@ def _known(target: Target) -> list[Known]:
     return found
 
 
-def _estimates(structure: Structure, noisy: list[Noisy], known: list[Known]) -> list[Floats]:
+def _estimates(
+    structure: Structure, noisy: list[Noisy], known: list[Known], rng: np.random.Generator, scatter: float
+) -> list[Floats]:
     """Estimates of the cells of the nodes of each level.
 
     One precision for the answers of a query at a node, their mean, is near enough to start from. Where cells do not follow from
-    what is published, they are drawn towards equal shares by an answer that weighs very little.
+    what is published, they are drawn towards equal shares, with random errors of the size of a count, by an answer that weighs
+    very little.
     """
     axes = axes_of(structure, [*(own.part for own in noisy), *(own.part for own in known)])
     levels = level_data(structure, [_evened(structure, own) for own in noisy], known, product=True)
@@ -130,7 +138,9 @@ def _estimates(structure: Structure, noisy: list[Noisy], known: list[Known]) -> 
         every = tuple(np.arange(axis.cells) for axis in axes)
         weights = [precision for level in levels for _, precision, _ in level.queries if precision.any()]
         weak = 1e-4 * min((float(own[own > 0.0].min()) for own in weights), default=1.0)
-        shares = np.zeros((leaves.nodes, *(axis.cells for axis in axes)))
+        sums = [own.values[own.precision > 0.0].sum() for own in noisy] + [own.values.sum() for own in known]
+        typical = 1.0 + max(0.0, *sums) / structure.free.size
+        shares = scatter * typical * rng.standard_normal((leaves.nodes, *(axis.cells for axis in axes)))
         pseudo = (every, np.full(leaves.nodes, weak), shares)
         found = tree_estimate(
             axes, [LevelData(leaves.nodes, leaves.parent, [*leaves.queries, pseudo], leaves.exact), *levels[1:]]

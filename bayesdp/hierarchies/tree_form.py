@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._text import printable
 from bayesdp.hierarchies.axes import Axis
 from bayesdp.hierarchies.coordinates import Codes
 from bayesdp.hierarchies.statements import (
@@ -34,23 +35,25 @@ type Floats = npt.NDArray[np.float64]
 MOST_ENTRIES = 3 * 10**7
 """Covariances of all cells of every node have at most so many entries together; there are some five such arrays of float64."""
 
+_MOST_RANGE = 1e9
+"""The largest over the smallest variance of noise: rounding errors (1e-16) grow by about as much."""
+
+_LARGE = 1e6
+"""Answers of more standard deviations than this are counted from a table nearby, which takes twice the time."""
+
 
 @dataclass(frozen=True, eq=False)
 class TreeForm:
-    """Estimates of the nodes of a tree.
+    """Estimates of the nodes of a tree, from the leaves up.
 
-    Parameters
-    ----------
-    tree : Tree
-    estimates : tuple of LevelEstimate
-        From the leaves up.
-    product : bool
-        Whether the cells of a node have their dimensions; otherwise they are one.
+    `product`: the cells of a node have their dimensions, otherwise they are one. `near`: the table of whole numbers, shape
+    ``(*table)``, from which estimates are counted, so that answers with little noise keep their digits.
     """
 
     tree: Tree
     estimates: tuple[LevelEstimate, ...]
     product: bool
+    near: npt.NDArray[np.int64]
 
     def _codes(self, part: SumPart) -> Codes:
         return codes_of(self.tree, part) if self.product else flat_codes(self.tree, part)
@@ -68,7 +71,7 @@ class TreeForm:
             codes = self._codes(part)
             means.append(in_part(self.tree, part, found.sums(codes)))
             variances.append(in_part(self.tree, part, found.variance(codes)))
-        return np.concatenate(means), np.concatenate(variances)
+        return np.concatenate(means) + query.apply(self.near).reshape(-1), np.concatenate(variances)
 
     def _weighted(self, part: MatrixPart) -> tuple[Floats, Floats]:
         """The same for sums with weights, each of the cells of one node."""
@@ -111,16 +114,20 @@ class TreeForm:
 
 
 def tree_form(tree: Tree, noisy: Sequence[Noisy], known: Sequence[Known]) -> TreeForm:
-    """Estimate a hierarchy.
+    """Estimate a hierarchy; Unidentified and Contradiction as in `tree_estimate`.
 
-    Raises
-    ------
-    NoStructure
-        If the answers of one query at a node have different variances, and there are too many cells for the covariances of them
-        all.
-    Unidentified, Contradiction
-        See `tree_estimate`.
+    NoStructure where answers of a query at a node differ in their variances and cells are too many for all covariances, or where
+    noise is of so different sizes that rounding errors would matter.
     """
+    used = [own for own in noisy if own.precision.any()]
+    sharp = max(used, key=lambda own: own.precision.max(), default=None)
+    least = min((own.precision[own.precision > 0.0].min() for own in used), default=np.inf)
+    if sharp is not None and sharp.precision.max() > _MOST_RANGE * least:
+        name, most = sharp.part.name(int(sharp.precision.argmax())), sharp.precision.max()
+        raise NoStructure(
+            f"the noise of {printable(name)} (sd {most**-0.5:.3g}) is too small beside the largest (sd {least**-0.5:.3g}) for "
+            "binary64 numbers; state as Exact what is nearly exact"
+        )
     product = is_product(tree, noisy)
     cells = tree.frame.size // len(tree.order)
     if not product and tree.nodes * cells**2 > MOST_ENTRIES:
@@ -133,4 +140,11 @@ def tree_form(tree: Tree, noisy: Sequence[Noisy], known: Sequence[Known]) -> Tre
         if product
         else [Axis(np.arange(cells))]
     )
-    return TreeForm(tree, tuple(tree_estimate(axes, level_data(tree, noisy, known, product))), product)
+    near = np.zeros(tree.frame.shape, dtype=np.int64)
+    found = tree_estimate(axes, level_data(tree, noisy, known, product))
+    if max((np.abs(own.values) * np.sqrt(own.precision)).max(initial=0.0) for own in noisy) > _LARGE:
+        near = np.asarray(tree.in_frame(np.rint(found[0].cells)), dtype=np.int64).reshape(tree.frame.shape)
+        noisy = [replace(own, values=own.values - own.part.apply(near).reshape(-1)) for own in noisy]
+        known = [replace(own, values=own.values - own.part.apply(near).reshape(-1)) for own in known]
+        found = tree_estimate(axes, level_data(tree, noisy, known, product))
+    return TreeForm(tree, tuple(found), product, near)

@@ -37,8 +37,9 @@ def observed_once(release: Release, earlier: Sequence[Release] = (), *, quiet: b
     -----
     CountedOnceWarning
     """
+    exact = [part for own in (*earlier, release) for part in own.exact]
     before = [measured for own in earlier for measured in own.measurements]
-    measurements, said = counted_once(release.measurements, before)
+    measurements, said = counted_once(release.measurements, before, exact)
     if said is None:
         return release
     if not measurements and not release.exact:

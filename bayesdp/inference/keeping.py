@@ -25,7 +25,7 @@ from bayesdp.inference.runs.progress import diagnostics_lines
 from bayesdp.inference.runs.running import sampled
 from bayesdp.steps.slow_forms import slow_rates_told
 
-__all__ = ["Drawn", "diagnosed", "drawn"]
+__all__ = ["Drawn", "diagnosed", "drawn", "tell_verdict"]
 
 _log = logging.getLogger("bayesdp.inference.sampling")
 
@@ -97,8 +97,8 @@ def drawn(
     return Drawn(tree, *known[0]) if known else Drawn(tree, None)
 
 
-def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.DataTree:
-    """Add the diagnostics, and log their message. Ctrl-C skips them; after an interrupted run only quick ones are computed.
+def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC, *, told: bool = True) -> xr.DataTree:
+    """Add the diagnostics, and log their message if `told`. Ctrl-C skips them; after an interrupted run only quick ones are computed.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.Dat
         See `drawn`.
     """
     tree, fixed, tied, quiet = run.tree, run.fixed, run.tied, given.get("quiet", False)
-    told = diagnostics_lines() if given.get("progressbar", True) and not quiet else None
+    lines = diagnostics_lines() if given.get("progressbar", True) and not quiet else None
     posterior = tree["posterior"].to_dataset()
     small = sum(variable.size for variable in posterior.data_vars.values()) <= _A_MOMENT
 
@@ -114,13 +114,18 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.Dat
     with carried(tree):
         if fixed is not None and (small or not stop.interrupted):
             known = fixed
-            stop.optional(lambda: found.append(diagnose(posterior, known, told, tied)))
+            stop.optional(lambda: found.append(diagnose(posterior, known, lines, tied)))
         if found:
             tree["diagnostics"] = xr.DataTree(found[0])
         elif not stop.interrupted:
             tree["diagnostics"] = xr.DataTree(not_diagnosed("the diagnostics were interrupted"))
     if not quiet:
         log_warnings([*warn_divergences(tree), *warn_treedepth(tree)])
-        if not tree["diagnostics"].attrs["converged"]:
-            _log.warning(tree["diagnostics"].attrs["message"])
+    return tell_verdict(tree, quiet=quiet or not told)
+
+
+def tell_verdict(tree: xr.DataTree, *, quiet: bool) -> xr.DataTree:
+    """Log the message of the diagnostics, unless the chains converged; the tree."""
+    if not (quiet or tree["diagnostics"].attrs["converged"]):
+        _log.warning(tree["diagnostics"].attrs["message"])
     return tree

@@ -15,6 +15,7 @@ from bayesdp.inference.continuous import is_continuous, observe_continuous
 from bayesdp.inference.counting_once import observed_once
 from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
 from bayesdp.inference.registry import releases_of, remember
+from bayesdp.inference.same_records import observe_same_records
 from bayesdp.inference.shapes import shape_of
 from bayesdp.inference.statistics import observe_statistics
 from bayesdp.measurements import Exact, Measured, described
@@ -98,6 +99,7 @@ def observe(release: Release, x: Any) -> None:
     fiber.find_point()
     check_bounded(fiber, release, x)
     data = [observe_noisy(model, measured, x) for measured in release.measurements]
+    observe_same_records(model, x, release.measurements, data)
     data += [_observe_exact(model, exact, x) for exact in release.exact]
     remember(model, release, x, {published.name: published.get_value() for published in data})
 

@@ -8,6 +8,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesdp.distributions.exact_answers import ExactAnswersRV
+from bayesdp.distributions.same_records import SameRecordsRV
 
 __all__ = ["add_log_likelihood"]
 
@@ -18,7 +19,8 @@ def add_log_likelihood(tree: xr.DataTree, model: pm.Model | None = None, **kwarg
     ``pm.compute_log_likelihood`` takes all observed variables. The exact answers are one of them, with log-likelihood 0 at every
     draw: ArviZ then asks which one is meant. With one noisy measurement, ``az.loo`` and ``az.compare`` work without
     arguments on what this function adds; with several, pass ``var_name``. What leaving out one noisy number means under exact
-    answers is in ``docs/ENTRIES.md``.
+    answers is in ``docs/ENTRIES.md``. Under laws that perturb the same records once (cell keys) each number has the log-likelihood
+    that it has by itself: of answers about the same records the sum counts each.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ def add_log_likelihood(tree: xr.DataTree, model: pm.Model | None = None, **kwarg
     ['noisy']
     """
     model = pm.modelcontext(model)
-    noisy = [rv.name for rv in model.observed_RVs if not isinstance(rv.owner.op, ExactAnswersRV)]
+    noisy = [rv.name for rv in model.observed_RVs if not isinstance(rv.owner.op, ExactAnswersRV | SameRecordsRV)]
     if not noisy:
         raise ValueError(
             "the model has no noisy measurement: exact answers alone have no likelihood to compare models by"

@@ -15,8 +15,9 @@ from pytensor.graph.replace import clone_replace
 from pytensor.tensor.type import discrete_dtypes
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
+from bayesdp.distributions.same_records import SameRecordsRV
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
-from bayesdp.inference.registry import releases_of
+from bayesdp.inference.registry import observed_by, releases_of
 
 __all__ = ["add_prior_predictive"]
 
@@ -71,9 +72,11 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
         prior = _from_bases(model, draws, random_seed)
     else:
         prior = pm.sample_prior_predictive(draws, model=model, random_seed=random_seed)
+    _share_perturbations(prior, model, random_seed)
     for group in ("prior", "prior_predictive"):
         if group in prior.children:
-            tree[group] = prior[group]
+            said = [rv.name for rv in model.observed_RVs if isinstance(rv.owner.op, SameRecordsRV)]
+            tree[group] = xr.DataTree(prior[group].to_dataset().drop_vars(said, errors="ignore"))
     return True
 
 
@@ -106,6 +109,24 @@ def _from_bases(model: pm.Model, draws: int, random_seed: Any) -> xr.DataTree:
     found = {rv.name: np.asarray(values) for rv, values in zip(wanted, drawn, strict=True)}
     tree: xr.DataTree = pm.to_inference_data(prior=found, model=model)
     return tree
+
+
+def _share_perturbations(prior: xr.DataTree, model: pm.Model, random_seed: Any) -> None:
+    """Draw anew what laws publish that perturb answers about the same records once; PyMC draws every variable on its own."""
+    rng = np.random.default_rng(random_seed)
+    tables, numbers = prior["prior"].to_dataset(), prior["prior_predictive"].to_dataset()
+    for name, release, published in observed_by(model):
+        parts = [
+            (own, numbers[data.removesuffix("_published")].values)
+            for own, data in zip(release.measurements, published, strict=False)
+        ]
+        for law in {own.law for own, _ in parts if own.law.same_cell_same_value}:
+            mine = [(own, values) for own, values in parts if own.law == law]
+            for place in np.ndindex(tables[name].shape[:2]):
+                drawn = law.draw_answers(rng, [own.query for own, _ in mine], tables[name].values[place])
+                for (own, values), new in zip(mine, drawn, strict=True):
+                    kept = new.reshape(-1)[~own.unmeasured.reshape(-1)]
+                    values[place] = kept.reshape(values.shape[2:])
 
 
 def _drawn_base(table: ContinuousTable) -> Any:

@@ -77,7 +77,8 @@ def sample(
         goes on with a warning, and the file ends there. Not for nutpie, and not for `trace`.
     resume : bool
         Go on with the draws in `journal`; begin where there are none. They must be of the same model, numbers, options, seed
-        and versions; processes may be more or fewer.
+        and versions; processes may be more or fewer. `draws` may be more than then: a run that has ended goes on, without tuning
+        again, with the draws that it would have given if it had been asked for so many.
     model : pymc.Model, optional
         The current model if left out.
     **kwargs

@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from bayesdp._text import printable
-from bayesdp._validate import finite_array, shown
+from bayesdp._validate import finite_array, nearest
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
@@ -57,7 +57,9 @@ def _position(query: Query, item: Any, argument: str) -> int:
         places = [own.index(label) for own, label in zip(frame.labels, labels, strict=True) if label in own]
         if len(places) == len(labels):
             return int(np.ravel_multi_index(places, frame.shape))
-    raise ValueError(f"{argument} names {item!r}, which is no answer of the query; answers are {shown(query.names)}")
+    raise ValueError(
+        f"{argument} names {item!r}, which is no answer of the query; answers are {nearest(item, query.names)}"
+    )
 
 
 def unmeasured_mask(query: Query, stated: Any) -> Mask:

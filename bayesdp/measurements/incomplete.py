@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayesdp._pandas_tables import as_data_array
-from bayesdp._validate import finite_array, shown
+from bayesdp._validate import finite_array, nearest, shown
 from bayesdp.frames import Frame
 from bayesdp.measurements.checks import Mask, answers_stated
 from bayesdp.queries import Query
@@ -89,7 +89,7 @@ def chosen(query: Query, stated: Any, argument: str) -> Mask:
     unknown = [item for item in stated if not isinstance(item, Hashable) or item not in places]
     if unknown:
         raise ValueError(
-            f"{argument} has labels that are no answers of the query: {shown(unknown)}; answers are {shown(query.names)}"
+            f"{argument} has labels that are no answers of the query: {shown(unknown)}; answers are {nearest(unknown[0], query.names)}"
         )
     mask[[places[item] for item in stated]] = True
     return mask.reshape(query.shape)
@@ -121,7 +121,7 @@ def _of_rows(query: Query, rows: Iterable[tuple[Any, Any]]) -> list[tuple[int, A
             found.append((position, number))
     if unknown:
         raise ValueError(
-            f"published has labels that are no answers of the query: {shown(unknown)}; answers are {shown(query.names)}"
+            f"published has labels that are no answers of the query: {shown(unknown)}; answers are {nearest(unknown[0], query.names)}"
         )
     return found
 

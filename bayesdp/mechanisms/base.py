@@ -248,7 +248,9 @@ class Mechanism(ABC):
             )
         name: Any = description["mechanism"]
         if not isinstance(name, str) or name not in _REGISTRY:
-            raise ValueError(f"unknown mechanism {name!r}; known mechanisms are {mechanism_names()}")
+            raise ValueError(
+                f"unknown mechanism {name!r}; known mechanisms are {_validate.nearest(name, sorted(_REGISTRY))}"
+            )
         found = _REGISTRY[name]
         if not issubclass(found, cls):
             raise ValueError(f"the description is of the mechanism {name!r}, not of {cls.name!r}")

@@ -99,18 +99,26 @@ class Builder:
         new = [i for i, key in enumerate(_keys(vectors)) if key not in self._known]
         self.listed(sp.csr_array(vectors[new]))
 
-    def cycles(self, allowed: Mask) -> None:
-        """Add the simple cycles of the bipartite graph of the cells of a two-way table that may move.
+    def cycles(self, rows: Ints, columns: Ints, cells: Ints) -> None:
+        """Add the simple cycles of a bipartite graph whose edges are `cells`, each between one of the rows and one of the columns.
 
-        Numbers, for the rows and then for the columns: how many, where their neighbours and the bounds of
-        these start.
+        Edges that no cycle passes through, as they end at a node that has no other, are left out. Numbers, for the rows and then for
+        the columns: how many, where their neighbours, the bounds of these and the edges to them start.
         """
+        while len(cells):
+            alone = (np.bincount(rows)[rows] < 2) | (np.bincount(columns)[columns] < 2)
+            if not alone.any():
+                break
+            rows, columns, cells = rows[~alone], columns[~alone], cells[~alone]
+        if not len(cells):
+            return
+        ends = [np.unique(own, return_inverse=True)[1].reshape(-1) for own in (rows, columns)]
         numbers = []
-        for grid in (allowed, allowed.T):
-            neighbours = self._lay_down(np.nonzero(grid)[1])
-            bounds = self._lay_down(np.concatenate([[0], np.cumsum(grid.sum(axis=1))]))
-            numbers.append([grid.shape[0], neighbours, bounds, 0])
-        self._add(CYCLE, numbers, 2 * sum(allowed.shape))
+        for own, other in (ends, ends[::-1]):
+            order = np.lexsort((other, own))
+            bounds = np.concatenate([[0], np.cumsum(np.bincount(own))])
+            numbers.append([len(bounds) - 1, *map(self._lay_down, (other[order], bounds, cells[order]))])
+        self._add(CYCLE, numbers, 2 * (numbers[0][0] + numbers[1][0]))
 
     def moves(self, proved: bool, claim: str) -> Moves:
         """Pack everything; random sums are added where connectivity is not proved."""

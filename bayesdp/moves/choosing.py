@@ -12,11 +12,11 @@ from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
 from bayesdp.moves.builder import UNPROVED, Builder
 from bayesdp.moves.computed import COMPUTED_CELLS, computed_moves
-from bayesdp.moves.families import is_decomposable, is_two_way, product_families
+from bayesdp.moves.families import is_decomposable, is_two_way, product_families, row_of_cell
 from bayesdp.moves.listed import directions_on, single_cells
 from bayesdp.moves.moves import Kept, Moves
 
-__all__ = ["COMPUTED", "KEPT_CELLS", "has_families", "moves_for"]
+__all__ = ["COMPUTED", "KEPT_CELLS", "has_families", "moves_for", "moves_keeping"]
 
 type Mask = npt.NDArray[np.bool_]
 
@@ -122,6 +122,23 @@ def moves_for(
     return builder.moves(proved, claim)
 
 
+def moves_keeping(kept: Sequence[Kept], allowed: Mask) -> Moves:
+    """Some sets of directions as they are, for tables that have other moves as well: nothing is proved of them.
+
+    Each must have families (`has_families`). Sums that cut the cells in two ways have the simple cycles of a graph besides. Its edges
+    are the cells, its nodes the sums; its matrix is totally unimodular, and they are its Graver basis.
+    """
+    builder = Builder()
+    for own in (each for whole in kept for each in (whole, *whole.parts)):
+        free, nested = allowed & ~own.fixed, own.invariants.nested
+        builder.begin_set()
+        _add_families(builder, own.invariants, free, bounded=False, beside=True)
+        if nested is not None and len(nested.generators) == 2:
+            rows, columns = (row_of_cell(nested, levels)[free] for levels in nested.generators)
+            builder.cycles(rows, columns, np.flatnonzero(free))
+    return builder.moves(proved=False, claim=UNPROVED)
+
+
 def _sums(limited_rows: bool | sp.csr_array, cells: int) -> sp.csr_array | None:
     """The sums that have bounds; None if they are not known."""
     if isinstance(limited_rows, sp.csr_array):
@@ -182,7 +199,8 @@ def _nested_families(
     if len(nested.generators) == 1:
         return True, _PAIRS
     if limited and is_two_way(nested):
-        builder.cycles(allowed.reshape(invariants.frame.shape))
+        rows, columns = np.nonzero(allowed.reshape(invariants.frame.shape))
+        builder.cycles(rows, columns, np.flatnonzero(allowed))
         return True, _CYCLES
     if not limited and is_decomposable(nested):
         return True, _SQUARES

@@ -50,13 +50,13 @@ def _listed(meta: Ints, family: int, pool: Ints, state: npt.NDArray[np.uint64], 
 
 @nb.njit(cache=True, error_model="numpy")
 def _cycle(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], cells: Ints, steps: Ints) -> int:
-    """A random simple cycle of the bipartite graph of free cells.
+    """A random simple cycle of a bipartite graph whose edges are cells.
 
     Walk from row to column to row along random free cells, never straight back; the first node met twice closes a
     simple cycle, and the tail before it is dropped. Every simple cycle has positive probability. The walk gives up
     at a node with a single cell (no cycle passes through it) and returns nothing.
     """
-    rows, columns = meta[which, 2], meta[which, 6]
+    rows = meta[which, 2]
     row = below(state, rows)
     # nodes: rows 0 .. rows-1, columns rows .. rows+columns-1; the path is kept in `steps`, the cells in `cells`
     length = 0
@@ -73,7 +73,7 @@ def _cycle(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], ce
             return 0
         pick = start + below(state, degree)
         other = pool[meta[which, at + 1] + pick]
-        cell = own * columns + other if side == 0 else other * columns + own
+        cell = pool[meta[which, at + 3] + pick]
         if cell == arrived:
             continue
         node = other + rows if side == 0 else other

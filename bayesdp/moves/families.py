@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from bayesdp._nested import NestedSums
 
-__all__ = ["Classes", "classes_of", "family_sizes", "is_decomposable", "is_two_way", "product_families"]
+__all__ = ["Classes", "classes_of", "family_sizes", "is_decomposable", "is_two_way", "product_families", "row_of_cell"]
 
 type Ints = npt.NDArray[np.int64]
 type Levels = tuple[int, ...]
@@ -108,6 +108,12 @@ def _block_classes(nested: NestedSums, block: list[int], rule: Levels) -> tuple[
         codes = codes * (int(code.max()) + 1) + code[labels]
         offsets += labels * int(np.prod(shape[dim + 1 :], dtype=np.int64))
     return codes, offsets
+
+
+def row_of_cell(nested: NestedSums, levels: Levels) -> Ints:
+    """For each cell, which of the sums at some levels it counts in."""
+    codes, offsets = _block_classes(nested, list(range(len(nested.axes))), levels)
+    return codes[np.argsort(offsets)]
 
 
 def product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_]) -> list[list[Classes]]:

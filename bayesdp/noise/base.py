@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
 from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength
+from bayesdp.noise.records import share_by_records
 from bayesdp.noise.registered import RegisteredLaw, law_names, made_law
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.queries import Query
@@ -158,6 +159,43 @@ class NoiseLaw(RegisteredLaw):
         numpy.ndarray, shape ``(size, *shape)``
             int64 for integer laws, float64 for the others.
         """
+
+    def draw_answers(self, rng: _validate.Seed, queries: Sequence[Query], table: npt.ArrayLike) -> list[Floats | Ints]:
+        """Draw what is published of several queries about one table; answers about the same records share their perturbation.
+
+        `draw` knows numbers and not records: it perturbs each of them on its own. Where the law gives the same records the same
+        perturbation (`same_cell_same_value`), two sums of cells are about the same records where they differ in empty cells
+        only; then they are published with one number. Sums without records have one of their own each.
+
+        Parameters
+        ----------
+        rng : int, numpy.random.Generator or None
+        queries : sequence of Query
+        table : array_like, shape ``(*table)``
+            The true counts.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            One for each query, in its shape.
+
+        Examples
+        --------
+        >>> from bayesdp.noise import CellKey
+        >>> from bayesdp.queries import Identity, Totals
+        >>> sex = {"sex": ["F", "M"]}
+        >>> law = CellKey(max_deviation=2, variance=1.0)
+        >>> cells, total = law.draw_answers(1, [Identity(sex), Totals(sex)], [5, 0])
+        >>> cells[0] == total
+        np.True_
+        """
+        generator = _validate.generator_of(rng)
+        counts = np.asarray(table)
+        asked = list(queries)
+        found: list[Any] = [np.asarray(self.draw(generator, own.shape, location=own.apply(counts))) for own in asked]
+        if self.same_cell_same_value:
+            share_by_records(self, asked, found, counts.reshape(-1))
+        return found
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of the noise in each cell, shape `shape`, or None where no closed form is known."""

@@ -6,6 +6,7 @@ import re
 from dataclasses import fields
 from typing import Any, Final
 
+from bayesdp._validate import nearest
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.registered import law_names, made_law, registered_law
 
@@ -128,7 +129,9 @@ def _named(words: list[str]) -> tuple[str, list[str]]:
         if name in law_names().split(", "):
             return name, words[end:]
     unknown = " ".join(words[: max(first, 1)])
-    raise ValueError(f"unknown noise law {unknown!r}; known laws are {law_names()}")
+    raise ValueError(
+        f"unknown noise law {unknown!r}; known laws are {nearest(unknown.replace(' ', '-'), law_names().split(', '))}"
+    )
 
 
 def _parameter(law: type[NoiseLaw], words: list[str]) -> str:

@@ -88,7 +88,7 @@ def law_names() -> str:
 def registered_law(name: Any) -> type[Any]:
     """The law of a registered name; ValueError for other names."""
     if not isinstance(name, str) or name not in _REGISTRY:
-        raise ValueError(f"unknown noise law {name!r}; known laws are {law_names()}")
+        raise ValueError(f"unknown noise law {name!r}; known laws are {_validate.nearest(name, sorted(_REGISTRY))}")
     return _REGISTRY[name]
 
 

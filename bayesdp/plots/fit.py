@@ -12,7 +12,7 @@ import xarray as xr
 
 from bayesdp._validate import probability
 from bayesdp.composition import check_posterior, draws_of, is_streamed, releases_of_tables, tables_of_posterior
-from bayesdp.consistency import implied_answers
+from bayesdp.consistency import determined_answers
 from bayesdp.fibers import Fiber
 from bayesdp.plots.observed import names_of_measurements
 from bayesdp.queries import Identity, Query
@@ -221,9 +221,10 @@ class Fit:
             return np.zeros(self.release.frame.size, dtype=np.bool_)
         limits = self.limits
         if limits is not None and "determined" in limits.data_vars:
-            stored = limits.to_dataset()["determined"].transpose(*self.release.dims)
-            return np.asarray(stored.values, dtype=np.bool_).reshape(-1)
-        return Fiber.of(self.exact, self.release.frame).determined().reshape(-1)
+            known = limits.to_dataset()["determined"].transpose(*self.release.dims).values.astype(np.bool_)
+        else:
+            known = Fiber.of(self.exact, self.release.frame).determined()
+        return determined_answers(self.cells, self.exact, known)
 
     def answers(self, query: Query) -> npt.NDArray[Any]:
         """Draws of a query's answers, chains after one another: shape ``(chains * draws, rows)``."""
@@ -249,11 +250,8 @@ class Fit:
         return bool(query.rows)
 
     def fixed(self, query: Query) -> Mask:
-        """Which answers have one possible value: exact, a sum of exact values, or of determined cells only."""
-        if query.is_identity:
-            return self.determined
-        involved = abs(query.matrix) @ (~self.determined).astype(np.int64)
-        return np.asarray(implied_answers(query, self.exact) | (involved == 0))
+        """Which answers have one possible value: they follow from exact values and determined cells by adding and subtracting."""
+        return self.determined if query.is_identity else determined_answers(query, self.exact, self.determined)
 
     @cached_property
     def published_cells(self) -> list[tuple[str, Floats]]:

@@ -80,7 +80,8 @@ def further(tree: xr.DataTree, releases: Sequence[Sequence[Release]]) -> Further
     taken = {name for table in matched for _, name in table}
     published = set(tree["constant_data"].data_vars) if "constant_data" in tree.children else set()
     laws = dict(described_model(tree).lines("~"))
-    rest = [name for name in observed if name not in taken]
+    # That answers about the same records have one number is part of the releases' likelihood.
+    rest = [n for n in observed if n not in taken and not laws.get(n, "").startswith("SameRecords(")]
     # Scalars are not among the constants of PyMC's result; the law of an exact part has a name of its own.
     replaced = [n for n in rest if f"{n}_published" in published or laws.get(n, "").startswith("ExactAnswers(")]
     own_densities = {

@@ -93,6 +93,6 @@ def describe_prior(release: Release, prior: str = "independent", **hyper: Any) -
 
 
 def _prior_of(name: str) -> Prior:
-    if name not in PRIORS:
-        raise ValueError(f"prior must be one of {', '.join(map(repr, PRIORS))}, got {name!r}")
-    return PRIORS[name]
+    from bayesdp._validate import choice  # NumPy comes with it, which `bayesdp --help` does without
+
+    return PRIORS[choice(name, tuple(PRIORS), "prior")]

@@ -7,10 +7,9 @@ from typing import Any
 
 from bayesdp import _validate
 from bayesdp.privacy import caveats
-from bayesdp.privacy.old_words import caveat_of_words, relation_of_words, sampler_of_words
 from bayesdp.privacy.one_person import OnePerson
 from bayesdp.privacy.pairs import PairLoss
-from bayesdp.privacy.relations import relation_from
+from bayesdp.privacy.relations import Sentence, relation_from
 from bayesdp.privacy.samplers import SamplerStatement
 from bayesdp.privacy.words import Words, words_from
 
@@ -39,15 +38,13 @@ def caveat_from(description: Any) -> Words:
 
 
 def person_from(description: Any) -> OnePerson:
-    """Read what `OnePerson.describe` wrote; earlier versions wrote the text of the sampler alone.
+    """Read what `OnePerson.describe` wrote.
 
     Raises
     ------
     TypeError, ValueError
         If it is no such description; the key is named.
     """
-    if isinstance(description, Mapping) and isinstance(description.get("sampler"), str):
-        description = {**description, "sampler": sampler_of_words(description["sampler"]).describe()}
     found = words_from(description, (OnePerson,), "what is said of one person's record")
     assert isinstance(found, OnePerson)
     return found
@@ -56,7 +53,7 @@ def person_from(description: Any) -> OnePerson:
 def typed_sentences(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
     """The caveats, the sampler and what is said of one person, as ``about`` states them.
 
-    What it does not state was written by an earlier version, and is known by its words.
+    Caveats that it does not state are sentences from which nothing follows.
     """
     if not isinstance(about, Mapping) or not set(about) <= {"caveats", "record", "sampler"}:
         raise ValueError(f"about of a guarantee may have the keys 'caveats', 'record' and 'sampler', got {about!r}")
@@ -70,7 +67,7 @@ def typed_sentences(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
                 f"sampler of a guarantee is {entries['sampler']!r}, but its 'about' says {found['sampler']!r}: they must agree"
             )
     else:
-        found["sampler"] = sampler_of_words(entries["sampler"])
+        found["sampler"] = SamplerStatement.of(entries["sampler"])
     words = entries["caveats"]
     if not isinstance(words, (list, tuple)):
         return found  # the guarantee says what is wrong
@@ -78,19 +75,19 @@ def typed_sentences(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
     if not isinstance(stated, (list, tuple)) or len(words) != len(stated):
         raise ValueError("about of a guarantee must have an entry for each of its caveats")
     found["caveats"] = tuple(
-        (caveat_of_words(text) if isinstance(text, str) else text) if entry is None else caveat_from(entry)
+        (caveats.Sentence(text) if isinstance(text, str) else text) if entry is None else caveat_from(entry)
         for text, entry in zip(words, stated, strict=True)
     )
     return found
 
 
 def row_from(description: Any) -> PairLoss:
-    """Read a row. What it is about counts, and not its words; files of earlier versions have the words only."""
+    """Read a row. What it is about counts, and not its words; from words alone nothing follows."""
     row = exactly(
         {"about": None, **description} if isinstance(description, Mapping) else description, _ROW, "row of a guarantee"
     )
     about, words = row.pop("about"), row.pop("relation")
-    return PairLoss(relation_of_words(words) if about is None else relation_from(about), **row)
+    return PairLoss(Sentence(words) if about is None else relation_from(about), **row)
 
 
 def exactly(description: Any, names: list[str], what: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class SamplerStatement(Words):
 
     @classmethod
     def of(cls, sampler: Any) -> SamplerStatement:
-        """Accept a sampler; the text of `EXACT_SAMPLER` is taken for it.
+        """Accept a sampler, or its text as files have it.
 
         Raises
         ------
@@ -61,9 +61,14 @@ class SamplerStatement(Words):
         """
         if isinstance(sampler, cls):
             return sampler
-        if sampler == EXACT_SAMPLER:
-            return EXACT_SAMPLER
-        raise ValueError(f"sampler must be EXACT_SAMPLER, gibbs_sampler(n) or hit_and_run_sampler(n), got {sampler!r}")
+        if isinstance(sampler, str):
+            sweeps = next((int(part) for part in sampler[:60].split() if part.isascii() and part.isdigit()), 0)
+            for known in (EXACT_SAMPLER, *(cls(chain, sweeps) for chain in _CHAINS if sweeps)):
+                if sampler == known:
+                    return known
+        raise ValueError(
+            f"sampler must be {EXACT_SAMPLER!r} or 'approximate: n sweeps of Gibbs, convergence not certified', got {sampler!r}"
+        )
 
 
 EXACT_SAMPLER = SamplerStatement()

@@ -7,7 +7,7 @@ covers the identity, margins and totals, and never needs a matrix), and an expli
 
 from __future__ import annotations
 
-from bayesdp.queries.answers import answer_labels, rows_of
+from bayesdp.queries.answers import answer_labels, rows_of, sets_of_records
 from bayesdp.queries.cell_list import CellNames, cell_list
 from bayesdp.queries.identity import Identity
 from bayesdp.queries.linear import LinearQuery
@@ -20,5 +20,5 @@ from bayesdp.queries.units import shown_unit
 
 __all__ = [
     "CellNames", "Identity", "LinearQuery", "Margins", "MatrixPart", "Query", "SumPart", "Totals", "answer_labels", "cell_list",
-    "rows_of", "shown_unit",
+    "rows_of", "sets_of_records", "shown_unit",
 ]  # fmt: skip

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp.frames import Label
+from bayesdp.queries.matrix_part import MatrixPart
 from bayesdp.queries.query import Part, Query
 from bayesdp.queries.sum_part import SumPart
+from bayesdp.queries.units import ONE
 
-__all__ = ["answer_labels", "rows_of"]
+__all__ = ["answer_labels", "rows_of", "sets_of_records"]
 
 
 def answer_labels(query: Query, rows: Iterable[int]) -> list[tuple[Label, ...]]:
@@ -75,3 +78,24 @@ def rows_of(matrix: sp.csr_array) -> Iterator[tuple[bytes, bytes]]:
     cells, weights = own.indices.astype(np.int64), own.data.astype(np.int64)
     for start, end in zip(own.indptr[:-1].tolist(), own.indptr[1:].tolist(), strict=True):
         yield cells[start:end].tobytes(), weights[start:end].tobytes()
+
+
+def sets_of_records(query: Query) -> npt.NDArray[np.bool_]:
+    """Which answers count the records of some cells, each of them once: no other weights than 1, in whole units.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import LinearQuery, Totals
+    >>> two = LinearQuery({"sex": ["F", "M"]}, [[1, 0], [1, -1]], ["women", "difference"])
+    >>> sets_of_records(two + Totals({"sex": ["F", "M"]})).tolist()
+    [True, False, True]
+    """
+    found = []
+    for part in query.parts:
+        if isinstance(part, MatrixPart):
+            weights = sp.csr_array(part.matrix)
+            others = sp.csr_array((weights.data != 1, weights.indices, weights.indptr), weights.shape).sum(axis=1)
+            found.append((np.asarray(others).reshape(-1) == 0) & (part.unit == ONE))
+        else:
+            found.append(np.ones(part.rows, dtype=np.bool_))
+    return np.concatenate(found)

@@ -15,19 +15,19 @@ _ATTEMPTS = 20_000
 """Moves in search of a first table that the rest of the model allows; some tenths of a second."""
 
 
-def moved_into_support(density: Callable[[], float], move: Callable[[], object]) -> int:
-    """Move until the rest of the model gives the table a positive density.
+def moved_into_support(density: Callable[[], float], move: Callable[[], object], attempts: int = _ATTEMPTS) -> int:
+    """Move until the table has a positive density.
 
     Returns
     -------
     int
         0 when it does; otherwise the number of moves tried in vain.
     """
-    for _ in range(_ATTEMPTS):
+    for _ in range(attempts):
         if density() > -np.inf:
             return 0
         move()
-    return _ATTEMPTS
+    return attempts
 
 
 def accept_on_the_rest(

@@ -12,7 +12,7 @@ from bayesdp.fibers import Chain, Target
 from bayesdp.fibers.kernel.state import SQUARED, UPPER, VALUE
 from bayesdp.hierarchies.apart import numbered, words_of
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.modes import chain_number, to_ends
+from bayesdp.hierarchies.ends import chain_number, paired, to_ends
 from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.steps._table_gibbs import LEAST_MOVES
@@ -138,8 +138,8 @@ class SweepChain(TreeChain):
     chosen at the start. From the linear estimate it makes no difference: 1.04 either way, and the medians of effective draws
     are within a tenth.
 
-    Chains begin near the linear estimate, with every tied group at one of its ends: another one in the next chain. Where they
-    began is told with the draws, so that a check for missed modes can compare them.
+    Chains begin at random tables far apart (`bayesdp.hierarchies.ends`). Where they began is told with the draws, so that a check for
+    missed modes can compare them.
 
     Parameters
     ----------
@@ -195,18 +195,20 @@ class SweepChain(TreeChain):
             self._choose(self.state.counts)
         self._began = words_of(self)
 
-    def near(self, rng: np.random.Generator | int, scatter: float) -> Ints:
+    def near(self, rng: np.random.Generator | int, scatter: float, *, opposite: bool = False) -> Ints:
         """A flat table of the frame near the linear estimate of the answers as they stand; see `start_table`."""
-        found = start_table(self.target, self.structure, rng, scatter, self._scales, self._values)
+        own = self._scales, self._values
+        found = start_table(self.target, self.structure, rng, scatter, *own, opposite=opposite)
         return np.asarray(self.structure.in_frame(found), dtype=np.int64)
 
     def begin_apart(self, rng: np.random.Generator) -> None:
-        """Begin as no other chain does: near the linear estimate, and at an end of every tied group.
+        """Begin at a random table, opposite to the other chain of its pair (`bayesdp.hierarchies.ends`).
 
         Donors are chosen by the table before its groups are put to their ends, which is more typical.
         """
-        self.begin(self.near(rng, 1.0), scatter=False)
-        to_ends(self, rng, chain_number(rng))
+        pair, second = paired(rng, chain_number(rng))
+        self.begin(self.near(pair, 1.0, opposite=second), scatter=False)
+        to_ends(self, pair, int(second))
         self._began = words_of(self)
 
     def tell(self) -> int:

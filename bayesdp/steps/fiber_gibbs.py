@@ -62,9 +62,9 @@ class FiberGibbs(TableGibbs):
     Notes
     -----
     A chain whose start is off the fiber is moved onto it at its first step, before anything is recorded, and scattered,
-    so that chains begin apart. Chains of a hierarchy begin near the linear estimate (`bayesdp.hierarchies.start`), and at
-    different ends of every group of cells whose sum is known well, so that `bayesdp.inference.diagnose` can look for missed
-    modes. Every step stays on the fiber. Other step methods refuse the counts when they are made.
+    so that chains begin apart. Chains of a hierarchy begin at random tables near the linear estimate (`bayesdp.hierarchies.start`),
+    in independent pairs of opposite ones, so that `bayesdp.inference.diagnose` can look for missed modes; there is no such check
+    for other tables. Every step stays on the fiber. Other step methods refuse the counts when they are made.
 
     Half of the directions keep noisy answers besides that are precise beside the others: with less than a quarter of their
     variance, and of the spread of a cell. Where scales or priors are variables of the model, their values at the initial

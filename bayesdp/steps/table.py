@@ -14,11 +14,15 @@ from pytensor.graph.traversal import ancestors
 from bayesdp.steps._compiled import Point, compiled, log_density
 from bayesdp.steps._compiling import told_while_compiling
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
+from bayesdp.steps._table_gibbs import LEAST_MOVES
 from bayesdp.steps.count_chains import CountChain, LineChain, SweepChain
 from bayesdp.steps.movement import hierarchy_of, kernel_target, said_of
 from bayesdp.steps.terms import Reading, read_model
 
 __all__ = ["CountTable"]
+
+_SWEEPS = 2_000
+"""In search of a first table that the laws of the noise allow."""
 
 type Ints = npt.NDArray[np.int64]
 
@@ -88,19 +92,19 @@ class CountTable:
         """A table of the fiber, near the noisy one, that the prior allows as its parameters stand."""
         upper = self.chain.upper
         if self._start is None or np.any(self._start > upper):
-            guide = self.target.guide()
+            guide, fiber, gaps = self.target.guide(), self.target.fiber, self.target.gaps
             try:
                 if self.sweeps is not None:
                     point = self.sweeps.near(0, scatter=0.0)
                 else:
-                    point = self.target.fiber.find_point(guide).reshape(-1)
+                    point = fiber.find_point(guide, gaps).reshape(-1)
             except ValueError as error:
                 raise ValueError(
                     f"no table is left for {self.name}, with the limits of its prior and the reach of bounded noise: {error}"
                 ) from error
             if np.any(point > upper):
                 try:
-                    point = self.target.fiber.with_cells_at_most(upper).find_point(guide).reshape(-1)
+                    point = fiber.with_cells_at_most(upper).find_point(guide, gaps).reshape(-1)
                 except ValueError as error:
                     raise ValueError(
                         f"no table with the exact answers has a positive prior probability under the base of {self.name}, "
@@ -176,8 +180,9 @@ class CountTable:
         self.chain.reseed(rng)
         self.refresh(point)
         given = np.asarray(point[self.name], dtype=np.int64)
-        fiber = self.target.fiber
+        fiber, gaps = self.target.fiber, self.target.gaps
         inside = bool(np.all(given.reshape(-1) <= self.chain.upper)) and fiber.contains(given)
+        inside = inside and (gaps is None or not gaps.met(given.reshape(-1)).size)
         constrained = bool(len(fiber.system.names) or fiber.system.fixed.any())
         if inside and constrained:
             self.chain.begin(given.reshape(-1), scatter=False)
@@ -186,23 +191,37 @@ class CountTable:
         else:
             start = given.reshape(-1) if inside else self._first_table()
             self.chain.begin(start, scatter=True)
-            if self._rest is not None and self._rest(point, self.value) == -np.inf:
-                self.chain.load(
-                    start
-                )  # scattering has left what the rest of the model allows; the start itself may be inside
+            if self._log_density(point) == -np.inf:
+                # Scattering has left what the rest of the model allows; the start itself may be inside.
+                self.chain.load(start)
         self._find_support(point)
 
     def _find_support(self, point: Point) -> None:
-        """Move until the terms that the kernel does not know give the table a positive density."""
-        rest = self._rest
-        if rest is None:
+        """Move until the laws of the noise and the terms that the kernel does not know give the table a positive density."""
+        if self.sweeps is not None:  # normal noise, which forbids no table
             return
-        tried = moved_into_support(lambda: rest(point, self.value), self._lines.propose)
+        lines, sweep = self._lines, max(self.dimension, LEAST_MOVES)
+        tried = moved_into_support(self._log_likelihood, lambda: lines.sweep(sweep), _SWEEPS)
+        if self._rest is not None and not tried:
+            tried = moved_into_support(lambda: self._log_density(point), lines.propose)
         if tried:
+            what = "sweeps" if tried == _SWEEPS else "moves"
             raise ValueError(
                 f"no table of {self.name} was found that agrees with the exact answers and has positive density under the "
-                f"other terms of the model ({tried} moves tried); give one with pm.sample(initvals=...)"
+                f"laws of the noise and other terms of the model ({tried} {what} tried); give one with pm.sample(initvals=...)"
             )
+
+    def _log_density(self, point: Point) -> float:
+        """What the kernel does not know, and the likelihood by the laws: minus infinity where no chain may begin."""
+        known = self._log_likelihood()
+        return known if self._rest is None else known + self._rest(point, self.value)
+
+    def _log_likelihood(self) -> float:
+        """By the laws; minus infinity where answers about the same records have different numbers, else up to what they share."""
+        if self.sweeps is None and self._lines.differing:
+            return -np.inf
+        terms, counts = self.target.terms, self.chain.counts
+        return float(sum(own.by_law((own.matrix @ counts)[own.measured]) for own in terms if own.by_law is not None))
 
     def refresh(self, point: Point) -> None:
         """Read the parameters off the other variables of the model."""

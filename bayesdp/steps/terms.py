@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytensor.tensor as pt
 
 from bayesdp.distributions.answers import AnswersOp
 from bayesdp.distributions.exact_answers import ExactAnswersRV
+from bayesdp.distributions.same_records import SameRecordsRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.fibers.bounds import propagated_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
@@ -122,11 +123,15 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     frame = fiber.frame
     taken = {id(rv) for rv in _exact_variables(model, x)}
     found: list[Known] = []
+    numbers_of: list[Any] = []
     for rv in model.observed_RVs:
         known = kernel_term(rv.owner.op, model, rv, x, fiber)
         if known is not None:
             taken.add(id(rv))
             found.append(known)
+            numbers_of.append(model.rvs_to_values[rv])
+    found, shared = _sharing(model, x, found, numbers_of)
+    taken |= shared
     base = x.owner.inputs[0]
     prior = prior_family(base)
     trials = None
@@ -164,6 +169,30 @@ def read_model(model: pm.Model, value: Any) -> Reading:
         cells_limited,
         tuple(doubt for doubt in doubts if doubt),
     )
+
+
+def _sharing(model: pm.Model, x: Any, found: list[Known], numbers: list[Any]) -> tuple[list[Known], set[int]]:
+    """The terms with the laws by which their answers share perturbations, and the variables that are then known.
+
+    Of several variables that say so the last one is about the answers of all. It is left to the compiled log-density where the kernel
+    does not know a law with ends.
+    """
+    mine = [
+        rv for rv in model.observed_RVs if isinstance(rv.owner.op, SameRecordsRV) and source(rv.owner.inputs[0]) is x
+    ]
+    if not mine:
+        return found, set()
+    place = {id(source(value)): i for i, value in enumerate(numbers)}
+    terms = [place.get(id(source(own))) for own in mine[-1].owner.inputs[1:]]
+    windows = [None if i is None else found[i].term.windows for i in terms]
+    if any(own is None or np.isfinite([own.below, own.above]).any() for own in windows):
+        return found, set()
+    several = list(found)
+    for i, part in zip(terms, mine[-1].owner.op.parts, strict=True):
+        assert i is not None
+        doubt = found[i].doubt or "answers about the same records have one number"
+        several[i] = replace(found[i], term=replace(found[i].term, laws=part.shared), doubt=doubt)
+    return several, {id(rv) for rv in mine}
 
 
 def _within_support(model: pm.Model, x: Any, fiber: Fiber, family: str | None) -> tuple[Fiber, bool, list[str]]:

@@ -8,6 +8,7 @@ can be crossed.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,15 +82,16 @@ def window_term(
     if np.any(query.matrix.data != np.rint(query.matrix.data)):
         return None
     shape = value_of(model.rvs_to_values[rv]).shape
-    values = np.rint(observed).astype(np.int64) if law.integer else observed
-    windows = law.windows(values.reshape(shape))
+    values = (np.rint(observed).astype(np.int64) if law.integer else observed).reshape(shape)
+    windows = law.windows(values)
     if windows is None:
         return None
     scale = np.ones(query.rows)
     scale[keep] = spread_of_windows(windows)
     published = np.zeros(query.rows)
     published[keep] = observed
-    term = NoiseTerm(query, published, "windows", scale, keep, windows=windows)
+    by_law = partial(_log_likelihood, law, values)
+    term = NoiseTerm(query, published, "windows", scale, keep, windows=windows, by_law=by_law)
     last = windows.low + windows.length - 1
     ends_below, ends_above = np.isneginf(windows.below), np.isneginf(windows.above)
     reach = None
@@ -117,6 +119,10 @@ def window_term(
         else ""
     )
     return term, pt.constant(scale), reach, gaps
+
+
+def _log_likelihood(law: NoiseLaw, values: npt.NDArray[Any], answers: npt.NDArray[Any]) -> float:
+    return law.logp(values, answers.reshape(values.shape))
 
 
 def _said(low: int, high: int) -> str:

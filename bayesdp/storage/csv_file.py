@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp._validate import shown
+from bayesdp._validate import nearest, shown
 from bayesdp.storage.not_numbers import remedy, split_thousands
 
 __all__ = ["NUMBER", "CsvFile", "csv_header", "numbers", "read_csv", "write_csv"]
@@ -52,7 +52,9 @@ class CsvFile:
     def column(self, name: str) -> int:
         """Position of a column; ValueError if there is none of that name."""
         if name not in self.header:
-            raise ValueError(f"{self.path}: there is no column {name!r}; columns are {self.listed(self.header)}")
+            raise ValueError(
+                f"{self.path}: there is no column {name!r}; columns are {nearest(name, self.header, self.listed)}"
+            )
         return self.header.index(name)
 
     def label_text(self, text: str) -> str:

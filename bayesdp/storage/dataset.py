@@ -19,8 +19,7 @@ from bayesdp._validate import both_lists, shown
 from bayesdp.frames import Frame, Label
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.storage.old_statistics import modern
-from bayesdp.storage.schema import KEYS, build, describe, planned, upgraded
+from bayesdp.storage.schema import KEYS, build, checked_version, describe, planned
 
 __all__ = ["check_dataset", "from_dataset", "to_dataset"]
 
@@ -136,7 +135,6 @@ def from_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> Release:
 
     The Dataset may be lazy: its numbers are read when its names and sizes are known to be those of a release.
     """
-    dataset = modern(dataset)
     release = build(_description(dataset), _DatasetNumbers(dataset), max_cells)
     _check_nothing_else(dataset, release)
     return release
@@ -144,7 +142,6 @@ def from_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> Release:
 
 def check_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> None:
     """Check that a Dataset, which may be lazy, has the names and sizes of a release, without reading its numbers."""
-    dataset = modern(dataset)
     plan = planned(_description(dataset), max_cells)
     _DatasetNumbers(dataset).check(plan.frame, plan.queries)
 
@@ -165,7 +162,7 @@ def _description(dataset: xr.Dataset) -> dict[str, Any]:
             description[key] = value
         else:
             description[key] = strict_json.loads(value, f"the attribute {key!r}")
-    return upgraded(version, description)
+    return checked_version(version, description)
 
 
 def _check_names(found: Iterable[Any], expected: Iterable[Any]) -> None:

@@ -22,7 +22,7 @@ from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv, write_csv
 from bayesdp.storage.exchange import replacing_folder, told_of_previous
 from bayesdp.storage.hdf5 import damaged
-from bayesdp.storage.schema import build, describe, upgraded
+from bayesdp.storage.schema import build, checked_version, describe
 
 __all__ = ["MARKER", "read_folder", "write_folder"]
 
@@ -164,4 +164,4 @@ def read_folder(folder: str | os.PathLike[str], *, max_cells: int | None = None)
     with damaged(target):
         description = _description(target)
         version = description.pop("bayesdp_schema")
-        return build(upgraded(version, description), _FolderNumbers(target), cell_limit(size, max_cells))
+        return build(checked_version(version, description), _FolderNumbers(target), cell_limit(size, max_cells))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp._validate import shown
+from bayesdp._validate import nearest, shown
 from bayesdp.frames import Frame, Label
 from bayesdp.queries import MatrixPart, Query, SumPart
 from bayesdp.storage.noise_schema import placed
@@ -106,7 +106,7 @@ def _matrix(part: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:
                 )
             for dim, known, size, label in zip(frame.dims, where, frame.shape, term["cell"], strict=True):
                 if label not in known:
-                    raise ValueError(f"{at}.cell: {label!r} is no label of {dim!r}; labels are {shown(known)}")
+                    raise ValueError(f"{at}.cell: {label!r} is no label of {dim!r}; labels are {nearest(label, known)}")
                 cell = cell * size + known[label]
             if abs(term["weight"]) >= 2**53:
                 raise ValueError(f"{at}.weight must be below 2**53 in absolute value")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bayesdp import _strict_json as strict_json
 from bayesdp._text import printable
-from bayesdp._validate import shown
+from bayesdp._validate import nearest, shown
 from bayesdp.consistency import warn_if_post_processed
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
@@ -264,7 +264,7 @@ def _check_labelled(query: Query, labelled: dict[str, str], answers: str | None,
 
 
 def _no_column(file: CsvFile, column: str) -> str:
-    return f"there is no column {column!r} in {file.path.name}; its columns are {shown(file.header)}"
+    return f"there is no column {column!r} in {file.path.name}; its columns are {nearest(column, file.header)}"
 
 
 class _Values:

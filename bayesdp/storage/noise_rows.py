@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from bayesdp._text import csv_label, printable
-from bayesdp._validate import shown
+from bayesdp._validate import nearest, shown
 from bayesdp.frames import Frame
 from bayesdp.queries import Query, SumPart
 from bayesdp.storage.csv_file import CsvFile
@@ -144,7 +144,8 @@ class Layout:
             for name, text in labels.items():
                 if text not in known[name]:
                     raise ValueError(
-                        f"{file.at(line, self.columns[name])}: {text!r} is no label of {name!r}; labels are {shown(known[name])}"
+                        f"{file.at(line, self.columns[name])}: {text!r} is no label of {name!r}; labels are "
+                        f"{nearest(text, known[name])}"
                     )
             for name, (dim, group) in follows.items():
                 if name in labels and dim in labels:

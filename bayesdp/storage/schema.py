@@ -19,7 +19,7 @@ writer           the version of bayesdp that wrote it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
@@ -34,15 +34,11 @@ from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.budget import MAX_CELLS
-from bayesdp.storage.older_compositions import with_number
 
-__all__ = ["KEYS", "SCHEMA", "Numbers", "build", "describe", "planned", "upgraded"]
+__all__ = ["KEYS", "SCHEMA", "Numbers", "build", "checked_version", "describe", "planned"]
 
 SCHEMA = 2
 """Version of the schema that this version of bayesdp writes."""
-
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda old: {**old, "about": "counts"}}
-"""For each older version, what turns its description into that of the next version."""
 
 _PARTS = 500
 """Largest number of measurements, of exact parts, and of parts of all queries together."""
@@ -89,8 +85,8 @@ def describe(release: Release) -> dict[str, Any]:
     }
 
 
-def upgraded(version: Any, description: dict[str, Any]) -> dict[str, Any]:
-    """A description as the present version of the schema has it.
+def checked_version(version: Any, description: dict[str, Any]) -> dict[str, Any]:
+    """A description, of which the version of the schema is the present one.
 
     Raises
     ------
@@ -103,17 +99,11 @@ def upgraded(version: Any, description: dict[str, Any]) -> dict[str, Any]:
             f"it is of version {number} of the schema, and this bayesdp ({bayesdp.__version__}) reads "
             f"versions up to {SCHEMA}; upgrade bayesdp to read it"
         )
-    while number < SCHEMA:
-        if number not in _UPGRADES:
-            raise ValueError(f"there is no version {number} of the schema; versions are 1 to {SCHEMA}")
-        description = _UPGRADES[number](description)
-        number += 1
-    # Not by version: the number came while version 2 was made, and files of that version are with it or without.
-    return (
-        description
-        if "mechanism" not in description
-        else {**description, "mechanism": with_number(description["mechanism"])}
-    )
+    if number < SCHEMA:
+        raise ValueError(
+            f"it is of version {number} of the schema, which no version of bayesdp that was published wrote"
+        )
+    return description
 
 
 class Numbers(Protocol):

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from bayesdp._validate import generator_of, positive_integer, probability
+from bayesdp.hierarchies.modes import several_modes
+from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.running import FEWEST
 
-__all__ = ["check_prior", "generator_from", "planned"]
+__all__ = ["chains_of", "check_prior", "generator_from", "planned"]
 
 _TUNE = 200
 """Fewest sweeps of the tuning by default.
@@ -48,6 +50,13 @@ def planned(
         batches=batches,
         quantiles=tuple(probability(own, "quantiles") for own in shares),
     )
+
+
+def chains_of(chains: int | None, priors: Iterable[CellPrior]) -> int:
+    """How many chains: by default four where several modes are possible, of which two chains may find the same one, and else two."""
+    if chains is not None:
+        return chains
+    return 4 if any(map(several_modes, priors)) else 2
 
 
 def check_prior(prior: Any) -> None:

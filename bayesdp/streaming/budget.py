@@ -45,6 +45,11 @@ class Plan:
     batches: int
     quantiles: tuple[float, ...]
 
+    @property
+    def of_draws(self) -> dict[str, int]:
+        """Those that the draws, and what is kept of them, depend on."""
+        return {name: own for name, own in vars(self).items() if name not in ("cores", "quantiles")}
+
 
 @dataclass(frozen=True)
 class Budget:

@@ -14,10 +14,11 @@ from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.structure import structure_of
 from bayesdp.hierarchies.tree import NoStructure
+from bayesdp.inference.keeping import tell_verdict
 from bayesdp.inference.runs.progress import ProgressLines
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.streaming.arguments import check_prior, generator_from, planned
+from bayesdp.streaming.arguments import chains_of, check_prior, generator_from, planned
 from bayesdp.streaming.journal import RunJournal
 from bayesdp.streaming.plausible import TableWriter, thinned
 from bayesdp.streaming.recording import named_queries
@@ -36,7 +37,7 @@ def fit_hierarchy(
     record: Query | Mapping[str, Query] | Iterable[Query] = (),
     draws: int = 1000,
     tune: int | None = None,
-    chains: int = 2,
+    chains: int | None = None,
     cores: int | None = None,
     thin: int = 1,
     tables: int = 100,
@@ -73,8 +74,9 @@ def fit_hierarchy(
         Draws to keep, a chain; at least 4.
     tune : int, optional
         Sweeps before them, in which moves adapt, and which are thrown away; a fifth of `draws`, at least 200, if left out.
-    chains : int
-        At least two tell whether they agree.
+    chains : int, optional
+        At least two tell whether they agree. If left out four, and two where the posterior cannot have several modes: under a prior
+        without hyperparameters that is Poisson, flat, or negative binomial with shapes of at least 1.
     cores : int, optional
         Chains that run at the same time, in threads; as many as processors if left out. The draws do not depend on it.
     thin : int
@@ -105,7 +107,7 @@ def fit_hierarchy(
     progressbar : bool
         A line on standard error now and then.
     quiet : bool
-        No messages.
+        No messages, and none of the verdict where the chains did not converge; the result's ``diagnostics`` have it.
     memory_check : bool
         Refuse before sampling what needs more memory than there is.
     leaves : str, optional
@@ -118,8 +120,10 @@ def fit_hierarchy(
         ``posterior`` (draws of `record` and of hyperparameters), ``cells``, with the dimensions of the table, ``release``,
         ``guarantee`` (where the mechanism is known), ``fiber`` (which cells have one possible value) and ``diagnostics``:
         effective sample sizes and R-hat of what was recorded, and
-        a verdict over that and all cells, with a check for missed modes: chains start at different ends of every group of cells
-        that a precise answer ties together, and must agree. In ``cells``:
+        a verdict over that and all cells, with a check for missed modes: chains start at random tables far apart, in independent
+        pairs of opposite ones, and must come to the same. Its attribute ``missed_modes`` is ``"disagree"``, ``"not judged"`` (too
+        few draws), ``"none found"``, or ``"agree"``: that is said only where the posterior cannot have several modes and chains began
+        apart everywhere. In ``cells``:
 
         ==================  =================================================================================
         ``mean``, ``sd``    of the draws of all chains (``chain_mean``, ``chain_sd``: of each)
@@ -186,8 +190,8 @@ def fit_hierarchy(
     >>> float(tree["cells"]["mean"].sum().round(6))
     15.0
     """
-    plan = planned(draws, tune, chains, cores, thin, counts, bins, batches, quantiles)
     check_prior(prior)
+    plan = planned(draws, tune, chains_of(chains, [prior]), cores, thin, counts, bins, batches, quantiles)
     target = target_of(release, prior.family)
     frame = release.frame
     reserved = [name for name in (*frame.dims, *(own for own, _, _ in frame.groups)) if name in _RESERVED]
@@ -217,7 +221,7 @@ def fit_hierarchy(
         )
     told = ProgressLines("sampling", "sweeps") if progressbar and not quiet else None
     if journal is None:
-        return run.sampled(generator, writer, told, attributes)
+        return tell_verdict(run.sampled(generator, writer, told, attributes), quiet=quiet)
     try:
         kept = RunJournal(journal, run.described(None if random_seed is None else generator, writer), resume=resume)
     except BaseException:
@@ -226,6 +230,6 @@ def fit_hierarchy(
         raise
     try:
         own = np.random.default_rng(kept.entropy) if random_seed is None else generator
-        return run.sampled(own, writer, told, attributes, kept)
+        return tell_verdict(run.sampled(own, writer, told, attributes, kept), quiet=quiet)
     finally:
         kept.close()

@@ -6,7 +6,6 @@ plausible tables as they come.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import secrets
@@ -21,10 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _strict_json as strict_json
+from bayesdp.inference.runs.fingerprint import difference
 from bayesdp.inference.runs.journal_file import locked
 from bayesdp.storage.atomic import replacing, write_text
 
-__all__ = ["RunJournal", "digest"]
+__all__ = ["RunJournal"]
 
 type Arrays = Mapping[str, npt.NDArray[Any]]
 type Ints = npt.NDArray[np.int64]
@@ -38,18 +38,6 @@ _SHARE = 30.0
 _VERSION = 1
 
 
-def digest(*parts: Any) -> str:
-    """A fingerprint of arrays and text."""
-    found = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray) and part.dtype.kind != "O":
-            found.update(f"{part.dtype.str} {part.shape}:".encode())
-            found.update(np.ascontiguousarray(part).data)
-        else:
-            found.update(f"{part.tolist() if isinstance(part, np.ndarray) else part!s};".encode())
-    return found.hexdigest()[:16]
-
-
 class RunJournal:
     """The folder of one run.
 
@@ -58,7 +46,7 @@ class RunJournal:
     path : path
         A folder, made if there is none; the one that it is in must exist.
     run : mapping
-        What the run is, name by name; text and numbers.
+        Its `fingerprint`.
     resume : bool
         Go on with what is there. Without it, a folder that has the states of a run is an error.
 
@@ -93,7 +81,7 @@ class RunJournal:
         self._lock: BinaryIO = locked(self.path / "lock")
         self._failed = threading.Event()
         try:
-            self._begin(json.loads(json.dumps(run)), resume=resume)
+            self._begin(run, resume=resume)
         except BaseException:
             self.close()
             raise
@@ -102,7 +90,7 @@ class RunJournal:
     def _head(self) -> Path:
         return self.path / "run.json"
 
-    def _begin(self, run: dict[str, Any], *, resume: bool) -> None:
+    def _begin(self, run: Mapping[str, Any], *, resume: bool) -> None:
         self.resumed, self.entropy = 0, secrets.randbits(128)
         states = sorted(self.path.glob("chain-*.npz"))
         if states and not resume:
@@ -112,14 +100,9 @@ class RunJournal:
             )
         if states:
             head = strict_json.loads(self._head.read_text(encoding="utf-8"), str(self._head))
-            theirs = head["run"]
-            differs = [
-                f"{name} was {theirs.get(name)!r}, and is {run.get(name)!r} now"
-                for name in dict.fromkeys([*theirs, *run])
-                if theirs.get(name) != run.get(name)
-            ]
+            differs = difference(head["run"], run)
             if head.get("version") != _VERSION or differs:
-                what = "; ".join(differs) or f"it was written in the form {head.get('version')!r}"
+                what = differs or f"it was written in the form {head.get('version')!r}"
                 raise ValueError(
                     f"{str(self.path)!r} is of another run: {what}. Go on with the arguments of then, or remove the folder"
                 )

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bayesdp._heap import give_back
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.modes import ends_of, to_ends
+from bayesdp.hierarchies.ends import chain_number, ends_of, paired, to_ends
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import Structure
@@ -170,10 +170,11 @@ class OneChain:
         return {name[6:]: own for name, own in saved.items() if name.startswith("hyper:")}
 
     def _begin(self, chain: TreeChain) -> None:
-        """Start near the linear estimate, with every tied group at one of its ends: another one in the next chain."""
-        start = start_table(self.target, self.structure, self.rng)
+        """Start at a random table near the linear estimate, opposite to the other chain of its pair (`bayesdp.hierarchies.ends`)."""
+        rng, second = paired(self.rng, chain_number(self.rng))
+        start = start_table(self.target, self.structure, rng, opposite=second)
         chain.load(np.asarray(self.structure.in_frame(start), dtype=np.int64))
-        to_ends(chain, self.rng, self.number)
+        to_ends(chain, rng, int(second))
         self.groups = chain.state.group_start, chain.state.group_cell
         self.ends = ends_of(self.groups, chain.state.counts)
 

@@ -36,7 +36,7 @@ class Pooled:
         Shares of the draws with a count of 0, 1, ..., k.
     quantile, width : int64 arrays, shape (quantiles, F), (F,)
         See `pooled_quantiles`.
-    ess, rhat : float64 arrays, shape (F,)
+    ess, rhat, times : float64 arrays, shape (F,)
         See `batch_diagnostics`.
     chain_ess : float64 array, shape (chains, F)
         Effective sample size of each chain by itself, at most 4 times the number of batches minus 1.
@@ -51,6 +51,7 @@ class Pooled:
     width: Ints
     ess: Floats
     rhat: Floats
+    times: Floats
     chain_ess: Floats
 
 
@@ -77,7 +78,7 @@ def pooled(chains: Sequence[Kept], draws: Sequence[int], length: int, quantiles:
     small = np.zeros((chains[0].small.shape[1], len(mean)), dtype=np.float32)
     quantile = np.zeros((len(quantiles), len(mean)), dtype=np.int64)
     width = np.zeros(len(mean), dtype=np.int64)
-    ess, rhat = np.full(len(mean), np.nan), np.full(len(mean), np.nan)
+    ess, rhat, times = np.full((3, len(mean)), np.nan)
     alone = np.zeros((len(chains), len(mean)))
     # At least this share of the draws; a share of a draw above by rounding does not ask for one more.
     ranks = np.array([max(1.0, np.ceil(q * total - 1e-6)) for q in quantiles])
@@ -90,18 +91,20 @@ def pooled(chains: Sequence[Kept], draws: Sequence[int], length: int, quantiles:
         offsets = np.stack([own.first[part] for own in chains]).astype(np.float64)
         sums = np.stack([own.batches[part] for own in chains]).astype(np.float64)
         deviations = np.stack([own.squares[part] for own in chains])
-        ess[part], rhat[part] = batch_diagnostics(sums, offsets, deviations, draws, length)
+        ess[part], rhat[part], times[part] = batch_diagnostics(sums, offsets, deviations, draws, length)
         for i, number_of in enumerate(draws):
             one = slice(i, i + 1)
-            own, _ = batch_diagnostics(sums[one], offsets[one], deviations[one], [number_of], length)
+            own, _, _ = batch_diagnostics(sums[one], offsets[one], deviations[one], [number_of], length)
             alone[i, part] = np.minimum(np.nan_to_num(own), 4.0 * (min(number_of // length, sums.shape[2]) - 1))
-    return Pooled(mean, np.sqrt(squares / max(total - 1, 1)), means, sds, small, quantile, width, ess, rhat, alone)
+    return Pooled(
+        mean, np.sqrt(squares / max(total - 1, 1)), means, sds, small, quantile, width, ess, rhat, times, alone
+    )
 
 
 def batch_diagnostics(
     sums: Floats, offsets: Floats, squares: Floats, draws: Sequence[int], length: int
-) -> tuple[Floats, Floats]:
-    """Effective sample sizes of means, and split R-hat, from sums of batches.
+) -> tuple[Floats, Floats, Floats]:
+    """Effective sample sizes of means, split R-hat, and autocorrelation times within halves of chains, from sums of batches.
 
     Parameters
     ----------
@@ -125,13 +128,16 @@ def batch_diagnostics(
     rhat : float64 array, shape (cells,)
         As Vehtari et al. (2021), (4), of the halves of chains, without ranks and folding. It is that number where the batches
         hold all draws and are even in number; up to a batch or two are left out where not.
+    times : float64 array, shape (cells,)
+        The length times the variance of the means of batches about that of their half of a chain, over the variance of draws
+        there (chains that disagree do not look slow), times 1 + half of it over the length, which makes up for short batches.
 
-        Both are NaN with fewer than four batches a chain and where a cell never moved, and R-hat with a single chain.
+        All are NaN with fewer than four batches a chain and where a cell never moved, and R-hat with a single chain.
     """
     full = min(min(own // length for own in draws), sums.shape[2])
     cells = sums.shape[1]
     if full < _FEWEST:
-        return np.full(cells, np.nan), np.full(cells, np.nan)
+        return np.full(cells, np.nan), np.full(cells, np.nan), np.full(cells, np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         # Deviations from one number for all chains.
         means = sums[:, :, :full] / length + (offsets - offsets[:1])[:, :, None]
@@ -145,6 +151,9 @@ def batch_diagnostics(
         within = inside.sum(axis=0) / (2 * len(sums) * (n - 1))
         between = halves.reshape(-1, cells).var(axis=0, ddof=1)
         rhat = np.sqrt((n - 1) / n + between / within)
+        about = [means[:, :, :half] - halves[:, 0, :, None], means[:, :, half : 2 * half] - halves[:, 1, :, None]]
+        times = length * np.square(about).sum(axis=(0, 1, 3)) / (2 * len(sums) * (half - 1)) / within
+        times *= 1.0 + times / (2.0 * length)
         total = float(number.sum())
         grand = means.mean(axis=(0, 2))
         slow = length * np.square(means - grand[:, None]).sum(axis=(0, 2)) / (len(sums) * full - 1)
@@ -154,4 +163,4 @@ def batch_diagnostics(
     moved |= np.ptp(offsets, axis=0) > 0
     if len(sums) < 2:
         rhat[:] = np.nan
-    return np.where(moved, ess, np.nan), np.where(moved, rhat, np.nan)
+    return np.where(moved, ess, np.nan), np.where(moved, rhat, np.nan), np.where(moved, times, np.nan)

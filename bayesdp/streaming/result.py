@@ -10,16 +10,15 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _strict_json as strict_json
-from bayesdp._chains import chain_statistics
 from bayesdp._heap import give_back
 from bayesdp._text import printable
 from bayesdp.composition import CELLS
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.ends import entries_of
-from bayesdp.hierarchies.modes import MissedModes, compare_entries
+from bayesdp.hierarchies.modes import MissedModes, compare_entries, several_modes
 from bayesdp.hierarchies.structure import Structure
-from bayesdp.inference.diagnostics import Worst, not_diagnosed, rhat_limit, verdict_of, with_modes
+from bayesdp.inference.diagnostics import Worst, cell_limits, diagnosed_variable, not_diagnosed, verdict_of, with_modes
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.streaming.budget import Plan
@@ -191,14 +190,14 @@ class _Spread:
     def __init__(self, structure: Structure, where: Ints) -> None:
         self._structure = structure
         flat = np.asarray(structure.leaves_by_cells(np.arange(structure.frame.size))).reshape(-1)
-        self._place = flat[where]
+        self.place = flat[where]
         fixed = np.ones(structure.frame.size, dtype=np.bool_)
-        fixed[self._place] = False
+        fixed[self.place] = False
         self._fixed = fixed
 
     def __call__(self, values: npt.NDArray[Any], other: Any) -> npt.NDArray[Any]:
         table = np.empty((*values.shape[:-1], self._structure.frame.size), dtype=values.dtype)
-        table[..., self._place] = values
+        table[..., self.place] = values
         rest = np.asarray(other)
         table[..., self._fixed] = rest[..., self._fixed] if rest.ndim else rest
         return table.reshape(*values.shape[:-1], *self._structure.frame.shape)
@@ -215,40 +214,39 @@ def diagnostics_of(
     """
     number, draws = len(chains), posterior.sizes["draw"]
     shortest = min(chain.draws for chain in chains)
-    flat = {str(name): own.values.reshape(number, draws, -1) for name, own in posterior.data_vars.items()}
-    free = {name: ~(own == own[:1, :1]).all(axis=(0, 1)) for name, own in flat.items()}
+    free = {
+        str(name): ~(own == own.isel(chain=0, draw=0, drop=True)).all(("chain", "draw"))
+        for name, own in posterior.data_vars.items()
+    }
     moved = (found.chain_sd > 0.0).any(axis=0) | (np.ptp(found.chain_mean, axis=0) > 0.0)
     groups = sum(bool(own.any()) for own in free.values()) + bool(moved.any())
-    seen, arrays = [], {}
+    seen: list[Worst] = []
+    arrays: dict[str, xr.DataArray] = {}
     for name, own in free.items():
-        statistics = chain_statistics(flat[name][..., own])
-        first = posterior[name].isel(chain=0, draw=0, drop=True)
-        for statistic in ("ess_bulk", "ess_tail", "rhat"):
-            full = np.full(own.size, np.nan)
-            full[own] = getattr(statistics, statistic)
-            arrays[f"{name}_{statistic}"] = first.copy(data=full.reshape(first.shape))
-        seen.append(Worst.of(name, statistics, rhat_limit(number, draws, int(own.sum()), groups), stuck=False))
+        kind = "parameters" if name in chains[0].prior.names else "counts"
+        own_arrays, worst = diagnosed_variable(own.rename(name), posterior[name].values, groups, kind)
+        arrays |= own_arrays
+        seen.append(worst)
     still = ~moved & (found.mean > 0.0)
     if still.any():
         determined = chains[0].structure.leaves_by_cells(target.fiber.determined().reshape(-1)).reshape(-1)
         still &= ~np.asarray(determined, dtype=np.bool_)[chains[0].where]
-    rhat, ess = found.rhat[np.isfinite(found.rhat)], found.ess[np.isfinite(found.ess)]
+    known = np.flatnonzero(np.isfinite(found.ess))
+    place, frame = _Spread(chains[0].structure, chains[0].where).place[known], chains[0].structure.frame
+    length = batching(plan.draws, plan.batches)[0]
+    limits = cell_limits(found.rhat[known], found.times[known], number, shortest, length, groups)
+    stuck = bool(still.any() or np.isinf(found.rhat).any())
+    numbers = found.rhat[known], limits, found.ess[known]
     seen.append(
-        Worst(
-            "cells",
-            rhat=float(rhat.max()) if rhat.size else float("nan"),
-            ess=float(ess.min()) if ess.size else float("inf"),
-            limit=rhat_limit(number, shortest, int(moved.sum()), groups),
-            stuck=bool(still.any() or np.isinf(found.rhat).any()),
-            missing=False,
-        )
+        Worst.of("cells", "counts", *numbers, number, lambda i: f"cells[{frame.cell_name(int(place[i]))}]", stuck)
     )
     attributes = verdict_of(seen, number, draws)
     attributes["cells_always_zero"] = int((~moved & (found.mean == 0.0)).sum())
-    if moved.any() and not ess.size and attributes["verdict"] != "not converged":
+    if moved.any() and not known.size and attributes["verdict"] != "not converged":
         attributes |= not_diagnosed(
             f"{shortest} draws of a chain are too few batches of {batching(plan.draws, plan.batches)[0]}"
         ).attrs
+        attributes["verdict_counts"] = "not judged"
     told = with_modes(attributes, {"cells": _modes(chains, found)})
     if chains[0].missed:
         told["message"] += f" {_missed(chains[0].missed)}"
@@ -264,11 +262,12 @@ def _missed(queries: Sequence[str]) -> str:
 
 
 def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
-    """Whether chains that started at different ends of tied groups agree."""
+    """Whether chains that started far apart agree."""
     first = chains[0]
     assert first.groups is not None
     ends = np.stack([chain.ends for chain in chains if chain.ends is not None])
     leaf, cell, _ = entries_of(first.groups)
     place = np.searchsorted(first.where, leaf * first.structure.free.shape[1] + cell)  # cells of groups are free
     means, sds, ess = (own[:, place] for own in (found.chain_mean, found.chain_sd, found.chain_ess))
-    return compare_entries(first.structure, first.groups, means, sds, ess, (ends != ends[0]).any(axis=0))
+    apart, several = (ends != ends[0]).any(axis=0), several_modes(first.prior)
+    return compare_entries(first.structure, first.groups, means, sds, ess, apart, several=several)

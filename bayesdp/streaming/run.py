@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import prod
 from typing import Any
@@ -18,11 +18,12 @@ from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.annotating import add_group_labels, add_releases_to
 from bayesdp.inference.carrying import carried, note_run
+from bayesdp.inference.runs.fingerprint import fingerprint
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
 from bayesdp.streaming.budget import Budget, Plan
-from bayesdp.streaming.journal import KeptTables, RunJournal, digest
+from bayesdp.streaming.journal import KeptTables, RunJournal
 from bayesdp.streaming.one_chain import OneChain
 from bayesdp.streaming.plausible import TableWriter
 from bayesdp.streaming.result import cells_of, diagnostics_of, limits_of, posterior_of
@@ -63,26 +64,15 @@ class Run:
 
     def described(self, generator: np.random.Generator | None, tables: TableWriter | None) -> dict[str, Any]:
         """What makes the draws what they are, for a journal."""
-        empty = np.zeros(self.structure.free.shape, dtype=np.int64)
-        weights = self.prior.weights(self.structure, self.prior.start(self.structure, empty))
-        own: Any = self.prior
-        given = [getattr(own, field.name) for field in fields(own)] if is_dataclass(own) else []
-        release = self.release.to_dataset()
-        arrays = [part for name in sorted(map(str, release.variables)) for part in (name, release[name].values)]
-        attributes = [f"{name}={release.attrs[name]}" for name in sorted(release.attrs) if name != "writer"]
-        run: dict[str, Any] = {
-            "bayesdp": bayesdp.__version__,
-            "release": f"{self.release!r} [{digest(*arrays, *attributes)}]",
-            "prior": f"{self.prior.formula} [{digest(type(self.prior).__name__, *given, *weights)}]",
-            "leaves": self.structure.frame.dims[self.structure.axis],
-            "record": {name: f"{query!r} [{digest(query.describe())}]" for name, query in self.queries.items()},
-            "tables": 0 if tables is None else sum(map(len, tables.numbers)),
-            "seed": "none"
-            if generator is None
-            else digest(repr(generator.bit_generator.state), generator.bit_generator.seed_seq),
-        }
-        names = ("draws", "tune", "chains", "thin", "counts", "bins", "batches")
-        return run | {name: getattr(self.plan, name) for name in names}
+        return fingerprint(
+            release=self.release,
+            prior=self.prior,
+            leaves=self.structure.frame.dims[self.structure.axis],
+            record=self.queries,
+            tables=0 if tables is None else sum(map(len, tables.numbers)),
+            seed=generator,
+            **self.plan.of_draws,
+        )
 
     def sampled(
         self,

@@ -12,7 +12,7 @@ import xarray as xr
 
 from bayesdp._chains import chain_statistics
 from bayesdp._validate import probability
-from bayesdp.consistency import implied_answers
+from bayesdp.consistency import determined_answers, implied_answers
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.counts import without_rounding_errors
@@ -123,7 +123,7 @@ def summarise_answers(
             pooled = without_rounding_errors(pooled)
         cells = release.fiber.determined() if determined_cells is None else determined_cells
     exact = implied_answers(query, release.exact)
-    determined = exact | _all_determined(query, cells)
+    determined = exact | determined_answers(query, release.exact, cells)
     numbers = interval_and_diagnostics(chains, pooled.reshape(chains.shape), level, determined)
     return labelled(query, release, level, exact, determined, numbers)
 
@@ -187,13 +187,6 @@ def interval_and_diagnostics(
         "ess_tail": ess_tail,
         "rhat": rhat,
     }
-
-
-def _all_determined(query: Query, cells: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Answers that involve determined cells only."""
-    free = (~cells).reshape(-1).astype(np.int64)
-    involved = abs(query.matrix) @ free
-    return np.asarray(involved == 0)
 
 
 def _published(query: Query, release: Release) -> list[Floats]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayesdp._validate import probability, shown
+from bayesdp._validate import nearest, probability, shown
 from bayesdp.composition import (
     CELLS,
     Streamed,
@@ -184,7 +184,7 @@ class _Source:
             raise TypeError(f"var must be names of variables, got {name!r}")
         if name not in self.draws:
             raise ValueError(
-                f"there is no variable {name!r} in the posterior; there are {shown(self.draws.data_vars, 30)}"
+                f"there is no variable {name!r} in the posterior; there are {nearest(name, self.draws.data_vars)}"
             )
         if name in self.tables:
             return self.answers(name, [Identity(self.tables[name].frame)], level)[0]
@@ -216,7 +216,7 @@ class _StreamedSource:
             return name, summarise_streamed(self.streamed, Identity(self.streamed.release.frame), level), None
         if name not in self.draws:
             known = [CELLS, *map(str, self.draws.data_vars)]
-            raise ValueError(f"there is no variable {name!r} in the posterior; there are {shown(known, 30)}")
+            raise ValueError(f"there is no variable {name!r} in the posterior; there are {nearest(name, known)}")
         query = self.streamed.queries.get(name)
         if query is None:
             return name, summarise_variable(self.draws[name], level), None

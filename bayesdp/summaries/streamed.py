@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesdp._validate import probability
 from bayesdp.composition import Streamed
-from bayesdp.consistency import implied_answers
+from bayesdp.consistency import determined_answers, implied_answers
 from bayesdp.queries import Identity, Query
 from bayesdp.summaries.answers import Answers, labelled, summarise_answers
 
@@ -33,7 +33,9 @@ def summarise_streamed(own: Streamed, query: Query, prob: float) -> Answers:
     level, release = probability(prob, "prob"), own.release
     if not query.is_identity:
         return summarise_answers(own.answers(query), query, release, level, own.determined)
-    cells, determined = own.cells(level), own.determined.reshape(-1)
+    query = Identity(release.frame)
+    exact = implied_answers(query, release.exact)
+    cells, determined = own.cells(level), exact | determined_answers(query, release.exact, own.determined)
     numbers = {
         "mean": cells.mean,
         "sd": cells.sd,
@@ -43,5 +45,4 @@ def summarise_streamed(own: Streamed, query: Query, prob: float) -> Answers:
         "ess_tail": np.full(cells.mean.shape, np.nan),
         "rhat": np.where(determined, np.nan, cells.rhat),
     }
-    query = Identity(release.frame)
-    return labelled(query, release, level, implied_answers(query, release.exact), determined, numbers)
+    return labelled(query, release, level, exact, determined, numbers)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice, product
 from math import prod
 
 import xarray as xr
 
 from bayesdp._text import printable
-from bayesdp._validate import shown
+from bayesdp._validate import nearest, shown
 from bayesdp.storage.csv_file import NUMBER, CsvFile, numbers
+from bayesdp.tables.totals import Declared, declared_totals
 
 __all__ = ["DIMENSIONS", "VALUE_NAMES", "group_labels", "long_table", "value_column"]
 
@@ -40,15 +42,17 @@ def value_column(file: CsvFile, value: str | None) -> str:
     raise ValueError(f"{file.path}: {what} the column of values; name it with value= (--value)")
 
 
-def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, groups: Mapping[str, str]) -> xr.DataArray:
-    """A table from one line a cell; see `bayesdp.tables.read_table`."""
+def long_table(
+    file: CsvFile, value: str | None, dims: Sequence[str] | None, groups: Mapping[str, str], totals: Declared
+) -> xr.DataArray:
+    """A table from one line a cell, totals among them; see `bayesdp.tables.read_table`."""
     values = value_column(file, value)
     labels = [name for name in file.header if name != values and name not in groups]
     for group, dim in groups.items():
         file.column(group)
         if dim not in labels:
             raise ValueError(
-                f"{file.path}: group {group!r} belongs to {dim!r}, which is no dimension; {file.listed(labels)} are"
+                f"{file.path}: group {group!r} belongs to {dim!r}, which is no dimension; they are {nearest(dim, labels, file.listed)}"
             )
     if len(labels) > DIMENSIONS:
         raise ValueError(
@@ -62,7 +66,9 @@ def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, gro
             "another one is a group: groups={'state': 'county'} (--group state=county); one that holds no labels is left "
             "out: ignore=['state'] (--ignore state)"
             + (
-                f"; if this is a wide table with totals in the column {file.listed([values])}, --ignore {file.label_text(values)}"
+                f"; if this is a wide table with totals in the column {file.listed([values])}, say so: --total "
+                f"{dims[1]}={file.label_text(values)}, totals={{{dims[1]!r}: {file.listed([values])}}}, or leave it out: --ignore "
+                f"{file.label_text(values)}"
                 if wide
                 else ""
             )
@@ -73,7 +79,14 @@ def long_table(file: CsvFile, value: str | None, dims: Sequence[str] | None, gro
     place = [file.column(name) for name in order]
     cells = _distinct_cells(file, order, place, file.column(values))
     labels_of = {dim: list(dict.fromkeys(labels[i] for labels in cells)) for i, dim in enumerate(order)}
-    by_group = {group: (dim, group_labels(file, group, dim, labels_of[dim])) for group, dim in groups.items()}
+    summed = declared_totals(totals, labels_of, str(file.path), file.listed)
+    by_group = {}
+    for group, dim in groups.items():
+        rows = tuple(own for own in file.rows if own[1][file.column(dim)] not in summed[dim])
+        found = dict.fromkeys(summed[dim], "")  # the group label of a total, which does not count
+        own = [label for label in labels_of[dim] if label not in found]
+        found |= zip(own, group_labels(replace(file, rows=rows), group, dim, own), strict=True)
+        by_group[group] = dim, [found[label] for label in labels_of[dim]]
     in_file = numbers(file, list(cells.values()), values)  # before cells are missed: this is the plainer mistake
     _check_complete(file, labels_of, cells)
     position = {labels: i for i, labels in enumerate(cells)}

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp._validate import shown
+from bayesdp._validate import meant, nearest, shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import Query, SumPart
@@ -140,13 +140,13 @@ def _margins(
     values = value_column(file, value)
     names = [name for name in file.header if name != values]
     known = [*frame.dims, *(name for name, _, _ in frame.groups)]
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(
-            f"{file.path}: the columns {shown(unknown)} are neither dimensions nor group labels of the "
-            f"table; those are {shown(known)}. Leave out what is neither: ignore=[{shown(unknown)}] "
-            f"({' '.join(f'--ignore {printable(name)}' for name in unknown)})"
-        )
+    for name in names:
+        if name not in known:
+            left_out = f". A column of something else is left out: ignore=[{name!r}] (--ignore {printable(name)})"
+            raise ValueError(
+                f"{file.path}: the column {name!r} is neither a dimension nor a group label of the table; those are {shown(known)}"
+                f"{meant(name, known) or left_out}"
+            )
     margins: dict[tuple[str, ...], list[Row]] = {}
     follows = {
         name: (dim, {str(label): str(group) for label, group in zip(frame.labels_of(dim), labels, strict=True)})
@@ -197,7 +197,9 @@ def _margin(file: CsvFile, frame: Frame, keep: tuple[str, ...], rows: list[Row])
         sorted_labels = [labels[i] for i in order]
         for name, label, place in zip(part.keep, sorted_labels, places, strict=True):
             if label not in place:
-                raise ValueError(f"{file.at(line, name)}: {label!r} is no label of {name!r}; labels are {shown(place)}")
+                raise ValueError(
+                    f"{file.at(line, name)}: {label!r} is no label of {name!r}; labels are {nearest(label, place)}"
+                )
         at = tuple(place[label] for place, label in zip(places, sorted_labels, strict=True))
         title = (
             ", ".join(f"{printable(n)}={printable(v)}" for n, v in zip(part.keep, sorted_labels, strict=True))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from bayesdp._validate import choice, shown
+from bayesdp._validate import choice, nearest, shown
+from bayesdp.queries import Query
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
 from bayesdp.storage.netcdf import load_dataset
 from bayesdp.tables.long import VALUE_NAMES, long_table
+from bayesdp.tables.totals import Declared, Show, check_no_sum, declared_totals, split_totals
 
-__all__ = ["read_table"]
+__all__ = ["read_table", "read_table_totals"]
 
 _LAYOUTS = ("auto", "long", "wide")
 _SCALING = ("scale_factor", "add_offset", "missing_value")
@@ -28,6 +31,7 @@ def read_table(
     groups: Mapping[str, str] | None = None,
     layout: str = "auto",
     ignore: Sequence[str] = (),
+    totals: Mapping[str, str | Sequence[str]] | None = None,
     confidential: bool = False,
 ) -> xr.DataArray:
     r"""Read a table of counts, true or noisy, from a CSV or netCDF file.
@@ -50,6 +54,9 @@ def read_table(
         first column is numbers.
     ignore : sequence of str, optional
         Columns of a CSV file that are left out, whatever they hold: neither labels nor values.
+    totals : mapping, optional
+        Dimension -> the label, or the labels, of its total, such as ``{"county": "Total"}``. What carries one is no cell and is left
+        out here; `read_table_totals` has it. An empty list says that a label which looks like a total is a category.
     confidential : bool, default False
         For the true table, of which a release is to be made: messages about what is wrong with the file name line, column
         and rule, and show no number of the file, nor any label or name of a column with a digit in it.
@@ -67,7 +74,12 @@ def read_table(
         If there is no such file.
     ValueError
         If cells are repeated, missing or not numeric, or the form is not clear; the message names file, line
-        and cell.
+        and cell. Also if a label that is not declared says that it is a total, in one of many languages, or is nearer to the sum of
+        all others than chance explains (below one in a million); or if totals of a confidential table are no sums of its cells.
+
+    See Also
+    --------
+    read_table_totals : what was published for the totals.
 
     Notes
     -----
@@ -83,7 +95,75 @@ def read_table(
     >>> table.sel(county="Beta", education="High").item()
     10
     """
-    target = Path(path)
+    form = {"dims": dims, "value": value, "groups": groups, "layout": layout, "ignore": ignore}
+    cells, answers = _split(path, {} if totals is None else totals, confidential=confidential, **form)
+    for query, values in answers if confidential else ():
+        if not np.array_equal(query.apply(cells.values), values):
+            raise ValueError(
+                f"{path}: the declared totals by {shown(values.dims) or 'nothing'} are not all sums of the cells"
+            )
+    return cells
+
+
+def read_table_totals(
+    path: str | os.PathLike[str], totals: Mapping[str, str | Sequence[str]], **form: Any
+) -> list[tuple[Query, xr.DataArray]]:
+    r"""Read the totals that a file has among its labels: under a law of noise, each is a measurement of its own.
+
+    Parameters
+    ----------
+    path, totals, **form
+        As for `read_table`.
+
+    Returns
+    -------
+    list of (Query, xarray.DataArray)
+        Margins, those of more dimensions first, and the grand total: the query, about the cells that `read_table` returns, and what
+        was published, of the shape of the query.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `read_table`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "table.csv"
+    ...     _ = path.write_text("county,Low,High\nAlpha,15,1\nBeta,20,10\nTotal,34,12\n")
+    ...     [(query, values)] = read_table_totals(path, {"county": "Total"}, dims=["county", "education"])
+    >>> query.names, values.values.tolist()
+    (['education=Low', 'education=High'], [34, 12])
+    """
+    return _split(path, totals, **form)[1]
+
+
+def _split(
+    path: str | os.PathLike[str], totals: Declared, *, confidential: bool = False, **form: Any
+) -> tuple[xr.DataArray, list[tuple[Query, xr.DataArray]]]:
+    """The cells of a file, and its totals, which are all declared."""
+    table, show = _read(Path(path), totals, confidential=confidential, **form)
+    labels_of = {str(dim): table[dim].values.tolist() for dim in table.dims if dim in table.coords}
+    summed = declared_totals(totals, labels_of, str(path), show)
+    cells, answers = split_totals(table, summed) if any(summed.values()) else (table, [])
+    if len(labels_of) == table.ndim:
+        check_no_sum(cells.values, {dim: cells[dim].values.tolist() for dim in labels_of}, totals, str(path), show)
+    return cells, answers
+
+
+def _read(
+    target: Path,
+    totals: Declared,
+    *,
+    dims: Sequence[str] | None = None,
+    value: str | None = None,
+    groups: Mapping[str, str] | None = None,
+    layout: str = "auto",
+    ignore: Sequence[str] = (),
+    confidential: bool = False,
+) -> tuple[xr.DataArray, Show]:
+    """All that a file holds, with totals among the labels, and how its labels are shown."""
     choice(layout, _LAYOUTS, "layout")
     if isinstance(dims, str):
         raise TypeError(f"dims must be a list of names, got {dims!r}")
@@ -95,18 +175,19 @@ def read_table(
             raise ValueError(f"{target}: groups are for long CSV files; in netCDF they are coordinates")
         if ignore:
             raise ValueError(f"{target}: columns can be left out of a CSV file; of a netCDF file one variable is read")
-        return _netcdf_table(target, dims, value)
+        return _netcdf_table(target, dims, value), shown
     if suffix != ".csv":
         raise ValueError(f"{target}: a table must be a .csv or .nc file")
     file = read_csv(target, ignore, confidential=confidential)
-    if layout == "wide" or (layout == "auto" and value is None and not groups and _looks_wide(file)):
-        return _wide_table(file, dims)
-    return long_table(file, value, dims, groups or {})
+    if layout == "wide" or (layout == "auto" and value is None and not groups and _looks_wide(file, totals)):
+        return _wide_table(file, dims), file.listed
+    return long_table(file, value, dims, groups or {}, totals), file.listed
 
 
-def _looks_wide(file: CsvFile) -> bool:
+def _looks_wide(file: CsvFile, totals: Declared) -> bool:
     """No column of values by name, distinct labels in the first column, and no text in the others."""
-    if len(file.header) < 3 or any(name.lower() in VALUE_NAMES for name in file.header):
+    declared = {label for own in totals.values() for label in ([own] if isinstance(own, str) else own)}
+    if len(file.header) < 3 or any(name.lower() in VALUE_NAMES and name not in declared for name in file.header):
         return False
     first = [fields[0] for _, fields in file.rows]
     texts = {text for _, fields in file.rows for text in fields[1:] if text}
@@ -156,7 +237,7 @@ def _netcdf_table(path: Path, dims: Sequence[str] | None, value: str | None) -> 
         raise ValueError(f"{path}: name the variable with value= (--value); there are {shown(names)}")
     name = names[0] if value is None else value
     if name not in names:
-        raise ValueError(f"{path}: there is no variable {name!r}; there are {shown(names)}")
+        raise ValueError(f"{path}: there is no variable {name!r}; there are {nearest(name, names)}")
     table = dataset[name]
     fill = table.attrs.get("_FillValue", np.nan)
     odd = [key for key in _SCALING if key in table.attrs] + ([] if np.isnan(fill) else ["_FillValue"])

@@ -22,7 +22,7 @@ class Perturbation:
     Attributes
     ----------
     law : NoiseLaw
-        Of independent answers given true ones.
+        Of answers given true ones.
     table : mapping
         Labels of the two dimensions.
 
@@ -41,9 +41,8 @@ class Perturbation:
         """Perturb a table; with the exact answers beside it, if there are any."""
         first, second = self.table
         queries = {"cells": Identity(self.table), "margins": Margins(self.table, [first], [second])}
-        measured = []
-        for name, query in queries.items():
-            true = np.asarray(query.apply(x))
-            values = self.law.draw(rng, true.shape, location=true)
-            measured.append(Measured(query, values, self.law, name=name))
+        drawn = self.law.draw_answers(rng, list(queries.values()), x)
+        measured = [
+            Measured(query, y, self.law, name=name) for (name, query), y in zip(queries.items(), drawn, strict=True)
+        ]
         return Release.from_published(self.table, measured=measured, exact=exact)

@@ -90,7 +90,7 @@ def test_files_and_going_on_after_a_stop(fits, tmp_path):
     for name in fits:
         for made in (first, again):
             assert np.array_equal(made[name]["posterior"]["x"].values, fits[name]["posterior"]["x"].values)
-    with pytest.raises(ValueError, match="is of another run: its names is"):
+    with pytest.raises(ValueError, match="is of another run: its names"):
         fit_many(releases(2), models.build_pair, **settings)
 
 

@@ -84,7 +84,7 @@ def test_functions_beside_the_default_quantities(tmp_path, right):
     np.testing.assert_array_equal(
         result["prior_sbc"]["x[County 3]"].values, right["prior_sbc"]["x[County 3]"].values[:, :3]
     )
-    with pytest.raises(ValueError, match="is of another run: its quantities is"):
+    with pytest.raises(ValueError, match="is of another run: its quantities"):
         sbc(models.simulate, models.build, path=tmp_path / "a.jsonl", **settings)
     with pytest.raises(ValueError, match="also names 'x', which is among the quantities already"):
         sbc(models.simulate, models.build, also={"x": spread}, **settings)

@@ -168,7 +168,7 @@ def without_sampling() -> None:
     fit._add_prior_draws = lambda tree, model, seed, stop: True
     fit._model = lambda release, args: (nullcontext(), "made up")
     resuming.kept = lambda model, args: nullcontext({})
-    keeping.diagnosed = lambda run, given, stop: run.tree
+    keeping.diagnosed = lambda run, given, stop, told: run.tree
     calibrate._calibrated = calibrated
     calibration.calibration_page = lambda result, title: "page " * 20_000
 

@@ -113,20 +113,30 @@ def test_chains_that_have_not_converged_give_a_banner_and_status_3(released, mon
     monkeypatch.setattr("bayesdp.inference.diagnostics.chain_statistics", apart)
     result = released("fit", "release.nc", *QUICK, "-o", "posterior.nc")
     assert result.status == 3
-    assert "NOT CONVERGED. Do not report these results" in result.err
-    assert "NOT CONVERGED: NOT converged" in released("summary", "posterior.nc").err
+    assert (
+        "!!  Do not report these results. The same command with --draws MORE --resume goes on with these chains"
+        in result.err
+    )
+    told = result.out + result.err
+    assert told.lower().count("not converged") == 1
+    assert "R-hat up to" in told
+    assert "The worst of 6 beyond a limit: x[county=" in told
+    summary = released("summary", "posterior.nc")
+    assert (summary.out + summary.err).lower().count("not converged") == 1
+    assert "!!  Do not report these results. Draw more" in summary.err
 
 
 def test_a_run_too_short_to_tell_is_not_shouted_at(released):
     few = ("--chains", "2", "--draws", "20", "--tune", "1", "--seed", "1", "--cores", "1", "--quiet")
     result = released("fit", "release.nc", *few, "-o", "posterior.nc")
     assert result.status == 3
-    assert "Convergence is not shown: draw more (--draws)" in result.err
+    assert "The same command with --draws " in result.err
+    assert " --resume goes on with these chains. Draw more (--draws, --chains), or look at the model" in result.err
     assert "Too little to judge convergence, and nothing that speaks against it" in result.out
     summary = released("summary", "posterior.nc")
     assert summary.status == 3
     assert "!!" not in result.err + summary.err
-    assert "Too little to judge" in summary.err
+    assert "Too little to judge" in summary.out
 
 
 def test_draws_are_saved_though_the_prior_cannot_be_drawn_from(released, monkeypatch):

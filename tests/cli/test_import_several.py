@@ -121,7 +121,7 @@ def test_sums_that_were_not_published(imported):
             (*CELLS, *SUMS),
             ["sums.csv: the margin by 'county' is not complete", "Gamma"],
         ),
-        ("region,total\nN,1\n", (*CELLS, *SUMS), ["sums.csv: the columns 'region' are neither dimensions nor"]),
+        ("region,total\nN,1\n", (*CELLS, *SUMS), ["sums.csv: the column 'region' is neither a dimension nor"]),
         ("total\n1.5\n", (*CELLS, *SUMS), ["sums.csv: values must be whole numbers", "total is 1.5"]),
         ("total\n1\n", (*CELLS, "--noisy", "sums.csv"), ["sums.csv has no law: write --law after it"]),
         ("total\n1\n", SUMS, ["noisy.csv has no law: write --law '...' before any --noisy"]),

@@ -30,6 +30,9 @@ COUNTS = np.arange(2 * len(LABELS)).reshape(-1, 2)
 MARGIN = bdp.Margins(FRAME, [DIMS[1]])
 
 
+SUMS = MARGIN + bdp.Totals(FRAME, "@group\n")
+
+
 def release(law: bdp.noise.NoiseLaw | None = None) -> bdp.Release:
     noisy = COUNTS + np.tile([1, -1], (len(LABELS), 1)) * (-1) ** np.arange(len(LABELS))[:, None]
     own = bdp.noise.DiscreteGaussian(sigma=2.0) if law is None else law
@@ -37,7 +40,7 @@ def release(law: bdp.noise.NoiseLaw | None = None) -> bdp.Release:
         FRAME,
         [
             bdp.Measured(bdp.Identity(FRAME), noisy, own, name="noi\x1bsy"),
-            bdp.Measured(MARGIN + bdp.Totals(FRAME, "@group\n"), np.arange(5), own),
+            bdp.Measured(SUMS, SUMS.apply(COUNTS) + 1, own),
         ],
         [bdp.Exact(MARGIN, MARGIN.apply(COUNTS))],
         simulated=True,

@@ -131,7 +131,15 @@ def test_lines_that_are_really_missing(imported):
 def test_a_wide_table_with_a_column_of_totals(imported):
     text = "county,Low,High,total\nAlpha,14,-2,12\nBeta,23,9,32\n"
     message = told(imported(text, "--dims", "county,education"), "the columns of labels are 'county', 'Low', 'High'")
-    assert "if this is a wide table with totals in the column 'total', --ignore total" in message
+    assert (
+        "if this is a wide table with totals in the column 'total', say so: --total education=total, totals=" in message
+    )
+    assert "or leave it out: --ignore total" in message
+    assert imported(text, "--dims", "county,education", "--total", "education=total").status == 0
+    assert [own.values.reshape(-1).tolist() for own in Release.from_netcdf("release.nc").measurements] == [
+        [14, -2, 23, 9],
+        [12, 32],
+    ]
     assert imported(text, "--dims", "county,education", "--ignore", "total").status == 0
     assert first_cells() == [14, -2, 23, 9]
 
@@ -171,7 +179,7 @@ def test_lines_of_other_lengths(imported):
 def test_a_column_of_margins_that_is_unknown(imported, run):
     Path("margins.csv").write_text("county,pop,total\nAlpha,9,16\nBeta,9,30\nGamma,9,10\n")
     message = told(
-        imported(NOISY, "--exact", "margins.csv"), "margins.csv: the columns 'pop' are neither dimensions nor"
+        imported(NOISY, "--exact", "margins.csv"), "margins.csv: the column 'pop' is neither a dimension nor"
     )
     assert "(--ignore pop)" in message
     assert imported(NOISY, "--exact", "margins.csv", "--ignore", "pop").status == 0

@@ -26,7 +26,7 @@ def test_a_report_is_written_and_tells_the_status(converged, status, run):
     result = run("report", "posterior.nc", "--title", "Counties <1>", "--truth", "truth.csv", "-o", "report.html")
     assert result.status == status, result.err
     assert "Counties &lt;1&gt;" in Path("report.html").read_text()
-    assert ("NOT CONVERGED" in result.err) is (status == 3)
+    assert ("Do not report these results. R-hat up to 1.2" in result.err) is (status == 3)
     again = run("report", "posterior.nc", "-o", "report.html")
     assert again.status == 2
     assert "exists already" in again.err

@@ -33,8 +33,10 @@ FIT = (
     "1",
     "--quiet",
 )
+MORE = tuple("600" if word == "400" else word for word in FIT)
 OUT = ("-o", "posterior.nc")
 PARTIAL = Path("posterior.nc.partial")
+CHAINS = Path("posterior.nc.chains")
 
 CONTINUOUS = """
 import pymc as pm
@@ -195,8 +197,8 @@ def test_draws_of_a_run_that_did_not_end_are_not_lost_without_a_word(released):
     words = refused(*FIT, *OUT, "--resume", "--hyper", "shape=2")
     assert "has draws of another run: its" in words
     assert "here it is" in words
-    words = refused("fit", "release.nc", "--chains", "2", "--draws", "401", *FIT[6:], *OUT, "--resume")
-    assert "its draws is 400, here it is 401" in words
+    words = refused("fit", "release.nc", "--chains", "2", "--draws", "4", *FIT[6:], *OUT, "--resume")
+    assert "draws=4 are asked for: ask for as many or more" in words
     result = released(*FIT, *OUT, "--force")
     assert result.status == 0
     assert "--force: draws of a run that did not end were removed (posterior.nc.partial)" in result.err
@@ -212,7 +214,12 @@ def test_resume_begins_where_there_is_nothing_and_never_replaces_what_is_complet
     before = Path("posterior.nc").read_bytes()
     result = released(*FIT, *OUT, "--resume")
     assert result.status == 2
-    assert "exists already, and there are no draws to go on from" in result.err
+    assert (
+        "of a run that ended, with 400 draws of each chain: --resume goes on with more, and --draws is 400"
+        in result.err
+    )
+    CHAINS.unlink()
+    assert "exists already, with no draws to go on from" in released(*MORE, *OUT, "--resume").err
     # Draws beside a complete posterior: it was killed between the two, or they are of another run.
     with_draws = released(*FIT, "-o", "other.nc")
     assert with_draws.status == 0
@@ -224,15 +231,33 @@ def test_resume_begins_where_there_is_nothing_and_never_replaces_what_is_complet
     assert Path("posterior.nc").read_bytes() == before
 
 
-def test_draws_beside_a_complete_posterior_are_not_put_in_its_place(released, monkeypatch):
-    monkeypatch.setattr("bayesdp.cli.resuming.forget", lambda args: None)
+def test_a_run_that_has_ended_goes_on_with_more_draws(released):
+    """With what was drawn, as one run of that length; not with another seed, which leaves all as it is."""
     assert released(*FIT, *OUT).status == 0
-    before = Path("posterior.nc").read_bytes()
-    result = released(*FIT, *OUT, "--resume")
+    before, kept = Path("posterior.nc").read_bytes(), CHAINS.read_bytes()
+    result = released(*MORE, *OUT, "--resume", "--seed", "2")
     assert result.status == 2
-    assert "is of a run that ended" in result.err
-    assert "remove 'posterior.nc.partial', which is left over" in result.err
-    assert Path("posterior.nc").read_bytes() == before
+    assert "its seed is 1, here it is 2" in result.err
+    assert (Path("posterior.nc").read_bytes(), CHAINS.read_bytes(), PARTIAL.exists()) == (before, kept, False)
+    result = released(*MORE, *OUT, "--resume")
+    assert result.status == 0, result.err
+    assert "it has 1,000 of 1,400 draws" in result.err
+    assert not PARTIAL.exists()
+    assert released(*MORE, "-o", "whole.nc").status == 0
+    tree, whole = posterior(), posterior("whole.nc")
+    for group in ("posterior", "prior", "prior_predictive"):
+        xr.testing.assert_equal(tree[group].to_dataset(), whole[group].to_dataset())
+    assert dict(tree["diagnostics"].attrs) == dict(whole["diagnostics"].attrs)
+
+
+def test_chains_of_a_run_that_has_ended_stay_if_it_is_stopped_when_it_goes_on(released):
+    assert released(*FIT, *OUT).status == 0
+    with ctrl_c(1100):
+        assert released(*MORE, *OUT, "--resume").status == 130
+    assert PARTIAL.exists()
+    result = released(*MORE, *OUT, "--resume")
+    assert result.status == 0, result.err
+    assert posterior()["posterior"].sizes["draw"] == 600
 
 
 @pytest.mark.slow

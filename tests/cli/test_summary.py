@@ -174,8 +174,9 @@ def test_probabilities_lie_between_0_and_1(prob, saved):
 def test_chains_that_have_not_converged_give_a_banner_and_status_3(saved):
     result = saved(converged=0)()
     assert result.status == 3
-    assert "NOT CONVERGED" in result.err
-    assert "R-hat up to 1.2" in result.err
+    assert "!!  Do not report these results. Draw more" in result.err
+    assert "R-hat up to 1.2" in result.out
+    assert "!!  Do not report these results. R-hat up to 1.2" in saved(converged=0)("--format", "csv").err
     assert "Adams" in result.out
 
 

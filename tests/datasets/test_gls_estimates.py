@@ -158,3 +158,12 @@ def test_the_variance_of_a_difference_to_an_estimate_from_less_is_that_of_the_sd
     np.testing.assert_allclose((first["published_sd"] ** 2 - first["own_sd"] ** 2).values, variance)
     # The difference is a quarter of the total's noise, in all four cells.
     np.testing.assert_allclose(first["in_sd"].values, -(start.sum() / 4.0) / 4.0)
+
+
+def test_links_are_followed_within_the_folder_and_refused_out_of_it(folder):
+    (folder / "us/Tract").rename(folder / "tracts")
+    (folder / "us/Tract").symlink_to(folder / "tracts")
+    with pytest.raises(ValueError, match="is there twice"):  # by the link and by the folder
+        read_gls_estimates(folder)
+    with pytest.raises(ValueError, match=r"us/Tract is a link that leads out of .*us, to .*tracts"):
+        read_gls_estimates(folder / "us")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bayesdp.datasets import read_nmf, synthetic_spine, write_synthetic_nmf
 from bayesdp.datasets.nmf.layout import branch_of
-from tests.datasets.nmf_files import rewrite, row, split_state, truth_of, write_rows
+from tests.datasets.nmf_files import minimal, rewrite, row, split_state, truth_of, write_rows
 
 LEVELS = ["State", "County", "Tract"]
 QUERIES = ["total", "hispanic"]
@@ -174,3 +176,89 @@ def test_how_files_are_partitioned_is_one_of_two(tmp_path):
     [block] = synthetic_spine("50", counties=1)
     with pytest.raises(ValueError, match="partitions must be one of 'state', 'county', got 'tract'"):
         write_synthetic_nmf(tmp_path, {block: np.zeros((8, 2, 2, 63), int)}, partitions="tract", rng=1)
+
+
+ONE_COUNTY = {"geography": "50", "levels": ["County"]}
+
+
+def _partition(tmp_path, kind="DPQuery"):
+    """A folder of one county, which is whole without any link, and its partition."""
+    return minimal(tmp_path / "files"), tmp_path / f"files/US_Person_PL_PROD/County.parquet/{kind}/State=50"
+
+
+def _linked(own, target):
+    own.rename(target)
+    own.symlink_to(target)
+
+
+@pytest.mark.parametrize("kind", ["DPQuery", "Constraint"])
+@pytest.mark.parametrize("what", ["State=50", "State=50/part-0.parquet", "", "the level", "the product"])
+def test_links_are_followed_within_the_folder_and_refused_out_of_it(tmp_path, kind, what):
+    """Partitions, files, kinds, levels and products that are links: none of them loses a row."""
+    root, partition = _partition(tmp_path, kind)
+    whole = read_nmf(root, **ONE_COUNTY)
+    above = {"": partition.parent, "the level": partition.parents[1], "the product": partition.parents[2]}
+    own = above.get(what, partition.parent / what)
+    _linked(own, root / "elsewhere")
+    linked = read_nmf(root, **ONE_COUNTY)
+    assert linked.release == whole.release
+    assert linked.unused == whole.unused
+    own.unlink()
+    (root / "elsewhere").rename(tmp_path / "outside")
+    own.symlink_to(tmp_path / "outside")
+    with pytest.raises(ValueError, match=rf"{re.escape(str(own))} is a link that leads out of .*files, to .*outside"):
+        read_nmf(root, **ONE_COUNTY)
+
+
+def test_the_folder_that_is_asked_for_may_be_a_link(tmp_path):
+    root, _ = _partition(tmp_path)
+    (tmp_path / "link").symlink_to(root)
+    assert read_nmf(tmp_path / "link", **ONE_COUNTY).release == read_nmf(root, **ONE_COUNTY).release
+
+
+def test_links_in_a_circle_are_refused(tmp_path):
+    root, partition = _partition(tmp_path)
+    (partition / "again").symlink_to(partition.parents[1])
+    with pytest.raises(ValueError, match=r"again is a link to a folder that it is in"):
+        read_nmf(root, **ONE_COUNTY)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+@pytest.mark.parametrize(
+    "what", ["DPQuery/State=50/part-0.parquet", "Constraint", "DPQuery/State=06", "../Tract.parquet"]
+)
+@pytest.mark.parametrize("dangling", [False, True])
+def test_what_is_neither_file_nor_folder_is_refused(tmp_path, what, dangling):
+    root, partition = _partition(tmp_path)
+    own = partition.parents[1] / what
+    if own.exists():
+        own.rename(tmp_path / "away")
+    own.symlink_to("nothing") if dangling else os.mkfifo(own)
+    with pytest.raises(ValueError, match=rf"{re.escape(own.name)} is neither a file nor a folder"):
+        read_nmf(root, **ONE_COUNTY)
+
+
+def test_what_has_no_rows_is_said(tmp_path):
+    root, partition = _partition(tmp_path)
+    whole = read_nmf(root, **ONE_COUNTY)
+    table = pq.read_table(partition / "part-0.parquet", partitioning=None)
+    pq.write_table(table.slice(0, 0), partition / "part-1.parquet")
+    (partition.parent / "State=06").mkdir()
+    (partition.parent / "State=06/_SUCCESS").touch()
+    (partition / "_temporary").mkdir()
+    (partition / "part-2.parquet.gz").touch()
+    found = read_nmf(root, **ONE_COUNTY)
+    assert found.release == whole.release
+    assert {own.what: own.reason for own in found.unused if own not in whole.unused} == {
+        "County, DPQuery/State=50/part-1.parquet": "it has no rows",
+        "County, DPQuery/State=06": "there are no rows that are known here",
+        "County, DPQuery/State=50/_temporary": "there are no rows that are known here",
+        "County, DPQuery/State=50/part-2.parquet.gz": "there are no rows that are known here",
+    }
+
+
+def test_a_level_that_is_a_file_is_refused(tmp_path):
+    root, partition = _partition(tmp_path)
+    shutil.copy(partition / "part-0.parquet", partition.parents[2] / "Tract.parquet")
+    with pytest.raises(ValueError, match=r"Tract\.parquet is a file; a level is a folder, with DPQuery and Constraint"):
+        read_nmf(root, **ONE_COUNTY)

@@ -10,17 +10,15 @@ import xarray as xr
 from scipy.stats import binom
 
 from bayesdp._chains import chain_statistics
-from bayesdp.hierarchies.ends import entries_of
+from bayesdp.hierarchies.ends import FAR, entries_of, to_ends
 from bayesdp.hierarchies.groups import tied_groups
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS
 from bayesdp.hierarchies.modes import (
-    FAR,
     MissedModes,
     TiedGroups,
     compare_entries,
     missed_modes,
     missed_modes_of_draws,
-    to_ends,
 )
 from bayesdp.hierarchies.structure import structure_of
 from bayesdp.inference._verdict import with_modes
@@ -57,7 +55,7 @@ def _run(case, mix=None, numbers=(0, 1), draws=600, tune=50, seed=0, shape=0.3, 
     for number in numbers:
         chain = _chain(case, 1000 * seed + number, shape)
         if apart:
-            to_ends(chain, np.random.default_rng(number), number)
+            to_ends(chain, np.random.default_rng(seed), number)
         starts.append(chain.state.counts.copy())
         if mix is not None:
             chain.mix[:] = 0
@@ -78,7 +76,7 @@ def test_two_chains_start_at_different_ends_of_every_group():
     one, two = _chain(SPLIT, 1), _chain(SPLIT, 2)
     before = one.state.counts.copy()
     to_ends(one, np.random.default_rng(1), 0)
-    to_ends(two, np.random.default_rng(2), 1)
+    to_ends(two, np.random.default_rng(1), 1)
     assert (one.structure.sums_of_cells.T @ before.T != 0).any()
     for table in (one, two):
         counts = table.state.counts.reshape(-1, 2, 3)
@@ -174,13 +172,13 @@ def test_chains_that_cannot_cross_fail_the_check():
 
 def test_the_right_kernel_passes_on_the_same_table():
     found = missed_modes_of_draws(*_split((0, 1)))
-    assert (found.verdict, found.tested) == ("agree", 12)
+    assert (found.verdict, found.tested) == ("none found", 12)
 
 
 def test_the_right_kernel_passes():
     draws, tied = _run(PATIENT, draws=2000)
     found = missed_modes_of_draws(draws, tied)
-    assert found.verdict == "agree", found
+    assert found.verdict == "none found", found
     assert found.tested + found.alike == 9
     assert found.tested >= 8
     assert "no group was found in which they disagree" in found.message
@@ -224,8 +222,8 @@ def test_means_that_are_apart_are_seen_from_the_first_significant_error_on():
     shape = (2, 4, 6)
     means, sds, ess = np.zeros(shape), np.ones(shape), np.full(shape, 400.0)
     apart = np.ones(shape[1:], dtype=np.bool_)
-    assert missed_modes(structure, groups, means, sds, ess, apart).verdict == "agree"
-    for errors, verdict in ((3.0, "agree"), (5.0, "disagree")):
+    assert missed_modes(structure, groups, means, sds, ess, apart).verdict == "none found"
+    for errors, verdict in ((3.0, "none found"), (5.0, "disagree")):
         means[1, 2, 4] = errors * np.sqrt(2 / 400)
         found = missed_modes(structure, groups, means, sds, ess, apart)
         assert found.verdict == verdict
@@ -239,7 +237,7 @@ def test_means_that_are_apart_are_seen_from_the_first_significant_error_on():
     # Constant chains with different counts are infinitely far apart, with equal ones they agree.
     ess[:] = 400.0
     sds[:] = 0.0
-    assert missed_modes(structure, groups, means, sds, ess, apart).verdict == "agree"
+    assert missed_modes(structure, groups, means, sds, ess, apart).verdict == "none found"
     means[1, 0, 0] = 1.0
     assert missed_modes(structure, groups, means, sds, ess, apart).groups[0].errors == np.inf
 
@@ -262,7 +260,7 @@ def test_the_diagnostics_of_a_posterior_say_it():
     nothing = {"x": np.zeros((4, 2, 3), dtype=np.bool_)}
     draws, tied = _split((0, 1))
     good = diagnose(_dataset(draws), nothing, tied={"x": tied}).attrs
-    assert (good["verdict"], good["converged"], good["missed_modes"]) == ("converged", 1, "agree")
+    assert (good["verdict"], good["converged"], good["missed_modes"]) == ("converged", 1, "none found")
     assert good["missed_modes_tested"] == 12
     assert "no group was found in which they disagree" in good["message"]
     assert "missed_modes" not in diagnose(_dataset(draws), nothing).attrs
@@ -280,16 +278,16 @@ def test_a_check_changes_the_verdict_by_itself():
     }
     found = {
         verdict: MissedModes(2, 5, 0, short, disagree, (), 0.01)
-        for verdict, short, disagree in (("agree", 0, 0), ("not judged", 2, 0), ("disagree", 0, 3))
+        for verdict, short, disagree in (("none found", 0, 0), ("not judged", 2, 0), ("disagree", 0, 3))
     }
     assert {name: check.verdict for name, check in found.items()} == {name: name for name in found}
-    assert with_modes(converged, {"x": found["agree"]})["verdict"] == "converged"
+    assert with_modes(converged, {"x": found["none found"]})["verdict"] == "converged"
     few = with_modes(converged, {"x": found["not judged"]})
     assert (few["verdict"], few["converged"]) == ("not judged", 0)
     assert few["message"].startswith("Too little to judge")
-    bad = with_modes(converged, {"x": found["disagree"], "y": found["agree"]})
+    bad = with_modes(converged, {"x": found["disagree"], "y": found["none found"]})
     assert (bad["verdict"], bad["converged"]) == ("not converged", 0)
-    assert (bad["missed_modes_x"], bad["missed_modes_y"]) == ("disagree", "agree")
+    assert (bad["missed_modes_x"], bad["missed_modes_y"]) == ("disagree", "none found")
     assert bad["message"].startswith("NOT converged")
     assert with_modes(converged, {}) == converged
 

@@ -85,7 +85,7 @@ def test_names_are_listed() -> None:
     ("text", "error", "message"),
     [
         ("", ValueError, "must start with one of boundary-inflated"),
-        ("cauchy sigma=5", ValueError, "unknown noise law 'cauchy'; known laws are boundary-inflated"),
+        ("cauchy sigma=5", ValueError, "unknown noise law 'cauchy'; known laws are 'boundary-inflated"),
         ("discrete-gaussian 5", ValueError, "written as name=value, got '5'"),
         ("discrete-gaussian sigma=", ValueError, "written as name=value, got 'sigma='"),
         ("discrete-gaussian", ValueError, "'discrete-gaussian' lacks parameter 'sigma'"),

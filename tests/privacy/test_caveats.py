@@ -6,12 +6,10 @@ import copy
 import json
 import pickle
 from dataclasses import fields, replace
-from pathlib import Path
 
 import pytest
 
-import bayesdp
-from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Guarantee, gibbs_sampler, hit_and_run_sampler
+from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy import caveats as own
 from bayesdp.privacy.guarantee_files import caveat_from, person_from
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
@@ -79,15 +77,6 @@ def test_what_it_is_made_from_counts_and_not_the_words() -> None:
     assert Guarantee.from_dict(written).caveats == (str(own.Rounded(-20)),)
 
 
-def test_sentences_of_files_without_it_are_known_by_their_words_or_plain() -> None:
-    written = told(FLOATING_POINT_CAVEAT, own.Rounded(-20)).to_dict()
-    del written["about"]
-    read = Guarantee.from_dict(written)
-    assert read.caveats == told(FLOATING_POINT_CAVEAT, own.Rounded(-20)).caveats
-    assert [type(caveat) for caveat in read.caveats] == [own.Fixed, own.Sentence]
-    assert "about" not in told("made up").to_dict()
-
-
 @pytest.mark.parametrize(
     ("about", "error", "message"),
     [
@@ -134,12 +123,12 @@ def test_caveats_do_not_stand_in_each_other_without_end() -> None:
 
 
 @pytest.mark.parametrize("sampler", [EXACT_SAMPLER, gibbs_sampler(30), hit_and_run_sampler(7)])
-@pytest.mark.parametrize("earlier", [False, True])
-def test_a_sampler_is_read_again(sampler: SamplerStatement, earlier: bool) -> None:
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_sampler_is_read_again(sampler: SamplerStatement, alone: bool) -> None:
     written = json.loads(json.dumps(told("one", sampler=sampler).to_dict()))
-    if earlier:  # files of earlier versions have the text alone
+    if alone:  # the text
         written.pop("about", None)
-    elif sampler.sweeps:  # newer ones have both
+    elif sampler.sweeps:  # or both
         with pytest.raises(ValueError, match="is 'exact', but its 'about' says 'approximate"):
             Guarantee.from_dict({**written, "sampler": "exact"})
     read = Guarantee.from_dict(written)
@@ -153,24 +142,18 @@ def test_a_sampler_is_read_again(sampler: SamplerStatement, earlier: bool) -> No
 def test_another_text_is_no_sampler(text: str) -> None:
     with pytest.raises(ValueError, match="sampler must be 'exact' or 'approximate: n sweeps of Gibbs"):
         Guarantee.from_dict({**told("one").to_dict(), "sampler": text})
-    with pytest.raises(
-        ValueError, match=r"sampler must be EXACT_SAMPLER, gibbs_sampler\(n\) or hit_and_run_sampler\(n\)"
-    ):
+    with pytest.raises(ValueError, match="sampler must be 'exact' or"):
         told(sampler=text)
 
 
-def test_only_files_are_read_by_their_sentences() -> None:
+def test_nothing_follows_from_a_caveat_that_is_a_sentence() -> None:
     words = str(own.FLOATING_POINT_CAVEAT)
     assert isinstance(told(words).caveats[0], own.Sentence)
     written = told(own.FLOATING_POINT_CAVEAT).to_dict()
     assert isinstance(Guarantee.from_dict({**written, "caveats": ["other words"]}).caveats[0], own.Fixed)
-    del written["about"]  # as in files of earlier versions
-    assert isinstance(Guarantee.from_dict(written).caveats[0], own.Fixed)
-    folder = Path(bayesdp.__file__).parent
-    readers = [
-        path.relative_to(folder) for path in folder.rglob("*.py") if "privacy.old_words import" in path.read_text()
-    ]
-    assert readers == [Path("privacy/guarantee_files.py")]
+    del written["about"]
+    assert isinstance(Guarantee.from_dict(written).caveats[0], own.Sentence)
+    assert "about" not in told("made up").to_dict()
 
 
 def test_what_is_said_of_one_person_is_made_from_losses() -> None:
@@ -182,8 +165,6 @@ def test_what_is_said_of_one_person_is_made_from_losses() -> None:
     assert "changes of 2 to 3 records" in OnePerson(6, 0, 0, False, least=2, most=3)
     read = person_from(json.loads(json.dumps(person.describe())))
     assert (read, read.move, read.sampler.sweeps) == (person, person.move, 5)
-    earlier = person_from({**person.describe(), "sampler": str(chain)})
-    assert (earlier, earlier.sampler.sweeps) == (person, 5)
     whole = told(sampler=chain, person=person)
     again = Guarantee.from_dict({**whole.to_dict(), "person": "Nothing can happen to anybody."})
     assert again == whole

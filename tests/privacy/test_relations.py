@@ -6,12 +6,9 @@ import json
 
 import pytest
 
-from bayesdp.invariants import Invariants
 from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
-from bayesdp.privacy.old_words import relation_of_words
 from bayesdp.privacy.relations import Apart, Difference, Kept, Neighbours, Relation, Sentence, relation_from
-from bayesdp.queries import Margins
-from bayesdp.sensitivities.kept import ADDED, kept_differences
+from bayesdp.sensitivities.kept import ADDED
 
 RELATIONS: list[Relation] = [
     *(Neighbours(change, among) for change in ("substitution", "add-remove") for among in ("", "all", "joint", "data")),
@@ -37,21 +34,12 @@ def test_different_relations_have_different_words() -> None:
     assert len({own.words for own in RELATIONS}) == len(RELATIONS)
 
 
-@pytest.mark.parametrize("relation", RELATIONS[:-2], ids=lambda own: own.words[:60])
-def test_rows_of_older_files_say_it_in_words(relation: Relation) -> None:
-    assert relation_of_words(relation.words) == relation
-    old = {"relation": relation.words, "size": 4.0, "norm": "l1", "loss": {"epsilon": 4.0}}
+def test_nothing_follows_from_a_row_that_has_words_only() -> None:
+    row = {"relation": Apart(3).words, "size": 4.0, "norm": "l1", "loss": {"epsilon": 4.0}}
     description = Guarantee("pure", {"epsilon": 1.0}, "l1").to_dict()
-    assert Guarantee.from_dict({**description, "pairs": [old]}).pairs[0].about == relation
-
-
-def test_older_rows_of_larger_moves_and_unknown_words() -> None:
-    axes = {name: ["1", "2"] for name in "abc"}
-    [move] = kept_differences(Invariants(Margins(axes, ["a", "b"], ["a", "c"], ["b", "c"])))
-    assert relation_of_words(move.relation) == Kept(move)
-    assert relation_of_words("tables that only I know") == Sentence("tables that only I know")
+    assert Guarantee.from_dict({**description, "pairs": [row]}).pairs[0].about == Sentence(Apart(3).words)
     with pytest.raises(TypeError, match="relation must be a sentence"):
-        relation_of_words(3)
+        Guarantee.from_dict({**description, "pairs": [{**row, "relation": 3}]})
 
 
 def test_what_a_row_is_about_counts_and_not_its_words() -> None:

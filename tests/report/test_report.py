@@ -187,7 +187,7 @@ def test_too_little_to_judge_is_a_calm_banner_and_bad_chains_a_red_one() -> None
         "message": "NOT converged, as far as can be told: R-hat up to 1.2.",
     }
     own["diagnostics"].attrs.update(attrs)
-    assert '<p class="banner bad"><strong>Convergence is NOT established.' in page(own)
+    assert '<p class="banner bad"><strong>Do not report these numbers.' in page(own)
     del own["diagnostics"]
     assert "Convergence was not assessed." in page(own)
 

@@ -140,7 +140,7 @@ def _folder(path: Path, dims: int, labels: int, query: list[str], lines: str, **
     names = list("abcdefg"[:dims])
     measured = {"variable": "measured_0", "name": None, "query": {"parts": [{"sum": query}]}, "invariants": None}
     description = {
-        "bayesdp_schema": 1,
+        "bayesdp_schema": 2, "about": "counts",
         "frame": {"dims": names, "labels": [list(range(labels))] * dims, "groups": []},
         "measurements": [{**measured, "law": {"law": "discrete-gaussian", "sigma": 1.0}, **changes}],
         "exact": [], "mechanism": None, "guarantee": None, "simulated": False, "writer": "nobody",

@@ -109,15 +109,18 @@ def test_another_run_is_refused_with_both_sides(tmp_path):
     given = {**GIVEN, "journal": tmp_path / "run"}
     bdp.fit_hierarchy(RELEASE, PRIOR, **given)
     for change, said in (
-        ({"draws": 61}, "draws was 60, and is 61 now"),
-        ({"random_seed": 8}, "seed was .*, and is .* now"),
-        ({"record": bdp.Totals(FRAME)}, "record was .*'areas'.* is .*'total'"),
+        ({"draws": 61}, "its draws is 60, here it is 61"),
+        ({"random_seed": 8}, "its seed is .*, here it is .*"),
+        (
+            {"record": bdp.Totals(FRAME)},
+            "its record: 'total' is not stated, .*; its record: 'areas' is .*, here it is not stated",
+        ),
     ):
         with pytest.raises(ValueError, match=f"is of another run: {said}"):
             bdp.fit_hierarchy(RELEASE, PRIOR, **{**given, **change}, resume=True)
-    with pytest.raises(ValueError, match="another run: prior was"):
+    with pytest.raises(ValueError, match="another run: its prior is"):
         bdp.fit_hierarchy(RELEASE, FixedNegativeBinomial(2 * MEAN, SHAPE), **given, resume=True)
-    with pytest.raises(ValueError, match="another run: release was"):
+    with pytest.raises(ValueError, match="another run: its release is"):
         bdp.fit_hierarchy(small_release(total=False), PRIOR, **given, resume=True)
     (tmp_path / "run" / "chain-1.npz").write_bytes(b"PK nothing")
     with pytest.raises(ValueError, match=r"chain-1.npz' is damaged"):

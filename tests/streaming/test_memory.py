@@ -32,7 +32,7 @@ def release():
 def _peak(release, draws, **given):
     tracemalloc.start()
     try:
-        bdp.fit_hierarchy(release, PRIOR, draws=draws, tune=5, random_seed=1, quiet=True, **given)
+        bdp.fit_hierarchy(release, PRIOR, draws=draws, tune=5, chains=2, random_seed=1, quiet=True, **given)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
+from bayesdp.fibers import target
 from bayesdp.hierarchies import chain
 from bayesdp.hierarchies.kernel.sweeps import CROSSING
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
+from bayesdp.hierarchies.released import target_of
+from bayesdp.moves.moves import PRODUCT
 
 PRIOR = FixedNegativeBinomial(mean=2.0, shape=0.1)
 """Sparse: three cells in four are 0."""
@@ -62,7 +65,16 @@ def test_without_the_moves_they_do_not_and_it_is_said(shape, keep, monkeypatch):
     assert told["verdict"] == "not converged"
 
 
-def test_margins_that_no_move_keeps_are_named():
+def test_four_margins_of_three_axes_are_kept_by_differences_along_all_four():
+    """And across leaves, which keep what is published of all of them."""
+    found = target_of(_release((2, 3, 3, 2, 2), 3), "negbin").moves_keeping
+    assert 4 in found.meta[found.meta[:, 0] == PRODUCT, 1]
+    _, told = _fitted((2, 3, 3, 2, 2), 3, draws=40)
+    assert "no move" not in told["message"]
+
+
+def test_margins_that_no_move_keeps_are_named(monkeypatch):
+    monkeypatch.setattr(target, "LARGEST", 0)
     _, told = _fitted((2, 3, 3, 2, 2), 3, draws=40)
     assert "a x b x c by leaf, a x b x d by leaf" in told["message"]
     assert "no move of the sampler keeps all of them" in told["message"]

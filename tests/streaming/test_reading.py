@@ -117,7 +117,7 @@ def test_files_give_the_same_summary(tree, file):
 def test_the_command_line_summarises_and_reports(file, tmp_path, capsys):
     assert main(["summary", str(file), "--prob", "0.9"]) in (0, 3)
     said = capsys.readouterr().out
-    assert "posterior of cells (cells), 2 chains of 1500 draws" in said
+    assert "posterior of cells (cells), 4 chains of 1500 draws" in said
     assert said.count(" determined\n") == 4
     assert "other variables: x, areas, total, log_scale" in said
     assert main(["summary", str(file), "--prob", "0.9", "--query", "margins:age", "--format", "csv"]) in (0, 3)

@@ -62,7 +62,7 @@ def test_labels_of_the_table_may_be_numbers(read):
         ),
         (
             "age,total\n5,1\n",
-            r"the columns 'age' are neither dimensions nor group labels.*'county', 'education', 'reg",
+            r"the column 'age' is neither a dimension nor a group label.*'county', 'education', 'reg",
         ),
         (
             "county,region,total\nBeta,N,1\n",

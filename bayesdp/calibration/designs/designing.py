@@ -17,11 +17,12 @@ from bayesdp.calibration.designs.intervals import row_of, summary_of
 from bayesdp.calibration.designs.losses import Losses, losses_of
 from bayesdp.calibration.designs.questions import Question, answers, checked_questions
 from bayesdp.calibration.designs.result import Design
-from bayesdp.calibration.designs.stored import fingerprint, folder_of
+from bayesdp.calibration.designs.stored import folder_of
 from bayesdp.calibration.designs.truths import Analysis, Prior, counts_name, drawn_tables, frame_of_prior
 from bayesdp.calibration.fits import Fits, fit_many
 from bayesdp.composition import converged_of
 from bayesdp.frames import Frame
+from bayesdp.inference.runs.fingerprint import described_model, fingerprint
 from bayesdp.mechanisms.base import confidential_counts
 
 __all__ = ["design"]
@@ -155,14 +156,10 @@ def design(
     models = {name: _first_model(name, analysis, found) for name, found in firsts.items()}
     folder = None
     if path is not None:
+        described = {name: described_model(own) for name, own in models.items()}
         folder = folder_of(
             Path(path),
-            {
-                "candidates": list(releases),
-                "n": count,
-                "seed": own_seed,
-                "releases and models": fingerprint(releases, models),
-            },
+            fingerprint(candidates=list(releases), n=count, seed=own_seed, releases=releases, models=described),
         )
     parts, errors = [], {}
     for k, (name, found) in enumerate(releases.items()):

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pymc as pm
-import pytensor
-from pytensor.graph.basic import Constant
-from pytensor.graph.traversal import ancestors
-
 from bayesdp import _strict_json as strict_json
-from bayesdp.calibration.designs.candidates import Releases
-from bayesdp.measurements import Exact, Measured
+from bayesdp.inference.runs.fingerprint import difference
 
-__all__ = ["fingerprint", "folder_of"]
+__all__ = ["folder_of"]
 
 _FORMAT = "bayesdp-design-1"
 _NAME = "design.json"
-
-
-def fingerprint(releases: Mapping[str, Sequence[Releases]], models: Mapping[str, pm.Model]) -> str:
-    """A hash of all simulated releases, and of the model of each candidate: its log-density as a graph, with its constants."""
-    digest = hashlib.sha256()
-    for name, listed in releases.items():
-        digest.update(name.encode())
-        for own in (release for found in listed for release in found):
-            digest.update(json.dumps([own.mechanism, own.dims, own.frame.labels], default=str).encode())
-            parts: list[Measured | Exact] = [*own.measurements, *own.exact]
-            for part in parts:
-                digest.update(json.dumps(part.query.describe(), default=str).encode())
-                digest.update(part.values.tobytes())
-        density = models[name].logp()
-        digest.update(str(pytensor.dprint(density, file="str")).encode())
-        for variable in ancestors([density]):
-            if isinstance(variable, Constant) and hasattr(variable.data, "tobytes"):
-                digest.update(variable.data.tobytes())
-    return digest.hexdigest()
 
 
 def folder_of(path: Path, about: Mapping[str, Any]) -> Path:
@@ -65,10 +39,7 @@ def folder_of(path: Path, about: Mapping[str, Any]) -> Path:
         raise ValueError(f"{str(file)!r} is damaged ({error}): name another folder") from error
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
         raise ValueError(f"{str(file)!r} is not a file of this kind: name another folder")
-    other = [key for key in head if found.get(key) != head[key]]
-    if other:
-        raise ValueError(
-            f"{str(path)!r} is of another run: {', '.join(other)} {'is' if len(other) == 1 else 'are'} not the same; "
-            "name another folder to start afresh"
-        )
+    differs = difference(found, head)
+    if differs:
+        raise ValueError(f"{str(path)!r} is of another run: {differs}; name another folder to start afresh")
     return path

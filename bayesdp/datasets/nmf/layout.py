@@ -1,17 +1,20 @@
 """Where the files of a product are.
 
 ``<root>/US_Person_PL_PROD/<Level>.parquet/{DPQuery|Constraint}/State=<number>/part-*.parquet``, where the files of the DHC may have
-``County=<number>`` below the state. What is not like that is refused, or named, and never passed over.
+``County=<number>`` below the state. What is not like that is refused, or named, and never passed over. Links are followed within the
+folder that was asked for.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bayesdp._validate import shown
+from bayesdp.datasets.folders import below, checked, is_hidden
 from bayesdp.datasets.nmf.products import Product
 
 __all__ = ["KINDS", "Folder", "branch_of", "find_folder"]
@@ -33,10 +36,13 @@ class Folder:
         With a folder ``<Level>.parquet`` for each level.
     levels : tuple of str
         Those that are there, from the top down.
+    root : Path
+        The folder that was asked for, out of which no link may lead.
     """
 
     path: Path
     levels: tuple[str, ...]
+    root: Path
 
     def files(self, level: str, kind: str, state: str | None = None, county: str | None = None) -> list[Path]:
         """Files of a level and kind that may hold what is asked for.
@@ -57,28 +63,28 @@ class Folder:
             Sorted; empty if there are none.
         """
         folder = self.path / f"{level}.parquet" / kind
-        if not folder.is_dir():
-            return []
-        found = []
-        for file in sorted(folder.rglob("*.parquet")):
-            if file.is_file() and not file.name.startswith((".", "_")) and _may_hold(file, folder, state, county):
-                found.append(file)
-        return found
+        return [file for file in self._below(folder) if _has_rows(file) and _may_hold(file, folder, state, county)]
 
-    def check_kinds(self, level: str) -> list[str]:
-        """The folders of a level that are not known here; ValueError if it has neither noisy answers nor constraints."""
+    def _below(self, folder: Path) -> list[Path]:
+        return below(folder, self.root, _has_rows) if os.path.lexists(folder) else []
+
+    def strangers(self, level: str) -> list[tuple[str, str]]:
+        """What a level has besides files with rows, and why that is not used; ValueError if it has no kind that is known."""
         folder = self.path / f"{level}.parquet"
-        there = sorted(own.name for own in folder.iterdir() if not own.name.startswith((".", "_")))
+        there = sorted(own.name for own in _told(folder.iterdir()))
         if not set(there) & set(KINDS):
             raise ValueError(
                 f"{folder} has none of the folders {' and '.join(KINDS)}, in which rows are looked for; there are "
                 f"{shown(there) if there else 'no files'}: this layout is not known here"
             )
-        return [name for name in there if name not in KINDS]
+        found = [(name, "it is not known here what is in that folder") for name in there if name not in KINDS]
+        others = _told(own for kind in KINDS for own in self._below(folder / kind) if not _has_rows(own))
+        found += [(str(own.relative_to(folder)), "there are no rows that are known here") for own in others]
+        return found
 
     def unknown_levels(self, product: Product) -> list[str]:
-        """What is there in the form of a level that the product has not."""
-        found = (own.name.removesuffix(".parquet") for own in self.path.glob("*.parquet") if own.is_dir())
+        """What is beside the levels of the product."""
+        found = (own.name.removesuffix(".parquet") for own in _told(self.path.iterdir()))
         return sorted(set(found) - set(product.levels))
 
     def branches(self, level: str) -> set[str]:
@@ -134,13 +140,13 @@ def find_folder(path: str | os.PathLike[str], product: Product, state: str | Non
     found = [root] if _has_levels(root, product) else []
     if not found:
         prefix = "PR" if state == _PUERTO_RICO else "US"
-        below = sorted(own for own in root.iterdir() if own.is_dir() and own.name.endswith(product.suffix))
-        found = [own for own in below if own.name.startswith(prefix)] or (below if len(below) == 1 else [])
+        there = sorted(own for own in root.iterdir() if own.is_dir() and own.name.endswith(product.suffix))
+        found = [own for own in there if own.name.startswith(prefix)] or (there if len(there) == 1 else [])
         if not found:
-            there = sorted(own.name for own in root.iterdir())
+            names = sorted(own.name for own in root.iterdir())
             raise FileNotFoundError(
                 f"{root} has no folder {prefix}{product.suffix} of the product {product.name!r}, and no folders <Level>.parquet; "
-                f"there are {shown(there) if there else 'no files'}{_further_down(root, product)}"
+                f"there are {shown(names) if names else 'no files'}{_further_down(root, product)}"
             )
     if len(found) > 1:
         raise ValueError(
@@ -151,7 +157,19 @@ def find_folder(path: str | os.PathLike[str], product: Product, state: str | Non
             f"{found[0]} has no level of the product {product.name!r}, such as {product.levels[0]}.parquet; levels are "
             f"{shown(product.levels, 10)}"
         )
-    return Folder(found[0], tuple(level for level in product.levels if (found[0] / f"{level}.parquet").is_dir()))
+    for own in (found[0], *_told(found[0].iterdir())):
+        if not checked(own, root).is_dir() and own.name.removesuffix(".parquet") in product.levels:
+            raise ValueError(f"{own} is a file; a level is a folder, with {' and '.join(KINDS)} in it")
+    return Folder(found[0], tuple(level for level in product.levels if (found[0] / f"{level}.parquet").is_dir()), root)
+
+
+def _told(paths: Iterable[Path]) -> list[Path]:
+    """Without what programs write beside files of rows to check them."""
+    return [own for own in paths if own.name != "_SUCCESS" and own.suffix != ".crc"]
+
+
+def _has_rows(path: Path) -> bool:
+    return path.suffix == ".parquet" and path.is_file() and not is_hidden(path)
 
 
 def _further_down(root: Path, product: Product) -> str:

@@ -218,9 +218,11 @@ def _note_strangers(ledger: Ledger, folder: Folder, product: Product, found: Fou
     for level in folder.unknown_levels(product):
         ledger.note(level, f"the product {product.name} has no such level here")
     for level, kinds in found.items():
-        for name in folder.check_kinds(level):
-            ledger.note(f"{level}, {name}", "it is not known here what is in that folder")
+        for name, reason in folder.strangers(level):
+            ledger.note(f"{level}, {name}", reason)
         for place in (place for places in kinds.values() for place in places):
+            if not place.rows:
+                ledger.note(f"{level}, {place.file.relative_to(folder.path / f'{level}.parquet')}", "it has no rows")
             strange = sorted(set(place.columns) - _PLAIN - set(product.histogram.names))
             other = [own for own in PRODUCTS.values() if set(strange) & set(own.histogram.names)]
             if other and not set(place.columns) >= set(product.histogram.names):

@@ -36,12 +36,15 @@ class Place:
         Geocode and query of each, in that order.
     columns : tuple of str
         All columns of the file.
+    rows : int
+        How many rows the file has.
     """
 
     file: Path
     groups: dict[int, npt.NDArray[np.int64]]
     keys: list[tuple[str, str]]
     columns: tuple[str, ...] = ()
+    rows: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +128,8 @@ def find_rows(file: Path, prefixes: Sequence[str]) -> Place:
             if found:
                 groups[group] = np.asarray(found, dtype=np.int64)
         columns = tuple(opened.schema_arrow.names)
-    return Place(file, groups, keys, columns)
+        rows = int(opened.metadata.num_rows)
+    return Place(file, groups, keys, columns, rows)
 
 
 def _check_branch(file: Path, branch: str | None, geocode: str) -> None:

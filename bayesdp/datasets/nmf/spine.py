@@ -85,7 +85,7 @@ def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Foun
     found: Found = {}
     for level in levels:
         found[level] = {kind: [] for kind in KINDS}
-        folder.check_kinds(level)
+        folder.strangers(level)
         for prefix in prefixes:
             state, county = (None, None) if level == "US" or not prefix else (prefix[:3], prefix[3:])
             if level == "US" and prefix:
@@ -95,9 +95,9 @@ def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Foun
                     place = find_rows(file, (prefix,))
                     for geocode, _ in place.keys:
                         _check_form(file, level, geocode)
-                    if place.keys:
+                    if place.keys or not place.rows:
                         found[level][kind].append(place)
-    if not any(places for own in found.values() for places in own.values()):
+    if not any(place.keys for own in found.values() for places in own.values() for place in places):
         raise ValueError(_not_there(folder, levels, geography, prefixes))
     return found
 

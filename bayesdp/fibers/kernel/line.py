@@ -5,12 +5,13 @@ Along ``x + k u`` the log-density is
     L(k) = sum_i prior_i(x_i + k u_i) - sum_j rate_j |r_j - k c_j| - A k^2 / 2 + B k - sum_g rate_g |r_g - k c_g|_2
            + sum_j w_j(v_j + k c_j)
 
-with r the residuals of the noisy rows, v their values, w tabulated log-masses and c = M u. Three ways to draw k, all exact:
+with r the residuals of the noisy rows, v their values, w tabulated log-masses and c = M u. Four ways to draw k, all exact:
 
 * log-concave L (all priors but shapes below 1, all noise but some that is tabulated): tabulate weights outwards from
   k = 0 by ratio recursions until the rest is below 1e-17 of the total;
 * log-concave and wide, or a start in a far tail: rejection from a flat centre with two geometric tails, which
   concavity makes an upper bound;
+* rows that count once where they are about the same records: see `classes`;
 * not log-concave: tabulate the whole feasible interval in log space; where that is too long, one slice-sampling
   update that starts from the whole interval and shrinks it (Neal 2003), which leaves the law invariant.
 """
@@ -21,6 +22,7 @@ import math
 
 from bayesdp._numba import nb
 from bayesdp._random import uniform
+from bayesdp.fibers.kernel.classes import close_classes, draw_joined, open_classes
 from bayesdp.fibers.kernel.state import (
     ACROSS,
     ALONG,
@@ -84,7 +86,7 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
     # Not handed on as tuples: numba counts references to every array of a tuple that a function gets.
     cells_int, cells_float, rows, groups = state.cells_int, state.cells_float, state.rows, state.groups
     indptr, indices, entries, generator = state.indptr, state.indices, state.entries, state.generator
-    windows = state.windows
+    windows, laws, met_rows = state.windows, state.laws, state.met_rows
     cells, steps, moving, near, weights = line.cells, line.steps, line.moving, line.near, line.weights
     met, met_steps, mark, residuals = line.met, line.met_steps, line.mark, line.residuals
     # One pass over the cells: the feasible interval, the Gaussian part, and what the short way needs side by side.
@@ -180,8 +182,23 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
         rows_met = kept
         if low >= high:
             return 0
-    k = 0
-    if straight:
+    k, joined = 0, ZERO
+    if len(laws) > 0:
+        joined = open_classes(low, high, cells_int, rows, indptr, indices, cells, steps, count, mark, state.codes, laws,
+                              state.classes, state.slots, met_rows)  # fmt: skip
+    if joined > 0:
+        others = 0  # the rows without classes come first
+        for i in range(rows_met):
+            if laws[met[i]] == 0:
+                met[i], met[others] = met[others], met[i]
+                met_steps[i], met_steps[others] = met_steps[others], met_steps[i]
+                others += 1
+        k = draw_joined(low, high, family, cells_int, cells_float, rows, groups, windows, generator, cells, steps, count, met,
+                        met_steps, others, curvature, slope, weights, indptr, indices, mark, state.codes, laws, state.slots,
+                        met_rows, joined)  # fmt: skip
+        close_classes(k, cells_int, rows, indptr, indices, cells, steps, count, mark, state.codes, laws, state.classes,
+                      state.slots, met_rows, joined)  # fmt: skip
+    elif straight:
         done = False
         u = uniform(generator)
         first_up, first_down = 0, 0

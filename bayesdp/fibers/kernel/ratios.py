@@ -35,7 +35,7 @@ from bayesdp.fibers.kernel.state import (
     X,
 )
 
-__all__ = ["advance", "log_gamma_difference", "log_ratio", "rewind", "window_change"]
+__all__ = ["advance", "log_gamma_difference", "log_ratio", "rewind", "window_change", "windowed"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -76,7 +76,7 @@ def _cell_log_ratio(family: int, theta: float, shape: float, x: int, step: int) 
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _windowed(rows: Floats, windows: Floats, j: int, value: float) -> float:
+def windowed(rows: Floats, windows: Floats, j: int, value: float) -> float:
     """The tabulated log-mass of row j at a value, without its weight; linear beyond its window."""
     start, at, last = int(rows[j, WINDOW_START]), value - rows[j, WINDOW_LOW], rows[j, WINDOW_LENGTH] - 1.0
     if at < 0.0:
@@ -95,8 +95,8 @@ def window_change(sign: int, rows: Floats, windows: Floats, met: Ints, met_steps
         j = met[i]
         if rows[j, WINDOW_WEIGHT] > 0.0:
             after = residuals[i] - sign * met_steps[i]
-            there = _windowed(rows, windows, j, rows[j, NOISY] - after)
-            total += rows[j, WINDOW_WEIGHT] * (there - _windowed(rows, windows, j, rows[j, NOISY] - residuals[i]))
+            there = windowed(rows, windows, j, rows[j, NOISY] - after)
+            total += rows[j, WINDOW_WEIGHT] * (there - windowed(rows, windows, j, rows[j, NOISY] - residuals[i]))
             residuals[i] = after
     return total
 
@@ -122,8 +122,8 @@ def log_ratio(k: int, family: int, cells_int: Ints, cells_float: Floats, rows: F
             residual = rows[j, NOISY] - rows[j, VALUE]
             total -= rows[j, ROW_RATE] * (abs(residual - met_steps[i] * k) - abs(residual))
         if rows[j, WINDOW_WEIGHT] > 0.0:
-            there = _windowed(rows, windows, j, rows[j, VALUE] + met_steps[i] * k)
-            total += rows[j, WINDOW_WEIGHT] * (there - _windowed(rows, windows, j, rows[j, VALUE]))
+            there = windowed(rows, windows, j, rows[j, VALUE] + met_steps[i] * k)
+            total += rows[j, WINDOW_WEIGHT] * (there - windowed(rows, windows, j, rows[j, VALUE]))
     for g in range(len(groups)):
         squared = groups[g, SQUARED]
         moved = squared - 2.0 * k * groups[g, ALONG] + groups[g, ACROSS] * k * k

@@ -16,9 +16,11 @@ from bayesdp.moves.moves import Moves
 
 __all__ = [
     "FAMILIES",
+    "IMPOSSIBLE",
     "Line",
     "State",
     "add_gaussian",
+    "cell_codes",
     "clear_noise",
     "new_state",
     "set_counts",
@@ -82,6 +84,14 @@ steps begin."""
 NO_WINDOWS = np.zeros(0)
 """What `State.windows` is where no row has a tabulated log-mass."""
 
+IMPOSSIBLE = -1e9
+"""Log-mass of an answer that cannot be, or of answers about the same records with different numbers: no double holds its exponential,
+and no other term makes up for it (noise of scale .01 would have to be off by 450). So no table that is possible is left for one that
+is not, and no chain begins at one that is not. Infinities would turn differences into NaN."""
+
+NO_LAWS = np.zeros(0, dtype=np.int64)
+"""What `State.laws` is where no rows share a perturbation."""
+
 UNIT_CELLS = 16
 """Directions with at most this many cells, all entries +1 or -1, take the short way in `line`."""
 
@@ -108,6 +118,9 @@ class State(NamedTuple):
         Tabulated log-masses of rows, one after the other; only read.
     generator : uint64 array, shape (4,)
         State of the random generator; written by every draw.
+    codes, laws, classes, slots, met_rows : int64 arrays
+        Rows that count once where they are about the same records: codes of the cells and laws of the rows, only read; classes of the
+        rows, their hash table, and work space (`kernel.classes`). Empty where there are none.
     scratch_int, scratch_float : arrays
         Work space, cut into a `Line`.
     dense : int64 array, shape (cells,)
@@ -128,6 +141,11 @@ class State(NamedTuple):
     groups: Floats
     windows: Floats
     generator: npt.NDArray[np.uint64]
+    codes: Ints
+    laws: Ints
+    classes: Ints
+    slots: Ints
+    met_rows: Ints
     scratch_int: Ints
     scratch_float: Floats
     dense: Ints
@@ -173,7 +191,12 @@ class Line(NamedTuple):
 
 
 def new_state(
-    cells: int, moves: Moves, matrix: sp.csr_array | None, groups: int, windows: Floats = NO_WINDOWS
+    cells: int,
+    moves: Moves,
+    matrix: sp.csr_array | None,
+    groups: int,
+    windows: Floats = NO_WINDOWS,
+    laws: Ints = NO_LAWS,
 ) -> State:
     """An empty state: counts zero, no bounds, flat prior, no noise.
 
@@ -189,6 +212,8 @@ def new_state(
         Number of l2 laws.
     windows : float64 array
         Tabulated log-masses of rows.
+    laws : int64 array, shape (rows,) or empty
+        By which law a row shares its perturbation with rows about the same records; 0: it does not.
     """
     cells_int = np.zeros((cells, 3), dtype=np.int64)
     cells_int[:, LOWER], cells_int[:, UPPER] = -UNBOUNDED, UNBOUNDED
@@ -213,6 +238,11 @@ def new_state(
         groups=np.zeros((groups, GROUP_FLOATS)),
         windows=windows,
         generator=np.ones(4, dtype=np.uint64),
+        codes=cell_codes(cells if len(laws) else 0),
+        laws=laws,
+        classes=np.zeros_like(laws),
+        slots=np.zeros((2 ** (2 * len(laws)).bit_length(), 3), dtype=np.int64),
+        met_rows=np.zeros((6, met if len(laws) else 0), dtype=np.int64),
         # cells, entries, touched cells and moving counts of a direction; rows met; a mark for each row
         scratch_int=np.zeros(4 * support + met + seen.shape[0], dtype=np.int64),
         # tabulated weights; the cells of one direction side by side; moving values of the rows met, their entries
@@ -220,6 +250,11 @@ def new_state(
         dense=np.zeros(cells, dtype=np.int64),
         support=support,
     )
+
+
+def cell_codes(cells: int) -> Ints:
+    """Random numbers of 64 bits, the same for all tables of this size; sums of them tell sets of cells apart."""
+    return np.random.default_rng(20_110_607).integers(-(2**63), 2**63, size=cells, dtype=np.int64)
 
 
 def set_counts(state: State, counts: npt.ArrayLike) -> None:

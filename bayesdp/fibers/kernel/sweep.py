@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._numba import nb
+from bayesdp.fibers.kernel.classes import turn_cell
 from bayesdp.fibers.kernel.line import draw_step
 from bayesdp.fibers.kernel.short import short_moves
 from bayesdp.fibers.kernel.state import ACROSS, ALONG, GROUP, NOISY, SQUARED, UNIT_CELLS, VALUE, WINDOW, Line, State, X
@@ -140,6 +141,9 @@ def take_back(count: int, k: int, state: State) -> None:
         groups[g, SQUARED] = max(before, 0.0)
     for i in range(count):
         c = cells[i]
+        held = cells_int[c, X] != 0
         cells_int[c, X] -= k * steps[i]
+        if len(state.laws) > 0 and held != (cells_int[c, X] != 0):
+            turn_cell(c, not held, rows, indptr, indices, state.codes, state.laws, state.classes, state.slots)
         for at in range(indptr[c], indptr[c + 1]):
             rows[indices[at], VALUE] -= float(k * steps[i] * entries[at])

@@ -16,7 +16,7 @@ from bayesdp.hierarchies.kernel.lines import draw_many
 from bayesdp.hierarchies.kernel.moves import meeting_level
 from bayesdp.hierarchies.kernel.state import ONE, PRECISION, RESIDUAL, TWO, UNBOUNDED, ZERO, State
 
-__all__ = ["add_lines", "draw_along", "take_step"]
+__all__ = ["add_lines", "draw_along", "fall_of", "take_step"]
 
 type Ints = npt.NDArray[np.int64]
 
@@ -103,6 +103,19 @@ def _shift(state: State, n: int, k: int) -> bool:
             if total < state.sum_lower[nodes[level], kind] or total > state.sum_upper[nodes[level], kind]:
                 return False
     return True
+
+
+@inside
+def fall_of(state: State, n: int) -> float:
+    """By how much the log-density of noise and limits falls over one step along the direction."""
+    if state.limited:
+        allowed = _shift(state, n, ONE)
+        _shift(state, n, -ONE)
+        if not allowed:
+            return np.inf
+    fall = _apply(state, n, ONE)
+    _apply(state, n, -ONE)
+    return fall
 
 
 @inside

@@ -23,6 +23,7 @@ __all__ = [
     "FEW",
     "GROUP_SQUARES",
     "IN_GROUP",
+    "KEEPING",
     "MIX",
     "NEAR",
     "SINGLE",
@@ -35,13 +36,16 @@ __all__ = [
 
 type Ints = npt.NDArray[np.int64]
 
-IN_GROUP, FEW, DONORS, CROSS_DONORS, CROSS_CELLS, GROUP_SQUARES, SQUARES, SINGLE, SUMS, NEAR, CROSSING = range(11)
-MIX = (1, 3, 1, 20, 0, 2, 0, 0, 0, 0, 300)
+IN_GROUP, FEW, DONORS, CROSS_DONORS, CROSS_CELLS, GROUP_SQUARES, SQUARES, SINGLE, SUMS, NEAR, CROSSING, KEEPING = range(
+    12
+)
+MIX = (1, 3, 1, 20, 0, 2, 0, 0, 0, 0, 300, 100)
 """Moves of a sweep. Pairs in a group of tied cells, times its size (once for groups with fewer counts than `FEW`);
 exchanges of each cell with donors of its leaf, times `State.visits`; exchanges of donor cells with another leaf, a leaf; of every
 cell, in percent; squares in a group; squares of any cell and a donor, in percent of the cells; single cells, in percent; sums of
 lines (`sums`), in percent of the cells; exchanges of each cell with a leaf near by (`near_leaf`), in percent, times
-`State.visits`; moves along several axes (`crossing`), in percent of the cells, where there are any."""
+`State.visits`; moves along several axes (`crossing`), in percent of the cells, and directions that keep precise answers
+(`keeping`), in percent of the free cells, where there are any."""
 
 
 @inlined
@@ -209,7 +213,7 @@ def sweep(state: State, mix: Ints, sweeps: int, kept: Ints) -> int:
     Parameters
     ----------
     state : State
-    mix : int64 array, shape (11,)
+    mix : int64 array, shape (12,)
         See `MIX`.
     sweeps : int
         From one kept table to the next.

@@ -1,75 +1,115 @@
-"""A description of a run in plain data: runs with equal descriptions draw from the same posterior with the same sampler."""
+"""What a run depends on, in plain data: runs with equal fingerprints draw the same. Every journal notes it, and goes on with no other.
+
+What is short is noted as it is, so that a refusal can show it; of everything else its content is hashed, to the last bit.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cached_property
+from importlib.metadata import version
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import scipy.sparse as sp
-from pymc.util import get_random_generator, get_state_from_generator
+from pymc.step_methods.compound import BlockedStep, CompoundStep
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 
 import bayesdp
-from bayesdp.inference.registry import releases_of
+from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
+from bayesdp.inference.continuous.counts import continuous_tables
+from bayesdp.inference.registry import observed_by
+from bayesdp.queries import Query
 from bayesdp.release import Release
 
-__all__ = ["described_run", "difference", "digest"]
+__all__ = ["FORM", "described_model", "described_run", "difference", "digest", "fingerprint"]
 
+FORM = 3
+"""What journals note of a run, and what they keep of it; a run that was begun in another form does not go on."""
+
+_PACKAGES = ("pymc", "pytensor", "numpy", "numba")
 _OF_THE_RUN = {"chains", "draws", "tune", "random_seed", "model"}
 _WITHOUT_EFFECT = {"callback", "progressbar", "progressbar_theme", "quiet", "cores", "blas_cores", "mp_ctx",
                    "compute_convergence_checks", "nuts_sampler"}  # fmt: skip
 """Arguments of ``pm.sample`` that do not change a draw, and the sampler, which is always PyMC's."""
-_SHOWN = 120
+_SHOWN, _WORDS, _NAMED = 120, 80, 3
 
 
-def digest(content: bytes) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 hash of some content."""
-    return hashlib.sha256(content).hexdigest()[:16]
-
-
-def described_run(model: pm.Model, plan: tuple[int, int, int], given: Mapping[str, Any]) -> dict[str, Any]:
+def fingerprint(**parts: Any) -> dict[str, Any]:
     """Plain data that must be the same for a run to go on.
 
     Parameters
     ----------
-    given : mapping
-        Arguments of ``pm.sample``.
+    **parts
+        All that the run depends on, by the names that a refusal uses: numbers and text, arrays, releases, queries, priors, seeds,
+        functions (of users' own, the code with all that it refers to), and lists and mappings of these.
     """
-    chains, draws, tune = plan
+    versions = {"bayesdp": bayesdp.__version__, **{name: version(name) for name in _PACKAGES}}
+    return {"form": FORM, "versions": versions, **{name: _told(part) for name, part in parts.items()}}
+
+
+def described_model(model: pm.Model) -> dict[str, Any]:
+    """What a model is, for `fingerprint`: its releases, its text, and its numbers."""
     return {
-        "bayesdp": bayesdp.__version__,
-        "PyMC": pm.__version__,
-        "NumPy": np.__version__,
-        "chains": chains,
-        "draws": draws,
-        "tune": tune,
-        "seed": _seed(given.get("random_seed")),
-        "release": [[name, _release_digest(release)] for name, release in releases_of(model)],
+        "release": [[name, release] for name, release, _ in observed_by(model)],
         "model": model.str_repr(),
         "numbers in the model": _numbers(model),
         "variables": [[name, value.dtype.str, list(value.shape)] for name, value in model.initial_point().items()],
-        "options": {
-            name: _plainly(option)
-            for name, option in sorted(given.items())
-            if name not in _OF_THE_RUN | _WITHOUT_EFFECT and option is not None
-        },
     }
 
 
+def described_run(model: pm.Model, plan: tuple[int, int, int], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fingerprint of ``pm.sample`` with these arguments, but for the number of draws, of which there may be more then."""
+    chains, _, tune = plan
+    options = {
+        name: option
+        for name, option in sorted(given.items())
+        if name not in _OF_THE_RUN | _WITHOUT_EFFECT and option is not None
+    }
+    numbers = {"chains": chains, "tune": tune, "seed": given.get("random_seed")}
+    return fingerprint(**numbers, **described_model(model), options=options)
+
+
 def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """The first thing in which two runs differ, in words; empty if they do not."""
-    for key in dict.fromkeys([*ours, *theirs]):
-        one, other = theirs.get(key), ours.get(key)
-        if one != other:
-            return f"its {key} is {_short(one, other)}, here it is {_short(other, one)}"
-    return ""
+    """In what two runs differ, in words; empty if they do not."""
+    if theirs == ours:
+        return ""
+    if theirs.get("form") != ours.get("form"):
+        versions = theirs.get("versions")
+        then = versions.get("bayesdp") if isinstance(versions, dict) else None
+        then = then or theirs.get("bayesdp", theirs.get("version", "which is not stated"))
+        return (
+            f"it was begun by another version of bayesdp ({then}), whose notes of a run do not say all that those of this one "
+            f"({bayesdp.__version__}) do"
+        )
+    return "; ".join(
+        text
+        for name in dict.fromkeys([*ours, *theirs])
+        if (text := _differing(f"its {name}", theirs.get(name), ours.get(name)))
+    )
+
+
+def _differing(name: str, one: Any, other: Any) -> str:
+    if one == other:
+        return ""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = [
+            own for own in dict.fromkeys([*other, *one]) if (own in one, one.get(own)) != (own in other, other.get(own))
+        ]
+        more = f", and so on for {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+        return "; ".join(_differing(f"{name}: {key!r}", one.get(key), other.get(key)) for key in keys[:_NAMED]) + more
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return next(text for pair in zip(one, other, strict=True) if (text := _differing(name, *pair)))
+    return f"{name} is {_short(one, other)}, here it is {_short(other, one)}"
 
 
 def _short(value: Any, other: Any) -> str:
@@ -83,78 +123,138 @@ def _short(value: Any, other: Any) -> str:
     return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
 
 
-def _seed(seed: Any) -> Any:
-    """A seed in plain data; for a generator, its state."""
-    if seed is None or isinstance(seed, int | str):
-        return seed
-    if isinstance(seed, np.random.Generator | np.random.BitGenerator):
-        return digest(repr(get_state_from_generator(get_random_generator(seed))).encode())
-    return [int(number) for number in np.asarray(seed).reshape(-1)]
+def _told(thing: Any) -> Any:
+    """Short things as plain data; others in some words, with a digest of their content."""
+    if isinstance(thing, np.generic):
+        thing = thing.item()
+    if isinstance(thing, float) and not math.isfinite(thing):
+        return repr(thing)
+    if thing is None or isinstance(thing, bool | int | float | str):
+        return thing
+    if isinstance(thing, Mapping):
+        return {str(key): _told(part) for key, part in thing.items()}
+    if isinstance(thing, list | tuple):
+        return [_told(part) for part in thing]
+    words = getattr(thing, "formula", getattr(thing, "__qualname__", type(thing).__qualname__))
+    words = repr(thing) if isinstance(thing, Release | Query) else str(words)
+    return f"{words if len(words) <= _WORDS else words[:_WORDS] + '...'} [{digest(thing)}]"
 
 
-def _release_digest(release: Release) -> str:
-    """A digest of everything that a file of the release would hold."""
-    dataset = release.to_dataset()
-    state = hashlib.sha256(json.dumps(dataset.attrs, default=str, sort_keys=True).encode())
-    for name, variable in sorted(dataset.variables.items(), key=lambda pair: str(pair[0])):
-        state.update(repr((name, variable.dims, variable.dtype.str, sorted(variable.attrs.items()))).encode())
-        values = variable.values
-        state.update(repr(values.tolist()).encode() if values.dtype.kind not in "biuf" else values.tobytes())
-    return state.hexdigest()[:16]
+def digest(*things: Any) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 hash of the content of some things."""
+    found = hashlib.sha256()
+    for thing in things:
+        _feed(found, thing, ())
+    return found.hexdigest()[:16]
+
+
+def _feed(found: Any, thing: Any, above: tuple[int, ...]) -> None:
+    """Hash a thing part by part; what holds itself is not followed twice."""
+    if isinstance(thing, np.generic):
+        thing = thing.item()
+    kind = "Query" if isinstance(thing, Query) else type(thing).__qualname__
+    if thing is None or isinstance(thing, bool | int | float | complex | str | bytes):
+        found.update(f"{kind} {thing!r};".encode(errors="surrogatepass"))
+    elif isinstance(thing, np.ndarray) and thing.dtype.kind != "O":
+        found.update(f"{thing.dtype.str} {thing.shape}:".encode() + thing.tobytes())
+    else:
+        found.update(f"{kind}(".encode())
+        for part in () if id(thing) in above else _parts(thing):
+            _feed(found, part, (*above, id(thing)))
+        found.update(b")")
+
+
+def _parts(thing: Any) -> Iterator[Any]:
+    """What makes a thing what it is."""
+    if isinstance(thing, np.ndarray | Sequence):
+        yield from thing.tolist() if isinstance(thing, np.ndarray) else thing
+    elif isinstance(thing, Mapping):
+        yield from thing.items()
+    elif isinstance(thing, set | frozenset):
+        yield from sorted(map(digest, thing))
+    elif sp.issparse(thing):
+        own = sp.csr_array(thing, copy=True)
+        own.sum_duplicates()
+        yield from (own.shape, own.indptr.astype(np.int64), own.indices.astype(np.int64), own.data)
+    elif isinstance(thing, Release):
+        dataset = thing.to_dataset()
+        yield from sorted((name, own) for name, own in dataset.attrs.items() if name != "writer")
+        for name, variable in sorted(dataset.variables.items(), key=lambda pair: str(pair[0])):
+            yield from (name, variable.dims, variable.values)
+    elif isinstance(thing, BlockedStep | CompoundStep):
+        # Their settings; the rest is compiled, or belongs to the model.
+        yield list(map(str, getattr(thing, "vars", ())))
+        yield from sorted((name, own) for name, own in vars(thing).items() if isinstance(own, bool | int | float | str))
+        yield getattr(thing, "methods", None)
+    elif isinstance(thing, CodeType):
+        yield from (thing.co_code, thing.co_consts, thing.co_names, thing.co_varnames, thing.co_freevars)
+    elif isinstance(thing, FunctionType | type):
+        yield from (thing.__module__, thing.__qualname__)
+        yield from () if _installed(thing.__module__) else _written(thing)
+    elif is_dataclass(thing):
+        yield from (
+            Query if isinstance(thing, Query) else type(thing),
+            [getattr(thing, field.name) for field in fields(thing)],
+        )
+    else:
+        yield from _reduced(thing)
+
+
+def _installed(module: str) -> bool:
+    """Whether a module is one of a package that has a version, rather than a user's own."""
+    root = module.partition(".")[0]
+    file = getattr(sys.modules.get(root), "__file__", None) or ""
+    return root == "bayesdp" or root in sys.stdlib_module_names or "-packages" in file
+
+
+def _written(thing: Any) -> Iterator[Any]:
+    """What a user wrote: the methods of a class; of a function its code, and the values that it refers to."""
+    if isinstance(thing, type):
+        yield from (own for _, own in sorted(vars(thing).items()) if isinstance(own, FunctionType))
+        return
+    yield from (thing.__code__, thing.__defaults__, thing.__kwdefaults__)
+    yield from (cell.cell_contents for cell in thing.__closure__ or ())
+    codes = [thing.__code__]
+    for code in codes:
+        codes += [own for own in code.co_consts if isinstance(own, CodeType)]
+        found = (thing.__globals__.get(name) for name in code.co_names)
+        yield from (own.__name__ if isinstance(own, ModuleType) else own for own in found)
+
+
+def _reduced(thing: Any) -> Iterator[Any]:
+    """What pickle would write of an object, without what it has only worked out."""
+    try:
+        own = thing.__reduce_ex__(4)
+    except (TypeError, AttributeError, ValueError):  # nothing that could be kept, or known by its type
+        return
+    made, arguments, state, *items = ((own,) if isinstance(own, str) else own) + (None,) * 4
+    if isinstance(state, dict):
+        worked_out = {name for name in state if isinstance(getattr(type(thing), name, None), cached_property)}
+        state = {name: state[name] for name in sorted(state, key=str) if name not in worked_out}
+    yield from (made, arguments, state, *(list(each) for each in items if each is not None))
 
 
 def _numbers(model: pm.Model) -> str:
-    """A digest of the constants of a model to six digits, and of its data to the last bit.
+    """A digest of all constants and data of a model, but for constants that `bdp.observe` and continuous counts compute.
 
-    Constants may have been computed: an orthonormal basis need not come out with the same last digits, signs or order twice.
-    So only sizes are compared, and in sorted order; signs and order show in the text of the model.
+    An orthonormal basis need not come out with the same last digits, signs or order twice; what it is computed from, the release,
+    is compared as it is.
     """
+    tables = continuous_tables(model)
+    ours = {name.removesuffix("_published") for _, _, published in observed_by(model) for name in published}
+    ours |= {own for name in tables for own in (name, f"{name}_coordinates", f"{name}_density")}
     variables = [*model.basic_RVs, *model.potentials, *model.deterministics]
-    ends = [*variables, *model.rvs_to_values.values()]
-    seen = sorted(_sketch(each) for each in {*ancestors(ends)} if isinstance(each, Constant | SharedVariable))
-    # What was observed was not computed: it is compared to the last bit.
-    observed = [model.rvs_to_values[rv] for rv in model.observed_RVs]
-    data = [_exactly(each) for each in [*observed, *model.data_vars]]
-    return digest("\n".join([*seen, *data]).encode())
+    computed = [
+        own for own in variables if own.name in ours or isinstance(getattr(own.owner, "op", None), RowSpaceNoiseRV)
+    ]
+    given = [*(own for own in variables if own not in computed), *(own.base for own in tables.values())]
+    data = [*(model.rvs_to_values[rv] for rv in model.observed_RVs), *model.data_vars]
+    return digest([_number(each) for each in [*ancestors(given, computed), *data]])
 
 
-def _exactly(variable: Any) -> str:
-    """A digest of all bits of a constant or of data; empty for other variables."""
+def _number(variable: Any) -> Any:
+    """The value of a constant or of data; None for other variables, and for generators."""
     if not isinstance(variable, Constant | SharedVariable):
-        return ""
+        return None
     value = variable.get_value(borrow=True) if isinstance(variable, SharedVariable) else variable.data
-    return digest(np.asarray(value).tobytes()) if isinstance(value, np.ndarray | np.generic) else ""
-
-
-def _sketch(variable: Any) -> str:
-    """Shape and rounded size of a constant; empty for generators, slices and None."""
-    value = variable.get_value(borrow=True) if isinstance(variable, SharedVariable) else variable.data
-    if sp.issparse(value):
-        return f"sparse {value.shape} {_size(np.asarray(value.data))}"
-    if isinstance(value, np.ndarray | np.generic | int | float):
-        return f"array {np.shape(value)} {_size(np.asarray(value))}"
-    return ""
-
-
-def _size(values: npt.NDArray[Any]) -> str:
-    """A weighted sum of absolute values and their maximum, to six digits, with the sign of a single number."""
-    if values.dtype.kind not in "biuf":
-        return values.dtype.str
-    finite = np.abs(np.nan_to_num(values.astype(np.float64).reshape(-1), posinf=1e300, neginf=-1e299))
-    total = float(np.dot(finite / max(float(finite.max(initial=0.0)), 1e-300), 1.0 + np.arange(len(finite)) / 3))
-    return f"{total:.6g} {float(finite.max(initial=0.0)):.6g} {bool(np.any(values < 0)) if len(finite) == 1 else ''}"
-
-
-def _plainly(value: Any) -> Any:
-    """An option in plain data: numbers as they are, arrays by a digest, other objects by type and variables."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plainly(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plainly(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic):
-        array = np.asarray(value)
-        return digest(array.dtype.str.encode() + repr(array.shape).encode() + array.tobytes())
-    names = sorted(str(variable.name) for variable in getattr(value, "vars", []))
-    return " ".join([type(value).__name__, *names])
+    return value if isinstance(value, np.ndarray | np.generic | int | float) or sp.issparse(value) else None

@@ -144,6 +144,11 @@ class DrawJournal:
             chain = record.chain
             if record.tag != DRAWS or chain >= self._chains or record.first != self._ends[chain]:
                 continue
+            if record.sound and record.last > self._tune + self._draws:
+                raise ValueError(
+                    f"{str(self.path)!r} has {record.last - self._tune:,} draws of chain {chain}, and draws={self._draws:,} are asked "
+                    "for: ask for as many or more"
+                )
             spans = record.first < self._tune < record.last
             if not record.sound or spans or not record.first < record.last <= self._tune + self._draws:
                 if chain not in broken:

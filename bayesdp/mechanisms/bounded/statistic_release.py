@@ -18,9 +18,11 @@ from bayesdp.noise import BoundedLaw
 from bayesdp.privacy import StatisticGuarantee
 from bayesdp.queries import Identity
 from bayesdp.release import Measured, Release
-from bayesdp.storage.old_statistics import SINGLE
 
 __all__ = ["StatisticRelease", "checked_names", "frame_of", "names_of"]
+
+SINGLE = "single"
+"""Label of a statistic that has no name, because it is the only one."""
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)

@@ -31,8 +31,11 @@ class CellKey(PerturbedLaw):
     """Counts perturbed by cell keys: a deviation with probabilities p(v | x) from a perturbation table, the same for the same people.
 
     An office gives each record a key; those of the records in a cell determine its deviation. Who does not know the keys sees a
-    random deviation with the probabilities of the table. Cells of the same people have the same deviation wherever they are
-    published; totals are perturbed on their own, so that cells do not add up to them.
+    random deviation with the probabilities of the table. Answers about the same people have the same deviation wherever they are
+    published: one cell in two tables, and a total and a cell if all others are empty. Deviations of different people are
+    independent, so that cells do not add up to totals. An answer about nobody has no keys: where zeros are perturbed, each such
+    answer has a deviation of its own. `draw_answers` draws and `bayesdp.observe` reads tables so; `draw` and the distribution take
+    every number for one about other people.
 
     The table is given (`ptable`), or that of maximum entropy: for each count x the probabilities of ``v = -D, ..., D`` that maximise
     ``-sum_v p_v log p_v`` with ``sum_v p_v = 1``, mean ``sum_v v p_v = 0`` and variance ``sum_v v**2 p_v = V``, where no x + v is

@@ -27,8 +27,7 @@ def banner(whole: Whole) -> Html | None:
         heading, text = "Too little to judge convergence.", f"{whole.message} Draw more, in two chains or more."
         return boxed("warn", heading, text)
     else:
-        heading = "Convergence is NOT established. Do not report these numbers."
-        text = f"{whole.message} Draw more, or look at the model."
+        heading, text = "Do not report these numbers.", f"{whole.message} Draw more, or look at the model."
     return boxed("bad", heading, text)
 
 

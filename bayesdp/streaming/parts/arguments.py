@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import numpy as np
 
 from bayesdp._validate import positive_integer, shown
 from bayesdp.hierarchies.priors import CellPrior
+from bayesdp.inference.runs.fingerprint import difference
+from bayesdp.inference.runs.journal_file import locked
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.streaming.arguments import check_prior
 from bayesdp.streaming.parts import work
-from bayesdp.streaming.parts.checkpoint import NAME, load
+from bayesdp.streaming.parts.checkpoint import NAME, Standing, load
 from bayesdp.streaming.parts.top import KnownAbove, NoisyAbove, above, cell_dims, parts_axis
 from bayesdp.streaming.recording import named_queries
 
@@ -110,19 +113,22 @@ def dims_of_cells(
     return tuple(dim for i, dim in enumerate(frame.dims) if i != axis)
 
 
-def folder_of(folder: Any, *, resume: bool) -> Path | None:
-    """Where the run is saved; made if there is none."""
+@contextmanager
+def folder_of(folder: Any, *, resume: bool) -> Iterator[Path | None]:
+    """Where the run is saved, made if there is none; no other process gets it meanwhile."""
     if folder is None:
         if resume:
             raise ValueError("resume needs the folder that the run was saved in")
-        return None
+        yield None
+        return
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    if (place / NAME).exists() and not resume:
-        raise FileExistsError(
-            f"a run is saved in {str(place / NAME)!r}: go on with it by resume=True, or name another folder"
-        )
-    return place
+    with locked(place / "lock"):
+        if (place / NAME).exists() and not resume:
+            raise FileExistsError(
+                f"a run is saved in {str(place / NAME)!r}: go on with it by resume=True, or name another folder"
+            )
+        yield place
 
 
 def check_dims(
@@ -156,12 +162,10 @@ def entropy_of(seed: Any) -> int:
     return int.from_bytes(np.random.default_rng(seed).bytes(16))
 
 
-def going_on(place: Path, identity: dict[str, Any], seed: Any, entropy: int) -> tuple[Any, int]:
-    """Where a saved run of the same arguments stands, and its seed."""
+def going_on(place: Path, run: dict[str, Any], seed: Any) -> tuple[Standing, int]:
+    """Where a saved run of the same arguments stands, and its seed; without `seed` it goes on with the one that it has."""
     standing, saved = load(place)
-    if seed is not None and not isinstance(seed, np.random.Generator) and saved.get("entropy") != entropy:
-        raise ValueError(f"random_seed: the run in {str(place)!r} has another seed")
-    other = [name for name, own in identity.items() if saved.get(name) != own]
-    if other:
-        raise ValueError(f"the run in {str(place)!r} is another one: {shown(other)} differ; name another folder")
-    return standing, int(saved["entropy"])
+    differs = difference(saved, run | ({"seed": saved.get("seed")} if seed is None else {}))
+    if differs:
+        raise ValueError(f"the run in {str(place)!r} is another one: {differs}; name another folder")
+    return standing, int(saved["seed"])

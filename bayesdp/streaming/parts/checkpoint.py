@@ -14,16 +14,13 @@ import numpy.typing as npt
 from bayesdp.storage import write_bytes
 from bayesdp.streaming.parts.state import packed_arrays, unpacked_arrays
 
-__all__ = ["FORM", "NAME", "SUMS", "Standing", "load", "save"]
+__all__ = ["NAME", "SUMS", "Standing", "load", "save"]
 
 type Ints = npt.NDArray[np.int64]
 type Records = dict[str, npt.NDArray[Any]]
 
 NAME = "parts.bin"
 """Name of the file in its folder."""
-
-FORM = 2
-"""What a run saves and how it begins; a run that was saved in another form does not go on."""
 
 SUMS = "sums of parts in "
 """Before the name of a noisy query above the parts: what each part adds to it, among what is recorded above the parts."""
@@ -54,7 +51,7 @@ class Standing:
     tops: list[Records]
 
 
-def save(folder: Path, standing: Standing, identity: dict[str, Any]) -> None:
+def save(folder: Path, standing: Standing, run: dict[str, Any]) -> None:
     """Write where a run stands; the file is whole at any moment.
 
     Raises
@@ -63,7 +60,7 @@ def save(folder: Path, standing: Standing, identity: dict[str, Any]) -> None:
         If it cannot be written; what was there is unchanged.
     """
     arrays: dict[str, npt.NDArray[Any]] = {
-        "identity": np.frombuffer(json.dumps(identity).encode(), dtype=np.uint8),
+        "run": np.frombuffer(json.dumps(run).encode(), dtype=np.uint8),
         "phase": np.array(standing.phase),
         "tables": standing.tables,
     }
@@ -86,7 +83,7 @@ def load(folder: Path) -> tuple[Standing, dict[str, Any]]:
     path = folder / NAME
     try:
         arrays = unpacked_arrays(path.read_bytes())
-        identity = json.loads(arrays["identity"].tobytes())
+        run = json.loads(arrays["run" if "run" in arrays else "identity"].tobytes())  # as earlier versions called it
         chains, parts = arrays["tables"].shape[:2]
         found = Standing(
             int(arrays["phase"]),
@@ -103,4 +100,4 @@ def load(folder: Path) -> tuple[Standing, dict[str, Any]]:
             found.records[int(rest[0])][int(rest[1])][rest[2]] = own
         elif kind == "top":
             found.tops[int(rest[0])][name.split(" ", 2)[2]] = own
-    return found, identity
+    return found, run

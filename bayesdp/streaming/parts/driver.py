@@ -48,7 +48,7 @@ class Driver:
     entropy : int
         The seed.
     folder : Path, optional
-        Where the run is saved, with `identity`, after every `save_every` phases.
+        Where the run is saved, with `fingerprint`, after every `save_every` phases.
     """
 
     runner: Runner
@@ -62,7 +62,7 @@ class Driver:
     entropy: int
     folder: Path | None
     save_every: int
-    identity: dict[str, Any]
+    fingerprint: dict[str, Any]
 
     @property
     def tuning(self) -> int:
@@ -98,7 +98,7 @@ class Driver:
             with deferred():
                 standing.phase += 1
                 if self.folder is not None and (standing.phase % self.save_every == 0 or standing.phase == self.phases):
-                    save(self.folder, standing, self.identity)
+                    save(self.folder, standing, self.fingerprint)
             if told is not None:
                 told(standing.phase, self.phases)
 

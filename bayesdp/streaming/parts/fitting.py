@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,11 +16,13 @@ import bayesdp
 from bayesdp._validate import positive_integer
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import CellPrior
+from bayesdp.inference.keeping import tell_verdict
+from bayesdp.inference.runs.fingerprint import fingerprint
 from bayesdp.inference.runs.progress import ProgressLines
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
-from bayesdp.streaming.arguments import planned
+from bayesdp.streaming.arguments import chains_of, planned
 from bayesdp.streaming.parts import work
 from bayesdp.streaming.parts.arguments import (
     Source,
@@ -35,7 +36,7 @@ from bayesdp.streaming.parts.arguments import (
     recorded_of,
     top_of,
 )
-from bayesdp.streaming.parts.checkpoint import FORM, NAME
+from bayesdp.streaming.parts.checkpoint import NAME
 from bayesdp.streaming.parts.coupling import check_known, coupling_of, together_at_most
 from bayesdp.streaming.parts.driver import Driver
 from bayesdp.streaming.parts.job import Job
@@ -56,7 +57,7 @@ def fit_parts(
     record_parts: Callable[[Frame], Query | Mapping[str, Query] | Iterable[Query]] | None = None,
     draws: int = 1000,
     tune: int | None = None,
-    chains: int = 2,
+    chains: int | None = None,
     thin: int = 1,
     phase: int | None = None,
     together: int | None = None,
@@ -107,10 +108,10 @@ def fit_parts(
     client : distributed.Client or str, optional
         A Dask cluster, or the address of its scheduler. By default everything is done in this process. The draws are the same.
     folder : path, optional
-        Where the run is saved: one file, which is whole at any moment.
+        Where the run is saved: one file, which is whole at any moment, and one that keeps other processes out while it runs.
     resume : bool
-        Go on with the run that is saved in `folder`, if there is one; arguments must be the same. The result is that of a run that
-        was not stopped.
+        Go on with the run that is saved in `folder`, if there is one; all that the draws depend on must be the same (`random_seed`
+        may be left out). The result is that of a run that was not stopped.
     save_every : int
         Phases from one saving to the next.
     random_seed : int, sequence of int, numpy.random.Generator or None
@@ -132,11 +133,13 @@ def fit_parts(
     ------
     TypeError, ValueError
         If an argument is not valid, the table of a part is none of the cells of the others, exact sums of `top` contradict the parts,
-        or the run in `folder` is another one. Errors about a part have a note with its label.
+        or the run in `folder` is another one (it says in what). Errors about a part have a note with its label.
     NotImplementedError
         If an exact sum of `top` has parts without exact sums of their own, or noise is not normal and independent.
     FileExistsError
         If a run is saved in `folder` and `resume` is False.
+    BlockingIOError
+        If another process has a run in `folder`.
     RuntimeError
         If the cluster loses the same work five times.
     MemoryError
@@ -187,7 +190,7 @@ def fit_parts(
     ('county',)
     """
     labels, sources, priors = parts_of(parts, prior)
-    plan = planned(draws, tune, chains, 1, thin, counts, bins, batches, quantiles)
+    plan = planned(draws, tune, chains_of(chains, priors), 1, thin, counts, bins, batches, quantiles)
     noisy, known = top_of(top, labels)
     size = phase_of(phase, plan.draws, coupled=bool(noisy))
     asked = None if together is None else positive_integer(together, "together")
@@ -195,7 +198,6 @@ def fit_parts(
     if record_parts is not None and not callable(record_parts):
         raise TypeError(f"record_parts must be a function of the frame of a part, got {record_parts!r}")
     queries, axis = recorded_of(record, labels)
-    place = folder_of(folder, resume=resume)
     cells = dims_of_cells(labels, top, queries, axis)
     jobs = [
         cloudpickle.dumps(
@@ -206,7 +208,7 @@ def fit_parts(
         )
         for k, (source, own) in enumerate(zip(sources, priors, strict=True))
     ]  # fmt: skip
-    with running(client, jobs, labels) as runner:
+    with folder_of(folder, resume=resume) as place, running(client, jobs, labels) as runner:
         looks: list[work.Look] = runner.run([Task(k, work.look, (memory_check,)) for k in range(len(labels))])
         check_dims(looks, labels, top, queries, axis)
         if memory_check:
@@ -216,24 +218,26 @@ def fit_parts(
         errors = [own.errors for own in looks]
         used = together_at_most(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
         standing, entropy = None, entropy_of(random_seed)
-        identity = {
-            "form": FORM,
-            "version": bayesdp.__version__,
-            "plan": json.loads(json.dumps(asdict(plan))),
-            "phase": size,
-            "together": used,
-            "parts": [str(label) for label in labels],
-            "releases": [own.digest for own in looks],
-            "priors": [own.formula for own in looks],
-            "top": [[query.name, query.values.tolist(), query.scale.tolist()] for query in noisy],
-            "recorded": [[name, repr(query)] for name, query in queries.items()],
-        }
-        if place is not None and (place / NAME).exists():
-            standing, entropy = going_on(place, identity, random_seed, entropy)
-        identity["entropy"] = entropy
-        driver = Driver(
-            runner, len(labels), noisy, plan, size, used, axis, queries, entropy, place, save_every, identity
+        run = fingerprint(
+            parts=[str(label) for label in labels],
+            releases={str(label): own.release for label, own in zip(labels, looks, strict=True)},
+            prior=dict(zip(map(str, labels), priors, strict=True)),
+            top=top,
+            record=queries,
+            record_parts={
+                name: [own.recorded.get(name) for own in looks]
+                for name in sorted({q for own in looks for q in own.recorded})
+            },
+            phase=size,
+            together=used,
+            leaves=leaves,
+            seed=entropy,
+            **plan.of_draws,
         )
+        if place is not None and (place / NAME).exists():
+            standing, entropy = going_on(place, run, random_seed)
+        run["seed"] = entropy
+        driver = Driver(runner, len(labels), noisy, plan, size, used, axis, queries, entropy, place, save_every, run)
         if standing is None:
             standing = driver.begun()
             check_known(known, [own.known for own in looks], standing.tables[0], labels)
@@ -263,4 +267,4 @@ def fit_parts(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     compress_draws(tree)
-    return tree
+    return tell_verdict(tree, quiet=quiet)

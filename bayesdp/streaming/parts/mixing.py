@@ -11,7 +11,7 @@ import xarray as xr
 
 from bayesdp._chains import chain_statistics
 from bayesdp._text import printable
-from bayesdp.inference.diagnostics import rhat_limit
+from bayesdp.inference.diagnostics import rhat_limits
 from bayesdp.streaming.parts.checkpoint import SUMS, Standing
 from bayesdp.streaming.parts.top import NoisyAbove
 
@@ -71,9 +71,10 @@ def mixing_of(
         if phases >= 4 and moved.any():
             statistics = chain_statistics(flat[..., moved])
             sizes[moved], ratios[moved] = statistics.ess_bulk, statistics.rhat
-            limit = rhat_limit(chains, phases, int(moved.sum()), len(noisy))
+            limits = np.full(moved.size, np.inf)
+            limits[moved] = rhat_limits(flat[..., moved], statistics.rhat, len(noisy))
             # NaN: chains that stand still, each where it began
-            slow = ~(sizes >= min(_ENOUGH, chains * phases / 4)) | ~(ratios <= limit)
+            slow = ~(sizes >= min(_ENOUGH, chains * phases / 4)) | ~(ratios <= limits)
             if slow.any():
                 told.append(_slow(query, int(slow.sum()), np.nan_to_num(sizes), ratios))
         elif phases >= 4 and moved.size:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayesdp._chains import chain_statistics
 from bayesdp._text import printable
-from bayesdp.inference.diagnostics import Worst, rhat_limit, verdict_of
+from bayesdp.inference.diagnostics import Worst, diagnosed_variable, verdict_of
 from bayesdp.queries import Query
 from bayesdp.streaming.parts.checkpoint import Standing
 from bayesdp.streaming.parts.mixing import Mixing
@@ -77,20 +76,16 @@ def _diagnostics(
 ) -> xr.Dataset:
     """Of what was recorded above the parts and of the sums of parts, with a verdict over that and all parts."""
     draws = posterior.sizes["draw"]
-    arrays, seen = {}, []
-    for name, given in posterior.data_vars.items():
-        flat = given.values.reshape(chains, draws, -1)
-        moved = ~(flat == flat[:1, :1]).all(axis=(0, 1))
-        if not moved.any():
-            continue
-        statistics = chain_statistics(flat[..., moved])
-        first = given.isel(chain=0, draw=0, drop=True)
-        for statistic in ("ess_bulk", "ess_tail", "rhat"):
-            full = np.full(moved.size, np.nan)
-            full[moved] = getattr(statistics, statistic)
-            arrays[f"{name}_{statistic}"] = first.copy(data=full.reshape(first.shape))
-        limit = rhat_limit(chains, draws, int(moved.sum()), len(posterior.data_vars))
-        seen.append(Worst.of(str(name), statistics, limit, stuck=False))
+    arrays: dict[str, xr.DataArray] = {}
+    seen: list[Worst] = []
+    for given in posterior.data_vars.values():
+        moved = ~(given == given.isel(chain=0, draw=0, drop=True)).all(("chain", "draw"))
+        if moved.any():
+            found, worst = diagnosed_variable(
+                moved.rename(given.name), given.values, len(posterior.data_vars), "counts"
+            )
+            arrays |= found
+            seen.append(worst)
     verdicts = [str(own["diagnostics"].attrs["verdict"]) for own in results]
     own_verdict = verdict_of(seen, chains, draws) if seen else {"verdict": "converged", "message": ""}
     every = [str(own_verdict["verdict"]), *verdicts, *(["not converged"] if mixing.message else [])]

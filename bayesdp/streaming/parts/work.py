@@ -14,8 +14,9 @@ import xarray as xr
 
 from bayesdp._caches import dispensable_caches
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.modes import ends_of, to_ends
+from bayesdp.hierarchies.ends import ends_of, paired, to_ends
 from bayesdp.hierarchies.start import start_table
+from bayesdp.inference.runs.fingerprint import digest
 from bayesdp.streaming.cells import batching, new_kept, take
 from bayesdp.streaming.one_chain import OneChain
 from bayesdp.streaming.parts.coupling import known_sums, own_errors
@@ -24,7 +25,7 @@ from bayesdp.streaming.parts.memory import PartMemory, check_worker
 from bayesdp.streaming.parts.state import PartState
 from bayesdp.streaming.parts.top import cell_dims
 from bayesdp.streaming.recording import Recorder, occupied
-from bayesdp.streaming.result import cells_of, diagnostics_of, posterior_of
+from bayesdp.streaming.result import cells_of, diagnostics_of, limits_of, posterior_of
 
 __all__ = ["Failed", "Look", "Moved", "begin", "end", "look", "move", "run_packed"]
 
@@ -57,8 +58,10 @@ class Look:
         For each exact query above, whether the exact answers of the part determine its sums.
     fixed : list of bool array
         The same for each noisy query above.
-    digest : str
-        Of what is published.
+    release : str
+        A digest of what is published.
+    recorded : dict
+        Digests of the queries whose draws are kept, by name.
     formula : str
         The prior.
     leaves, free : int
@@ -70,7 +73,8 @@ class Look:
     errors: list[Floats]
     known: list[npt.NDArray[np.bool_]]
     fixed: list[npt.NDArray[np.bool_]]
-    digest: str
+    release: str
+    recorded: dict[str, str]
     formula: str
     leaves: int
     free: int
@@ -118,18 +122,13 @@ def look(built: Built, memory_check: bool) -> Look:  # tasks have their argument
         check_worker(memory)
     if not built.queries and built.job.record is not None:
         raise ValueError("record_parts gave no query")
-    digest = hashlib.sha256(repr(built.release).encode())
-    for term in built.own.terms:
-        digest.update(np.ascontiguousarray(term.values).tobytes())
-        digest.update(np.ascontiguousarray(np.broadcast_to(term.scale, term.values.shape)).tobytes())
-    for exact in built.release.exact:
-        digest.update(np.ascontiguousarray(exact.values).tobytes())
     return Look(
         dims=cell_dims(frame, structure.axis),
         errors=own_errors(built.release, [term.keep for term in built.job.above], structure),
         known=[known_sums(structure, keep) for keep in built.job.known],
         fixed=[known_sums(structure, term.keep) for term in built.job.above],
-        digest=digest.hexdigest(),
+        release=digest(built.release),
+        recorded={name: digest(query) for name, query in built.queries.items()},
         formula=built.job.prior.formula,
         leaves=len(structure.order),
         free=len(built.where),
@@ -138,7 +137,7 @@ def look(built: Built, memory_check: bool) -> Look:  # tasks have their argument
 
 
 def begin(built: Built, number: int, seed: tuple[int, tuple[int, ...]]) -> Moved:
-    """The start of chain `number`: near the part's own linear estimate, with tied groups at one of their ends.
+    """The start of chain `number`: random, near the part's own linear estimate, opposite to the other chain of its pair.
 
     From there it sweeps on its own for a while. The ends put its sums far from where they belong; given its share of the noise
     above, a part stays near the sums that it had, and would come back by a small step a phase only.
@@ -147,9 +146,10 @@ def begin(built: Built, number: int, seed: tuple[int, tuple[int, ...]]) -> Moved
     structure, prior = built.structure, built.job.prior
     chain = built.chain(rng)
     built.without_above(chain)
-    chain.load(np.asarray(structure.in_frame(start_table(built.own, structure, rng)), dtype=np.int64))
+    pair, second = paired(rng, number)
+    chain.load(np.asarray(structure.in_frame(start_table(built.own, structure, pair, opposite=second)), dtype=np.int64))
     chain.choose_donors(chain.state.counts)
-    to_ends(chain, rng, number)
+    to_ends(chain, pair, int(second))
     ends = chain.state.counts.reshape(-1)[built.where]
     hyper = prior.start(structure, chain.state.counts)
     chain.set_cells(*prior.weights(structure, hyper))
@@ -263,7 +263,8 @@ def end(built: Built, states: Sequence[bytes], records: Sequence[Records]) -> di
     posterior = posterior_of(chains, structure, built.release.frame)
     cells, found = cells_of(chains, structure, plan)
     diagnostics = diagnostics_of(posterior, chains, found, built.target, plan)
-    return {"posterior": posterior, "cells": cells, "diagnostics": diagnostics, "release": built.release.to_dataset()}
+    limits, stated = limits_of(built.target, built.release, structure), built.release.to_dataset()
+    return {"posterior": posterior, "cells": cells, "diagnostics": diagnostics, "release": stated, "fiber": limits}
 
 
 def _generator(seed: tuple[int, tuple[int, ...]]) -> np.random.Generator:

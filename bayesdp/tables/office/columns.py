@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bayesdp._text import printable
-from bayesdp._validate import choice, shown
+from bayesdp._validate import choice, name_list, shown
 from bayesdp.storage.csv_file import CsvFile
 from bayesdp.tables.long import DIMENSIONS, VALUE_NAMES
 
-__all__ = ["LAYOUTS", "Columns", "columns_of", "names"]
+__all__ = ["LAYOUTS", "Columns", "columns_of"]
 
 LAYOUTS = ("long", "wide")
 _VALUES = (*VALUE_NAMES, "obs_value")
@@ -63,8 +63,8 @@ def columns_of(
     choice(layout, LAYOUTS, "layout")
     if not isinstance(groups, Mapping):
         raise TypeError(f"groups must be a mapping, such as {{'region': 'area'}}, got {groups!r}")
-    order = None if dims is None else names(dims, "dims")
-    other = {*names(ignore, "ignore"), *groups} | (set() if flags is None else {flags})
+    order = None if dims is None else name_list(dims, "dims")
+    other = {*name_list(ignore, "ignore"), *groups} | (set() if flags is None else {flags})
     for name in other:
         file.column(name)
     rest = [name for name in file.header if name not in other]
@@ -85,20 +85,6 @@ def columns_of(
     if found.wide:
         raise ValueError("flags is for long files, where one column holds the symbols of one column of values")
     return Columns(found.dims, found.labels, found.values, file.column(flags))
-
-
-def names(given: Any, argument: str) -> tuple[str, ...]:
-    """A list of names, checked."""
-    if (
-        isinstance(given, (str, Mapping))
-        or not isinstance(given, Iterable)
-        or not all(isinstance(own, str) for own in given)
-    ):
-        raise TypeError(f"{argument} must be a list of names, got {given!r}")
-    found = tuple(given)
-    if len(set(found)) < len(found):
-        raise ValueError(f"{argument} has a name twice: {shown(found)}")
-    return found
 
 
 def _long(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequence[str]) -> Columns:
@@ -151,7 +137,7 @@ def _wide(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequen
         nameless = i == 0 and dim not in file.header and file.header[0] == ""
         places.append(0 if nameless else file.column(dim))
     labels = {file.header[place] for place in places}
-    own = [name for name in rest if name not in labels] if value is None else list(names(value, "value"))
+    own = [name for name in rest if name not in labels] if value is None else list(name_list(value, "value"))
     odd = [name for name in own if name in labels or name not in rest]
     if odd:
         raise ValueError(

@@ -15,17 +15,11 @@ from bayesdp._validate import shown
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Margins, Query, Totals
 from bayesdp.tables.long import group_labels
-from bayesdp.tables.office.columns import names
 from bayesdp.tables.office.entries import Entries
-from bayesdp.tables.office.table import STATUSES, OfficeTable
+from bayesdp.tables.office.table import PUBLISHED, STATUSES, OfficeTable
+from bayesdp.tables.totals import check_no_sum, declared_totals
 
 __all__ = ["tables_of"]
-
-_TOTALS = frozenset({
-    "total", "totals", "grand total", "overall", "all", "sum", "_t", "t_t", "both sexes", "all ages", "all persons", "all categories",
-    "insgesamt", "zusammen", "summe", "gesamt", "ensemble", "totaal", "totale", "yhteensä", "i alt", "totalt", "ogółem", "suma",
-})  # fmt: skip
-"""Labels that must be declared to be totals, or to be none."""
 
 _EMPTY = 100
 """So many answers for each line are made of a file that lacks most of them; more are no table of cells."""
@@ -42,12 +36,12 @@ def tables_of(
         If a total was not declared, or an answer is there twice or not at all.
     """
     dims = entries.columns.dims
-    summed = _summed(entries, totals)
+    where = printable(entries.file.path)
+    declared = declared_totals(totals, dict(zip(dims, entries.labels, strict=True)), where)
+    summed = [np.isin(own, declared[dim]) for dim, own in zip(dims, entries.labels, strict=True)]
     frame_labels, positions = [], []
-    for dim, own, places, sums in zip(dims, entries.labels, entries.places, summed, strict=True):
-        kept = [i for i in range(len(own)) if not sums[i]]
-        if not kept:
-            raise ValueError(f"{printable(entries.file.path)}: {dim!r} has no label besides its totals")
+    for own, places, sums in zip(entries.labels, entries.places, summed, strict=True):
+        kept = np.flatnonzero(~sums)
         position = np.zeros(len(own), dtype=np.int64)
         position[kept] = np.arange(len(kept))
         frame_labels.append(tuple(own[i] for i in kept))
@@ -59,37 +53,10 @@ def tables_of(
     for pattern in patterns:
         chosen = np.flatnonzero((over == np.array(pattern)[:, None]).all(axis=0))
         found.append(_table(entries, frame, pattern, chosen, positions, missing))
+        if not any(pattern):
+            labels_of = dict(zip(dims, frame_labels, strict=True))
+            check_no_sum(np.where(found[0].codes == PUBLISHED, found[0].values, np.nan), labels_of, totals, where)
     return tuple(found)
-
-
-def _summed(entries: Entries, totals: Mapping[str, str | Sequence[str]]) -> list[npt.NDArray[np.bool_]]:
-    """For each dimension, which of its labels are totals."""
-    dims = entries.columns.dims
-    if not isinstance(totals, Mapping):
-        raise TypeError(f"totals must be a mapping, such as {{'area': 'Total'}}, got {totals!r}")
-    unknown = [dim for dim in totals if dim not in dims]
-    if unknown:
-        raise ValueError(
-            f"{printable(entries.file.path)}: totals names {shown(unknown)}, and dimensions are {shown(dims)}"
-        )
-    found = []
-    for dim, own in zip(dims, entries.labels, strict=True):
-        said = totals.get(dim)
-        if said is None:
-            likely = next((label for label in own if label.strip().casefold() in _TOTALS), None)
-            if likely is not None:
-                raise ValueError(
-                    f"{printable(entries.file.path)}: {dim}={likely!r} looks like a sum over {dim!r}; declare it: "
-                    f"totals={{{dim!r}: {likely!r}}}, or, if it is a category like the others, totals={{{dim!r}: []}}"
-                )
-        listed = () if said is None else (said,) if isinstance(said, str) else names(said, f"totals of {dim!r}")
-        missed = [label for label in listed if label not in own]
-        if missed:
-            raise ValueError(
-                f"{printable(entries.file.path)}: totals says that {shown(missed)} is a label of {dim!r}, which has {shown(own)}"
-            )
-        found.append(np.array([label in listed for label in own], dtype=np.bool_))
-    return found
 
 
 def _groups(

@@ -248,10 +248,10 @@ def stopped(small, path, at_once) -> Path:
     ("given", "words"),
     [
         ({"random_seed": 4}, "its seed is 3, here it is 4"),
-        ({"draws": 61}, "its draws is 60, here it is 61"),
+        ({"draws": 4}, "has 5 draws of chain 0, and draws=4 are asked for: ask for as many or more"),
         ({"tune": 1}, "its tune is 40, here it is 1"),
         ({"chains": 3}, "its chains is 2, here it is 3"),
-        ({"fiber_gibbs": {"sweeps": 4}}, r'its options is \{\}, here it is \{"fiber_gibbs": \{"sweeps": 4\}\}'),
+        ({"fiber_gibbs": {"sweeps": 4}}, r"its options: 'fiber_gibbs' is not stated, here it is \{\"sweeps\": 4\}"),
     ],
 )
 def test_other_arguments_are_refused_with_both_sides(small, stopped, given, words):
@@ -261,8 +261,22 @@ def test_other_arguments_are_refused_with_both_sides(small, stopped, given, word
     assert stopped.read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["independent", pytest.param("counts and a rate", marks=pytest.mark.slow)])
+def test_a_run_that_has_ended_goes_on_with_more_draws(name, path):
+    """The draws, and the statistics, of one run of that length: nothing is tuned again, and nothing depends on the number of draws."""
+    model = MODELS[name]()
+    short = sample(model, path)
+    longer = sample(model, path, resume=True, draws=3 * RUN["draws"])
+    with model:
+        assert_same(longer, bdp.sample(**RUN | {"draws": 3 * RUN["draws"]}))
+    xr.testing.assert_equal(longer["posterior"]["x"][:, : RUN["draws"]], short["posterior"]["x"])
+    assert longer.attrs["resumed"] == 1
+    with pytest.raises(ValueError, match="ask for as many or more"):
+        sample(model, path, resume=True)
+
+
 def test_another_release_or_model_is_refused(stopped):
-    with pytest.raises(ValueError, match=r"its release is \[\[.*here it is \[\["):
+    with pytest.raises(ValueError, match=r"its release is '.* \[\w+\]', here it is '.* \[\w+\]'"):
         sample(bdp.priors.build_model(release(15), "independent"), stopped, resume=True)
     with pytest.raises(ValueError, match=r"its model is '.*', here it is '"):
         sample(bdp.priors.build_model(release(), "log-linear"), stopped, resume=True)

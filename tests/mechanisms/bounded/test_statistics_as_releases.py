@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -60,29 +59,6 @@ def test_a_release_of_statistics_is_a_release(one: m.StatisticRelease, two: m.St
     with pytest.raises(ValueError, match="no fiber"):
         _ = one.fiber
     assert "Release of 2 statistics" in repr(two)
-
-
-def test_files_of_their_own_format_are_read(two: m.StatisticRelease, one: m.StatisticRelease, tmp_path: Path) -> None:
-    """What development versions wrote: one variable, one attribute."""
-    for own in (one, two):
-        assert own.guarantee is not None
-        description = {
-            "version": 1,
-            "law": own.law.describe(),
-            "mechanism": dict(own.mechanism or {}),
-            "guarantee": own.guarantee.to_dict(),
-            "simulated": True,
-        }
-        old = own.values.rename("noisy").to_dataset().assign_attrs(bayesdp_statistics=json.dumps(description))
-        old.to_netcdf(
-            tmp_path / "old.nc", engine="h5netcdf", encoding={name: {"_FillValue": None} for name in old.variables}
-        )
-        assert bdp.Release.from_netcdf(tmp_path / "old.nc") == own
-        assert m.StatisticRelease.from_netcdf(tmp_path / "old.nc").names == own.names
-        for key, wrong in (("version", 2), ("simulated", 1), ("law", 3)):
-            bad = old.assign_attrs(bayesdp_statistics=json.dumps({**description, key: wrong}))
-            with pytest.raises((TypeError, ValueError), match=r"version|simulated|noise law"):
-                bdp.Release.from_dataset(bad)
 
 
 def test_observed_likelihood_is_that_of_the_mechanism(one: m.StatisticRelease, two: m.StatisticRelease) -> None:

@@ -221,6 +221,7 @@ for _example in (
     Example(
         noise.CellKey(noise.TransitionTable([-1, 0, 1], [[0, 1, 0], [0.3, 0.4, 0.3]])), 6, outcomes=3, variant="ptable"
     ),
+    Example(noise.CellKey(max_deviation=3, variance=4.0, not_smaller_than=3), 6, outcomes=5, variant="gaps"),
     Example(noise.TransitionTable([-3, -2, -1, 0, 1, 2, 3, 4, 5], _ROWS), 6),
 ):
     register_example(_example)

@@ -141,6 +141,20 @@ def check_kernel(example: Example, own: Fitted) -> None:
         assert terms, f"{example.law.name} states a kernel form, but the kernel did not take it"
 
 
+def check_starts(example: Example, own: Fitted) -> None:
+    """Chains begin at tables that the law itself gives a positive probability, and record no other."""
+    possible = {tuple(table) for table in TABLES[np.isfinite(log_law(example))]}
+    for seed, start in enumerate(([0, 0, 0], [0, 0, 7], [7, 0, 0], [2, 3, 2])):
+        own.step.setup_chain(np.random.default_rng(seed), 5, 5)
+        point = {**own.model.initial_point(), "x": np.array(start)}
+        own.step.tables[0].begin(point, own.step.rng)
+        seen = [own.step.tables[0].value]
+        for _ in range(5):
+            point, _ = own.step.step(point)
+            seen.append(point["x"])
+        assert {tuple(table) for table in seen} <= possible, f"{example.law} from {start}"
+
+
 def check_short_run(example: Example, own: Fitted) -> None:
     """The step method draws from the enumerated posterior; see tests/inference/oracle.py for false alarms."""
     if not example.sampled:
@@ -268,6 +282,7 @@ def check_calibration(example: Example, own: Fitted) -> None:
 USE_CHECKS = (
     check_posterior,
     check_kernel,
+    check_starts,
     check_short_run,
     check_file,
     check_composition,

@@ -52,7 +52,7 @@ def test_what_is_in_the_result(alone):
     assert draws["draw"].values.tolist() == [4, 9, 14, 19, 24, 29, 34, 39]
     assert (draws.sum("race") == xr.DataArray([3, 2, 2], dims="state")).all()
     own = alone["parts/S/posterior"]["by_county"]
-    assert own.sizes == {"chain": 2, "draw": 40, "county": 2}
+    assert own.sizes == {"chain": 4, "draw": 40, "county": 2}
     np.testing.assert_array_equal(own.isel(draw=slice(4, None, 5)).sum("county"), draws.sel(state="S").sum("race"))
     np.testing.assert_allclose(alone["parts/S/cells"]["mean"].sum("race"), own.mean(("chain", "draw")))
     assert alone["parts/S/release"].attrs
@@ -88,9 +88,9 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_saved(cut, alone, tmp_path,
             _fit(cut, folder=tmp_path, save_every=2)
     with pytest.raises(FileExistsError, match="resume=True"):
         _fit(cut, folder=tmp_path)
-    with pytest.raises(ValueError, match="has another seed"):
+    with pytest.raises(ValueError, match="is another one: its seed is"):
         _fit(cut, folder=tmp_path, resume=True, random_seed=9)
-    with pytest.raises(ValueError, match="is another one: 'priors' differ"):
+    with pytest.raises(ValueError, match="is another one: its prior: 'S' is"):
         _fit(cut, folder=tmp_path, resume=True, prior=FixedNegativeBinomial(1.0, 1.0))
     moved = []
     with monkeypatch.context() as patch:

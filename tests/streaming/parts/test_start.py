@@ -47,7 +47,7 @@ def _begun(monkeypatch):
 
     monkeypatch.setattr(driver.Driver, "_phase", phase)
     prior = FixedNegativeBinomial(mean=3_000.0, shape=0.5)
-    bdp.fit_parts(parts, prior, top=top, draws=4, tune=4, phase=2, random_seed=2, quiet=True)
+    bdp.fit_parts(parts, prior, top=top, draws=4, tune=4, chains=2, phase=2, random_seed=2, quiet=True)
     own = [bdp.gls(part, "county") for part in parts.values()]
     queries = [bdp.Margins(part.frame, ["race"]) for part in parts.values()]
     mean = np.array([g.mean(q) for g, q in zip(own, queries, strict=True)])

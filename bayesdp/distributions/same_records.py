@@ -1,0 +1,168 @@
+"""Answers about the same records as a term of a model: what their likelihoods counted twice is taken back.
+
+Every measurement has a likelihood of its own, as if all answers had a perturbation of their own. Under laws that give the same
+records the same perturbation (`bayesdp.noise.records`), a class of m answers has one factor p(y | x) and not m, and equal numbers. So
+this term is
+
+    - sum over classes c of (m_c - 1) log p(y_c | x_c),
+
+and minus infinity where two numbers of a class differ. It is an observed variable: the number of classes whose numbers differ,
+which is 0.
+
+The class of an answer is told by the sum of random numbers of 64 bits, one for each of its cells that are not empty. Two sums of
+different cells are equal with probability 2**-64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.distribution import Distribution, SymbolicRandomVariable
+from pymc.logprob.abstract import _logprob
+
+from bayesdp.distributions.answers import answers
+from bayesdp.distributions.exact_answers import OFF_FIBER
+from bayesdp.distributions.independent.tulap_of_counts import are_free
+from bayesdp.distributions.registry import distribution_of
+from bayesdp.fibers.kernel.state import cell_codes
+from bayesdp.noise import NoiseLaw
+from bayesdp.queries import Query
+
+__all__ = ["SameRecords", "SameRecordsRV", "SharedPart"]
+
+type Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedPart:
+    """Published answers that may share perturbations with others.
+
+    Parameters
+    ----------
+    query : Query
+    law : NoiseLaw
+    published : bool array, shape (rows,)
+        Which answers of the query were published.
+    shared : int64 array, shape (rows,)
+        As `bayesdp.noise.records.shared_laws`; 0 also where an answer was not published.
+    """
+
+    query: Query
+    law: NoiseLaw
+    published: npt.NDArray[np.bool_]
+    shared: Ints
+
+
+class SameRecordsRV(SymbolicRandomVariable):
+    """Random variable of `SameRecords`.
+
+    Parameters
+    ----------
+    parts : sequence of SharedPart
+        One for each input after the counts.
+    known : int
+        How many of them, the first ones, another such variable of the model is about already.
+    """
+
+    inline_logprob = False
+    _print_name = ("SameRecords", r"\operatorname{SameRecords}")
+
+    def __init__(self, parts: Sequence[SharedPart], known: int, **kwargs: Any) -> None:
+        self.parts = tuple(parts)
+        self.known = known
+        self._ndim_supp = 0
+        super().__init__(**kwargs)
+
+    # As `ExactAnswersRV`: without a generator among the inputs two variables would be merged into one.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    @classmethod
+    def make(cls, x: Any, *published: Any, parts: Sequence[SharedPart], known: int) -> Any:
+        """Apply to a table and the published numbers of each part."""
+        inner = [own.type() for own in (x, *published)]
+        return cls(parts, known, inputs=inner, outputs=[_differing(*_classes(parts, inner[0], inner[1:]))])(
+            x, *published
+        )
+
+
+class SameRecords(Distribution):
+    """Answers about the same records are published with one number, and count once; used by `observe`.
+
+    Parameters
+    ----------
+    x : tensor variable
+        The counts.
+    published : sequence of tensor variables
+        Numbers of each part.
+    parts : sequence of SharedPart
+    known : int
+        See `SameRecordsRV`.
+    """
+
+    rv_type = SameRecordsRV
+    rv_op = SameRecordsRV.make
+
+    @classmethod
+    def dist(cls, x: Any, published: Sequence[Any], *, parts: Sequence[SharedPart], known: int = 0, **_: Any) -> Any:
+        """Make an unregistered variable."""
+        return SameRecordsRV.make(x, *published, parts=parts, known=known)
+
+
+def _classes(parts: Sequence[SharedPart], x: Any, published: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Published numbers in the order of their classes, which of them belong to the class of the one before, and the order."""
+    frame = parts[0].query.frame
+    held = pt.switch(pt.neq(x, 0), pt.constant(cell_codes(frame.size).reshape(frame.shape)), np.int64(0))
+    classes, numbers = [], []
+    for part, data in zip(parts, published, strict=True):
+        sets = part.shared > 0
+        sums = pt.cast(answers(part.query, held, sets).flatten(), "int64")
+        # Laws are told apart by a factor that is odd: a sum is 0 for empty answers only.
+        classes.append(sums * pt.constant(2 * part.shared[sets] + 1))
+        numbers.append(data.flatten()[np.flatnonzero(sets[part.published])])
+    code = pt.concatenate(classes)
+    order = pt.argsort(code)
+    code = code[order]
+    return pt.concatenate(numbers)[order], pt.eq(code[1:], code[:-1]) & pt.neq(code[1:], 0), order
+
+
+def _differing(numbers: Any, again: Any, order: Any) -> Any:
+    """How many numbers are not that of the one before them in their class."""
+    return pt.sum(again & pt.neq(numbers[1:], numbers[:-1]))
+
+
+def _surplus(parts: Sequence[SharedPart], x: Any, published: Sequence[Any], again: Any, order: Any) -> Any:
+    """What the likelihoods of the parts count too often."""
+    masses = []
+    for part, data in zip(parts, published, strict=True):
+        sets = part.shared > 0
+        masses.append(_log_masses(part, x, data.flatten()[np.flatnonzero(sets[part.published])], sets))
+    return pt.sum(pt.switch(again, pt.maximum(pt.concatenate(masses)[order][1:], OFF_FIBER), 0.0))
+
+
+def _log_masses(part: SharedPart, x: Any, numbers: Any, sets: npt.NDArray[np.bool_]) -> Any:
+    parameters = {
+        name: np.broadcast_to(value, part.query.shape).reshape(-1)[sets] if isinstance(value, np.ndarray) else value
+        for name, value in part.law.model_parameters().items()
+    }
+    variable = distribution_of(type(part.law)).dist(mu=answers(part.query, x, sets), **parameters)
+    return pm.logp(variable, pt.cast(numbers, variable.dtype) if part.law.integer else numbers)
+
+
+@_logprob.register(SameRecordsRV)
+def _same_records_logp(op: SameRecordsRV, values: Any, x: Any, *published: Any, **_: Any) -> Any:
+    found = _classes(op.parts, x, published)
+    surplus = _surplus(op.parts, x, published, *found[1:])
+    if op.known:
+        before = op.parts[: op.known], x, published[: op.known]
+        surplus = surplus - _surplus(*before, *_classes(*before)[1:])
+    return pt.switch(pt.eq(_differing(*found), values[0]), -surplus, OFF_FIBER if are_free(x) else -np.inf)

@@ -1,0 +1,135 @@
+"""Going on with a calibration: every argument changed, one at a time, is refused by its name. No simulation is fitted here."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import bayesdp as bdp
+from bayesdp.calibration import coverage, fit_many, joint_distribution_test, sbc
+from bayesdp.calibration.coverage import _Repeat
+from bayesdp.calibration.fits import _Fit
+from bayesdp.calibration.joint import _Chain
+from bayesdp.calibration.study import Study
+
+LABELS = {"county": ["Alpha", "Beta"]}
+
+
+def released(x, rng, epsilon=0.5):
+    return bdp.LatticeLaplace(bdp.Totals(LABELS), epsilon=epsilon).release(x, rng=rng)
+
+
+def simulate(rng):
+    x = rng.poisson(5.0, size=2)
+    return {"x": x}, released(x, rng)
+
+
+def other_prior(rng):
+    x = rng.poisson(50.0, size=2)
+    return {"x": x}, released(x, rng)
+
+
+def other_budget(rng):
+    x = rng.poisson(5.0, size=2)
+    return {"x": x}, released(x, rng, 0.6)
+
+
+def release_again(truth, rng):
+    return released(truth["x"], rng)
+
+
+def build_model(release, mean=5.0):
+    with pm.Model(coords=release.coords) as model:
+        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(np.full(2, mean)), dims="county"))
+    return model
+
+
+def share(values, release):
+    return values["x"].isel(county=0)
+
+
+def other_share(values, release):
+    return values["x"].isel(county=1)
+
+
+SIMULATED = {
+    "seed": 2, "simulate": other_prior, "its release": other_budget, "draws": 11, "quantities": {"share": other_share},
+    "build_model": lambda release: build_model(release, np.nextafter(5.0, 6.0)), "update": lambda release: {"a": 1},
+}  # fmt: skip
+GIVEN = {"build_model": build_model, "n": 2, "seed": 1, "draws": 10, "progressbar": False}
+RELEASES = {name: simulate(np.random.default_rng(seed))[1] for seed, name in enumerate(("one", "two"))}
+CALLS = {
+    "sbc": (sbc, GIVEN | {"simulate": simulate, "quantities": {"share": share}},
+            SIMULATED | {"identity": "other", "also": {"one": share}}),
+    "coverage": (coverage, GIVEN | {"simulate": simulate, "quantities": {"share": share}},
+                 SIMULATED | {"probability": 0.9, "naive": ["noise ignored"]}),
+    "joint": (joint_distribution_test, {k: v for k, v in GIVEN.items() if k != "draws"}
+              | {"simulate": simulate, "release": release_again, "quantities": {"share": share}, "rounds": 1, "steps": 2},
+              {k: v for k, v in SIMULATED.items() if k != "draws"}
+              | {"release": lambda truth, rng: released(truth["x"], rng, 0.6), "rounds": 2, "steps": 3}),
+    "fits": (fit_many, {k: v for k, v in GIVEN.items() if k != "n"} | {"releases": RELEASES},
+             {k: v for k, v in SIMULATED.items() if k not in ("simulate", "its release", "quantities")}
+             | {"releases": RELEASES | {"two": RELEASES["one"]}, "names": {"one": RELEASES["one"], "2": RELEASES["two"]}}),
+}  # fmt: skip
+ARGUMENT = {"its release": "simulate", "names": "releases"}
+NAMED = {
+    "simulate": "first", "its release": "(first|release)", "draws": "sampler: 'draws'", "steps": "sampler: 'draws'",
+    "release": "release_again", "build_model": "numbers in the model", "also": "quantities",
+}  # fmt: skip
+
+
+def call(kind, path, **changed):
+    """As far as the journal; the simulations themselves all fail."""
+    function, given, _ = CALLS[kind]
+    try:
+        function(**given | changed, path=path)
+    except ValueError as error:
+        if "failed; the first one" not in str(error):
+            raise
+
+
+@pytest.fixture(autouse=True)
+def not_run(monkeypatch):
+    for task in (Study, _Repeat, _Chain, _Fit):
+        monkeypatch.setattr(task, "__call__", lambda self, number: {"number": number, "error": "not run"})
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        for task in (Study, _Repeat, _Chain, _Fit):
+            patch.setattr(task, "__call__", lambda self, number: {"number": number, "error": "not run"})
+        folder = tmp_path_factory.mktemp("begun")
+        for kind in CALLS:
+            call(kind, folder / kind)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"), [(kind, change) for kind, (*_, others) in CALLS.items() for change in others]
+)
+def test_another_calibration_is_refused(begun, kind, change):
+    value = CALLS[kind][2][change]
+    with pytest.raises(
+        ValueError, match=rf"is of another run: (.*; )?its {NAMED.get(change, change)}(: .*)? is .*, here it is "
+    ):
+        call(kind, begun / kind, **{ARGUMENT.get(change, change): value})
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_the_same_calibration_goes_on_and_may_be_longer(begun, kind):
+    call(kind, begun / kind, **({} if kind == "fits" else {"n": 3}))
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_journal_of_an_earlier_version_is_refused_and_said_to_be_so(kind, tmp_path):
+    path = tmp_path / kind
+    call(kind, path)
+    journal = path / "journal.jsonl" if kind == "fits" else path
+    head = {"format": "bayesdp-calibration-1", "what": kind, "seed": 1, "versions": {"bayesdp": "0.1.0"}}
+    journal.write_text(json.dumps(head) + "\n")
+    with pytest.raises(ValueError, match=r"is of another run: it was begun by another version of bayesdp \(0\.1\.0\)"):
+        call(kind, path)

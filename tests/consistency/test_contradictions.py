@@ -1,0 +1,115 @@
+"""Releases of two tables, or of two times, do not become one: exact tails, false alarms, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import bayesdp as bdp
+from bayesdp.cli import main
+from bayesdp.consistency import contradictions
+from bayesdp.consistency.contradictions import contradiction
+
+N = bdp.noise
+LABELS = {"county": [f"c{i}" for i in range(8)], "sex": ["f", "m"]}
+GAPS = np.array([0.0, 1.0, 5.0, 20.0, 50.0])
+ROWS = np.arange(5)
+
+
+def release(values, law, query=None):
+    return bdp.Release.from_published(LABELS, [bdp.Measured(query or bdp.Identity(LABELS), values, law)])
+
+
+def tails(law, scale, *more):
+    return contradictions._chances(GAPS, [(law.at_scales, np.full(5, own), ROWS) for own in (scale, *more)])
+
+
+def test_tails_of_sums_of_noise_are_those_of_their_laws():
+    b, q = 2.5, np.exp(-1 / 2.5)
+    mass = (1 - q) / (1 + q) * q ** np.abs(np.arange(-400, 401))
+    two, at = np.convolve(mass, mass), np.abs(np.arange(-800, 801))
+    discrete = [two[at >= gap].sum() for gap in GAPS]
+    np.testing.assert_allclose(tails(N.DiscreteLaplace(b=1.0), b, b)[:4], discrete[:4], rtol=1e-9)
+    laplace = (1 + GAPS / (2 * b)) * np.exp(-GAPS / b)  # the difference of two
+    normal = 2 * stats.norm.sf(GAPS / 5)
+    for found, exact in ((tails(N.Laplace(1.0), b, b), laplace), (tails(N.Gaussian(1.0), 3.0, 4.0), normal)):
+        assert np.all(found >= np.maximum(exact, 0) * (1 - 1e-9))  # never smaller: bounds
+        np.testing.assert_allclose(found[:4], exact[:4], rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [N.DiscreteGaussian(sigma=4.0), N.DiscreteLaplace(b=4.0), N.Laplace(b=4.0), N.Gaussian(sigma=4.0),
+     N.RandomRounding(3), N.ConventionalRounding(5), N.CellKey(max_deviation=3, variance=2)],
+    ids=lambda law: law.name,
+)  # fmt: skip
+def test_false_alarms(law, monkeypatch):
+    """Two releases of one table, cells and row totals: at a level of 5 %, no more than that."""
+    monkeypatch.setattr(contradictions, "FALSE_ALARMS", 0.05)
+    rng, runs, alarms = np.random.default_rng(5), 80, 0
+    cells, areas = bdp.Identity(LABELS), bdp.Margins(LABELS, ["county"])
+    for _ in range(runs):
+        x = rng.poisson(30.0, (8, 2))
+        one = bdp.Measured(cells, law.draw(rng, (8, 2), location=x), law)
+        other = bdp.Measured(areas, law.draw(rng, (8,), location=x.sum(1)), law)
+        again = bdp.Measured(cells, law.draw(rng, (8, 2), location=x), law)
+        alarms += contradiction(([one], []), ([other, again], [])) is not None
+    assert alarms <= runs * 0.05 + 3 * np.sqrt(runs * 0.05)
+
+
+def test_arrays_of_scales_and_answers_that_were_not_published():
+    scales = np.exp(np.random.default_rng(1).uniform(0, 3, (8, 2)))
+    law = N.DiscreteGaussian(sigma=scales)
+    x = np.random.default_rng(2).poisson(50.0, (8, 2))
+    hidden = np.zeros((8, 2), dtype=bool)
+    hidden[0, 0] = True
+    far = x.astype(float)
+    far[0, 0] = np.nan
+    one, other = (
+        bdp.Measured(bdp.Identity(LABELS), far, law, unmeasured=hidden),
+        bdp.Measured(bdp.Identity(LABELS), x, law),
+    )
+    assert contradiction(([one], []), ([other], [])) is None
+    x[3, 1] += 12 * scales[3, 1]
+    told = contradiction(([one], []), ([bdp.Measured(bdp.Identity(LABELS), x, law)], []))
+    assert "of 15 answers" in told
+    assert told.index("county=c3, sex=m") < 80
+
+
+def test_two_years_are_refused_by_name(tmp_path, capsys):
+    law = N.DiscreteGaussian(sigma=5.0)
+    x = np.random.default_rng(3).poisson(200.0, (8, 2))
+    release(x, law).to_netcdf(tmp_path / "y2023.nc")
+    later = x.copy()
+    later[2, 1] += 64
+    release(later, law).to_netcdf(tmp_path / "y2024.nc")
+    files = [str(tmp_path / "y2023.nc"), str(tmp_path / "y2024.nc")]
+    assert main(["fit", *files, "-o", str(tmp_path / "p.nc")]) == 2
+    said = capsys.readouterr().err
+    assert "y2023.nc and" in said
+    assert f"county=c2, sex=m {x[2, 1]} and {later[2, 1]}" in said
+    assert "one table at one time" in said
+    with pytest.raises(ValueError, match="release 1 and release 2 contradict each other by their laws"):
+        bdp.compose(release(x, law), release(later, law))
+
+
+def test_many_small_changes_are_refused_though_none_is_large():
+    table = {"county": [f"c{i}" for i in range(400)]}
+    law, rng = N.DiscreteGaussian(sigma=5.0), np.random.default_rng(4)
+    x = rng.poisson(300.0, 400)
+    one = bdp.Measured(bdp.Identity(table), law.draw(rng, (400,), location=x), law)
+    moved = x + rng.choice([-8, 8], 400)
+    other = bdp.Measured(bdp.Identity(table), law.draw(rng, (400,), location=moved), law)
+    assert contradiction(([one], []), ([other], [])) is not None
+
+
+def test_what_bounded_laws_cannot_have_given():
+    law = N.RandomRounding(3)
+    x = np.full((8, 2), 30)
+    x[1, 0] = 36
+    with pytest.raises(ValueError, match=r"county=c1, sex=f from 28 to 32 and from 34 to 38 \(impossible\)"):
+        bdp.compose(release(np.full((8, 2), 30), law), release(x, law))
+    exact = bdp.Release.from_published(LABELS, exact=[bdp.Exact(bdp.Margins(LABELS, ["county"]), [60] * 8)])
+    with pytest.raises(ValueError, match=r"county=c1 from 62 to 70 and 60 \(impossible\)"):
+        bdp.compose(release(x, law), exact)

@@ -1,0 +1,237 @@
+"""Laws that leave gaps between the true answers of a published one: chains begin at possible tables, and record no other.
+
+What is possible is said by the laws themselves. Nothing here is random but the seeds: there are no false alarms.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import bayesdp as bdp
+from bayesdp.fibers import Fiber, LogMassWindows, NoiseTerm
+from bayesdp.fibers.gaps import Gaps
+from bayesdp.inference import FiberGibbs
+from tests.noise.contract.mass_checks import PYTHON
+
+GAPPED = bdp.noise.CellKey(max_deviation=3, variance=4, not_smaller_than=3)
+# The same probabilities, each number perturbed on its own: the office's numbers are not those of this law with keys.
+ON_THEIR_OWN = bdp.noise.TransitionTable(range(-3, 4), GAPPED.transitions.mass)
+TWO_OFF = bdp.noise.TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.5, 2: 0.5}, 2: {-2: 0.5, 2: 0.5}}, period=1)
+LAWS = [
+    GAPPED,
+    TWO_OFF,
+    bdp.noise.RandomRounding(3),
+    bdp.noise.RandomRounding(5),
+    bdp.noise.ConventionalRounding(5),
+    bdp.noise.CellKey(max_deviation=2, variance=1.0),
+    bdp.noise.CellKey(max_deviation=3, variance=4, not_smaller_than=3, zeros="perturbed"),
+    bdp.noise.ten_five_rule(),
+]
+SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
+PROFILE = SHARED / "abs2016_working_population"
+SEXES = ["M", "F"]
+AGES = [
+    "15_19",
+    "20_24",
+    "25_29",
+    "30_34",
+    "35_39",
+    "40_44",
+    "45_49",
+    "50_54",
+    "55_59",
+    "60_64",
+    "65_69",
+    "70_74",
+    "75ov",
+]
+WORK = ["EWFT", "EWPT", "EAFW", "EHW_NS"]
+
+
+def released(frame, truth, law, rng, more=(), exact=()):
+    """All margins of a table, each perturbed on its own."""
+    dims = list(frame)
+    queries = [bdp.Identity(frame), *(bdp.Margins(frame, [dim]) for dim in dims), bdp.Totals(frame)]
+    published = [bdp.Measured(q, law.draw(rng, q.shape, location=q.apply(truth)), law) for q in queries]
+    return bdp.Release.from_published(frame, [*published, *more], exact, adding_up="warn")
+
+
+def model_of(release, rate=6.0):
+    with pm.Model(coords=release.coords) as model:
+        x = bdp.ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=rate, alpha=0.8), dims=release.dims)
+        bdp.observe(release, x)
+    return model
+
+
+def impossible(release, table):
+    """How many published answers cannot have come from a table, by their laws."""
+    return sum(
+        int(np.isneginf(own.law.log_each(own.values, own.query.apply(table))).sum()) for own in release.measurements
+    )
+
+
+def assert_possible(release, *, chains=3, draws=20, starts=()):
+    model = model_of(release)
+    with model:
+        step = FiberGibbs(compile_kwargs={"mode": PYTHON})
+    for seed in range(chains):
+        step.setup_chain(np.random.default_rng(seed), 5, 5)
+        point = model.initial_point()
+        if len(starts):
+            point["x"] = starts[seed]
+        step.tables[0].begin(point, step.rng)
+        assert not impossible(release, step.tables[0].value)
+        for _ in range(draws):
+            point, _ = step.step(point)
+            assert not impossible(release, point["x"])
+
+
+@pytest.mark.filterwarnings("ignore::bayesdp.consistency.PostProcessedWarning")
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_every_start_and_draw_is_possible(law):
+    rng = np.random.default_rng(1)
+    frame = {"a": list("pqr"), "b": list("uvwx")}
+    for mean in (1.5, 6.0):
+        assert_possible(released(frame, rng.poisson(mean, (3, 4)), law, rng))
+
+
+def test_where_a_total_is_exact():
+    rng = np.random.default_rng(2)
+    frame = {"a": list("pqr"), "b": list("uvwx")}
+    truth = rng.poisson(4, (3, 4))
+    exact = [bdp.Exact(bdp.Margins(frame, ["a"]), truth.sum(axis=1))]
+    assert_possible(released(frame, truth, GAPPED, rng, exact=exact))
+
+
+def test_precise_noise_does_not_push_a_chain_into_a_gap():
+    """Every sum is 4 apart from the next: one between two of them would gain 2e6 in log-likelihood by a cell in its gap."""
+    frame = {"a": ["p", "q", "r"]}
+    cells = bdp.Measured(bdp.Identity(frame), [40, 40, 40], TWO_OFF)
+    total = bdp.Measured(bdp.Totals(frame), 124.0, bdp.noise.Gaussian(sigma=0.001))
+    release = bdp.Release.from_published(frame, [cells, total])
+    model = model_of(release)
+    with model:
+        step = FiberGibbs(compile_kwargs={"mode": PYTHON})
+    step.setup_chain(np.random.default_rng(1), 5, 5)
+    point = model.initial_point()
+    for _ in range(20):
+        point, _ = step.step(point)
+        assert np.isin(point["x"], [38, 42]).all()
+        assert point["x"].sum() in (122, 126)
+
+
+def test_a_start_in_a_gap_that_a_user_gives_is_replaced():
+    frame = {"a": ["p", "q"]}
+    cells = bdp.Measured(bdp.Identity(frame), [4, 4], GAPPED)
+    release = bdp.Release.from_published(frame, [cells], [bdp.Exact(bdp.Totals(frame), 8)])
+    assert np.isneginf(GAPPED.log_each(4, 4))
+    assert_possible(release, starts=[np.array([4, 4])] * 3)
+
+
+def test_gaps_that_leave_no_table_are_named():
+    """Cells of 7 and 7 came from 5 or 9 each, and so their sum is 10, 14 or 18."""
+    frame = {"a": ["p", "q"]}
+    cells = bdp.Measured(bdp.Identity(frame), [7, 7], TWO_OFF)
+    release = bdp.Release.from_published(frame, [cells], [bdp.Exact(bdp.Totals(frame), 12)])
+    with pytest.raises(
+        ValueError, match=r"no table is left for x.*leave gaps.*a=[pq] is \d, which cannot lead to the published 7"
+    ):
+        assert_possible(release)
+
+
+def test_found_exactly_when_there_is_one():
+    """Against enumeration: random perturbed tables, possible or not."""
+    rng = np.random.default_rng(3)
+    frame = bdp.Frame.of({"a": ["p", "q"], "b": ["u", "v"]})
+    tables = np.array(list(product(range(12), repeat=4))).reshape(-1, 2, 2)
+    found = np.zeros(2, dtype=int)
+    for _ in range(60):
+        law = [GAPPED, TWO_OFF][rng.integers(2)]
+        queries = [bdp.Identity(frame), bdp.Margins(frame, ["a"]), bdp.Totals(frame)]
+        shift = [rng.integers(-1, 2, q.shape) for q in queries]  # numbers that need not agree with any table
+        truth = rng.integers(1, 8, (2, 2))
+        parts = [
+            bdp.Measured(q, np.maximum(law.draw(rng, q.shape, location=q.apply(truth)) + s, 3), law)
+            for q, s in zip(queries, shift, strict=True)
+        ]
+        possible = np.ones(len(tables), dtype=bool)
+        for own in parts:
+            log = own.law.log_each(own.values, own.query.apply(tables))
+            possible &= np.isfinite(log).reshape(len(tables), -1).all(axis=1)
+        windows = [own.law.windows(own.values) for own in parts]
+        ends = [(w.low, w.low + w.length - 1) for w in windows]
+        limits = [
+            bdp.Exact(own.query, np.maximum(end, 0).reshape(own.query.shape), sign=sign)
+            for own, both in zip(parts, ends, strict=True)
+            for end, sign in zip(both, (">=", "<="), strict=True)
+        ]
+        terms = [
+            NoiseTerm(
+                own.query,
+                own.values.reshape(-1) * 1.0,
+                "windows",
+                np.ones(w.low.size),
+                np.ones(w.low.size, bool),
+                windows=w,
+            )
+            for own, w in zip(parts, windows, strict=True)
+        ]
+        try:
+            point = Fiber.of(limits).find_point(np.full(4, 3.0), Gaps.of(terms))
+        except ValueError:
+            assert not possible.any()
+            found[0] += 1
+            continue
+        assert possible[(tables == point).all(axis=(1, 2))].all()
+        assert possible.any()
+        found[1] += 1
+    assert found.min() > 5
+
+
+def test_windows_without_ends_have_gaps_too():
+    windows = LogMassWindows(
+        np.array([3]), np.array([0]), np.array([3]), np.array([0.0, -np.inf, 0.0]), np.array([-1.0]), np.array([-1.0])
+    )
+    frame = bdp.Frame.of({"a": ["p"]})
+    term = NoiseTerm(
+        bdp.Identity(frame), np.array([4.0]), "windows", np.ones(1), np.ones(1, dtype=bool), windows=windows
+    )
+    gaps = Gaps.of([term])
+    assert [gaps.met(np.array([x])).size for x in (0, 3, 4, 5, 90)] == [0, 0, 1, 0, 0]
+    assert Fiber.of([], frame).find_point([4.0], gaps) in (3, 5)
+
+
+def working_population(state):
+    """All margins that the Australian Bureau of Statistics published of each SA3 area of a state."""
+    halves = [pd.read_csv(PROFILE / f"2016Census_W01{half}_AUS_SA3.csv") for half in "AB"]
+    table = halves[0].merge(halves[1], on=halves[0].columns[0]).set_index(halves[0].columns[0])
+    table.index = table.index.astype(str)
+    areas = [code for code in table.index if code[0] == state]
+    frame = {"area": areas, "sex": SEXES, "age": AGES, "work": WORK}
+    parts = []
+    for kept in product([False, True], repeat=3):
+        labels = [
+            own if keep else [total]
+            for own, total, keep in zip((SEXES, AGES, WORK), ("P", "Tot", "Tot"), kept, strict=True)
+        ]
+        columns = ["_".join(names) for names in product(*labels)]
+        query = bdp.Margins(
+            frame, ["area", *(dim for dim, keep in zip(("sex", "age", "work"), kept, strict=True) if keep)]
+        )
+        parts.append(bdp.Measured(query, table.loc[areas, columns].to_numpy().reshape(query.shape), ON_THEIR_OWN))
+    return bdp.Release.from_published(frame, parts)
+
+
+@pytest.mark.skipif(not PROFILE.exists(), reason="the Australian tables are not here")
+def test_the_working_population_of_a_state():
+    """210 published numbers an area; 116 of 2,310 have gaps, and the table within reach that is nearest is in 29 of them."""
+    release = working_population("7")
+    assert release.frame.shape == (11, 2, 13, 4)
+    assert_possible(release, chains=2, draws=10)

@@ -1,0 +1,86 @@
+"""Numbers that exact ones leave no choice are marked as exact in summaries and reports, of drawn and of streamed posteriors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import bayesdp as bdp
+from bayesdp.cli import main
+from bayesdp.hierarchies import split
+from bayesdp.hierarchies.priors import FixedNegativeBinomial
+from bayesdp.report import report
+
+TABLE = {"leaf": ["a", "b", "c"], "county": ("leaf", ["u", "v", "v"]), "k": ["x", "y"]}
+FRAME = bdp.Frame.of(TABLE)
+TRUTH = np.array([[3, 4], [1, 6], [7, 2]])
+COUNTY, LEAF = bdp.Totals(FRAME, "county"), bdp.Totals(FRAME, "leaf")
+COLUMN = bdp.LinearQuery(FRAME, [[1, 0, 0, 0, 0, 0]], ["x of a"])
+PRIOR = FixedNegativeBinomial(4.0, 1.0)
+
+
+@pytest.fixture(scope="module")
+def release():
+    """County totals, of which u has one leaf, and one of its two cells."""
+    noisy = bdp.Measured(bdp.Identity(FRAME), TRUTH + 1, bdp.noise.DiscreteGaussian(2.0))
+    exact = [bdp.Exact(query, query.apply(TRUTH)) for query in (COUNTY, COLUMN)]
+    return bdp.Release.from_published(FRAME, [noisy], exact)
+
+
+@pytest.fixture(scope="module")
+def drawn(release):
+    with pm.Model(coords=release.coords):
+        bdp.observe(release, bdp.FlatCounts("x", dims=release.dims))
+        return bdp.sample(100, tune=20, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def streamed(release):
+    record = {"leaves": LEAF, "counties": COUNTY}
+    return bdp.fit_hierarchy(release, PRIOR, record=record, draws=100, tune=20, cores=1, random_seed=1, quiet=True)
+
+
+def _marked(table, values):
+    """The rows that follow have their value, and no errors or diagnostics; the others do."""
+    free = table["exact"].isna()
+    assert table.loc[~free, "exact"].to_dict() == values
+    assert (table.loc[~free, "status"] != "").all()
+    assert table.loc[~free, ["sd", "ess_bulk", "rhat"]].isna().all(axis=None)
+    assert table.loc[free, "sd"].notna().all()
+
+
+def test_of_a_drawn_posterior(drawn):
+    table = bdp.summary(drawn)
+    _marked(table.loc["x by leaf"], {"leaf=a": 7})
+    _marked(table.loc["x by county"], {"county=u": 7, "county=v": 16})
+    _marked(table.loc["x"], {"leaf=a, k=x": 3, "leaf=a, k=y": 4})
+
+
+def test_of_a_streamed_one(streamed):
+    table = bdp.summary(streamed)
+    _marked(table.loc["leaves"], {"leaf=a": 7})
+    _marked(table.loc["counties"], {"county=u": 7, "county=v": 16})
+    _marked(table.loc["cells"], {"leaf=a, k=x": 3, "leaf=a, k=y": 4})
+
+
+def test_of_each_part(release):
+    parts, top = split(release, "county")
+    record = {"record_parts": lambda frame: {"leaves": bdp.Totals(frame, "leaf")}}
+    tree = bdp.fit_parts(parts, PRIOR, top=top, draws=60, tune=10, random_seed=1, leaves="leaf", quiet=True, **record)
+    _marked(bdp.summary(tree["parts/u"]).loc["leaves"], {"leaf=a": 7})
+    _marked(bdp.summary(tree["parts/v"]).loc["leaves"], {})
+
+
+@pytest.mark.parametrize("kind", ["drawn", "streamed"])
+def test_in_reports_and_on_the_command_line(request, kind, tmp_path, capsys):
+    tree = request.getfixturevalue(kind)
+    page = report(tree, tmp_path / "fit.html").read_text(encoding="utf-8")
+    table = page[page.index("Totals by leaf") :]
+    rows = [row for row in table.split("<tr")[1:] if ">a<" in row or ">b<" in row][:2]
+    assert ["fixed" in row.split(">")[0] for row in rows] == [True, False]
+    tree.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
+    asked = ["--query", "totals:leaf"] if kind == "drawn" else ["--var", "leaves"]
+    main(["summary", str(tmp_path / "fit.nc"), *asked])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["a", "-", "7", "-", "-", "-", "-", "-", "determined"] in lines
