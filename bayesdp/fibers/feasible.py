@@ -45,7 +45,8 @@ def find_point(system: System, invariants: Invariants, guide: Floats, gaps: Gaps
     to the margins, rounded down, and the rest put back by the north-west corner rule. Sums with limits that nest or are
     disjoint, with zeros: from the top down (`Laminar`). Everything else: an integer program (HiGHS) that minimises the sum of
     absolute differences to the guide; of a large table first without asking for integers, since most have a solution of whole
-    numbers even so, which is found ten times as fast. Of each gap the program chooses a side, and then ends near its optimum.
+    numbers even so, which is found ten times as fast. Of each gap the program chooses a side, and then ends near its optimum;
+    it is solved again while answers about the same records have different numbers.
 
     Raises
     ------
@@ -54,7 +55,10 @@ def find_point(system: System, invariants: Invariants, guide: Floats, gaps: Gaps
     """
     point = _directly(system, invariants, guide)
     if point is None or (gaps is not None and gaps.met(point).size):
-        return _integer_program(system, guide, gaps)
+        point = _integer_program(system, guide, gaps)
+    while gaps is not None and (further := gaps.further(point)) is not None:
+        gaps = further
+        point = _integer_program(system, guide, gaps)
     return point
 
 
@@ -171,7 +175,7 @@ def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) ->
     constraints = [LinearConstraint(sums, low - at_aim, high - at_aim)] if rows.shape[0] else []
     cost = np.repeat([1.0, 0.0], [2 * cells, choices])
     bounds, options = Bounds(0, np.concatenate([upper - aim, aim - lower, np.ones(choices)])), {}
-    if gaps is not None:
+    if gaps is not None and choices:
         constraints, options = [*constraints, gaps.constraint(aim)], {"mip_rel_gap": _NEAR}
     elif cells >= _LARGE:
         relaxed = milp(cost, integrality=0 * cost, bounds=bounds, constraints=constraints)
@@ -182,7 +186,9 @@ def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) ->
                 return point
     result = milp(cost, integrality=np.ones_like(cost), bounds=bounds, constraints=constraints, options=options)
     if result.status == 2:
-        raise ValueError(conflict(system) if gaps is None else gaps.conflict(_integer_program(system, guide)))
+        raise ValueError(
+            gaps.conflict(_integer_program(system, guide)) if gaps is not None and choices else conflict(system)
+        )
     if result.x is None:
         raise ValueError(f"no table with the published exact values was found: {result.message}")
     up, down = np.rint(result.x[: 2 * cells]).astype(np.int64).reshape(2, cells)

@@ -1,8 +1,8 @@
-"""Gaps between the true answers that a published one can come from."""
+"""Gaps between the true answers that published ones can come from, and that different ones are not about the same records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,18 +21,23 @@ _FAR = 10**4
 
 
 class Gaps(NamedTuple):
-    """True answers from `first` to `last` that are impossible, one gap a row of `matrix`; `room` is how far others are at most."""
+    """True answers from `first` to `last` that are impossible, one gap a row of `matrix`; `room` is how far others are at most.
+
+    `published` are the answers that a gap is of. Of two answers that may share a perturbation but have different numbers the gap is 0,
+    in the sum of the cells that are in one of them only. There are many pairs, so that `further` finds them as tables meet them.
+    """
 
     matrix: sp.csr_array
     first: Ints
     last: Ints
     room: Ints
-    published: tuple[tuple[NoiseTerm, int], ...]
+    published: tuple[tuple[tuple[NoiseTerm, int], ...], ...]
+    sharing: tuple[NoiseTerm, ...]
 
     @classmethod
-    def of(cls, terms: Iterable[NoiseTerm]) -> Gaps | None:
+    def of(cls, terms: Sequence[NoiseTerm]) -> Gaps | None:
         """Those of all terms; None where there are none."""
-        matrices, ends, published = [], [np.zeros((3, 0), dtype=np.int64)], list[tuple[NoiseTerm, int]]()
+        matrices, ends, published = [], [np.zeros((3, 0), dtype=np.int64)], list[tuple[tuple[NoiseTerm, int], ...]]()
         for term in terms:
             if (windows := term.windows) is None:
                 continue
@@ -49,9 +54,47 @@ class Gaps(NamedTuple):
             )
             rows = np.flatnonzero(term.measured)[place]
             matrices.append(term.matrix[rows])
-            published += [(term, row) for row in rows.tolist()]
+            published += [((term, row),) for row in rows.tolist()]
+        sharing = tuple(term for term in terms if term.laws is not None)
+        if not published and not sharing:
+            return None
         first, last, room = np.hstack(ends)
-        return cls(sp.csr_array(sp.vstack(matrices)), first, last, room, tuple(published)) if published else None
+        return cls(sp.csr_array(sp.vstack(matrices)), first, last, room, tuple(published), sharing)
+
+    def further(self, counts: Ints) -> Gaps | None:
+        """With a gap for two answers of each class of the table that have different numbers; None where there are none.
+
+        Of two answers that may both be 0 there is none: those have numbers of their own where they are about nobody.
+        """
+        if not self.sharing:
+            return None
+        matrix = sp.csr_array(sp.vstack([term.matrix for term in self.sharing])) != 0
+        laws, numbers = (
+            np.concatenate(own)
+            for own in zip(*((term.laws, term.values) for term in self.sharing if term.laws is not None), strict=True)
+        )
+        least, most = np.zeros((2, len(laws)), dtype=np.int64)
+        windows = [term.windows for term in self.sharing if term.windows is not None]
+        measured = np.concatenate([term.measured for term in self.sharing])
+        least[measured] = np.concatenate([own.low for own in windows])
+        most[measured] = np.concatenate([own.low + own.length for own in windows])
+        # As in the kernel: sets of cells are told by the sum of random numbers of 64 bits, and wrongly so once in 2**64.
+        codes = np.random.default_rng(0).integers(1, 2**63, size=len(counts)) * (counts != 0)
+        classes = matrix.astype(np.int64) @ codes * (2 * laws + 1) * (laws > 0)
+        _, lead, place = np.unique(classes, return_index=True, return_inverse=True)
+        lead = lead[place]
+        other = np.flatnonzero((classes != 0) & (numbers != numbers[lead]) & (np.maximum(least, least[lead]) > 0))
+        if not other.size:
+            return None
+        answers = [(term, row) for term in self.sharing for row in range(term.rows)]
+        pairs = tuple((answers[i], answers[lead[i]]) for i in other)
+        return self._replace(
+            matrix=sp.csr_array(sp.vstack([self.matrix, (matrix[other] != matrix[lead[other]]).astype(np.float64)])),
+            first=np.append(self.first, 0 * other),
+            last=np.append(self.last, 0 * other),
+            room=np.append(self.room, most[other] + most[lead[other]]),
+            published=(*self.published, *pairs),
+        )
 
     def met(self, counts: Ints) -> Ints:
         """The gaps that a flat table puts an answer into."""
@@ -67,9 +110,18 @@ class Gaps(NamedTuple):
     def conflict(self, nearest: Ints) -> str:
         """The message where no table avoids all gaps, with an answer that the nearest table has there."""
         met = self.met(nearest)
-        term, row = self.published[met[0]]
-        return (
+        (term, row), *others = self.published[met[0]]
+        before = (
             "the laws of the published numbers leave gaps, and no table avoids them all: in the nearest one that is otherwise within "
-            f"reach, {term.query.answer_name(row)} is {(self.matrix @ nearest)[met[0]]}, which cannot lead to the published "
-            f"{term.values[row]:g} ({len(met)} such answers)"
+            f"reach, {term.query.answer_name(row)} is "
+        )
+        if others:
+            other, at = others[0]
+            return (
+                f"{before}about the same records as {other.query.answer_name(at)}, and so has the same perturbation, but "
+                f"{term.values[row]:g} and {other.values[at]:g} were published ({len(met)} such answers)"
+            )
+        return (
+            f"{before}{(self.matrix @ nearest)[met[0]]}, which cannot lead to the published {term.values[row]:g} "
+            f"({len(met)} such answers)"
         )

@@ -182,7 +182,7 @@ class CountTable:
         given = np.asarray(point[self.name], dtype=np.int64)
         fiber, gaps = self.target.fiber, self.target.gaps
         inside = bool(np.all(given.reshape(-1) <= self.chain.upper)) and fiber.contains(given)
-        inside = inside and (gaps is None or not gaps.met(given.reshape(-1)).size)
+        inside = inside and (gaps is None or not (gaps.met(given.reshape(-1)).size or gaps.further(given.reshape(-1))))
         constrained = bool(len(fiber.system.names) or fiber.system.fixed.any())
         if inside and constrained:
             self.chain.begin(given.reshape(-1), scatter=False)
