@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.budget import cell_limit
-from bayesdp.storage.csv_file import CsvFile, numbers, read_csv, write_csv
+from bayesdp.storage.csv_file import numbers, read_csv, write_csv
 from bayesdp.storage.exchange import replacing_folder, told_of_previous
 from bayesdp.storage.hdf5 import damaged
 from bayesdp.storage.schema import build, checked_version, describe
@@ -35,18 +35,14 @@ _VARIABLE = re.compile("(measured|exact)_[0-9]+")
 """What the parts of a release are called, whatever `MARKER` says."""
 
 
-type _Writing = Callable[[Any], str]
-"""The function that writes a label: `csv_label`, or `str`, as the first versions of bayesdp did."""
-
-
-def _header(query: Query, written: _Writing) -> tuple[str, ...]:
+def _header(query: Query) -> tuple[str, ...]:
     """Columns of a part's CSV file: its dimensions and the value."""
-    return (*map(written, query.dims), "value")
+    return (*map(csv_label, query.dims), "value")
 
 
-def _cells(query: Query, written: _Writing) -> list[tuple[str, ...]]:
+def _cells(query: Query) -> list[tuple[str, ...]]:
     """Labels of each answer as text, in order."""
-    return [tuple(map(written, labels)) for labels in product(*query.coords.values())]
+    return [tuple(map(csv_label, labels)) for labels in product(*query.coords.values())]
 
 
 def write_folder(release: Release, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -58,7 +54,7 @@ def write_folder(release: Release, folder: str | os.PathLike[str], *, overwrite:
         (temporary / MARKER).write_text(description + "\n", encoding="utf-8")
         for name, part in parts.items():
             _check_writable(name, part.query)
-            write_csv(temporary / f"{name}.csv", _header(part.query, csv_label), _rows(part))
+            write_csv(temporary / f"{name}.csv", _header(part.query), _rows(part))
 
 
 def _parts(folder: Path) -> set[str]:
@@ -98,23 +94,8 @@ def _check_writable(name: str, query: Query) -> None:
 
 def _rows(part: Measured | Exact) -> Iterator[list[object]]:
     hidden = part.unmeasured.reshape(-1) if isinstance(part, Measured) else np.zeros(part.values.size, np.bool_)
-    for labels, value, blank in zip(
-        _cells(part.query, csv_label), part.values.reshape(-1).tolist(), hidden, strict=True
-    ):
+    for labels, value, blank in zip(_cells(part.query), part.values.reshape(-1).tolist(), hidden, strict=True):
         yield [*labels, "" if blank else value]
-
-
-def _writing(file: CsvFile, query: Query) -> _Writing:
-    """How the labels of a file are written.
-
-    Files of the first versions of bayesdp have them as they stand. The two cannot be taken for one another: a label that
-    `csv_label` changes becomes longer, so that the labels of all cells together cannot be the same ones in another order.
-    """
-    texts = [*query.dims, *(label for labels in query.coords.values() for label in labels)]
-    if all(csv_label(text) == str(text) for text in texts) or file.header != _header(query, str):
-        return csv_label
-    given = {fields[:-1] for _, fields in file.rows}
-    return str if len(given) == query.rows and given == set(_cells(query, str)) else csv_label
 
 
 class _FolderNumbers:
@@ -133,11 +114,10 @@ class _FolderNumbers:
         file = read_csv(self.folder / f"{variable}.csv")
         if query.rows > len(file.rows) + _NAMED:  # before they are all written down to see which ones
             raise ValueError(f"{file.path.name}: {query.rows - len(file.rows)} of {query.rows} cells are missing")
-        written = _writing(file, query)
-        header = _header(query, written)
+        header = _header(query)
         if file.header != header:
             raise ValueError(f"{file.path.name}: the columns must be {header}, got {file.header}")
-        position = {labels: i for i, labels in enumerate(_cells(query, written))}
+        position = {labels: i for i, labels in enumerate(_cells(query))}
         found: dict[int, tuple[int, str, str]] = {}
         for line, fields in file.rows:
             where = position.get(fields[:-1])
