@@ -174,11 +174,9 @@ def on_dask(client: Any) -> Runner:
 
 
 def _on_workers(client: Any, packed: bytes, numbers: Iterable[int]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Numbers and records as they come; None where the result was lost because a worker died, whatever killed it.
-
-    The task is kept on the workers, and given to them anew if all that had it have died. A few simulations a worker are under way
-    at a time, so that few results are lost with one. Whatever ends this, workers are told to drop what has not begun.
-    """
+    """Numbers and records as they come; None where the result was lost because a worker died, whatever killed it."""
+    # The task is kept on the workers, and given to them anew if all that had it have died. A few simulations a worker are under way
+    # at a time, so that few results are lost with one. Whatever ends this, workers are told to drop what has not begun.
     import distributed
 
     left = iter(numbers)

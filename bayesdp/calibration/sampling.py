@@ -57,11 +57,9 @@ _GRADIENTS: WeakKeyDictionary[pm.Model, Any] = WeakKeyDictionary()
 
 
 def _with_gradient(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with the compiled gradient of a frozen model for NUTS.
-
-    PyMC hands out a copy of it to every step method, for they may run side by side, and to copy it is to link it again: a
-    fifth of the time of a small simulation. The fits of one frozen model come one after the other.
-    """
+    """The settings, with the compiled gradient of a frozen model for NUTS."""
+    # PyMC hands out a copy of it to every step method, for they may run side by side, and to copy it is to link it again: a fifth
+    # of the time of a small simulation. The fits of one frozen model come one after the other.
     chosen = dict(settings)
     if (
         {"step", "compile_kwargs"} & chosen.keys()

@@ -39,13 +39,7 @@ class _NoisyFile:
 
 
 def _noisy_files(table: str, noted: list[tuple[str, str]]) -> list[_NoisyFile]:
-    """The noisy files, the table first, each with its law.
-
-    Raises
-    ------
-    ValueError
-        If a file has two laws, or one besides the table has none.
-    """
+    """The noisy files, the table first, each with its one law; only the table may have none."""
     found: list[tuple[str, list[str]]] = [(table, [])]
     for option, value in noted:
         if option == "--law":
@@ -160,13 +154,7 @@ def _check_one_margin(path: str, law: NoiseLaw, margins: int) -> None:
 
 
 def _unmeasured(answers: list[tuple[str, NoiseLaw | None, Query, Any]], given: list[str]) -> list[list[str]]:
-    """For each of the answers, the names of those that are stated to be not published.
-
-    Raises
-    ------
-    ValueError
-        If a value is missing without having been stated, or a name is that of no answer.
-    """
+    """For each of the answers, the names of those that are stated to be not published: just those whose value is missing."""
     import numpy as np
 
     from bayesdp._validate import nearest

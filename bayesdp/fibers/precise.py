@@ -165,11 +165,9 @@ def _levels(variances: dict[Part, Floats], spread: float) -> list[float]:
 
 
 def _kept(fiber: Fiber, variances: dict[Part, Floats], end: float) -> Kept:
-    """Exact answers and all noisy ones with variances below `end`.
-
-    Sums are kept whole where all of them that were published are that precise, and at least half were; single cells are held
-    fixed; other rows are a matrix. In a large table only what has a closed form is kept.
-    """
+    """Exact answers and all noisy ones with variances below `end`."""
+    # Sums are kept whole where all of them that were published are that precise, and at least half were; single cells are held
+    # fixed; other rows are a matrix. In a large table only what has a closed form is kept.
     frame = fiber.frame
     fixed = np.zeros(frame.size, dtype=np.bool_)
     sums: list[Query] = []

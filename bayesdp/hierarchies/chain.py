@@ -196,11 +196,9 @@ class TreeChain:
             self.families = self.crossing.families(*self._held_by(precision))
 
     def _asks_for_keeping(self) -> bool:
-        """Whether precise answers, or cells that are known, leave something to do for directions that keep them.
-
-        Squares of two leaves and two cells make up every closed walk through leaves and cells where one cell is free in
-        all leaves, or one leaf has all cells free.
-        """
+        """Whether precise answers, or cells that are known, leave something to do for directions that keep them."""
+        # Squares of two leaves and two cells make up every closed walk through leaves and cells where one cell is free in all
+        # leaves, or one leaf has all cells free.
         free = self.structure.free
         own = free[free.any(axis=1)][:, free.any(axis=0)]
         return bool(self.missed or not (own.all(axis=0).any() or own.all(axis=1).any()))

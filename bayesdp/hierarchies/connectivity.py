@@ -133,10 +133,8 @@ def _refines(fine: Ints, coarse: Ints) -> bool:
 
 
 def _linked(node: Ints, kind: Ints, free: Mask) -> bool:
-    """Whether the free cells of each class under each node are linked by common leaves and common cells.
-
-    They are the edges of a graph between leaves and cells, with vertices of its own for each node and class.
-    """
+    """Whether the free cells of each class under each node are linked by common leaves and common cells."""
+    # They are the edges of a graph between leaves and cells, with vertices of its own for each node and class.
     leaf, cell = np.nonzero(free)
     kinds, leaves, cells = int(kind.max()) + 1, *free.shape
     table = np.unique(node[leaf], return_inverse=True)[1].reshape(-1) * kinds + kind[cell]

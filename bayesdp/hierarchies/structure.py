@@ -142,13 +142,7 @@ def best_axis(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> tup
 
 
 def _axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tuple[int, Levels]]:
-    """The dimensions that may be that of the leaves, the best first, with their levels.
-
-    Raises
-    ------
-    NoStructure
-        If there is none.
-    """
+    """The dimensions that may be that of the leaves, the best first, with their levels; `NoStructure` if there is none."""
     axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
     grouped = {dim for _, dim, _ in frame.groups}
     found: list[tuple[tuple[bool, int, int, bool, int, int], Levels]] = []

@@ -137,11 +137,9 @@ def _check_new(release: Release, x: Any, model: pm.Model) -> None:
 
 
 def _same(one: Measured, other: Measured) -> bool:
-    """Whether two measurements are the same answers to the same query, whatever their names are.
-
-    A different law makes them different only where they are so few that independent noise may agree by chance: a notebook
-    cell that is run again with a corrected scale has the same draw of noise.
-    """
+    """Whether two measurements are the same answers to the same query, whatever their names are."""
+    # A different law makes them different only where they are so few that independent noise may agree by chance: a notebook cell
+    # that is run again with a corrected scale has the same draw of noise.
     return (
         one.query == other.query
         and np.array_equal(one.values, other.values)

@@ -60,11 +60,9 @@ def _at_most(a: Levels, b: Levels) -> bool:
 
 
 def _rules(partition: Partition, generators: Sequence[Levels], dims: int) -> list[Levels]:
-    """The least strict rules under which the product moves of a partition change no sum.
-
-    Each sum is assigned to the block that takes care of it. Only the least strict rules are kept after each
-    sum: a stricter rule stays stricter whatever is added to both.
-    """
+    """The least strict rules under which the product moves of a partition change no sum."""
+    # Each sum is assigned to the block that takes care of it. Only the least strict rules are kept after each sum: a stricter rule
+    # stays stricter whatever is added to both.
     rules: set[Levels] = {(0,) * dims}
     for generator in generators:
         added = [tuple(generator[dim] if dim in block else 0 for dim in range(dims)) for block in partition]
@@ -74,11 +72,9 @@ def _rules(partition: Partition, generators: Sequence[Levels], dims: int) -> lis
 
 
 def _every_block_counts(partition: Partition, rule: Levels, generators: Sequence[Levels]) -> bool:
-    """Whether each block takes care of a sum that no other block does.
-
-    If one does not, its difference can be written out: the move is a difference of two product moves of fewer
-    blocks, which another family has.
-    """
+    """Whether each block takes care of a sum that no other block does."""
+    # If one does not, its difference can be written out: the move is a difference of two product moves of fewer blocks, which
+    # another family has.
 
     def cares(block: list[int], generator: Levels) -> bool:
         return all(rule[dim] >= generator[dim] for dim in block)

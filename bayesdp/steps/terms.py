@@ -172,11 +172,9 @@ def read_model(model: pm.Model, value: Any) -> Reading:
 
 
 def _sharing(model: pm.Model, x: Any, found: list[Known], numbers: list[Any]) -> tuple[list[Known], set[int]]:
-    """The terms with the laws by which their answers share perturbations, and the variables that are then known.
-
-    Of several variables that say so the last one is about the answers of all. It is left to the compiled log-density where the kernel
-    does not know a law with ends.
-    """
+    """The terms with the laws by which their answers share perturbations, and the variables that are then known."""
+    # Of several variables that say so the last one is about the answers of all. It is left to the compiled log-density where the
+    # kernel does not know a law with ends.
     mine = [
         rv for rv in model.observed_RVs if isinstance(rv.owner.op, SameRecordsRV) and source(rv.owner.inputs[0]) is x
     ]

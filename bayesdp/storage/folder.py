@@ -105,11 +105,9 @@ def _rows(part: Measured | Exact) -> Iterator[list[object]]:
 
 
 def _writing(file: CsvFile, query: Query) -> _Writing:
-    """How the labels of a file are written.
-
-    Files of the first versions of bayesdp have them as they stand. The two cannot be taken for one another: a label that
-    `csv_label` changes becomes longer, so that the labels of all cells together cannot be the same ones in another order.
-    """
+    """How the labels of a file are written."""
+    # Files of the first versions of bayesdp have them as they stand. The two cannot be taken for one another: a label that
+    # `csv_label` changes becomes longer, so that the labels of all cells together cannot be the same ones in another order.
     texts = [*query.dims, *(label for labels in query.coords.values() for label in labels)]
     if all(csv_label(text) == str(text) for text in texts) or file.header != _header(query, str):
         return csv_label

@@ -118,11 +118,9 @@ def _attribute(raw: RawBytes, body: Stored) -> tuple[bytes, Stored]:
 
 
 def _in_fractal_heap(raw: RawBytes, heap: int, names: int) -> Iterator[Stored]:
-    """Every attribute message of a fractal heap, by the tree of names.
-
-    Objects above the size that the heap manages itself ("huge", more than 4 KiB) are left out: no text of any
-    length and no list of dimensions that is read is among them, and who misses one refuses it.
-    """
+    """Every attribute message of a fractal heap, by the tree of names."""
+    # Objects above the size that the heap manages itself ("huge", more than 4 KiB) are left out: no text of any length and no list
+    # of dimensions that is read is among them, and who misses one refuses it.
     if raw.part(heap, 4) != b"FRHP" or raw.number(heap + 5, 2) != 8 or raw.number(heap + 7, 2) != 0:
         raise raw.unknown("heaps of attributes")
     offset_bytes = -(-raw.number(heap + 128, 2) // 8)

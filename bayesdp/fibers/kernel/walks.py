@@ -32,22 +32,10 @@ type Ints = npt.NDArray[np.int64]
 def _next(
     donors: Donors, family: int, factor: int, at: int, wanted: int, nodes: Ints, length: int
 ) -> tuple[float, int]:
-    """One step of the walk, to another label of a factor, or the chance of a given one.
-
-    Parameters
-    ----------
-    at : int
-        The cell that would fall if its label were kept.
-    wanted : int
-        A label: its chance is returned. If negative, minus one and minus the number of a choice: its label is returned.
-    nodes : int64 array
-        Labels of both factors in turn, of which the first `length` are taken.
-
-    Returns
-    -------
-    float, int
-        The chance, or the number of choices, and the label; the label is that where the walk began if it may close there.
-    """
+    """One step of the walk, to another label of a factor, or the chance of a given one."""
+    # `at` is the cell that would fall if its label were kept. Of a label `wanted` the chance is returned; if negative, it is minus
+    # one and minus the number of a choice, whose label is returned with the number of choices: where the walk may close, that where
+    # it began. Of `nodes`, labels of both factors in turn, the first `length` are taken.
     start = donors.start[family, factor]
     own = donors.place[family, factor, at]
     choices, found = 0, -1

@@ -235,11 +235,9 @@ def _reduced(thing: Any) -> Iterator[Any]:
 
 
 def _numbers(model: pm.Model) -> str:
-    """A digest of all constants and data of a model, but for constants that `bdp.observe` and continuous counts compute.
-
-    An orthonormal basis need not come out with the same last digits, signs or order twice; what it is computed from, the release,
-    is compared as it is.
-    """
+    """A digest of all constants and data of a model, but for constants that `bdp.observe` and continuous counts compute."""
+    # An orthonormal basis need not come out with the same last digits, signs or order twice; what it is computed from, the release,
+    # is compared as it is.
     tables = continuous_tables(model)
     ours = {name.removesuffix("_published") for _, _, published in observed_by(model) for name in published}
     ours |= {own for name in tables for own in (name, f"{name}_coordinates", f"{name}_density")}

@@ -16,10 +16,9 @@ __all__ = ["chain_processes"]
 
 
 class _Context:
-    """A multiprocessing context that delegates to another one, but whose processes run `_run`.
+    """A multiprocessing context that delegates to another one, but whose processes run `_run`."""
 
-    PyMC makes its processes and shared arrays through the context that it is given, so nothing of PyMC is changed.
-    """
+    # PyMC makes its processes and shared arrays through the context that it is given, so nothing of PyMC is changed.
 
     def __init__(self, inner: Any, ignored: tuple[int, ...]) -> None:
         self._inner, self._ignored = inner, ignored

@@ -199,11 +199,9 @@ def compose(state: Words, mass: int, cells: Ints, sign: int, row: Ints, bits: Wo
 
 @nb.njit(cache=True, error_model="numpy")
 def _compose_sparse(state: Words, places: int, cells: Ints, sign: int, row: Ints) -> None:
-    """`compose` where bars are rare: draw places, sort, and draw again what was drawn twice.
-
-    Adding uniform places one by one and passing over those already there gives a uniform set. A round adds no
-    more than what is missing, so it can only end at the right size.
-    """
+    """`compose` where bars are rare: draw places, sort, and draw again what was drawn twice."""
+    # Adding uniform places one by one and passing over those already there gives a uniform set. A round adds no more than what is
+    # missing, so it can only end at the right size.
     bars = len(cells) - 1
     spare = spare_bits(places)
     drawn = np.empty(bars, dtype=np.int64)

@@ -99,12 +99,10 @@ def published_elements(
 def _from_scales(
     n: int, released: BoundedLaw, variances: npt.NDArray[np.float64], stated: Guarantee | None
 ) -> tuple[BoundedLaw, npt.NDArray[np.bool_], StatisticGuarantee]:
-    """What follows from the number of records and the scales.
-
-    The upper bounds of the variances and the number of records fix the sensitivities, and these with the scales the loss of each
-    element. A covariance whose bounds are both 0 got no noise, but had a part of the budget, which is not known: then the guarantee
-    may state more.
-    """
+    """What follows from the number of records and the scales."""
+    # The upper bounds of the variances and the number of records fix the sensitivities, and these with the scales the loss of each
+    # element. A covariance whose bounds are both 0 got no noise, but had a part of the budget, which is not known: then the
+    # guarantee may state more.
     one, both = variance_sensitivity(n, (0.0, 1.0)), covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0))
     of_one: Any = one.bounds  # both sides are numbers, as they are of every moment
     of_both: Any = both.bounds

@@ -47,18 +47,10 @@ def order_of(knots: Floats) -> Ints:
 
 @nb.njit(cache=True, error_model="numpy")
 def _pieces(knots: Floats, weights: Floats, order: Ints, b: float, masses: Floats) -> tuple[float, float, int, int]:
-    """Integrate between sorted knots: piece j ends at knot ``order[j]``, the last one is the right tail.
-
-    Returns
-    -------
-    centre : float
-        The knot where the density peaks; masses are in units of the density there.
-    total : float
-        Sum of the masses.
-    first, last : int
-        The knots, in order, between which all of the mass is, but for tails that begin at the outermost knots. Knots that
-        are not between them differ from both.
-    """
+    """Integrate between sorted knots: piece j ends at knot `order[j]`, the last one is the right tail."""
+    # Returns the knot where the density peaks; the sum of the masses, in units of the density there; and the first and last of the
+    # knots, in order, between which all of the mass is, but for tails that begin at the outermost knots. Knots that are not between
+    # them differ from both.
     count = len(order)
     whole = 0.0
     for i in range(count):
