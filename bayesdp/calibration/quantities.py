@@ -94,16 +94,9 @@ def checked_functions(also: Mapping[str, Quantity] | None) -> dict[str, Quantity
 
 
 def exact_answers(table: str) -> Quantity:
-    """Give the quantity `EXACT_ANSWERS` of a table.
-
-    A posterior that forgets the invariants can be right for every cell, given the noisy numbers alone. Only a quantity that looks
-    at the exact ones catches it.
-
-    Parameters
-    ----------
-    table : str
-        Name of the table of counts.
-    """
+    """Give the quantity `EXACT_ANSWERS` of a table."""
+    # A posterior that forgets the invariants can be right for every cell, given the noisy numbers alone. Only a quantity that looks
+    # at the exact ones catches it. `table`: name of the table of counts.
 
     def error(values: xr.Dataset, release: Any) -> xr.DataArray:
         array = values[table]

@@ -30,21 +30,9 @@ SAMPLER: dict[str, Any] = {
 
 
 def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> xr.DataTree:
-    """Sample a model.
-
-    PyMC takes Ctrl-C for "these draws are enough", and gives back what it has. Of one fit among hundreds that would be a
-    posterior of a few draws that nobody notices: here Ctrl-C always ends the run.
-
-    Parameters
-    ----------
-    settings : mapping
-        Arguments of ``pm.sample``.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C was pressed, whatever PyMC made of it.
-    """
+    """Sample a model."""
+    # PyMC takes Ctrl-C for "these draws are enough", and gives back what it has. Of one fit among hundreds that would be a
+    # posterior of a few draws that nobody notices: here Ctrl-C always ends the run. `settings`: arguments of `pm.sample`.
     with _noting_ctrl_c(), model, warnings.catch_warnings():
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)

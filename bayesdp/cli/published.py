@@ -59,23 +59,9 @@ def _noisy_files(table: str, noted: list[tuple[str, str]]) -> list[_NoisyFile]:
 
 
 def published_release_parts(args: argparse.Namespace) -> tuple[xr.DataArray, list[Measured], list[Exact]]:
-    """Read all published files of ``bayesdp import``.
-
-    Parameters
-    ----------
-    args : argparse.Namespace
-        With `table`, `noisy` (see `FileOrLaw`), `exact`, `unmeasured`, `postprocessing` and the options of tables.
-
-    Returns
-    -------
-    xarray.DataArray, list of Measured, list of Exact
-        The table whose labels the release has, and its parts.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        If a file or a law is not right; the message names the file.
-    """
+    """Read all published files of ``bayesdp import``."""
+    # `args`: with `table`, `noisy` (see `FileOrLaw`), `exact`, `unmeasured`, `postprocessing` and the options of tables. Returns
+    # the table whose labels the release has, and its parts.
     from bayesdp.noise import parse_law
     from bayesdp.queries import Identity
     from bayesdp.tables import read_margins

@@ -45,20 +45,9 @@ def numbered(words: Ints, number: int) -> int:
 
 
 def read_words(told: Ints, structure: Structure) -> TiedGroups | None:
-    """The tied groups, and where chains began at different ends of them.
-
-    Parameters
-    ----------
-    told : int64 array, shape (chains, draws)
-        Numbered words, which the chains have told with their draws.
-    structure : Structure
-
-    Returns
-    -------
-    TiedGroups or None
-        None where the query that ties was not told. Cells of which some chain has not told enough, because there were fewer draws
-        than words, count as not apart.
-    """
+    """The tied groups, and where chains began at different ends of them."""
+    # `told`, shape (chains, draws): numbered words, which the chains have told with their draws. None where the query that ties was
+    # not told. Cells of which some chain has not told enough, because there were fewer draws than words, count as not apart.
     number, word = told >> _BITS, told & ((1 << _BITS) - 1)
     queries = word[0][number[0] == 0]
     if not queries.size:

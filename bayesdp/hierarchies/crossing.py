@@ -46,15 +46,9 @@ def mean_precisions(structure: Structure, precision: Floats) -> Floats:
 
 
 def spread_of_cells(structure: Structure, noisy: Floats, precision: Floats) -> float:
-    """How widely a cell varies if its law is about geometric, with the mean count that noisy answers show, and 1 for what they hide.
-
-    Parameters
-    ----------
-    structure : Structure
-    noisy, precision : float64 arrays, shape (nodes, A)
-        Noisy answers, and their inverse variances. The coarsest query of those that were published of every node of a level is
-        taken, of the lowest level that has one; if there is none, the mean is 0.
-    """
+    """How widely a cell varies if its law is about geometric, with the mean that noisy answers show, and 1 for what they hide."""
+    # `noisy`, `precision`, shape (nodes, A): noisy answers, and their inverse variances. The coarsest query of those that were
+    # published of every node of a level is taken, of the lowest level that has one; if there is none, the mean is 0.
     for level in range(len(structure.levels)):
         nodes = structure.nodes_of(level)
         for start, end in zip(structure.query_start[:-1], structure.query_start[1:], strict=True):

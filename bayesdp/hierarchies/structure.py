@@ -101,22 +101,11 @@ def sum_parts(queries: Sequence[Query]) -> list[SumPart]:
 
 
 def structure_of(target: Target, leaves: str | None = None) -> Structure:
-    """Find the hierarchy in a target.
-
-    Parameters
-    ----------
-    target : Target
-        Fiber, noisy terms and prior family.
-    leaves : str, optional
-        The dimension of the leaves. If left out, one of which every answer keeps the label or that of a group (where there are both);
-        of several, or if there is none, the one of which the most queries keep labels, then the one with the most levels, then one
-        with group labels, and then the one with the most labels. The next one is tried where the first is none.
-
-    Raises
-    ------
-    NoStructure
-        If there is none; it says why.
-    """
+    """Find the hierarchy in a target."""
+    # `target`: fiber, noisy terms and prior family. `leaves`: the dimension of the leaves. If left out, one of which every answer
+    # keeps the label or that of a group (where there are both); of several, or if there is none, the one of which the most queries
+    # keep labels, then the one with the most levels, then one with group labels, and then the one with the most labels. The next
+    # one is tried where the first is none. NoStructure if there is none; it says why.
     if target.family == "binomial" or target.bounded or target.open:
         raise NoStructure("cells have limits that the prior, or the rest of the model, gives them")
     for term in target.terms:

@@ -113,21 +113,10 @@ def row_of_cell(nested: NestedSums, levels: Levels) -> Ints:
 
 
 def product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_]) -> list[list[Classes]]:
-    """The families of product moves that generate every integer vector that changes no sum.
-
-    Parameters
-    ----------
-    nested : NestedSums
-        The sums.
-    allowed : bool array, shape (cells,)
-        Cells that may move. Pair moves keep to them. Products of more blocks do not look at them: the bounds
-        of the cells that must not move block such a direction.
-
-    Returns
-    -------
-    list of list of Classes
-        For each family, for each block, the classes of offsets; those of fewer blocks first.
-    """
+    """The families of product moves that generate every integer vector that changes no sum."""
+    # `nested`: the sums. `allowed`, shape (cells,): cells that may move. Pair moves keep to them. Products of more blocks do not
+    # look at them: the bounds of the cells that must not move block such a direction. For each family, for each block, the classes
+    # of offsets; those of fewer blocks first.
     kept: list[tuple[Partition, Levels]] = []
     families: list[list[Classes]] = []
     for partition in sorted(_set_partitions(range(len(nested.axes))), key=len):

@@ -59,24 +59,10 @@ _REAL_ENTRIES = 4_000_000
 
 @singledispatch
 def kernel_term(op: Any, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
-    """Read an observed variable: in the form that its law says (`NoiseLaw.kernel_form`), or as registered for its Op.
-
-    Parameters
-    ----------
-    op : Op
-        Of the variable; `law_type` is its law, `unit` that at scale 1 where it is one of tables.
-    rv : tensor variable
-        Observed.
-    x : tensor variable
-        The counts.
-    fiber : Fiber
-        From the exact answers.
-
-    Returns
-    -------
-    Known or None
-        None if the kernel does not know its law, or its query: the variable is then part of the compiled log-density.
-    """
+    """Read an observed variable: in the form that its law says (`NoiseLaw.kernel_form`), or as registered for its Op."""
+    # `op`: of the variable; `law_type` is its law, `unit` that at scale 1 where it is one of tables. `rv`: observed. `x`: the
+    # counts. `fiber`: from the exact answers. None if the kernel does not know its law, or its query: the variable is then part of
+    # the compiled log-density.
     law = law_with_windows(model, rv)
     if law is not None:
         about = published(model, rv, x, fiber.frame)

@@ -51,19 +51,11 @@ def cell_limit(file_bytes: int, max_cells: int | None = None) -> int:
 
 @dataclass
 class Budget:
-    """Bytes of memory that the contents of one file may take, all together.
-
-    Parameters
-    ----------
-    allowed : int
-    spent : int
-    advice : str
-        What to do if the file is right, for the message.
-    """
+    """Bytes of memory that the contents of one file may take, all together."""
 
     allowed: int
     spent: int = 0
-    advice: str = ""
+    advice: str = ""  # what to do if the file is right, for the message
 
     @classmethod
     def of_release(cls, file_bytes: int, max_cells: int | None) -> Budget:

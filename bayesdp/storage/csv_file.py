@@ -30,24 +30,12 @@ _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file that has been read.
+    """A CSV file that has been read."""
 
-    Attributes
-    ----------
-    path : Path
-        Where it is from, for messages.
-    header : tuple of str
-        Names of the columns, distinct.
-    rows : tuple of (int, tuple of str)
-        Line number in the file and the fields, as many as the header has.
-    confidential : bool
-        Whether messages must not show what the file holds.
-    """
-
-    path: Path
-    header: tuple[str, ...]
-    rows: tuple[tuple[int, tuple[str, ...]], ...]
-    confidential: bool = False
+    path: Path  # where it is from, for messages
+    header: tuple[str, ...]  # names of the columns, distinct
+    rows: tuple[tuple[int, tuple[str, ...]], ...]  # line number in the file and the fields, as many as the header has
+    confidential: bool = False  # whether messages must not show what the file holds
 
     def column(self, name: str) -> int:
         """Position of a column; ValueError if there is none of that name."""

@@ -84,26 +84,14 @@ def check_writable(frame: Frame, queries: Sequence[Query]) -> None:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of labels of a CSV file.
-
-    Parameters
-    ----------
-    frame : Frame
-    columns : dict
-        The column of each dimension and group that has one.
-    totals : dict
-        What stands in the column of a dimension, beside an empty field, where all labels are added up.
-    answers : str or None
-        The column of the names of linear combinations.
-    escaped : bool
-        Whether labels are written by `csv_label`.
-    """
+    """The columns of labels of a CSV file."""
 
     frame: Frame
-    columns: dict[str, str]
+    columns: dict[str, str]  # the column of each dimension and group that has one
+    # What stands in the column of a dimension, beside an empty field, where all labels are added up.
     totals: dict[str, str]
-    answers: str | None
-    escaped: bool
+    answers: str | None  # the column of the names of linear combinations
+    escaped: bool  # whether labels are written by `csv_label`
 
     @property
     def label_columns(self) -> set[str]:

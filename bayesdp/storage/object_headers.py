@@ -30,19 +30,8 @@ class Stored:
 
 
 def stored_attributes(raw: RawBytes, address: int) -> Iterator[tuple[bytes, Stored]]:
-    """Name and data of each attribute of an object.
-
-    Parameters
-    ----------
-    raw : RawBytes
-    address : int
-        Of the header of the object.
-
-    Raises
-    ------
-    ValueError
-        If a structure is damaged or of a kind that is not read.
-    """
+    """Name and data of each attribute of an object."""
+    # `address`: of the header of the object.
     for kind, flags, body in _messages(raw, address):
         if kind == _ATTRIBUTE:
             if flags & _SHARED:

@@ -39,35 +39,11 @@ _VERSION = 1
 
 
 class RunJournal:
-    """The folder of one run.
+    """The folder of one run."""
 
-    Parameters
-    ----------
-    path : path
-        A folder, made if there is none; the one that it is in must exist.
-    run : mapping
-        Its `fingerprint`.
-    resume : bool
-        Go on with what is there. Without it, a folder that has the states of a run is an error.
-
-    Raises
-    ------
-    FileExistsError
-        If there are states of chains and `resume` is False, or the folder has something else.
-    FileNotFoundError
-        If the folder that it should be in does not exist.
-    BlockingIOError
-        If another process is writing to it.
-    ValueError
-        If it is of another run; both sides are named.
-
-    Attributes
-    ----------
-    resumed : int
-        How often the run was stopped and went on.
-    entropy : int
-        The seed of a run that was given none.
-    """
+    # BlockingIOError if another process is writing to it. `path`: a folder, made if there is none; the one that it is in must
+    # exist. `run`: its `fingerprint`. `resume`: go on with what is there. Without it, a folder that has the states of a run is an
+    # error. `resumed`: how often the run was stopped and went on. `entropy`: the seed of a run that was given none.
 
     def __init__(self, path: Any, run: Mapping[str, Any], *, resume: bool) -> None:
         self.path = Path(path)

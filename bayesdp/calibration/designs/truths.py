@@ -69,17 +69,8 @@ def frame_of_prior(prior: Prior) -> Frame:
 
 
 def drawn_tables(prior: Prior, frame: Frame, n: int, seed: int) -> npt.NDArray[np.int64]:
-    """Draw tables from a prior, with all its parameters.
-
-    Returns
-    -------
-    numpy.ndarray, shape ``(n, *frame.shape)``
-
-    Raises
-    ------
-    ValueError
-        If it has no draws, they have another shape, or a count is negative.
-    """
+    """Draw tables from a prior, with all its parameters."""
+    # Returns shape `(n, *frame.shape)`.
     model, name = counts_name(prior, "prior_or_table")
     try:
         drawn = np.asarray(pm.draw(model[name], draws=n, random_seed=seed))

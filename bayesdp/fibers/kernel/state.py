@@ -158,35 +158,19 @@ class State(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One direction and the law along it: the work space of a state, cut up.
+    """One direction and the law along it: the work space of a state, cut up."""
 
-    Parameters
-    ----------
-    cells, steps : int64 arrays, shape (support,)
-        The cells of the direction, and its entries there.
-    touched, moving : int64 arrays, shape (support,)
-        Cells of a sum of directions while it is added up; counts while weights are tabulated.
-    met, met_steps : int64 and float64 arrays, shape (most,)
-        The rows that the direction changes, and by how much a step.
-    mark : int64 array, shape (rows,)
-        Where a row stands in `met`, plus one; zero between moves.
-    residuals : float64 array, shape (most,)
-        Residuals of these rows while weights are tabulated.
-    weights : float64 array, shape (2 * WINDOW,)
-        Tabulated weights of the downward steps, then of the upward steps.
-    near : float64 array, shape (5 * UNIT_CELLS,)
-        Numbers of the cells of a short direction side by side, see `weights.tabulate_units`.
-    """
-
-    cells: Ints
+    cells: Ints  # with `steps`: the cells of the direction, and its entries there, shape (support,)
     steps: Ints
+    # `touched`, `moving`: cells of a sum of directions while it is added up; counts while weights are tabulated, shape (support,).
     touched: Ints
     moving: Ints
-    met: Ints
+    met: Ints  # with `met_steps`: the rows that the direction changes, and by how much a step, shape (most,)
     met_steps: Floats
-    mark: Ints
-    residuals: Floats
-    weights: Floats
+    mark: Ints  # where a row stands in `met`, plus one; zero between moves, shape (rows,)
+    residuals: Floats  # residuals of these rows while weights are tabulated, shape (most,)
+    weights: Floats  # tabulated weights of the downward steps, then of the upward steps, shape (2 * WINDOW,)
+    # Numbers of the cells of a short direction side by side, see `weights.tabulate_units`, shape (5 * UNIT_CELLS,).
     near: Floats
 
 
@@ -198,23 +182,10 @@ def new_state(
     windows: Floats = NO_WINDOWS,
     laws: Ints = NO_LAWS,
 ) -> State:
-    """An empty state: counts zero, no bounds, flat prior, no noise.
-
-    Parameters
-    ----------
-    cells : int
-        Number of cells.
-    moves : Moves
-        The directions that will be used; fixes the size of the work space.
-    matrix : sparse array, shape (rows, cells), optional
-        General rows; integers, or real coordinates.
-    groups : int
-        Number of l2 laws.
-    windows : float64 array
-        Tabulated log-masses of rows.
-    laws : int64 array, shape (rows,) or empty
-        By which law a row shares its perturbation with rows about the same records; 0: it does not.
-    """
+    """An empty state: counts zero, no bounds, flat prior, no noise."""
+    # `moves`: the directions that will be used; fixes the size of the work space. `matrix`, shape (rows, cells): general rows;
+    # integers, or real coordinates. `groups`: number of l2 laws. `windows`: tabulated log-masses of rows. `laws`, shape (rows,): by
+    # which law a row shares its perturbation with rows about the same records; 0: it does not.
     cells_int = np.zeros((cells, 3), dtype=np.int64)
     cells_int[:, LOWER], cells_int[:, UPPER] = -UNBOUNDED, UNBOUNDED
     cells_float = np.zeros((cells, CELL_FLOATS))
@@ -301,18 +272,9 @@ def clear_noise(state: State) -> None:
 
 
 def set_laplace(state: State, rate: npt.ArrayLike, location: npt.ArrayLike) -> None:
-    """Write Laplace noise of the single cells, ``-rate |location - x|``.
-
-    There is room for one such term a cell.
-
-    Parameters
-    ----------
-    state : State
-    rate : array_like, shape () or (cells,)
-        Per count; 0 where there is no noise.
-    location : array_like, shape () or (cells,)
-        The noisy values, any finite real numbers.
-    """
+    """Write Laplace noise of the single cells, ``-rate |location - x|``."""
+    # There is room for one such term a cell. `rate`, shape () or (cells,): per count; 0 where there is no noise. `location`, shape
+    # () or (cells,): the noisy values, any finite real numbers.
     cells = state.cells_float
     cells[:, RATE] = rate
     with np.errstate(over="ignore"):  # the kernel takes another way where a factor overflows
@@ -322,15 +284,8 @@ def set_laplace(state: State, rate: npt.ArrayLike, location: npt.ArrayLike) -> N
 
 
 def add_gaussian(state: State, precision: npt.ArrayLike, centre: npt.ArrayLike) -> None:
-    """Add Gaussian noise of the single cells, ``-precision (centre - x)**2 / 2``; several terms add up.
-
-    Parameters
-    ----------
-    state : State
-    precision : array_like, shape () or (cells,)
-        Inverse squared scales; 0 where there is no noise.
-    centre : array_like, shape () or (cells,)
-        The noisy values, any finite real numbers.
-    """
+    """Add Gaussian noise of the single cells, ``-precision (centre - x)**2 / 2``; several terms add up."""
+    # `precision`, shape () or (cells,): inverse squared scales; 0 where there is no noise. `centre`, shape () or (cells,): the
+    # noisy values, any finite real numbers.
     state.cells_float[:, PRECISION] += np.asarray(precision)
     state.cells_float[:, LINEAR] += np.multiply(precision, centre)

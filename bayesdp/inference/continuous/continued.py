@@ -80,15 +80,8 @@ def _constant_n(base: Any) -> Floats | None:
 
 
 def caps(base: Any, release: Release) -> Floats:
-    """The largest value of each cell under the base, shape (cells,); infinity for none.
-
-    Raises
-    ------
-    ValueError
-        If the base is a multinomial law whose n the exact answers do not imply.
-    NotImplementedError
-        If n is not a constant.
-    """
+    """The largest value of each cell under the base, shape (cells,); infinity for none."""
+    # NotImplementedError if n is not a constant.
     n, shape = _constant_n(base), release.frame.shape
     if n is None:
         return np.full(release.frame.size, np.inf)

@@ -43,16 +43,10 @@ def _run(ignored: tuple[int, ...], target: Callable[..., None], args: tuple[Any,
 
 @contextmanager
 def chain_processes(given: dict[str, Any]) -> Iterator[None]:
-    """Have ``pm.sample`` use processes that leave signals to the main process, and end with it or with the context.
-
-    PyMC asks its processes to stop, and each does after the draw that it is making. One that makes a long draw
-    would keep the main process from ending; at the end of the context nobody waits for that draw, and it is killed.
-
-    Parameters
-    ----------
-    given : dict
-        Arguments of ``pm.sample``; ``mp_ctx`` is changed in place.
-    """
+    """Have ``pm.sample`` use processes that leave signals to the main process, and end with it or with the context."""
+    # PyMC asks its processes to stop, and each does after the draw that it is making. One that makes a long draw would keep the
+    # main process from ending; at the end of the context nobody waits for that draw, and it is killed. `given`: arguments of
+    # `pm.sample`; `mp_ctx` is changed in place.
     chosen = given.get("mp_ctx")
     if chosen is None and platform.system() == "Darwin":  # as PyMC chooses
         chosen = "fork" if platform.processor() == "arm" else "forkserver"

@@ -55,21 +55,9 @@ class PublishedElements:
 def published_elements(
     description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
 ) -> PublishedElements:
-    """The law and the guarantee that follow from the description of a mechanism and the released variances.
-
-    Parameters
-    ----------
-    description : mapping
-        As `CovarianceMatrix.describe` gives it, or the number of records alone, for matrices that somebody else has published.
-    measured : Measured
-    stated : Guarantee, optional
-        Of the release.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not valid, the elements are not those of a matrix, or others than those without a variance are left out.
-    """
+    """The law and the guarantee that follow from the description of a mechanism and the released variances."""
+    # `description`: as `CovarianceMatrix.describe` gives it, or the number of records alone, for matrices that somebody else has
+    # published. `stated`: of the release.
     variables, released = variables_of(measured.query.frame), measured.law
     if variables is None or not isinstance(released, BoundedLaw) or not isinstance(released, tuple(LAWS.values())):
         raise ValueError(

@@ -28,27 +28,13 @@ SUMS = "sums of parts in "
 
 @dataclass(eq=False)
 class Standing:
-    """Where a run stands between two phases.
+    """Where a run stands between two phases."""
 
-    Parameters
-    ----------
-    phase : int
-        Phases that are done, tuning among them.
-    states : list of list of bytes
-        Chain by chain, part by part.
-    tables : int64 array, shape (chains, K, C)
-        Sums over the leaves of each part.
-    records : list of list of dict
-        What is recorded of each part of each chain: arrays with a row for each draw.
-    tops : list of dict
-        What is recorded of each chain above the parts: arrays with a row for each phase.
-    """
-
-    phase: int
-    states: list[list[bytes]]
-    tables: Ints
-    records: list[list[Records]]
-    tops: list[Records]
+    phase: int  # phases that are done, tuning among them
+    states: list[list[bytes]]  # chain by chain, part by part
+    tables: Ints  # sums over the leaves of each part, shape (chains, K, C)
+    records: list[list[Records]]  # what is recorded of each part of each chain: arrays with a row for each draw
+    tops: list[Records]  # what is recorded of each chain above the parts: arrays with a row for each phase
 
 
 def save(folder: Path, standing: Standing, run: dict[str, Any]) -> None:
