@@ -20,14 +20,8 @@ _BITS = 48
 
 
 def words_of(chain: TreeChain) -> Ints:
-    """Where the tied groups of a chain's table have most of their counts (`bayesdp.hierarchies.ends.ends_of`), in words of 48 bits.
-
-    The first word says which query ties the groups.
-
-    Returns
-    -------
-    int64 array, shape (1 + T * C / 48, rounded up,)
-    """
+    """Where the tied groups of a chain's table have most of their counts (`bayesdp.hierarchies.ends.ends_of`), in words of 48 bits."""
+    # The first word says which query ties the groups. Returns shape (1 + T * C / 48, rounded up,).
     bits = ends_of((chain.state.group_start, chain.state.group_cell), chain.state.counts).reshape(-1)
     whole = np.zeros((-(-bits.size // _BITS), _BITS), dtype=np.int64)
     whole.reshape(-1)[: bits.size] = bits

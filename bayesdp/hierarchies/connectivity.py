@@ -69,13 +69,8 @@ def exact_classes(levels: int, cells: int, parts: Sequence[tuple[int, Ints]]) ->
 
 
 def effective_levels(classes: Ints) -> list[int]:
-    """The levels whose exact sums do not follow from those of lower levels, from the leaves up.
-
-    Raises
-    ------
-    NoStructure
-        If classes at two levels cut the cells across each other.
-    """
+    """The levels whose exact sums do not follow from those of lower levels, from the leaves up."""
+    # NoStructure if classes at two levels cut the cells across each other.
     found: list[int] = []
     for level, own in enumerate(classes):
         if own[0] < 0 or (found and _refines(classes[found[-1]], own)):

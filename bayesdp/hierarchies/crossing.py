@@ -135,20 +135,10 @@ class Crossing:
         return found
 
     def families(self, precision: Floats, spread: float) -> Ints:
-        """The moves along several axes that are far less held than others, where noise is what holds these.
-
-        Parameters
-        ----------
-        precision : float64 array, shape (levels, queries)
-            See `mean_precisions`.
-        spread : float
-            How widely a cell varies, its variance, by anything but the noisy answers (`spread_of_cells`).
-
-        Returns
-        -------
-        int64 array, shape (families, 8)
-            See `bayesdp.hierarchies.kernel.crossing.cross`. Of directions that are as free as one along some of their axes, none.
-        """
+        """The moves along several axes that are far less held than others, where noise is what holds these."""
+        # `precision`, shape (levels, queries): see `mean_precisions`. `spread`: how widely a cell varies, its variance, by anything
+        # but the noisy answers (`spread_of_cells`). Returns shape (families, 8): see `bayesdp.hierarchies.kernel.crossing.cross`.
+        # Of directions that are as free as one along some of their axes, none.
         held = self._held(precision)
         free: dict[tuple[tuple[int, ...], bool], int] = {}
         for factors, meeting, curvature in self._candidates(precision) if held * spread >= WIDE else ():
@@ -165,18 +155,8 @@ class Crossing:
         return [[LAYERS, 0, *axes[i - 2], *axes[i - 1], *axes[i]] for i in range(3)]
 
     def missed(self, precision: Floats, spread: float) -> tuple[str, ...]:
-        """Queries that the moves do not keep all at once, though differences along axes of a leaf do; those that are the most precise.
-
-        Parameters
-        ----------
-        precision, spread
-            See `families`.
-
-        Returns
-        -------
-        tuple of str
-            Such as ``"age x race by tract"``; empty where the moves keep them.
-        """
+        """Queries that the moves do not keep all at once, though differences along axes of a leaf do; the most precise ones."""
+        # `precision`, `spread`: see `families`. Such as `"age x race by tract"`; empty where the moves keep them.
         held = self._held(precision)
         held = min([held, *(own for _, _, own in self._candidates(precision) if own * FREER < held)])
         if held * spread < WIDE:

@@ -78,14 +78,8 @@ def _mean_of_a_cell(structure: Structure, precision: Floats) -> float:
 
 
 def donors_of(structure: Structure, counts: npt.NDArray[np.generic]) -> tuple[Ints, Ints]:
-    """The free cells with the largest counts of each leaf and pair class, as `State.donor_start` and `State.donor_cell`.
-
-    Parameters
-    ----------
-    structure : Structure
-    counts : array, shape (T, C)
-        Of a typical table, such as the means while tuning.
-    """
+    """The free cells with the largest counts of each leaf and pair class, as `State.donor_start` and `State.donor_cell`."""
+    # `counts`, shape (T, C): of a typical table, such as the means while tuning.
     kind = structure.pair_class
     chosen = np.zeros(structure.free.shape, dtype=np.bool_)
     size = np.where(structure.free, counts, -np.inf)

@@ -43,13 +43,8 @@ class Stage:
 
 
 def nearest(stages: Sequence[Stage]) -> Floats | None:
-    """The sums of the last stage; None if there are none within all limits.
-
-    Parameters
-    ----------
-    stages : sequence of Stage
-        From the top down.
-    """
+    """The sums of the last stage; None if there are none within all limits."""
+    # `stages`: from the top down.
     limits = [(stages[-1].lower, stages[-1].upper)]
     for stage, below in zip(reversed(stages[:-1]), reversed(stages[1:]), strict=True):
         low, high = (np.bincount(below.parent, weights=own, minlength=len(stage.aim)) for own in limits[-1])

@@ -168,13 +168,8 @@ class Tables:
 
 
 def take_ends(tree: xr.DataTree) -> dict[str, npt.NDArray[np.int64]]:
-    """Take out of the statistics of a sampler what chains of hierarchies have told of where they began.
-
-    Returns
-    -------
-    dict of int64 arrays, shape (chains, draws)
-        For each table; see `bayesdp.hierarchies.apart`.
-    """
+    """Take out of the statistics of a sampler what chains of hierarchies have told of where they began."""
+    # Returns for each table shape (chains, draws); see `bayesdp.hierarchies.apart`.
     found: dict[str, npt.NDArray[np.int64]] = {}
     for group in ("warmup_sample_stats", "sample_stats"):
         if group not in tree.children:

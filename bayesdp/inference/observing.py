@@ -105,13 +105,7 @@ def observe(release: Release, x: Any) -> None:
 
 
 def check_bounded(fiber: Fiber, release: Release, x: Any) -> None:
-    """Check that flat counts have finitely many tables.
-
-    Raises
-    ------
-    ValueError
-        If the prior is flat and some cell has no upper bound.
-    """
+    """Check that flat counts have finitely many tables."""
     if _is_flat(x):
         _, upper = fiber.bounds()
         if np.any(upper < 0):

@@ -28,14 +28,7 @@ __all__ = ["draw_gibbs", "noise_state", "set_law"]
 
 
 def noise_state(cells: int, moves: Moves, law: str) -> State:
-    """Noise as the kernel sees it: a table with a flat prior and no bounds, whose cells have been measured.
-
-    Parameters
-    ----------
-    cells : int
-    moves : Moves
-    law : {"l1", "l2", "gaussian"}
-    """
+    """Noise as the kernel sees it: a table with a flat prior and no bounds, whose cells have been measured."""
     if law != "l2":
         return new_state(cells, moves, None, 0)
     # One group: the length of all cells together.

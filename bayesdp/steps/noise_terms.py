@@ -29,27 +29,14 @@ __all__ = ["Known", "kernel_reach", "kernel_term"]
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The part of one observed variable that the kernel computes.
+    """The part of one observed variable that the kernel computes."""
 
-    Parameters
-    ----------
-    term : NoiseTerm
-        Its scale is a placeholder.
-    answers : tensor variable or None
-        The noisy answers, where a part of the noise is a variable of the model.
-    rest : RemainingDensity or None
-        The log-likelihood minus what the kernel computes.
-    reach : Reach or None
-        The answers that bounded noise allows.
-    doubt : str
-        Why moves that connect the tables within reach need not connect those that the noise allows; empty if they do.
-    """
-
-    term: NoiseTerm
+    term: NoiseTerm  # its scale is a placeholder
     scale: Any
-    answers: Any = None
-    rest: RemainingDensity | None = None
-    reach: Reach | None = None
+    answers: Any = None  # the noisy answers, where a part of the noise is a variable of the model
+    rest: RemainingDensity | None = None  # the log-likelihood minus what the kernel computes
+    reach: Reach | None = None  # the answers that bounded noise allows
+    # Why moves that connect the tables within reach need not connect those that the noise allows; empty if they do.
     doubt: str = ""
 
 

@@ -94,13 +94,7 @@ def _reach(name: str, query: Query, keep: Mask, observed: Floats, epsilon: Float
 
 
 def within_reach(fiber: Fiber, reaches: list[Reach]) -> Fiber:
-    """The tables of a fiber that bounded noise allows.
-
-    Raises
-    ------
-    ValueError
-        If no count of some cell does.
-    """
+    """The tables of a fiber that bounded noise allows."""
     limited = replace(
         fiber,
         bounds_below=(*fiber.bounds_below, *((query, lower) for query, lower, _ in reaches)),

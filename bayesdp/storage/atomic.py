@@ -205,13 +205,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def confirm(target: Path) -> None:
-    """Wait until the new name of a file or folder is on the disk.
-
-    Raises
-    ------
-    OSError
-        If the disk reports an error. `target` is there, but may be gone when the power fails.
-    """
+    """Wait until the new name of a file or folder is on the disk."""
     try:
         sync_folder(target.parent)
     except OSError as error:

@@ -71,13 +71,7 @@ class Budget:
         return cls(_DRAWS + _TIMES_DRAWS * max(0, file_bytes - _MB), advice=advice)
 
     def take(self, amount: int, where: str) -> None:
-        """Count what something takes, before it is read.
-
-        Raises
-        ------
-        ValueError
-            If the file takes more than it may.
-        """
+        """Count what something takes, before it is read."""
         self.spent += amount
         if self.spent > self.allowed:
             raise ValueError(

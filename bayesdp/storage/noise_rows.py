@@ -110,13 +110,7 @@ class Layout:
         return {name: self._texts(name, own) for name, own in labels}
 
     def lines(self, file: CsvFile) -> dict[Key, tuple[int, tuple[str, ...]]]:
-        """Line number and fields of each answer.
-
-        Raises
-        ------
-        ValueError
-            If a label is unknown, contradicts its group, or the labels of two lines are the same.
-        """
+        """Line number and fields of each answer."""
         known = self.known()
         follows: dict[str, tuple[str, dict[str, str]]] = {}
         for name, dim, own in self.frame.groups:

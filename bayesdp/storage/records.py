@@ -109,13 +109,7 @@ def pack(plain: Any, arrays: Sequence[Array]) -> bytes:
 
 
 def unpack(content: bytes, what: str) -> tuple[Any, list[Array]]:
-    """The plain data and the arrays of `pack`; the arrays share the memory of `content` and cannot be written to.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else. Sizes are compared before anything is made of them.
-    """
+    """The plain data and the arrays of `pack`; the arrays share the memory of `content` and cannot be written to."""
     if len(content) < _CRC.size:
         raise ValueError(f"{what} is too short")
     (length,) = _CRC.unpack_from(content)

@@ -88,13 +88,8 @@ class Budget:
         return max(phases) + self.record
 
     def check(self, plan: Plan) -> None:
-        """Refuse a run that does not fit.
-
-        Raises
-        ------
-        MemoryError
-            If it needs more memory than is available to the process; it says how much is for what, and what to change.
-        """
+        """Refuse a run that does not fit."""
+        # MemoryError says how much is for what, and what to change.
         free = available_memory()
         if free is None or self.total <= free:
             return

@@ -67,16 +67,8 @@ def new_kept(where: Ints, draws: int, counts: int, bins: int, batches: int) -> K
 
 @nb.njit(cache=True, nogil=True)
 def take(counts: Ints, draw: int, length: int, kept: Kept) -> None:
-    """Add a draw of the table, leaves by cells, to what is kept.
-
-    Parameters
-    ----------
-    counts : int64 array, shape (T, C)
-    draw : int
-        Its number, from 0.
-    length : int
-        Of a batch.
-    """
+    """Add a draw of the table, leaves by cells, to what is kept."""
+    # `counts`, shape (T, C). `draw`: its number, from 0. `length`: of a batch.
     where, first, mean, squares, small = kept.where, kept.first, kept.mean, kept.squares, kept.small
     bins, grids, batches = kept.bins, kept.grids, kept.batches
     flat = counts.reshape(-1)

@@ -87,13 +87,7 @@ class RunJournal:
         write_text(self._head, json.dumps(told, indent=1), overwrite=True)
 
     def read(self, chain: int) -> dict[str, npt.NDArray[Any]] | None:
-        """The last state of a chain; None where there is none.
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged.
-        """
+        """The last state of a chain; None where there is none."""
         file = self.path / f"chain-{chain}.npz"
         return _read(file) if file.exists() else None
 
@@ -128,13 +122,7 @@ class RunJournal:
 
 
 class Writer:
-    """Writes the states of one chain now and then.
-
-    Parameters
-    ----------
-    journal : RunJournal
-    chain : int
-    """
+    """Writes the states of one chain now and then."""
 
     def __init__(self, journal: RunJournal, chain: int) -> None:
         self._journal, self._chain = journal, chain
@@ -158,14 +146,9 @@ class Writer:
 
 
 class KeptTables:
-    """Plausible tables in a journal until the end of the run: a parquet file cannot be gone on with.
+    """Plausible tables in a journal until the end of the run: a parquet file cannot be gone on with."""
 
-    Parameters
-    ----------
-    journal : RunJournal
-    tables : object
-        A `bayesdp.streaming.plausible.TableWriter`, which gets them in the end.
-    """
+    # `tables`: a `bayesdp.streaming.plausible.TableWriter`, which gets them in the end.
 
     def __init__(self, journal: RunJournal, tables: Any) -> None:
         self._journal, self._tables = journal, tables
@@ -181,13 +164,7 @@ class KeptTables:
         self._journal.write(f"table-{chain}-{draw}.npz", {"place": place, "count": flat[place]})
 
     def give(self, shape: tuple[int, ...]) -> None:
-        """Give all tables to the parquet file.
-
-        Raises
-        ------
-        OSError
-            If they could not be kept.
-        """
+        """Give all tables to the parquet file."""
         if self._journal.failed:
             raise OSError(f"{str(self._journal.path)!r}: tables could not be written there")
         for chain, draw in self._all():

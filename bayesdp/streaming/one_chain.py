@@ -70,13 +70,8 @@ class OneChain:
         self.missed: tuple[str, ...] = ()
 
     def run(self, stopped: Callable[[], bool]) -> None:
-        """Sample, until all draws are made or it is stopped.
-
-        Parameters
-        ----------
-        stopped : callable
-            Asked between two sweeps.
-        """
+        """Sample, until all draws are made or it is stopped."""
+        # `stopped`: asked between two sweeps.
         plan, structure = self.plan, self.structure
         saved = None if self.journal is None else self.journal.read()
         chain = TreeChain(self.target, structure, self.rng)

@@ -97,59 +97,35 @@ UNIT_CELLS = 16
 
 
 class State(NamedTuple):
-    """The argument of the kernel functions in `sweep`: one chain. The tuple is fixed; the kernel writes to its arrays.
+    """The argument of the kernel functions in `sweep`: one chain. The tuple is fixed; the kernel writes to its arrays."""
 
-    Parameters
-    ----------
-    meta, cumulative, pool : int64, float64 and int64 arrays
-        The directions, see `Moves`; only read, and shared by all chains.
-    cells_int : int64 array, shape (cells, 3)
-        Count and bounds of each cell. The kernel writes the counts.
-    cells_float : float64 array, shape (cells, CELL_FLOATS)
-        Prior parameters and noise of each cell; only read.
-    indptr, indices, entries : int64, int64 and float64 arrays
-        The general noisy or limited rows that see each cell, cell by cell; only read.
-    rows : float64 array, shape (rows, ROW_FLOATS)
-        General rows: noisy answers that are not single cells, members of l2 laws, inequality limits. The kernel writes
-        their current values.
-    groups : float64 array, shape (l2 laws, GROUP_FLOATS)
-        The kernel writes everything but the rates.
-    windows : float64 array
-        Tabulated log-masses of rows, one after the other; only read.
-    generator : uint64 array, shape (4,)
-        State of the random generator; written by every draw.
-    codes, laws, classes, slots, met_rows : int64 arrays
-        Rows that count once where they are about the same records: codes of the cells and laws of the rows, only read; classes of the
-        rows, their hash table, and work space (`kernel.classes`). Empty where there are none.
-    scratch_int, scratch_float : arrays
-        Work space, cut into a `Line`.
-    dense : int64 array, shape (cells,)
-        Work space that is zero between moves.
-    support : int
-        The most cells that a direction can have.
-    """
-
-    meta: Ints
+    meta: Ints  # with `cumulative`, `pool`: the directions, see `Moves`; only read, and shared by all chains
     cumulative: Floats
     pool: Ints
-    cells_int: Ints
-    cells_float: Floats
+    cells_int: Ints  # count and bounds of each cell. The kernel writes the counts, shape (cells, 3)
+    cells_float: Floats  # prior parameters and noise of each cell; only read, shape (cells, CELL_FLOATS)
+    # `indptr`, `indices`, `entries`: the general noisy or limited rows that see each cell, cell by cell; only read.
     indptr: Ints
     indices: Ints
     entries: Floats
+    # General rows: noisy answers that are not single cells, members of l2 laws, inequality limits. The kernel writes their current
+    # values, shape (rows, ROW_FLOATS).
     rows: Floats
-    groups: Floats
-    windows: Floats
-    generator: npt.NDArray[np.uint64]
+    groups: Floats  # the kernel writes everything but the rates, shape (l2 laws, GROUP_FLOATS)
+    windows: Floats  # tabulated log-masses of rows, one after the other; only read
+    generator: npt.NDArray[np.uint64]  # state of the random generator; written by every draw, shape (4,)
+    # `codes`, `laws`, `classes`, `slots`, `met_rows`: rows that count once where they are about the same records: codes of the
+    # cells and laws of the rows, only read; classes of the rows, their hash table, and work space (`kernel.classes`). Empty where
+    # there are none.
     codes: Ints
     laws: Ints
     classes: Ints
     slots: Ints
     met_rows: Ints
-    scratch_int: Ints
+    scratch_int: Ints  # with `scratch_float`: work space, cut into a `Line`
     scratch_float: Floats
-    dense: Ints
-    support: int
+    dense: Ints  # work space that is zero between moves, shape (cells,)
+    support: int  # the most cells that a direction can have
 
     @property
     def counts(self) -> Ints:
@@ -240,23 +216,10 @@ def set_counts(state: State, counts: npt.ArrayLike) -> None:
 
 
 def set_prior(state: State, family: str, theta: npt.ArrayLike, shape: npt.ArrayLike = 0.0) -> bool:
-    """Write the prior of every cell (see `FAMILIES`).
-
-    Parameters
-    ----------
-    state : State
-    family : {"flat", "poisson", "negbin", "binomial"}
-    theta : array_like, shape () or (cells,)
-        Log weights, finite. A cell with weight zero is a cell with upper bound 0.
-    shape : array_like, shape () or (cells,)
-        Shapes of negative binomial cells, numbers of trials of binomial ones. That x is at most the number of
-        trials is for the bounds to say.
-
-    Returns
-    -------
-    bool
-        Whether the prior is log-concave in every cell.
-    """
+    """Write the prior of every cell (see `FAMILIES`)."""
+    # `theta`, shape () or (cells,): log weights, finite. A cell with weight zero is a cell with upper bound 0. `shape`, shape () or
+    # (cells,): shapes of negative binomial cells, numbers of trials of binomial ones. That x is at most the number of trials is for
+    # the bounds to say. Returns whether the prior is log-concave in every cell.
     cells = state.cells_float
     cells[:, THETA] = theta
     with np.errstate(over="ignore"):  # the kernel takes another way where a weight overflows

@@ -64,26 +64,11 @@ def _moved(donors: Donors, family: int, factor: int, cell: int, label: int) -> i
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def walk(donors: Donors, family: int, layer: int, p: int, across: int, nodes: Ints, length: int,
           generator: npt.NDArray[np.uint64]) -> tuple[int, float]:  # fmt: skip
-    """Walk from the cell p, or work out the chance of a walk that is given.
-
-    Parameters
-    ----------
-    layer : int
-        The factor of which there are two labels.
-    p : int
-        The first cell that falls.
-    across : int
-        What is added to the number of a cell of the layer of p to get that of the other layer.
-    nodes : int64 array
-        Labels of the factors after `layer`, and after that, in turn: written, or read if `length` is positive.
-    length : int
-        Number of labels of a walk that is given; 0 to draw one.
-
-    Returns
-    -------
-    int, float
-        The number of labels, 0 if the walk does not close, and the chance of its steps.
-    """
+    """Walk from the cell p, or work out the chance of a walk that is given."""
+    # `layer`: the factor of which there are two labels. `p`: the first cell that falls. `across`: what is added to the number of a
+    # cell of the layer of p to get that of the other layer. `nodes`: labels of the factors after `layer`, and after that, in turn:
+    # written, or read if `length` is positive. `length`: number of labels of a walk that is given; 0 to draw one. Returns the
+    # number of labels, 0 if the walk does not close, and the chance of its steps.
     one, two = (layer + 1) % 3, (layer + 2) % 3
     given = length > 0
     if donors.where[p] < 0:

@@ -178,18 +178,10 @@ def _move_rectangle(state: State, t: int, family: Ints, p: int) -> int:
 
 @compiled
 def cross(state: State, families: Ints, percent: int, nodes: Ints) -> int:
-    """In every leaf, so many moves of the families as cells, in percent; the number of moves that changed the table.
-
-    Parameters
-    ----------
-    state : State
-    families : int64 array, shape (families, 8)
-        The kind; the level at which two leaves meet at most; and of each axis, in the numbers of cells, from one label
-        to the next and how many labels there are: of the two along which it walks, and of that of the layers.
-    percent : int
-    nodes : int64 array, shape (LABELS,)
-        Work space: the labels of a walk.
-    """
+    """In every leaf, so many moves of the families as cells, in percent; the number of moves that changed the table."""
+    # `families`, shape (families, 8): the kind; the level at which two leaves meet at most; and of each axis, in the numbers of
+    # cells, from one label to the next and how many labels there are: of the two along which it walks, and of that of the layers.
+    # `nodes`, shape (LABELS,): work space: the labels of a walk.
     changed = 0
     cells = state.counts.shape[1]
     for t in range(len(state.counts)):

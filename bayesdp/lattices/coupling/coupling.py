@@ -131,13 +131,7 @@ def meeting_times(
 
 
 def suggest_lag(target: BasisLaw, rng: np.random.Generator, *, meet: Meet = gibbs, horizon: int = 100_000) -> int:
-    """A lag in which nearly all pairs meet, from 200 pairs with a growing lag that are used for nothing else.
-
-    Raises
-    ------
-    ValueError
-        If pairs do not meet within the horizon.
-    """
+    """A lag in which nearly all pairs meet, from 200 pairs with a growing lag that are used for nothing else."""
     lag = 1
     for _ in range(4):
         meetings = meeting_times(target, rng, pairs=200, lag=lag, meet=meet, horizon=horizon)

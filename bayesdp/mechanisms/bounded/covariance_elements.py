@@ -31,13 +31,7 @@ def covariance_edge(first: float, second: float) -> float:
 
 
 def element_frame(names: Sequence[str]) -> Frame:
-    """The upper triangle, row by row, as one dimension: ``a:a``, ``a:b``, ``b:b`` for variables a and b.
-
-    Raises
-    ------
-    ValueError
-        If two elements would have the same label, as of the variables ``x``, ``y:z``, ``x:y`` and ``z``.
-    """
+    """The upper triangle, row by row, as one dimension: ``a:a``, ``a:b``, ``b:b`` for variables a and b."""
     labels = _labels(names)
     twice = sorted({own for own in labels if labels.count(own) > 1}) if len(set(labels)) < len(labels) else []
     if twice:

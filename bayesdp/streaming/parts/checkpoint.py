@@ -38,13 +38,7 @@ class Standing:
 
 
 def save(folder: Path, standing: Standing, run: dict[str, Any]) -> None:
-    """Write where a run stands; the file is whole at any moment.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; what was there is unchanged.
-    """
+    """Write where a run stands; the file is whole at any moment."""
     arrays: dict[str, npt.NDArray[Any]] = {
         "run": np.frombuffer(json.dumps(run).encode(), dtype=np.uint8),
         "phase": np.array(standing.phase),
@@ -59,13 +53,7 @@ def save(folder: Path, standing: Standing, run: dict[str, Any]) -> None:
 
 
 def load(folder: Path) -> tuple[Standing, dict[str, Any]]:
-    """Read where a run stands, and what run it is.
-
-    Raises
-    ------
-    ValueError
-        If the file is no such file, or is damaged.
-    """
+    """Read where a run stands, and what run it is."""
     path = folder / NAME
     try:
         arrays = unpacked_arrays(path.read_bytes())

@@ -39,13 +39,8 @@ class PartMemory:
 
 
 def check_worker(need: PartMemory) -> None:
-    """Refuse a part that this process has no room for.
-
-    Raises
-    ------
-    MemoryError
-        It says how much the part needs, and what to change.
-    """
+    """Refuse a part that this process has no room for."""
+    # MemoryError says how much the part needs, and what to change.
     free = available_memory()
     if free is not None and need.work > free:
         raise MemoryError(

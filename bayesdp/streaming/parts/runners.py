@@ -111,20 +111,8 @@ class OnDask:
 
 @contextmanager
 def running(client: Any, jobs: list[bytes], labels: list[Any]) -> Iterator[Runner]:
-    """The runner, with a client of its own where an address is given.
-
-    Parameters
-    ----------
-    client : distributed.Client, str or None
-        None runs everything in this process.
-    jobs, labels
-        See `Serially`.
-
-    Raises
-    ------
-    ImportError
-        If `client` is given, and distributed is not installed.
-    """
+    """The runner, with a client of its own where an address is given."""
+    # `client`: None runs everything in this process. `jobs`, `labels`: see `Serially`.
     if client is None:
         yield Serially(jobs, labels)
         return

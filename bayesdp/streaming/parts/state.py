@@ -30,13 +30,7 @@ def packed_arrays(arrays: dict[str, npt.NDArray[Any]]) -> bytes:
 
 
 def unpacked_arrays(packed: bytes) -> dict[str, npt.NDArray[Any]]:
-    """The arrays again, which can be written to.
-
-    Raises
-    ------
-    ValueError, zlib.error
-        If these are not such bytes, or not all of them.
-    """
+    """The arrays again, which can be written to."""
     described, _, numbers = zlib.decompress(packed).partition(b"\n")
     arrays, start = {}, 0
     for name, kind, shape in json.loads(described):

@@ -110,15 +110,8 @@ def cell_dims(frame: Frame, axis: int) -> tuple[tuple[str, tuple[object, ...]], 
 
 
 def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove], list[KnownAbove]]:
-    """The sums of a release of parts by cells.
-
-    Raises
-    ------
-    ValueError
-        If no dimension has the parts as its labels.
-    NotImplementedError
-        If noise is not normal and independent, or a query is no sum of cells.
-    """
+    """The sums of a release of parts by cells."""
+    # NotImplementedError if noise is not normal and independent, or a query is no sum of cells.
     frame = release.frame
     axis = parts_axis(frame, labels, "top")
     noisy: list[NoisyAbove] = []
