@@ -93,11 +93,6 @@ class Layout:
     answers: str | None  # the column of the names of linear combinations
     escaped: bool  # whether labels are written by `csv_label`
 
-    @property
-    def label_columns(self) -> set[str]:
-        """All columns with labels."""
-        return {*self.columns.values(), *([] if self.answers is None else [self.answers])}
-
     def _written(self, label: Any) -> str:
         return csv_label(label) if self.escaped else str(label)
 
