@@ -37,12 +37,10 @@ _state = _State()
 
 @contextmanager
 def dispensable_caches() -> Iterator[None]:
-    """A context in which compiled code that cannot be written or read is compiled for this process alone, with a warning.
-
-    The warning names the folder, once. The index of the function in question is removed from the folder: numba writes it before
-    the code that it names, and would take an older file of that name for the code. Outside of the context numba does as it
-    always does.
-    """
+    """A context in which compiled code that cannot be written or read is compiled for this process alone, with a warning."""
+    # The warning names the folder, once. The index of the function in question is removed from the folder: numba writes it before
+    # the code that it names, and would take an older file of that name for the code. Outside of the context numba does as it always
+    # does.
     with _state.lock:
         if not _state.replaced:
             _replace()

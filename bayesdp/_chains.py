@@ -41,48 +41,19 @@ _RESOLUTION = 1e-15
 
 @dataclass(frozen=True, eq=False)
 class ChainStatistics:
-    """Diagnostics of the quantities, in their shape.
+    """Diagnostics of the quantities, in their shape."""
 
-    Attributes
-    ----------
-    ess_bulk, ess_tail : float array
-        Effective sample sizes of the bulk (of the rank-normalised draws) and of the tails (the smaller one of the 5% and 95%
-        quantiles).
-    rhat : float array
-        Split R-hat, rank-normalised, the larger one of the draws and of their distances from the median; NaN for one chain.
-        Infinite, or as large as rounding leaves it, where chains stand still at different values.
-    """
-
-    ess_bulk: Floats
-    ess_tail: Floats
-    rhat: Floats
+    ess_bulk: Floats  # effective sample sizes of the rank-normalised draws
+    ess_tail: Floats  # the smaller one of those of the 5% and 95% quantiles
+    rhat: Floats  # split R-hat, rank-normalised, the larger one of the draws and of their distances from the median
 
 
 def chain_statistics(draws: Numbers, progress: Callable[[int, int], None] | None = None) -> ChainStatistics:
-    """ESS and R-hat of every quantity.
-
-    Parameters
-    ----------
-    draws : array of numbers, shape ``(chains, draws, *quantities)``
-    told : callable, optional
-        Called with the number of quantities that are done, and with their number in all.
-
-    Returns
-    -------
-    ChainStatistics
-        Arrays of shape ``(*quantities)``. A quantity that never moved has the ESS of all draws and no R-hat (NaN); one with
-        draws that are not finite has NaN only, and so has everything with fewer than four draws a chain.
-
-    Notes
-    -----
-    Integers are taken as float64, and are exact below 2**53.
-
-    Examples
-    --------
-    >>> found = chain_statistics(np.random.default_rng(1).normal(size=(4, 250, 3)))
-    >>> found.rhat.shape, bool((found.rhat < 1.02).all()), bool((found.ess_bulk > 500).all())
-    ((3,), True, True)
-    """
+    """ESS and R-hat of every quantity of draws of shape `(chains, draws, *quantities)`; integers are exact below 2**53, as float64."""
+    # A quantity that never moved has the ESS of all draws and no R-hat (NaN); one with draws that are not finite has NaN only, and
+    # so has everything with fewer than four draws a chain. R-hat is NaN for one chain, and infinite, or as large as rounding leaves
+    # it, where chains stand still at different values. `progress` is called with the number of quantities that are done, and with
+    # their number in all.
     chains, length, *shape = draws.shape
     flat = draws.reshape(chains, length, -1)
     total = flat.shape[2]

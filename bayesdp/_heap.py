@@ -9,21 +9,9 @@ __all__ = ["give_back"]
 
 
 def give_back() -> bool:
-    """Give pages of freed memory back to the system, where its allocator keeps them: that of glibc does.
-
-    It serves arrays of up to 32 MB from heaps, one a thread, once arrays of that size have been freed, and what is free in the midst
-    of a heap is not given back by itself: of a state of 1,500 tracts that was half a gigabyte.
-
-    Returns
-    -------
-    bool
-        Whether anything was given back; False without glibc.
-
-    Examples
-    --------
-    >>> give_back() in (True, False)
-    True
-    """
+    """Give pages of freed memory back to the system, where its allocator keeps them, as that of glibc does; whether any were."""
+    # It serves arrays of up to 32 MB from heaps, one a thread, once arrays of that size have been freed, and what is free in the
+    # midst of a heap is not given back by itself: of a state of 1,500 tracts that was half a gigabyte.
     if not sys.platform.startswith("linux"):
         return False
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # none with other C libraries

@@ -117,21 +117,10 @@ def statistics_of_integers(
     found: Floats,
     slow: npt.NDArray[np.bool_],
 ) -> None:
-    """Write bulk ESS, tail ESS of both tails, and R-hat of every quantity.
-
-    Parameters
-    ----------
-    draws : int64 array, shape (chains, draws, quantities)
-    table : float64 array
-        Normal scores by twice the mean rank, from 2 on, of all draws of split chains.
-    shares : float64 array, shape (2,)
-        The quantiles that cut off the tails.
-    found : float64 array, shape (4, quantities)
-        Bulk ESS, ESS of the lower and of the upper tail, R-hat. Those of `slow` quantities are not written, and an ESS that
-        is left to a Fourier transform is NaN.
-    slow : bool array, shape (quantities,)
-        Is set where the range of values is too large.
-    """
+    """Write bulk ESS, ESS of the lower and of the upper tail, and R-hat of every quantity into `found`, shape (4, quantities)."""
+    # Of int64 `draws`, shape (chains, draws, quantities). `table` has normal scores by twice the mean rank, from 2 on, of all draws
+    # of split chains; `shares` the two quantiles that cut off the tails. `slow` is set where the range of values is too large:
+    # those are not written. An ESS that is left to a Fourier transform is NaN.
     chains, draws_of, quantities = draws.shape
     length = draws_of // 2
     split = 2 * chains

@@ -23,17 +23,10 @@ _MEANT = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Received:
-    """What has arrived.
+    """The last signal that meant an interrupt; and, set by the command line, what else means one, and what to close off."""
 
-    Attributes
-    ----------
-    number : int or None
-        The last signal that meant an interrupt.
-    handed_over : tuple of int
-        Signals other than SIGINT that mean an interrupt in this process; set by the command line.
-    terminals : tuple of int
-        File descriptors that are to be closed off when the terminal is gone; set by the command line.
-    """
+    # `handed_over` are signals other than SIGINT that mean an interrupt in this process, and `terminals` file descriptors that are
+    # to be closed off when the terminal is gone.
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -59,32 +52,18 @@ received = Received()
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise a KeyboardInterrupt: what the command line installs for signals other than SIGINT.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Always.
-    """
+    """Raise a KeyboardInterrupt: what the command line installs for signals other than SIGINT."""
     received.note(number)
     raise KeyboardInterrupt
 
 
 @contextmanager
 def handled(note: Callable[[int], None], *, own_too: bool = False) -> Iterator[bool]:
-    """Call a function at an interrupt, in place of raising KeyboardInterrupt; yields whether that is so.
-
-    It is not outside the main thread, nor for signals that have a handler of the user's own or are ignored (as Ctrl-C
-    is in the background of a shell, and SIGHUP under nohup). Processes that are forked meanwhile take no notice of these
-    signals: they are told by the main process what to do.
-
-    Parameters
-    ----------
-    note : callable
-        Called with the number of the signal, between two instructions of the main thread. It may raise.
-    own_too : bool
-        Also in the place of a handler of the user's own for Ctrl-C.
-    """
+    """Call a function at an interrupt, in place of raising KeyboardInterrupt; yields whether that is so."""
+    # It is not outside the main thread, nor for signals that have a handler of the user's own (but that for Ctrl-C with `own_too`)
+    # or are ignored (as Ctrl-C is in the background of a shell, and SIGHUP under nohup). Processes that are forked meanwhile take
+    # no notice of these signals: they are told by the main process what to do. `note` is called between two instructions of the
+    # main thread, and may raise.
     process = os.getpid()
 
     def handler(number: int, frame: FrameType | None) -> None:
@@ -109,13 +88,7 @@ def handled(note: Callable[[int], None], *, own_too: bool = False) -> Iterator[b
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """A context that an interrupt does not break off: it is raised when the context has been left.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        At the end, if there was an interrupt.
-    """
+    """A context that an interrupt does not break off: it is raised when the context has been left."""
     noted: list[int] = []
     with handled(noted.append):
         yield

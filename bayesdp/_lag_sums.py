@@ -104,11 +104,9 @@ def effective(
     between: float,
     covariance: Floats,
 ) -> float:
-    """Effective sample size of chains; NaN where it is left to a Fourier transform. See `bayesdp._chains._ess` for the rule.
-
-    The chains are `z`, centred, each followed by zeros; or, where they are packed, `bits`, with their means and the sums of both ends.
-    `between` is the variance of the means of chains.
-    """
+    """Effective sample size of chains; NaN where it is left to a Fourier transform. See `bayesdp._chains._ess` for the rule."""
+    # The chains are `z`, centred, each followed by zeros; or, where they are packed, `bits`, with their means and the sums of both
+    # ends. `between` is the variance of the means of chains.
     scale = 1.0 / (chains * length)
     first = variance = total = 0.0
     smallest = np.inf
@@ -140,14 +138,8 @@ def effective(
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def effective_sizes(halves: Floats, found: Floats) -> None:
-    """Write the effective sample size for the mean of every quantity; NaN where it is left to a Fourier transform.
-
-    Parameters
-    ----------
-    halves : float64 array, shape (quantities, chains, draws)
-        Draws of split chains.
-    found : float64 array, shape (quantities,)
-    """
+    """Write the effective sample size for the mean of every quantity; NaN where it is left to a Fourier transform."""
+    # `halves` are draws of split chains, shape (quantities, chains, draws).
     quantities, chains, length = halves.shape
     z = np.zeros(chains * (length + GAP) + GAP)
     mean, ends, covariance = np.zeros(chains), np.zeros(chains), np.zeros(MOST_LAGS + 4)

@@ -26,16 +26,9 @@ type Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class NestedAxis:
-    """One dimension of a table with partitions of its labels, from one class to one class a label.
+    """One dimension of a table with partitions of its labels, from one class to one class a label."""
 
-    Parameters
-    ----------
-    codes : tuple of int arrays, each (n,)
-        The class of each label, level by level; each level refines the one before. Level 0 has one class, the last
-        has n.
-    """
-
-    codes: tuple[Ints, ...]
+    codes: tuple[Ints, ...]  # of each level the class of each label, shape (n,); each level refines the one before
 
     @property
     def size(self) -> int:
@@ -128,18 +121,10 @@ def _axis(parts: Sequence[SumPart], position: int) -> NestedAxis | None:
 
 @dataclass(frozen=True, eq=False)
 class NestedSums:
-    """A stack of sums whose labels are nested on every dimension.
-
-    Parameters
-    ----------
-    parts : tuple of SumPart
-        The sums.
-    axes : tuple of NestedAxis
-        The partitions of each dimension.
-    """
+    """A stack of sums whose labels are nested on every dimension."""
 
     parts: tuple[SumPart, ...]
-    axes: tuple[NestedAxis, ...]
+    axes: tuple[NestedAxis, ...]  # the partitions of each dimension
 
     @classmethod
     def of(cls, parts: Sequence[SumPart]) -> NestedSums | None:

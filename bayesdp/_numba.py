@@ -21,13 +21,7 @@ _FOLDER = Path(__file__).resolve().parent
 
 
 def stamp_of(folder: Path) -> str:
-    """A digest of the files in a folder, and in those inside it, that have compiled functions.
-
-    Examples
-    --------
-    >>> len(stamp_of(_FOLDER))
-    64
-    """
+    """A digest of the files in a folder, and in those inside it, that have compiled functions."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         text = path.read_bytes()

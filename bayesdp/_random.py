@@ -18,13 +18,7 @@ __all__ = ["below", "exponential", "next_word", "seed_state", "uniform"]
 
 
 def seed_state(rng: np.random.Generator) -> npt.NDArray[np.uint64]:
-    """Four words of state drawn from a NumPy generator.
-
-    Examples
-    --------
-    >>> seed_state(np.random.default_rng(1)).shape
-    (4,)
-    """
+    """Four words of state drawn from a NumPy generator."""
     state = rng.integers(0, 2**64, size=4, dtype=np.uint64)
     # The all-zero state is the generator's one fixed point (probability 2**-256).
     return state if state.any() else np.ones(4, dtype=np.uint64)

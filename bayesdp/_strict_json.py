@@ -14,27 +14,7 @@ __all__ = ["dumps", "expect", "loads"]
 
 
 def dumps(value: Any, what: str, indent: int | None = None) -> str:
-    """Write plain data as JSON, with escapes for what a terminal obeys or turns around.
-
-    Parameters
-    ----------
-    value : Any
-        Dictionaries, lists, strings, numbers, booleans, None.
-    what : str
-        What it is, for messages.
-    indent : int, optional
-        Spaces by which nested entries are indented; all on one line without it.
-
-    Raises
-    ------
-    ValueError
-        If a number is NaN, infinite or beyond all floats, a string holds a lone surrogate, or something is not plain data.
-
-    Examples
-    --------
-    >>> dumps({"sigma": 5.0}, "law")
-    '{"sigma": 5.0}'
-    """
+    """Write plain data as JSON, with escapes for what a terminal obeys or turns around; `what` it is, for messages."""
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=indent)
         if _LONG.search(text):
@@ -87,30 +67,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def loads(text: Any, what: str, *, constants: bool = False) -> Any:
-    """Read JSON strictly.
-
-    Parameters
-    ----------
-    text : str
-        JSON text.
-    what : str
-        What it is, for messages.
-    constants : bool, default False
-        Whether NaN, Infinity and -Infinity are accepted, which Python writes, and which are no JSON.
-
-    Raises
-    ------
-    ValueError
-        If it is not a string, not valid JSON, has NaN or Infinity, repeats a key in one object, or has a number beyond all
-        floats.
-
-    Examples
-    --------
-    >>> loads('{"sigma": NaN}', "law")
-    Traceback (most recent call last):
-        ...
-    ValueError: law is not valid JSON: NaN is not a number that JSON knows
-    """
+    """Read JSON strictly: no key twice, no number beyond floats, and NaN and Infinity, which Python writes, only with `constants`."""
     if not isinstance(text, str):
         raise ValueError(f"{what} must be JSON text, got {type(text).__name__}")
     try:
@@ -129,13 +86,7 @@ def loads(text: Any, what: str, *, constants: bool = False) -> Any:
 
 
 def expect(value: Any, kind: type, what: str, keys: set[str] | None = None) -> Any:
-    """Check the type of a piece of read data, and for objects that the keys are exactly those expected.
-
-    Raises
-    ------
-    ValueError
-        If it is something else; the message names unknown and missing keys.
-    """
+    """Check the type of a piece of read data, and for objects that the keys are exactly those expected; messages name the others."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ValueError(f"{what} must be of type {kind.__name__}, got {type(value).__name__}")
     if keys is not None and isinstance(value, dict):

@@ -41,11 +41,9 @@ class _Dispensable:
 
 @contextmanager
 def dispensable_progress() -> Iterator[None]:
-    """A context in which a progress bar on a terminal that is gone is left out, and does not end what it tells of.
-
-    A closed terminal sends SIGHUP; where that is ignored, as under nohup, a process learns of it by errors when it writes. Files
-    and pipes are left as they are: what cannot be written there is an error.
-    """
+    """A context in which a progress bar on a terminal that is gone is left out, and does not end what it tells of."""
+    # A closed terminal sends SIGHUP; where that is ignored, as under nohup, a process learns of it by errors when it writes. Files
+    # and pipes are left as they are: what cannot be written there is an error.
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (_Dispensable(own) if _is_terminal(own) else own for own in before)
     try:

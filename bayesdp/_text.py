@@ -39,20 +39,7 @@ def _escaped(character: str) -> str:
 
 
 def printable(value: Any) -> str:
-    r"""A label, or another value, as it may be shown on one line.
-
-    Parameters
-    ----------
-    value : object
-        Shown as ``str`` has it.
-
-    Examples
-    --------
-    >>> print(printable("two\nlines, \x1b[31mred\x1b[0m, \u202eturned"))
-    two\nlines, \x1b[31mred\x1b[0m, \u202eturned
-    >>> printable("القاهرة · ירושלים · 東京")
-    'القاهرة · ירושלים · 東京'
-    """
+    """A label, or another value (as `str` has it), as it may be shown on one line."""
     text = str(value)
     if text.isascii() and text.isprintable():
         return text
@@ -60,25 +47,12 @@ def printable(value: Any) -> str:
 
 
 def printable_lines(text: str) -> str:
-    r"""Several lines as they may be shown: ends of lines and tabs stay, whatever else is unsafe does not.
-
-    Examples
-    --------
-    >>> print(printable_lines("one\n  two\x07"))
-    one
-      two\x07
-    """
+    """Several lines as they may be shown: ends of lines and tabs stay, whatever else is unsafe does not."""
     return "".join(own if own in "\n\t" else printable(own) for own in re.split(r"([\n\t])", text))
 
 
 def json_escaped(text: str) -> str:
-    r"""A JSON text that says the same, with escapes in its strings for what `printable` would not show.
-
-    Examples
-    --------
-    >>> print(json_escaped('["\u202eβ\U000e0041"]'))
-    ["\u202eβ\udb40\udc41"]
-    """
+    """A JSON text that says the same, with escapes in its strings for what `printable` would not show."""
 
     def escaped(found: re.Match[str]) -> str:
         own = found.group()
@@ -94,13 +68,7 @@ def json_escaped(text: str) -> str:
 
 
 def width(text: str) -> int:
-    """Columns of a terminal that a line takes: wide letters two, combining marks none.
-
-    Examples
-    --------
-    >>> width("東京"), width("e\u0301"), width("Beta")
-    (4, 1, 4)
-    """
+    """Columns of a terminal that a line takes: wide letters two, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(
@@ -110,13 +78,7 @@ def width(text: str) -> int:
 
 
 def aligned(text: str, columns: int, *, right: bool = False) -> str:
-    """A text with blanks that fill it up to a number of columns of a terminal.
-
-    Examples
-    --------
-    >>> aligned("東京", 6), aligned("Beta", 6, right=True)
-    ('東京  ', '  Beta')
-    """
+    """A text with blanks that fill it up to a number of columns of a terminal."""
     blanks = " " * max(columns - width(text), 0)
     return blanks + text if right else text + blanks
 
@@ -195,13 +157,7 @@ def shown(items: Iterable[Any], limit: int = 5) -> str:
 
 
 def meant(name: Any, known: Iterable[Any], show: Callable[[Iterable[Any]], str] = shown) -> str:
-    """The end of an error message about an unknown name: the known ones that are near to it, if any are.
-
-    Examples
-    --------
-    >>> meant("county", ["County", "Sex"]), meant("age", ["County", "Sex"])
-    ("; did you mean 'County'?", '')
-    """
+    """The end of an error message about an unknown name: the known ones that are near to it, if any are."""
     plain = {str(own).casefold().replace("_", "-"): own for own in known}
     found = get_close_matches(str(name).casefold().replace("_", "-"), plain, cutoff=0.7)
     return f"; did you mean {' or '.join(show([plain[own]]) for own in found)}?" if found else ""

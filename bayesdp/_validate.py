@@ -30,31 +30,13 @@ MAX_COUNT = 2**53
 
 
 def both_lists(**items: Iterable[Any]) -> str:
-    """Named lists of items for an error message, without the empty ones.
-
-    Examples
-    --------
-    >>> both_lists(unknown=["x"], missing=[])
-    "unknown: 'x'"
-    """
+    """Named lists of items for an error message, without the empty ones."""
     return "; ".join(f"{name}: {shown(listed)}" for name, listed in items.items() if listed)
 
 
 def no_table(statements: Sequence[str], *, complete: bool = True) -> str:
-    """The message that exact values leave no table of counts, in the words of the field.
-
-    Parameters
-    ----------
-    statements : sequence of str
-        Those that cannot all hold, like ``total = -3``.
-    complete : bool
-        Whether they alone contradict one another; otherwise they do together with others.
-
-    Examples
-    --------
-    >>> no_table(["total = -3"])
-    'no nonnegative integer table satisfies the exact values: total = -3'
-    """
+    """The message that exact values leave no table of counts, in the words of the field."""
+    # `complete`: whether the statements alone, like `total = -3`, contradict one another; otherwise they do together with others.
     more = f"; ... ({len(statements) - _STATEMENTS} more)" if len(statements) > _STATEMENTS else ""
     message = "; ".join(statements[:_STATEMENTS]) + more
     others = "" if complete else " (together with the other exact values)"
@@ -97,13 +79,7 @@ def _integer(value: Any, argument: str, kind: str) -> int:
 
 
 def positive_real(value: Any, argument: str) -> float:
-    """Accept a finite real number greater than zero.
-
-    Examples
-    --------
-    >>> positive_real(0.25, "epsilon")
-    0.25
-    """
+    """Accept a finite real number greater than zero."""
     number = _real(value, argument, "a positive real number")
     if not math.isfinite(number) or number <= 0:
         raise ValueError(f"{argument} must be a finite number greater than 0, got {_number_text(value)}")
@@ -111,13 +87,7 @@ def positive_real(value: Any, argument: str) -> float:
 
 
 def nonnegative_real(value: Any, argument: str) -> float:
-    """Accept a finite real number that is zero or greater.
-
-    Examples
-    --------
-    >>> nonnegative_real(0, "epsilon")
-    0.0
-    """
+    """Accept a finite real number that is zero or greater."""
     number = _real(value, argument, "a real number >= 0")
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{argument} must be a finite number of at least 0, got {_number_text(value)}")
@@ -125,13 +95,7 @@ def nonnegative_real(value: Any, argument: str) -> float:
 
 
 def positive_integer(value: Any, argument: str) -> int:
-    """Accept an integer greater than zero.
-
-    Examples
-    --------
-    >>> positive_integer(4, "draws")
-    4
-    """
+    """Accept an integer greater than zero."""
     number = _integer(value, argument, "a positive integer")
     if number <= 0:
         raise ValueError(f"{argument} must be an integer greater than 0, got {value!r}")
@@ -139,13 +103,7 @@ def positive_integer(value: Any, argument: str) -> int:
 
 
 def nonnegative_integer(value: Any, argument: str) -> int:
-    """Accept an integer that is zero or greater.
-
-    Examples
-    --------
-    >>> nonnegative_integer(0, "round_number")
-    0
-    """
+    """Accept an integer that is zero or greater."""
     number = _integer(value, argument, "an integer >= 0")
     if number < 0:
         raise ValueError(f"{argument} must be an integer of at least 0, got {value!r}")
@@ -153,13 +111,7 @@ def nonnegative_integer(value: Any, argument: str) -> int:
 
 
 def probability(value: Any, argument: str) -> float:
-    """Accept a real number strictly between 0 and 1.
-
-    Examples
-    --------
-    >>> probability(0.95, "prob")
-    0.95
-    """
+    """Accept a real number strictly between 0 and 1."""
     number = _real(value, argument, "a number between 0 and 1")
     if not 0 < number < 1:
         raise ValueError(f"{argument} must lie strictly between 0 and 1, got {_number_text(value)}")
@@ -174,13 +126,7 @@ def boolean(value: Any, argument: str) -> bool:
 
 
 def choice(value: Any, options: Sequence[str], argument: str) -> str:
-    """Accept one of a few strings.
-
-    Examples
-    --------
-    >>> choice("l1", ("l1", "l2"), "norm")
-    'l1'
-    """
+    """Accept one of a few strings."""
     if not isinstance(value, str) or value not in options:
         raise ValueError(
             f"{argument} must be one of {', '.join(map(repr, options))}, got {value!r}{meant(value, options)}"
@@ -205,26 +151,9 @@ def name_list(given: Any, argument: str) -> tuple[str, ...]:
 def finite_array(
     values: Any, argument: str, name_of: Callable[[int], str] = str, *, confidential: bool = False
 ) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
-    """Accept numbers that are finite and below `MAX_COUNT` in size; integers stay int64, the rest is float64.
-
-    Parameters
-    ----------
-    values : array_like
-        Numbers of any shape.
-    argument : str
-        Name of the argument, for the message.
-    name_of : callable
-        Flat position to the label of the cell, for the message.
-    confidential : bool
-        The message then names the cell and the rule, and not the value.
-
-    Raises
-    ------
-    TypeError
-        If the values are not numbers (booleans, strings and objects are refused).
-    ValueError
-        If a value is NaN, infinite, or at least 2**53 in absolute value; the message names the cell.
-    """
+    """Accept numbers that are finite and below `MAX_COUNT` in size; integers stay int64, the rest is float64."""
+    # `name_of` makes of a flat position the label of the cell, for the message; where `confidential`, this shows no value.
+    # Booleans, strings and objects are refused.
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{argument} must hold integers or real numbers, got an array of dtype {array.dtype}")
@@ -251,31 +180,7 @@ def integer_array(
     minimum: int | None = None,
     confidential: bool = False,
 ) -> npt.NDArray[np.int64]:
-    """Accept whole numbers (an integer dtype, or floats that hold integers exactly) as int64.
-
-    Parameters
-    ----------
-    values : array_like
-        Numbers of any shape.
-    argument : str
-        Name of the argument, for the message.
-    name_of : callable
-        Flat position to the label of the cell, for the message.
-    minimum : int, optional
-        Smallest value allowed.
-    confidential : bool
-        The message then names the cell and the rule, and not the value.
-
-    Raises
-    ------
-    ValueError
-        If a value is NaN, infinite, fractional, too large or below `minimum`; the message names the cell.
-
-    Examples
-    --------
-    >>> integer_array([3.0, 4.0], "table", minimum=0)
-    array([3, 4])
-    """
+    """Accept whole numbers (an integer dtype, or floats that hold integers exactly) as int64; see `finite_array`."""
     array = finite_array(values, argument, name_of, confidential=confidential)
     flat = array.reshape(-1)
     if array.dtype.kind == "f":
@@ -303,29 +208,14 @@ def _wrong(
 
 
 def exact_total(values: npt.NDArray[np.int64]) -> int:
-    """The sum of integers as a Python integer: int64 would wrap without a word.
-
-    Examples
-    --------
-    >>> exact_total(np.full(4096, 2**52)) == 2**64
-    True
-    """
+    """The sum of integers as a Python integer: int64 would wrap without a word."""
     # Halves of 32 bits, of which int64 adds up two thousand million.
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
 
 
 def random_generator(rng: Seed) -> np.random.Generator | None:
-    """Accept a generator, an integer that seeds one, or None, which stays None: some callers then draw by other means.
-
-    A function that draws more than once has to ask once, at its door: an integer makes the same generator every time.
-
-    Examples
-    --------
-    >>> random_generator(7).random() == np.random.default_rng(7).random()
-    True
-    >>> random_generator(None) is None
-    True
-    """
+    """Accept a generator, an integer that seeds one, or None, which stays None: some callers then draw by other means."""
+    # A function that draws more than once has to ask once, at its door: an integer makes the same generator every time.
     if rng is None or isinstance(rng, np.random.Generator):
         return rng
     given: Any = rng

@@ -23,13 +23,7 @@ def connect(purpose: str, module: str, function: str) -> None:
 
 
 def connected(purpose: str) -> Callable[..., Any]:
-    """Import the function that does this.
-
-    Raises
-    ------
-    KeyError
-        If `bayesdp` has not said which does.
-    """
+    """Import the function that does this; KeyError if `bayesdp` has not said which does."""
     module, function = _PLACES[purpose]
     found: Callable[..., Any] = getattr(import_module(module), function)
     return found

@@ -153,10 +153,9 @@ _RECORD: dict[str, Check] = {"name": text, "file": text}
 
 @dataclass
 class _Folder(Journal):
-    """A journal of posteriors, each of which is a file in the same folder.
+    """A journal of posteriors, each of which is a file in the same folder."""
 
-    A run that goes on reads each of them once. In a folder where nothing is left to do, each is read when it is asked for.
-    """
+    # A run that goes on reads each of them once. In a folder where nothing is left to do, each is read when it is asked for.
 
     folder: Path | None = None
 

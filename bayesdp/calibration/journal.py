@@ -113,13 +113,7 @@ class Journal:
                 file.truncate(whole)
 
     def _check_before_going_on(self, torn: bool) -> None:
-        """What else belongs to the run is refused here, while nothing has been changed yet.
-
-        Parameters
-        ----------
-        torn : bool
-            Whether the last line is going to be dropped.
-        """
+        """Refuse here what else belongs to the run, while nothing has been changed; `torn`: the last line is going to be dropped."""
 
     def _restarted(self, head: Mapping[str, Any]) -> bool:
         """Whether nothing but (a torn part of) our own first line is in the file, which then is empty."""

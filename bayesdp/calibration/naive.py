@@ -51,24 +51,9 @@ class Naive:
 
 
 def naive_analysis(name: str, build_model: Build) -> Naive:
-    """Make the model of a naive analysis out of that of the right one.
-
-    Parameters
-    ----------
-    name : {"noise ignored", "invariants ignored", "post-processed"}
-        See `NAIVE`.
-    build_model : callable
-        The right analysis: from a release with one noisy number for each cell to a model with one table of counts.
-
-    Returns
-    -------
-    Naive
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown.
-    """
+    """Make the model of a naive analysis out of that of the right one."""
+    # `name`: see `NAIVE`. `build_model`: the right analysis: from a release with one noisy number for each cell to a model with one
+    # table of counts.
     if name not in NAIVE:
         raise ValueError(f"naive names {name!r}; known analyses are {', '.join(NAIVE)}")
     if name == "invariants ignored":

@@ -75,13 +75,7 @@ def checked_quantities(quantities: Quantities, available: Iterable[str]) -> dict
 
 
 def checked_functions(also: Mapping[str, Quantity] | None) -> dict[str, Quantity]:
-    """Check the argument `also`: functions that are tested beside other quantities.
-
-    Raises
-    ------
-    TypeError
-        If it is no mapping from names to functions.
-    """
+    """Check the argument `also`: functions that are tested beside other quantities."""
     if also is None:
         return {}
     given: Any = also
@@ -94,16 +88,9 @@ def checked_functions(also: Mapping[str, Quantity] | None) -> dict[str, Quantity
 
 
 def exact_answers(table: str) -> Quantity:
-    """Give the quantity `EXACT_ANSWERS` of a table.
-
-    A posterior that forgets the invariants can be right for every cell, given the noisy numbers alone. Only a quantity that looks
-    at the exact ones catches it.
-
-    Parameters
-    ----------
-    table : str
-        Name of the table of counts.
-    """
+    """Give the quantity `EXACT_ANSWERS` of a table."""
+    # A posterior that forgets the invariants can be right for every cell, given the noisy numbers alone. Only a quantity that looks
+    # at the exact ones catches it. `table`: name of the table of counts.
 
     def error(values: xr.Dataset, release: Any) -> xr.DataArray:
         array = values[table]
@@ -120,13 +107,7 @@ def exact_answers(table: str) -> Quantity:
 
 
 def as_points(truth: Simulated, posterior: xr.Dataset) -> xr.Dataset:
-    """Put the truth into the form of a posterior with one chain and one draw.
-
-    Raises
-    ------
-    ValueError
-        If a value has another shape than the variable of the model.
-    """
+    """Put the truth into the form of a posterior with one chain and one draw."""
     arrays = {}
     for name in posterior.data_vars:
         if name not in truth.truth:
@@ -142,13 +123,7 @@ def as_points(truth: Simulated, posterior: xr.Dataset) -> xr.Dataset:
 
 
 def evaluate(name: str, function: Quantity | None, values: xr.Dataset, release: Any) -> xr.DataArray:
-    """Compute one quantity, with chain and draw in front.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a function gives back something without chain and draw.
-    """
+    """Compute one quantity, with chain and draw in front."""
     result = values[name] if function is None else function(values, release)
     if not isinstance(result, xr.DataArray):
         raise TypeError(f"quantities[{name!r}] must give back a DataArray, got {type(result).__name__}")

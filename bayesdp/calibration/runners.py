@@ -64,23 +64,9 @@ def serially(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
 
 
 def in_processes(workers: int) -> Runner:
-    """Run in local processes.
-
-    Parameters
-    ----------
-    workers : int
-        How many. Each is a pool of its own with one process, so that a process that dies takes one simulation with it,
-        and is replaced.
-
-    Returns
-    -------
-    Runner
-
-    Raises
-    ------
-    TypeError, ValueError
-        If workers is not a positive integer.
-    """
+    """Run in local processes."""
+    # Each of the `workers` is a pool of its own with one process, so that a process that dies takes one simulation with it, and is
+    # replaced.
     count = _validate.positive_integer(workers, "workers")
 
     def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
@@ -131,23 +117,9 @@ def _begin_worker() -> None:
 
 
 def on_dask(client: Any) -> Runner:
-    """Run on a Dask cluster.
-
-    Parameters
-    ----------
-    client : distributed.Client or str
-        A client, or the address of a scheduler. Workers need this library in the same version; simulations of one
-        worker process take turns.
-
-    Returns
-    -------
-    Runner
-
-    Raises
-    ------
-    ImportError
-        If `distributed` is not installed (extra ``cluster``).
-    """
+    """Run on a Dask cluster."""
+    # `client`: a client, or the address of a scheduler. Workers need this library in the same version; simulations of one worker
+    # process take turns.
     try:
         import distributed
     except ImportError as error:
@@ -174,11 +146,9 @@ def on_dask(client: Any) -> Runner:
 
 
 def _on_workers(client: Any, packed: bytes, numbers: Iterable[int]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Numbers and records as they come; None where the result was lost because a worker died, whatever killed it.
-
-    The task is kept on the workers, and given to them anew if all that had it have died. A few simulations a worker are under way
-    at a time, so that few results are lost with one. Whatever ends this, workers are told to drop what has not begun.
-    """
+    """Numbers and records as they come; None where the result was lost because a worker died, whatever killed it."""
+    # The task is kept on the workers, and given to them anew if all that had it have died. A few simulations a worker are under way
+    # at a time, so that few results are lost with one. Whatever ends this, workers are told to drop what has not begun.
     import distributed
 
     left = iter(numbers)

@@ -30,21 +30,9 @@ SAMPLER: dict[str, Any] = {
 
 
 def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> xr.DataTree:
-    """Sample a model.
-
-    PyMC takes Ctrl-C for "these draws are enough", and gives back what it has. Of one fit among hundreds that would be a
-    posterior of a few draws that nobody notices: here Ctrl-C always ends the run.
-
-    Parameters
-    ----------
-    settings : mapping
-        Arguments of ``pm.sample``.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C was pressed, whatever PyMC made of it.
-    """
+    """Sample a model."""
+    # PyMC takes Ctrl-C for "these draws are enough", and gives back what it has. Of one fit among hundreds that would be a
+    # posterior of a few draws that nobody notices: here Ctrl-C always ends the run. `settings`: arguments of `pm.sample`.
     with _noting_ctrl_c(), model, warnings.catch_warnings():
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
@@ -57,11 +45,9 @@ _GRADIENTS: WeakKeyDictionary[pm.Model, Any] = WeakKeyDictionary()
 
 
 def _with_gradient(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with the compiled gradient of a frozen model for NUTS.
-
-    PyMC hands out a copy of it to every step method, for they may run side by side, and to copy it is to link it again: a
-    fifth of the time of a small simulation. The fits of one frozen model come one after the other.
-    """
+    """The settings, with the compiled gradient of a frozen model for NUTS."""
+    # PyMC hands out a copy of it to every step method, for they may run side by side, and to copy it is to link it again: a fifth
+    # of the time of a small simulation. The fits of one frozen model come one after the other.
     chosen = dict(settings)
     if (
         {"step", "compile_kwargs"} & chosen.keys()

@@ -145,13 +145,7 @@ _RECORD: dict[str, Check] = {
 
 
 def choose_runner(client: Any, workers: int) -> Runner:
-    """The runner: a cluster if `client` is given, local processes if there are several workers, otherwise this process.
-
-    Raises
-    ------
-    ValueError
-        If both are asked for.
-    """
+    """The runner: a cluster if `client` is given, local processes if there are several workers, otherwise this process."""
     count = _validate.positive_integer(workers, "workers")
     if client is not None:
         if count > 1:

@@ -39,13 +39,7 @@ def add_repeatable(command: Any, option: str, metavar: str, what: str, *, requir
 
 
 def check_suffix(path: str, suffixes: tuple[str, ...], what: str) -> None:
-    """Refuse an output of another kind.
-
-    Raises
-    ------
-    ValueError
-        If the name ends in none of the suffixes; `what` says what is written, and to which kind of file.
-    """
+    """Refuse an output of another kind."""
     if Path(path).suffix.lower() not in suffixes:
         raise ValueError(f"{what}, got {path!r}")
 
@@ -102,13 +96,7 @@ def pairs(items: list[str], option: str) -> dict[str, str]:
 
 
 def ignored_columns(names: list[str], paths: list[str]) -> dict[str, list[str]]:
-    """Which columns are left out of which file: those that it has.
-
-    Raises
-    ------
-    ValueError
-        If a name is in no file, so that it was misspelt.
-    """
+    """Which columns are left out of which file: those that it has."""
     from bayesdp._validate import nearest
     from bayesdp.storage.csv_file import csv_header
 

@@ -13,13 +13,8 @@ __all__ = ["warn_of_open_caches"]
 
 
 def warn_of_open_caches(command: str) -> None:
-    """Say on standard error which folders that compiled code is loaded from everybody on the machine can write to.
-
-    Parameters
-    ----------
-    command : str
-        The subcommand that warns.
-    """
+    """Say on standard error which folders that compiled code is loaded from everybody on the machine can write to."""
+    # `command`: the subcommand that warns.
     import numba
     import pytensor
 

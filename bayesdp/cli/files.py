@@ -81,25 +81,13 @@ def read_release(path: str) -> Release:
 
 
 def need_counts(release: Release, remedy: str) -> None:
-    """Refuse a release of statistics.
-
-    Raises
-    ------
-    ValueError
-        If it is not about a table of counts; `remedy` says what to do then.
-    """
+    """Refuse a release of statistics."""
     if release.about != "counts":
         raise ValueError(f"this is a release of statistics, and a table of counts is needed here; {remedy}")
 
 
 def read_releases(paths: Sequence[str]) -> Release:
-    """Read releases of one table, and put several together: all measurements, all exact parts, the total guarantee.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        If one is no release, is given twice, or they do not fit together; the message names the files.
-    """
+    """Read releases of one table, and put several together: all measurements, all exact parts, the total guarantee."""
     from bayesdp.composition import as_one
 
     twice = [path for i, path in enumerate(paths) if Path(path).resolve() in [Path(own).resolve() for own in paths[:i]]]
@@ -112,13 +100,7 @@ def read_releases(paths: Sequence[str]) -> Release:
 
 
 def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
-    """Read a posterior saved by ``bayesdp fit``, with the release in it; several releases are put together.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        If it is no such file.
-    """
+    """Read a posterior saved by ``bayesdp fit``, with the release in it; several releases are put together."""
     import xarray as xr
 
     from bayesdp.composition import check_posterior, posterior_release

@@ -225,10 +225,8 @@ def _asked(model: pm.Model, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None, stop: StopOnCtrlC) -> bool:
-    """Draws of the prior and of the noisy values that it leads one to expect, for the report's check.
-
-    They are an addition: whatever becomes of them, the posterior is saved. False if Ctrl-C has left them out.
-    """
+    """Draws of the prior and of the noisy values that it leads one to expect, for the report's check."""
+    # They are an addition: whatever becomes of them, the posterior is saved. False if Ctrl-C has left them out.
     from bayesdp.inference import add_prior_predictive
 
     had: list[bool] = []

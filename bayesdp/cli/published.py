@@ -39,13 +39,7 @@ class _NoisyFile:
 
 
 def _noisy_files(table: str, noted: list[tuple[str, str]]) -> list[_NoisyFile]:
-    """The noisy files, the table first, each with its law.
-
-    Raises
-    ------
-    ValueError
-        If a file has two laws, or one besides the table has none.
-    """
+    """The noisy files, the table first, each with its one law; only the table may have none."""
     found: list[tuple[str, list[str]]] = [(table, [])]
     for option, value in noted:
         if option == "--law":
@@ -65,23 +59,9 @@ def _noisy_files(table: str, noted: list[tuple[str, str]]) -> list[_NoisyFile]:
 
 
 def published_release_parts(args: argparse.Namespace) -> tuple[xr.DataArray, list[Measured], list[Exact]]:
-    """Read all published files of ``bayesdp import``.
-
-    Parameters
-    ----------
-    args : argparse.Namespace
-        With `table`, `noisy` (see `FileOrLaw`), `exact`, `unmeasured`, `postprocessing` and the options of tables.
-
-    Returns
-    -------
-    xarray.DataArray, list of Measured, list of Exact
-        The table whose labels the release has, and its parts.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        If a file or a law is not right; the message names the file.
-    """
+    """Read all published files of ``bayesdp import``."""
+    # `args`: with `table`, `noisy` (see `FileOrLaw`), `exact`, `unmeasured`, `postprocessing` and the options of tables. Returns
+    # the table whose labels the release has, and its parts.
     from bayesdp.noise import parse_law
     from bayesdp.queries import Identity
     from bayesdp.tables import read_margins
@@ -160,13 +140,7 @@ def _check_one_margin(path: str, law: NoiseLaw, margins: int) -> None:
 
 
 def _unmeasured(answers: list[tuple[str, NoiseLaw | None, Query, Any]], given: list[str]) -> list[list[str]]:
-    """For each of the answers, the names of those that are stated to be not published.
-
-    Raises
-    ------
-    ValueError
-        If a value is missing without having been stated, or a name is that of no answer.
-    """
+    """For each of the answers, the names of those that are stated to be not published: just those whose value is missing."""
     import numpy as np
 
     from bayesdp._validate import nearest

@@ -25,20 +25,8 @@ def partial(args: argparse.Namespace, ending: str = "partial") -> Path:
 
 
 def check_resume(args: argparse.Namespace) -> bool:
-    """Check, before any work, that the output may be written, and that no draws of an earlier run get lost.
-
-    Returns
-    -------
-    bool
-        Whether a file that is there is to be replaced: by --force, or as what an interrupted run has saved.
-
-    Raises
-    ------
-    FileExistsError
-        If there is a posterior, or draws of a run that did not end, and nobody said what becomes of them.
-    ValueError
-        If the file of draws is of another kind.
-    """
+    """Check, before any work, that the output may be written, and that no draws of an earlier run get lost."""
+    # Returns whether a file that is there is to be replaced: by --force, or as what an interrupted run has saved.
     from bayesdp.inference import holds_draws
     from bayesdp.storage import check_output
 

@@ -12,13 +12,7 @@ __all__ = ["function_of", "load_file"]
 
 
 def load_file(path: str) -> ModuleType:
-    """Run a user's file, and give back what it defines.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        If it is not there, or no Python file.
-    """
+    """Run a user's file, and give back what it defines."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     if not Path(path).is_file():
@@ -36,13 +30,7 @@ def load_file(path: str) -> ModuleType:
 
 
 def function_of(module: ModuleType, path: str, name: str, arguments: str) -> Callable[..., Any]:
-    """A function that a user's file must define.
-
-    Raises
-    ------
-    ValueError
-        If it does not.
-    """
+    """A function that a user's file must define."""
     found = getattr(module, name, None)
     if not callable(found):
         raise ValueError(f"{path}: it defines no function {name}({arguments})")

@@ -15,16 +15,9 @@ ADVICE = "Draw more (--draws, --chains), or look at the model."
 
 
 def status_of(tree: xr.DataTree, advice: str = "") -> int:
-    """Exit status of a posterior: 0, or 3 where convergence is not shown, which is then said on standard error.
-
-    A banner is for chains that look bad. A run that is too short to tell is one calm line.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-    advice : str
-        What to do, where the message of the diagnostics was printed already; that message if empty.
-    """
+    """Exit status of a posterior: 0, or 3 where convergence is not shown, which is then said on standard error."""
+    # A banner is for chains that look bad. A run that is too short to tell is one calm line. `advice`: what to do, where the
+    # message of the diagnostics was printed already; that message if empty.
     from bayesdp.composition import converged_of
 
     if converged_of(tree) is not False:

@@ -40,11 +40,10 @@ class Row:
 
 @dataclass(frozen=True)
 class _Pair:
-    """The two laws of one release, as the product of these trade-off functions, or something easier to tell apart.
+    """The two laws of one release, as the product of these trade-off functions, or something easier to tell apart."""
 
-    `exact`: whether it is the product, for all pairs of tables of the row. `spread`: up to a factor between it and ``1 / spread`` in
-    every probability, the loss of an outcome being that of the product.
-    """
+    # `exact`: whether it is the product, for all pairs of tables of the row. `spread`: up to a factor between it and `1 / spread`
+    # in every probability, the loss of an outcome being that of the product.
 
     factors: tuple[TradeOff, ...]
     exact: bool
@@ -54,10 +53,8 @@ class _Pair:
 def convolved_rows(
     noisy: Sequence[Release], rows: Sequence[Row], joint: Invariants, delta: float, *, all_rows: bool
 ) -> list[PairLoss]:
-    """Rows at a delta for those pairs of which enough is known of each release, and epsilon is smaller than by sums.
-
-    `all_rows`: also where it is not smaller.
-    """
+    """Rows at a delta for those pairs of which enough is known of each release, and epsilon is smaller than by sums."""
+    # `all_rows`: also where it is not smaller.
     found = []
     by_law = [_by_law(own, joint) for own in noisy]
     for row in rows:
@@ -149,10 +146,8 @@ def _by_law(release: Release, joint: Invariants) -> dict[Difference, _Pair]:
 
 
 def _by_profile(release: Release, joint: Invariants) -> dict[Difference, _Pair]:
-    """The same of lattice normal noise, whose loss at a difference is that of a discrete normal law that is moved.
-
-    Only where all differences of a kind have one profile: then it is that of each, whichever is the worst of another release.
-    """
+    """The same of lattice normal noise, whose loss at a difference is that of a discrete normal law that is moved."""
+    # Only where all differences of a kind have one profile: then it is that of each, whichever is the worst of another release.
     found: dict[Difference, _Pair] = {}
     if len(release.measurements) != 1:
         return found

@@ -17,21 +17,11 @@ __all__ = ["Known", "known_losses"]
 
 @dataclass(frozen=True)
 class Known:
-    """What one release loses at a difference.
+    """What one release loses at a difference."""
 
-    Attributes
-    ----------
-    loss : Loss
-        In the definition of privacy that its guarantee states.
-    normal : GaussianDP, optional
-        Beside epsilon and delta, of normal noise: its mu, by which several such losses add up exactly.
-    exact : bool
-        Whether every pair of the kind has this loss, and no less.
-    """
-
-    loss: Loss
-    normal: GaussianDP | None = None
-    exact: bool = False
+    loss: Loss  # in the definition of privacy that its guarantee states
+    normal: GaussianDP | None = None  # beside epsilon and delta, of normal noise: its mu adds up exactly
+    exact: bool = False  # whether every pair of the kind has this loss, and no less
 
     @classmethod
     def of_row(cls, kind: str, row: Loss, *, exact: bool = False) -> Known:
@@ -48,11 +38,9 @@ class Known:
 
 
 def known_losses(release: Release, joint: Invariants) -> dict[Difference, Known]:
-    """The loss of a release with one noisy part at each kind of difference that keeps the joint invariants.
-
-    Only where it follows from the law of the noise: for each kind of difference the largest length of what it changes in the
-    answers, over all such differences, in the norm of the noise. The invariants of the release follow from `joint`.
-    """
+    """The loss of a release with one noisy part at each kind of difference that keeps the joint invariants."""
+    # Only where it follows from the law of the noise: for each kind of difference the largest length of what it changes in the
+    # answers, over all such differences, in the norm of the noise. The invariants of the release follow from `joint`.
     stated = release.guarantee
     if stated is None or len(release.measurements) != 1:
         return {}

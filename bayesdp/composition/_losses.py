@@ -21,10 +21,8 @@ _LONGER = 1.0 + 1e-12
 
 
 def common_kind(guarantees: Sequence[Guarantee], delta: float | None) -> str:
-    """The definition of privacy in which the losses can be added, without giving any of them away.
-
-    ValueError if there is none, or if a delta is needed and not given, or given and not needed.
-    """
+    """The definition of privacy in which the losses can be added, without giving any of them away."""
+    # ValueError if there is none, or if a delta is needed and not given, or given and not needed.
     kinds = {own.kind for own in guarantees}
     needs_delta = "gdp" in kinds and bool(kinds & {"pure", "approximate"}) and "zcdp" not in kinds
     if delta is not None:
@@ -51,11 +49,9 @@ def common_kind(guarantees: Sequence[Guarantee], delta: float | None) -> str:
 
 
 def total(known: Sequence[Known], kind: str, delta: float | None) -> Loss:
-    """The loss of all releases together, in the definition that `common_kind` has found.
-
-    Normal noise adds up exactly by its mu: that of releases which state epsilon and delta first, at the sum of their deltas;
-    then that of releases which state mu, at the delta that was given to put mu and epsilon together.
-    """
+    """The loss of all releases together, in the definition that `common_kind` has found."""
+    # Normal noise adds up exactly by its mu: that of releases which state epsilon and delta first, at the sum of their deltas; then
+    # that of releases which state mu, at the delta that was given to put mu and epsilon together.
     losses = [own.loss for own in known]
     if kind != "approximate":
         return _sum(losses)
@@ -92,13 +88,11 @@ def neighbour_loss(release: Release) -> tuple[str, Known] | None:
 def loss_of(
     release: Release, difference: Difference, by_law: Mapping[Difference, Known], *, total_is_exact: bool
 ) -> Known | None:
-    """What one release loses at a difference that its invariants do not see; None if unknown.
-
-    The least of: what follows from the law of its noise (`by_law`, of `known_losses`); the row of its own guarantee on this kind of
-    difference; as many steps of one record as the difference takes, at the loss that it states for neighbouring tables, or the
-    difference in the norm of its guarantee. All are upper bounds, and the first may be exact. `total_is_exact`: whether all tables
-    that agree on the joint invariants have as many records.
-    """
+    """What one release loses at a difference that its invariants do not see; None if unknown."""
+    # The least of: what follows from the law of its noise (`by_law`, of `known_losses`); the row of its own guarantee on this kind
+    # of difference; as many steps of one record as the difference takes, at the loss that it states for neighbouring tables, or the
+    # difference in the norm of its guarantee. All are upper bounds, and the first may be exact. `total_is_exact`: whether all
+    # tables that agree on the joint invariants have as many records.
     stated = release.guarantee
     if stated is None:
         return None

@@ -35,12 +35,10 @@ def total_guarantee(
     at_delta: float | None = None,
     all_rows: bool = False,
 ) -> tuple[Guarantee | None, str | None]:
-    """The total guarantee of the releases, or why there is none: one of the two.
-
-    `joint` has all their measurements and exact parts, `differences` are the smallest that keep all invariants; `delta` is only to
-    put mu and epsilon together. `cells`: whether to work out which cells are determined. With `at_delta` there are
-    rows by convolution at that delta, where they are better than sums or, with `all_rows`, wherever they can be worked out.
-    """
+    """The total guarantee of the releases, or why there is none: one of the two."""
+    # `joint` has all their measurements and exact parts, `differences` are the smallest that keep all invariants; `delta` is only
+    # to put mu and epsilon together. `cells`: whether to work out which cells are determined. With `at_delta` there are rows by
+    # convolution at that delta, where they are better than sums or, with `all_rows`, wherever they can be worked out.
     noisy = [own for own in releases if own.measurements]
     silent = [str(k) for k, own in enumerate(releases, start=1) if own.measurements and own.guarantee is None]
     if silent:

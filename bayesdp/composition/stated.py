@@ -44,19 +44,8 @@ class _Part:
 
 
 def check_total(release: Release) -> None:
-    """Check the description of a composition and its total guarantee.
-
-    Parameters
-    ----------
-    release : Release
-        Several releases as one, with a mechanism that says ``composition_of``.
-
-    Raises
-    ------
-    ValueError
-        If the description is not valid, a mechanism has noise that no measurement has, or the guarantee states another total
-        than the mechanisms have together. The message names both sides.
-    """
+    """Check the description of a composition and its total guarantee."""
+    # `release`: several releases as one, with a mechanism that says `composition_of`.
     own = dict(release.mechanism or {})
     listed = list(_leaves(own, ""))
     described = [(name, part) for name, part in listed if part is not None]

@@ -73,21 +73,8 @@ def check_consistent(exact: Iterable[Exact]) -> None:
 
 
 def check_noisy_keeps_invariants(measured: Measured, exact: Iterable[Exact]) -> None:
-    """Check that a noisy table has the exact values that its noise, by its law, cannot have changed.
-
-    Parameters
-    ----------
-    measured : Measured
-        Under a lattice or projected law, with its invariants.
-    exact : iterable of Exact
-        What the release publishes exactly.
-
-    Raises
-    ------
-    ValueError
-        If an invariant of the noise is not among the exact values, or a noisy total differs from the exact
-        one. The message names the row and both numbers.
-    """
+    """Check that a noisy table has the exact values that its noise, by its law, cannot have changed."""
+    # `measured`: under a lattice or projected law, with its invariants. `exact`: what the release publishes exactly.
     kept = measured.noise_invariants
     if kept is None:
         return

@@ -19,23 +19,12 @@ __all__ = ["Sums", "adding_up", "all_sums"]
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums by some labels, published with noise or exactly.
-
-    Parameters
-    ----------
-    part : SumPart
-    values : float64 array, shape (rows,)
-    known : bool array, shape (rows,)
-        Which were published.
-    mass : float64 array, shape (rows,)
-        A bound on the probability of any one published number; 1 for exact values.
-    noisy : bool
-    """
+    """Sums by some labels, published with noise or exactly."""
 
     part: SumPart
-    values: Floats
-    known: Mask
-    mass: Floats
+    values: Floats  # shape (rows,), as those that follow
+    known: Mask  # which were published
+    mass: Floats  # a bound on the probability of any one published number; 1 for exact values
     noisy: bool
 
     @property

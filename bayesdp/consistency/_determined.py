@@ -28,10 +28,8 @@ _ZERO = 1e-8
 
 
 def determined_answers(query: Query, exact: Iterable[Exact], known: Mask | None = None) -> Mask:
-    """Which answers follow from equal exact ones by adding and subtracting, and from cells that are known for whatever reason.
-
-    All are found; of exact values with more than 20 million terms, those that follow from nested sums, or from known cells.
-    """
+    """Which answers follow from equal exact ones by adding and subtracting, and from cells that are known for whatever reason."""
+    # All are found; of exact values with more than 20 million terms, those that follow from nested sums, or from known cells.
     cells = np.zeros(query.frame.size, dtype=np.bool_) if known is None else np.array(known, dtype=np.bool_).reshape(-1)
     parts = list(dict.fromkeys(part for part, _ in equalities(exact)))
     if known is None and not parts:

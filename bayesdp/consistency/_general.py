@@ -93,10 +93,8 @@ def check_kernel(parts: Sequence[ExactPart]) -> None:
 
 
 def implied(part: SumPart | MatrixPart, known: Sequence[ExactPart], *, combine: bool = True) -> Ints | None:
-    """The exact answers of a part as they follow from the exact values, or None where they do not.
-
-    Without `combine`, only from a single exact part: quick, and enough for display.
-    """
+    """The exact answers of a part as they follow from the exact values, or None where they do not."""
+    # Without `combine`, only from a single exact part: quick, and enough for display.
     for own, values in known:
         if own == part:
             return values

@@ -68,12 +68,7 @@ def made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = (
 
 
 def check_not_made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = ()) -> None:
-    """Refuse noisy numbers that add up everywhere, see `made_consistent`.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse noisy numbers that add up everywhere, see `made_consistent`."""
     measurements = list(measurements)
     told = made_consistent(measurements, exact)
     if told is None:

@@ -23,29 +23,15 @@ _DECIMALS = 9
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """Answers with independent noise of a scale each.
-
-    Parameters
-    ----------
-    measured : Measured
-    law : callable
-        From scales to the law of noise of these scales (`NoiseLaw.at_scales`).
-    values, scale : float64 arrays, shape (answers,)
-    measures : bool array, shape (answers,)
-        Which were published.
-    nonnegative : bool array, shape (answers,)
-        Which are sums of counts, and so at least zero in every table.
-    grid : float
-        The distance of neighbouring numbers that may have been published: 1 for integer noise, else a power of ten.
-    """
+    """Answers with independent noise of a scale each."""
 
     measured: Measured
-    law: Callable[[Floats], Any]
-    values: Floats
+    law: Callable[[Floats], Any]  # from scales to the law of noise of these scales (`NoiseLaw.at_scales`)
+    values: Floats  # shape (answers,), as all that follow
     scale: Floats
-    measures: Mask
-    nonnegative: Mask
-    grid: float
+    measures: Mask  # which were published
+    nonnegative: Mask  # which are sums of counts, and so at least zero in every table
+    grid: float  # distance of numbers that may have been published: 1 for integer noise, else a power of ten
 
     @property
     def words(self) -> str:
@@ -53,11 +39,9 @@ class Published:
         return described(self.measured.query)
 
     def largest_mass(self) -> Floats:
-        """For each answer, a bound on the probability of any one published number, whatever the confidential table.
-
-        Both densities, and both laws on the integers around an integer, are largest at their location. A real number is
-        published as one multiple of the grid just if the noisy value falls into an interval of that length.
-        """
+        """For each answer, a bound on the probability of any one published number, whatever the confidential table."""
+        # Both densities, and both laws on the integers around an integer, are largest at their location. A real number is published
+        # as one multiple of the grid just if the noisy value falls into an interval of that length.
         at_zero = np.zeros(len(self.values))
         if self.measured.law.integer:
             return np.asarray(np.exp(self.law(self.scale).log_mass(at_zero)))
@@ -69,10 +53,8 @@ class Published:
 
 
 def published_of(measurements: Iterable[Measured]) -> list[Published]:
-    """Those measurements whose noise is independent in each answer, with a law that is unbounded and has one scale.
-
-    Laws that give one cell one value are left out: the same cell in two tables agrees by its making.
-    """
+    """Those measurements whose noise is independent in each answer, with a law that is unbounded and has one scale."""
+    # Laws that give one cell one value are left out: the same cell in two tables agrees by its making.
     found = []
     for measured in measurements:
         law: Any = measured.law
@@ -88,11 +70,9 @@ def published_of(measurements: Iterable[Measured]) -> list[Published]:
 
 
 def _grid(values: Floats) -> float:
-    """The coarsest power of ten, of 1 at most, that all values are multiples of; else the rounding of binary numbers.
-
-    If numbers were published to a fixed number of decimals then this is no finer than that: bounds that grow with the grid
-    hold for the true one.
-    """
+    """The coarsest power of ten, of 1 at most, that all values are multiples of; else the rounding of binary numbers."""
+    # If numbers were published to a fixed number of decimals then this is no finer than that: bounds that grow with the grid hold
+    # for the true one.
     rounding = 1e-15 * float(np.max(np.abs(values), initial=1.0))
     for decimals in range(_DECIMALS + 1):
         steps = values * 10.0**decimals

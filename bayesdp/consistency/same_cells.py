@@ -28,20 +28,8 @@ class CountedOnceWarning(UserWarning):
 
 
 def check_one_value(measurements: Iterable[Measured], exact: Iterable[Exact] = ()) -> None:
-    """Check that no cell has two values under a law that gives one cell one value.
-
-    Parameters
-    ----------
-    measurements : iterable of Measured
-        About one table.
-    exact : iterable of Exact
-        What is known of it exactly: cells that are known to be empty are in no answer.
-
-    Raises
-    ------
-    ValueError
-        If one has; the message names the cell, both values and both tables.
-    """
+    """Check that no cell has two values under a law that gives one cell one value."""
+    # `measurements`: about one table. `exact`: what is known of it exactly: cells that are known to be empty are in no answer.
     counted_once(measurements, exact=exact)
 
 

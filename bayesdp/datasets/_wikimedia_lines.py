@@ -58,15 +58,7 @@ def _count(text: str, where: str) -> int:
 
 
 def rows_of_day(path: Path) -> Iterator[Row]:
-    """The rows of a daily file, one after the other, so that a file of any size takes little memory.
-
-    Raises
-    ------
-    FileNotFoundError
-    ValueError
-        If a line has not as many fields as the first one, which are six or seven, or views are no whole number; or if a code
-        stands for two countries.
-    """
+    """The rows of a daily file, one after the other, so that a file of any size takes little memory."""
     fields_of_first, names = 0, dict[str, str]()
     for number, text in _lines(path):
         where = f"{printable(path)}, line {number}"
@@ -101,15 +93,8 @@ def rows_of_day(path: Path) -> Iterator[Row]:
 
 
 def page_totals(path: Path, project: str, pages: Sequence[Any]) -> xr.DataArray:
-    """Exact views of some pages in all countries, summed over accesses; int64, dims ``(page,)``.
-
-    Raises
-    ------
-    FileNotFoundError
-    ValueError
-        If a line has not six fields, an access of a page is there twice, or a page has no line. Lines without a page id have
-        ``null`` there.
-    """
+    """Exact views of some pages in all countries, summed over accesses; int64, dims `(page,)`."""
+    # Lines without a page id have `null` there.
     by_title = isinstance(pages[0], str)
     place = {str(page): j for j, page in enumerate(pages)}
     totals, seen = np.zeros(len(pages), dtype=np.int64), set[tuple[str, ...]]()

@@ -78,14 +78,7 @@ List from 2024 on. Which version held on a day is not in the files, so these are
 
 
 def terms_of(day: dt.date, countries: Mapping[str, str], stated: Mapping[str, WikimediaTerms]) -> list[WikimediaTerms]:
-    """The terms of some countries (code to name) on a day: those that are stated, else the documented ones.
-
-    Raises
-    ------
-    ValueError
-        If nothing was published for that day, terms are stated for a country that is not asked for, or a country had other
-        terms on some days, so that they have to be stated.
-    """
+    """The terms of some countries (code to name) on a day: those that are stated, else the documented ones."""
     if day < _FIRST:
         raise ValueError(
             f"date must be {_FIRST} or later, from when on Wikimedia publishes noisy page views, got {day}"

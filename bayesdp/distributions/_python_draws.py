@@ -14,19 +14,8 @@ __all__ = ["applied", "drawn_in_python"]
 
 
 def drawn_in_python(op: Any, ndim: int) -> tuple[Any, None]:
-    """What PyTensor's numba backend is to call for a random variable: its `rng_fn`, without PyTensor's warning about it.
-
-    Parameters
-    ----------
-    op : RandomVariable
-    ndim : int
-        Dimensions of one draw.
-
-    Returns
-    -------
-    function, None
-        None in place of a cache key keeps PyTensor from storing a function that refers to this very Op.
-    """
+    """What PyTensor's numba backend is to call for a random variable: its `rng_fn`, without PyTensor's warning about it."""
+    # None in place of a cache key keeps PyTensor from storing a function that refers to this very Op.
     number = numba.from_dtype(np.dtype(op.dtype))
     result = numba.types.Array(number, ndim, "C") if ndim else number
 

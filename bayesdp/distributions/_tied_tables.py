@@ -86,10 +86,8 @@ def _core(op: TiedTable, node: Any, **_: Any) -> tuple[Callable[..., Any], int]:
 
 
 def as_tied_table(value: Any) -> Any:
-    """The value of a table in its log-density: as it is where it is data, else through `TiedTable`.
-
-    The Op of its random variable has the attribute `moved_only_by`: the name of its step method.
-    """
+    """The value of a table in its log-density: as it is where it is data, else through `TiedTable`."""
+    # The Op of its random variable has the attribute `moved_only_by`: the name of its step method.
     given = value.owner is not None or isinstance(value, SharedVariable | Constant)
     return value if given else TiedTable()(value)
 
@@ -102,13 +100,7 @@ def _callers() -> Iterator[FrameType]:
 
 
 def _refuse_algorithms() -> None:
-    """Raise if the log-density is compiled for an algorithm that cannot have the counts.
-
-    Raises
-    ------
-    ValueError
-        With what to do instead.
-    """
+    """Raise, with what to do instead, if the log-density is compiled for an algorithm that cannot have the counts."""
     for frame in _callers():
         module = frame.f_globals.get("__name__", "")
         for known, reason in _ALGORITHMS.items():

@@ -33,31 +33,11 @@ def distribution_doc(
     example: str = "",
     scale_shape: str = "",
 ) -> str:
-    """Complete the docstring of a distribution.
-
-    Parameters
-    ----------
-    law : type of NoiseLaw
-    own : str or None
-        What is written at the distribution.
-    name : str
-        Name of the distribution.
-    parameters : sequence of str
-        Names of its parameters, in order; the first after ``mu`` is a positive scale.
-    given : mapping, optional
-        Entries of parameters that are neither written at the distribution nor to be those of the law.
-    example : str, optional
-        What stands under *Examples* if nothing is written there.
-
-    scale_shape : str, optional
-        Added to the type of the scale.
-
-    Returns
-    -------
-    str
-        Sections in the order of numpydoc. *Raises* and *Notes* of the law are left out: they are about its constructor and
-        its methods.
-    """
+    """Complete the docstring of a distribution."""
+    # `own` is what is written at the distribution. `parameters`: names of its parameters, in order; the first after `mu` is a
+    # positive scale. `given`: entries of parameters that are neither written at the distribution nor to be those of the law.
+    # `example`: what stands under *Examples* if nothing is written there. `scale_shape`: added to the type of the scale. Sections
+    # are in the order of numpydoc. *Raises* and *Notes* of the law are left out: they are about its constructor and its methods.
     said, of_law = _sections(own), _sections(law.__doc__)
     summary, _, description = said[""].partition("\n\n")
     of_summary, _, of_description = of_law[""].partition("\n\n")

@@ -52,13 +52,7 @@ def location(value: Any) -> Any:
 
 
 def checked_location(value: Any, invariants: Any) -> Any:
-    """Accept a location with exactly the dimensions of the table of the invariants (batches in front).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `invariants` is something else, or the known part of the shape does not fit.
-    """
+    """Accept a location with exactly the dimensions of the table of the invariants (batches in front)."""
     if not isinstance(invariants, Invariants):
         raise TypeError(f"invariants must be a bayesdp.Invariants, got {type(invariants).__name__}")
     variable = location(value)

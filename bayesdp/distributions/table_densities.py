@@ -28,16 +28,8 @@ _ENTRIES = 4_000_000
 
 @singledispatch
 def log_density(law: TableLaw, noise: Any, scale: Any, invariants: Invariants) -> Any:
-    """Log-mass or log-density at noise, shape (...); finite off the lattice or subspace too.
-
-    Parameters
-    ----------
-    law : TableLaw
-        Its scale is not used.
-    noise : tensor variable, shape ``(..., *table)``
-    scale : tensor variable, shape (...)
-    invariants : Invariants
-    """
+    """Log-mass or log-density at noise, shape (...); finite off the lattice or subspace too."""
+    # The scale of `law` is not used. `noise` has the shape `(..., *table)`.
     return law.log_kernel(pt, measured(law, noise, invariants), scale, invariants)
 
 

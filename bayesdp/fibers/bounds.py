@@ -22,21 +22,12 @@ EXACT_CELLS = 150
 
 
 def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, bool, bool]:
-    """Limits of every cell over the fiber (flat arrays; -1 above where unbounded).
-
-    Propagation through single rows gives limits that hold always; they are attained for disjoint totals. Both margins
-    of a two-way table: Fréchet's bounds. Sums with limits that nest or are disjoint: limits from the top down (`Laminar`).
-    Other small tables: integer programs. Other large tables: what propagation gives, and one limit for cells that are
-    determined (see `determined_cells`).
-
-    Returns
-    -------
-    lower, upper : int64 arrays, shape (cells,)
-    exact : bool
-        Whether they are attained.
-    complete : bool
-        Whether no other cell than those with ``lower == upper`` has one possible count only.
-    """
+    """Limits of every cell over the fiber (flat arrays; -1 above where unbounded)."""
+    # Propagation through single rows gives limits that hold always; they are attained for disjoint totals. Both margins of a
+    # two-way table: Fréchet's bounds. Sums with limits that nest or are disjoint: limits from the top down (`Laminar`). Other small
+    # tables: integer programs. Other large tables: what propagation gives, and one limit for cells that are determined (see
+    # `determined_cells`). Returns `lower, upper`, shape (cells,); `exact`, whether they are attained; `complete`, whether no other
+    # cell than those with `lower == upper` has one possible count only.
     if system.laminar is not None and system.laminar.empty < 0:
         least, most = system.laminar.bounds()
         return least, np.where(most >= UNBOUNDED, -1, most), True, True

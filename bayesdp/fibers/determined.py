@@ -88,10 +88,9 @@ def determined_cells(system: System, lower: Floats, upper: Floats) -> tuple[Mask
 
 
 class _Search:
-    """The exact answers as equations over the cells that are not fixed, and the limits found so far of these.
+    """The exact answers as equations over the cells that are not fixed, and the limits found so far of these."""
 
-    Limits of sums become equations with the sum as one more unknown, which has limits.
-    """
+    # Limits of sums become equations with the sum as one more unknown, which has limits.
 
     def __init__(self, system: System, lower: Floats, upper: Floats) -> None:
         limits = system.limit_matrix.shape[0]
@@ -212,16 +211,8 @@ class _Search:
                 return
 
     def _interval(self, weights: Floats, proofs: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        """Limits of weighted sums, shape (sums,), that follow from combinations of the exact answers.
-
-        Parameters
-        ----------
-        weights : float64 array, shape (cells that may move, sums)
-            Whole numbers.
-        proofs : float64 array, shape (answers, sums)
-            Weights of the answers; any will do.
-        low, high : float64 arrays, shape (cells that may move,)
-        """
+        """Limits of weighted sums, shape (sums,), that follow from combinations of the exact answers."""
+        # Whole `weights`, shape (cells that may move, sums); `proofs`, shape (answers, sums): weights of the answers, any will do.
         grid = np.rint(proofs * _GRID)
         # Whole numbers in float64, exact as long as they are below 2**53; larger ones prove nothing.
         rest = weights * _GRID - self.matrix.T @ grid

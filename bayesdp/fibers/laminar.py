@@ -29,27 +29,17 @@ _MOST = 2.0**61
 
 @dataclass(frozen=True, eq=False)
 class Laminar:
-    """A forest of sets of cells. Nodes are the sets and then the cells, and a last one above all that are in no set.
+    """A forest of sets of cells. Nodes are the sets and then the cells, and a last one above all that are in no set."""
 
-    Parameters
-    ----------
-    parent : int64 array, shape (sets + cells,)
-        The smallest set that holds each node; ``sets + cells`` for none.
-    layers : tuple of int64 arrays
-        Nodes by the number of sets that hold them, those that are in none first, in the order of their parents.
-    lower, upper : int64 arrays, shape (sets + cells,)
-        What each node can be, given the nodes below it; `_OPEN` above where there is no limit.
-    cells : int
-    empty : int
-        A set or cell that can be nothing, or -1.
-    """
-
-    parent: Ints
+    parent: Ints  # the smallest set that holds each node; ``sets + cells`` for none, shape (sets + cells,)
+    # Nodes by the number of sets that hold them, those that are in none first, in the order of their parents.
     layers: tuple[Ints, ...]
+    # `lower`, `upper`: what each node can be, given the nodes below it; `_OPEN` above where there is no limit, shape (sets +
+    # cells,).
     lower: Ints
     upper: Ints
     cells: int
-    empty: int
+    empty: int  # a set or cell that can be nothing, or -1
 
     @classmethod
     def of(cls, rows: sp.csr_array, low: Floats, high: Floats, lower: Ints, upper: Ints) -> Laminar | None:

@@ -97,22 +97,10 @@ def _mean_count(term: NoiseTerm) -> float:
 
 
 def precise_sets(fiber: Fiber, terms: Sequence[NoiseTerm], spread: float = np.inf) -> tuple[Kept, ...]:
-    """What directions for precise noisy answers keep, the most precise answers first.
-
-    Parameters
-    ----------
-    fiber : Fiber
-        The exact answers, which all sets keep.
-    terms : sequence of NoiseTerm
-        Terms in real coordinates are left out.
-    spread : float
-        Variance of a cell by anything but the noisy answers.
-
-    Returns
-    -------
-    tuple of Kept
-        Empty where no answer is precise beside the others, and for tables of more than `LARGEST` cells.
-    """
+    """What directions for precise noisy answers keep, the most precise answers first."""
+    # `fiber`: the exact answers, which all sets keep. `terms`: terms in real coordinates are left out. `spread` is the variance of
+    # a cell by anything but the noisy answers. Empty where no answer is precise beside the others, and for tables of more than
+    # `LARGEST` cells.
     if fiber.frame.size > LARGEST:
         return ()
     variances = _variances(terms)
@@ -165,11 +153,9 @@ def _levels(variances: dict[Part, Floats], spread: float) -> list[float]:
 
 
 def _kept(fiber: Fiber, variances: dict[Part, Floats], end: float) -> Kept:
-    """Exact answers and all noisy ones with variances below `end`.
-
-    Sums are kept whole where all of them that were published are that precise, and at least half were; single cells are held
-    fixed; other rows are a matrix. In a large table only what has a closed form is kept.
-    """
+    """Exact answers and all noisy ones with variances below `end`."""
+    # Sums are kept whole where all of them that were published are that precise, and at least half were; single cells are held
+    # fixed; other rows are a matrix. In a large table only what has a closed form is kept.
     frame = fiber.frame
     fixed = np.zeros(frame.size, dtype=np.bool_)
     sums: list[Query] = []

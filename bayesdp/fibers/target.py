@@ -112,10 +112,8 @@ class Target:
 
     @cached_property
     def _cell_terms(self) -> tuple[bool, ...]:
-        """Which terms act on single cells, in the columns of the cells; the others have rows.
-
-        Gaussian terms add up. There is room for one Laplace term a cell: the first that asks for the table itself.
-        """
+        """Which terms act on single cells, in the columns of the cells; the others have rows."""
+        # Gaussian terms add up. There is room for one Laplace term a cell: the first that asks for the table itself.
         laplace = next((term for term in self.terms if term.on_cells and term.kind == "l1"), None)
         return tuple(term is laplace or (term.on_cells and term.kind == "gaussian") for term in self.terms)
 

@@ -20,14 +20,8 @@ _BITS = 48
 
 
 def words_of(chain: TreeChain) -> Ints:
-    """Where the tied groups of a chain's table have most of their counts (`bayesdp.hierarchies.ends.ends_of`), in words of 48 bits.
-
-    The first word says which query ties the groups.
-
-    Returns
-    -------
-    int64 array, shape (1 + T * C / 48, rounded up,)
-    """
+    """Where the tied groups of a chain's table have most of their counts (`bayesdp.hierarchies.ends.ends_of`), in words of 48 bits."""
+    # The first word says which query ties the groups. Returns shape (1 + T * C / 48, rounded up,).
     bits = ends_of((chain.state.group_start, chain.state.group_cell), chain.state.counts).reshape(-1)
     whole = np.zeros((-(-bits.size // _BITS), _BITS), dtype=np.int64)
     whole.reshape(-1)[: bits.size] = bits
@@ -45,20 +39,9 @@ def numbered(words: Ints, number: int) -> int:
 
 
 def read_words(told: Ints, structure: Structure) -> TiedGroups | None:
-    """The tied groups, and where chains began at different ends of them.
-
-    Parameters
-    ----------
-    told : int64 array, shape (chains, draws)
-        Numbered words, which the chains have told with their draws.
-    structure : Structure
-
-    Returns
-    -------
-    TiedGroups or None
-        None where the query that ties was not told. Cells of which some chain has not told enough, because there were fewer draws
-        than words, count as not apart.
-    """
+    """The tied groups, and where chains began at different ends of them."""
+    # `told`, shape (chains, draws): numbered words, which the chains have told with their draws. None where the query that ties was
+    # not told. Cells of which some chain has not told enough, because there were fewer draws than words, count as not apart.
     number, word = told >> _BITS, told & ((1 << _BITS) - 1)
     queries = word[0][number[0] == 0]
     if not queries.size:

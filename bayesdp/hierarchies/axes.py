@@ -85,17 +85,9 @@ class Axis:
         return np.array([self.cells]) if codes is None else np.bincount(codes)
 
     def factor(self, codes: Ints | None) -> tuple[Floats, float]:
-        """``M^T M`` in these coordinates for the sums M of the cells with equal codes: on the groups, and on the contrasts.
-
-        Parameters
-        ----------
-        codes : int64 array, shape (n,), optional
-            A recode that the axis was made for, or one that keeps every cell. None sums over everything.
-
-        Returns
-        -------
-        array, shape (k, k), and float
-        """
+        """``M^T M`` in these coordinates for the sums M of the cells with equal codes: on the groups, and on the contrasts."""
+        # `codes`, shape (n,): a recode that the axis was made for, or one that keeps every cell. None sums over everything. Returns
+        # shape (k, k).
         rows, rest = self.rows(codes)
         return rows.T @ rows, float(rest)
 

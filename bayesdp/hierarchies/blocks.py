@@ -62,12 +62,7 @@ def pseudo_inverse(matrices: Floats, size: Floats) -> Floats:
 
 
 def at_leaves(space: Coordinates, block: Block, information: Floats, part: Floats, exact: Sequence[Exact]) -> Floats:
-    """V of leaves with information L; `part` holds b, and then z.
-
-    Raises
-    ------
-    Unidentified, Contradiction
-    """
+    """V of leaves with information L; `part` holds b, and then z."""
     if not exact:
         variance = _definite_inverse(information, np.arange(len(part)))
         part[:] = space.times(block, variance, part)
@@ -87,12 +82,7 @@ def at_leaves(space: Coordinates, block: Block, information: Floats, part: Float
 def condition(
     space: Coordinates, block: Block, variance: Floats, part: Floats, size: Floats, exact: Sequence[Exact], level: int
 ) -> None:
-    """Take exact sums into account in V and z, in place; `size` says how large V was before there were any.
-
-    Raises
-    ------
-    Contradiction
-    """
+    """Take exact sums into account in V and z, in place; `size` says how large V was before there were any."""
     if not exact:
         return
     folded = np.array(space.fold(part, block))

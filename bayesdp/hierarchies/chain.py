@@ -147,13 +147,9 @@ class TreeChain:
         self.set_cells(np.asarray(weights, dtype=np.float64), rates)
 
     def set_cells(self, theta: Floats, alpha: Floats) -> None:
-        """Set log weights and alphas of the prior (see `kernel.state`) in the order of the tree.
-
-        Parameters
-        ----------
-        theta, alpha : float64 arrays, shape (T, C) or (1, C)
-            One row holds for all leaves. The arrays are not copied where they are contiguous and may be written to.
-        """
+        """Set log weights and alphas of the prior (see `kernel.state`) in the order of the tree."""
+        # `theta`, `alpha`, shape (T, C) or (1, C): one row holds for all leaves. The arrays are not copied where they are
+        # contiguous and may be written to.
         leaves = np.arange(len(self.state.counts))
         self.state = self.state._replace(
             theta=np.require(np.maximum(theta, _NEVER) if np.isneginf(theta).any() else theta, np.float64, ["C", "W"]),
@@ -196,11 +192,9 @@ class TreeChain:
             self.families = self.crossing.families(*self._held_by(precision))
 
     def _asks_for_keeping(self) -> bool:
-        """Whether precise answers, or cells that are known, leave something to do for directions that keep them.
-
-        Squares of two leaves and two cells make up every closed walk through leaves and cells where one cell is free in
-        all leaves, or one leaf has all cells free.
-        """
+        """Whether precise answers, or cells that are known, leave something to do for directions that keep them."""
+        # Squares of two leaves and two cells make up every closed walk through leaves and cells where one cell is free in all
+        # leaves, or one leaf has all cells free.
         free = self.structure.free
         own = free[free.any(axis=1)][:, free.any(axis=0)]
         return bool(self.missed or not (own.all(axis=0).any() or own.all(axis=1).any()))

@@ -56,18 +56,9 @@ LIMITED = (
 
 
 def exact_classes(levels: int, cells: int, parts: Sequence[tuple[int, Ints]]) -> Ints:
-    """Classes of cells at each level, shape (levels, cells): cells of one class count in the same exact sums of a node.
-
-    Parameters
-    ----------
-    parts : sequence of (int, int64 array of shape (cells,))
-        The level of each exact query, and the sum in which each cell counts.
-
-    Raises
-    ------
-    NoStructure
-        If two queries of one level cut the cells across each other: their sums are not those of classes.
-    """
+    """Classes of cells at each level, shape (levels, cells): cells of one class count in the same exact sums of a node."""
+    # `parts`: the level of each exact query, and the sum in which each cell counts. NoStructure if two queries of one level cut the
+    # cells across each other: their sums are not those of classes.
     classes = np.full((levels, cells), -1, dtype=np.int64)
     for level, codes in parts:
         if (classes[level] < 0).all() or _refines(codes, classes[level]):
@@ -78,13 +69,8 @@ def exact_classes(levels: int, cells: int, parts: Sequence[tuple[int, Ints]]) ->
 
 
 def effective_levels(classes: Ints) -> list[int]:
-    """The levels whose exact sums do not follow from those of lower levels, from the leaves up.
-
-    Raises
-    ------
-    NoStructure
-        If classes at two levels cut the cells across each other.
-    """
+    """The levels whose exact sums do not follow from those of lower levels, from the leaves up."""
+    # NoStructure if classes at two levels cut the cells across each other.
     found: list[int] = []
     for level, own in enumerate(classes):
         if own[0] < 0 or (found and _refines(classes[found[-1]], own)):
@@ -96,23 +82,9 @@ def effective_levels(classes: Ints) -> list[int]:
 
 
 def connection(tree: Tree, classes: Ints, free: Mask, *, limited: bool) -> tuple[bool, str]:
-    """Whether the moves are proved to connect every table, and what is known in words.
-
-    Parameters
-    ----------
-    tree : Tree
-    classes : int64 array, shape (levels, cells)
-        See `exact_classes`.
-    free : bool array, shape (T, C)
-        Cells that may move.
-    limited : bool
-        Whether sums of cells have limits.
-
-    Raises
-    ------
-    NoStructure
-        If not even sums of the moves reach every table.
-    """
+    """Whether the moves are proved to connect every table, and what is known in words."""
+    # `classes`, shape (levels, cells): see `exact_classes`. `free`, shape (T, C): cells that may move. `limited`: whether sums of
+    # cells have limits. NoStructure if not even sums of the moves reach every table.
     levels = effective_levels(classes)
     if not levels:
         proved, claim = True, _SINGLE
@@ -133,10 +105,8 @@ def _refines(fine: Ints, coarse: Ints) -> bool:
 
 
 def _linked(node: Ints, kind: Ints, free: Mask) -> bool:
-    """Whether the free cells of each class under each node are linked by common leaves and common cells.
-
-    They are the edges of a graph between leaves and cells, with vertices of its own for each node and class.
-    """
+    """Whether the free cells of each class under each node are linked by common leaves and common cells."""
+    # They are the edges of a graph between leaves and cells, with vertices of its own for each node and class.
     leaf, cell = np.nonzero(free)
     kinds, leaves, cells = int(kind.max()) + 1, *free.shape
     table = np.unique(node[leaf], return_inverse=True)[1].reshape(-1) * kinds + kind[cell]

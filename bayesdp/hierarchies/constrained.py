@@ -126,10 +126,8 @@ class _Problem:
     right: Floats
 
     def factor(self, kept: npt.NDArray[np.int64], ridge: float) -> object:
-        """The equations of optimality of some unknowns, factored; a ridge holds them near a point.
-
-        The first block are these unknowns, the second weighted residuals, the third multipliers.
-        """
+        """The equations of optimality of some unknowns, factored; a ridge holds them near a point."""
+        # The first block are these unknowns, the second weighted residuals, the third multipliers.
         rows, equations = self.rows[:, kept], self.equations[:, kept]
         corner = [
             [ridge * sp.eye_array(len(kept)), rows.T, equations.T],

@@ -46,15 +46,9 @@ def mean_precisions(structure: Structure, precision: Floats) -> Floats:
 
 
 def spread_of_cells(structure: Structure, noisy: Floats, precision: Floats) -> float:
-    """How widely a cell varies if its law is about geometric, with the mean count that noisy answers show, and 1 for what they hide.
-
-    Parameters
-    ----------
-    structure : Structure
-    noisy, precision : float64 arrays, shape (nodes, A)
-        Noisy answers, and their inverse variances. The coarsest query of those that were published of every node of a level is
-        taken, of the lowest level that has one; if there is none, the mean is 0.
-    """
+    """How widely a cell varies if its law is about geometric, with the mean that noisy answers show, and 1 for what they hide."""
+    # `noisy`, `precision`, shape (nodes, A): noisy answers, and their inverse variances. The coarsest query of those that were
+    # published of every node of a level is taken, of the lowest level that has one; if there is none, the mean is 0.
     for level in range(len(structure.levels)):
         nodes = structure.nodes_of(level)
         for start, end in zip(structure.query_start[:-1], structure.query_start[1:], strict=True):
@@ -141,20 +135,10 @@ class Crossing:
         return found
 
     def families(self, precision: Floats, spread: float) -> Ints:
-        """The moves along several axes that are far less held than others, where noise is what holds these.
-
-        Parameters
-        ----------
-        precision : float64 array, shape (levels, queries)
-            See `mean_precisions`.
-        spread : float
-            How widely a cell varies, its variance, by anything but the noisy answers (`spread_of_cells`).
-
-        Returns
-        -------
-        int64 array, shape (families, 8)
-            See `bayesdp.hierarchies.kernel.crossing.cross`. Of directions that are as free as one along some of their axes, none.
-        """
+        """The moves along several axes that are far less held than others, where noise is what holds these."""
+        # `precision`, shape (levels, queries): see `mean_precisions`. `spread`: how widely a cell varies, its variance, by anything
+        # but the noisy answers (`spread_of_cells`). Returns shape (families, 8): see `bayesdp.hierarchies.kernel.crossing.cross`.
+        # Of directions that are as free as one along some of their axes, none.
         held = self._held(precision)
         free: dict[tuple[tuple[int, ...], bool], int] = {}
         for factors, meeting, curvature in self._candidates(precision) if held * spread >= WIDE else ():
@@ -171,18 +155,8 @@ class Crossing:
         return [[LAYERS, 0, *axes[i - 2], *axes[i - 1], *axes[i]] for i in range(3)]
 
     def missed(self, precision: Floats, spread: float) -> tuple[str, ...]:
-        """Queries that the moves do not keep all at once, though differences along axes of a leaf do; those that are the most precise.
-
-        Parameters
-        ----------
-        precision, spread
-            See `families`.
-
-        Returns
-        -------
-        tuple of str
-            Such as ``"age x race by tract"``; empty where the moves keep them.
-        """
+        """Queries that the moves do not keep all at once, though differences along axes of a leaf do; the most precise ones."""
+        # `precision`, `spread`: see `families`. Such as `"age x race by tract"`; empty where the moves keep them.
         held = self._held(precision)
         held = min([held, *(own for _, _, own in self._candidates(precision) if own * FREER < held)])
         if held * spread < WIDE:

@@ -46,22 +46,12 @@ def paired(rng: np.random.Generator, number: int | None) -> tuple[np.random.Gene
 
 
 def to_ends(chain: TreeChain, rng: np.random.Generator, number: int | None = None) -> None:
-    """Move the counts of every tied group of a chain's table to one of its cells.
-
-    Only counts within a group of a leaf are moved. All exact answers and all limits of sums stay kept, and every sum that ties a group
-    stays what it is. A cell that has a noisy answer of its own is not put further than six standard deviations of that noise
-    from it: no mode is there, and the way back would be long.
-
-    Parameters
-    ----------
-    chain : TreeChain
-        With a table loaded.
-    rng : numpy.random.Generator
-        Draws the ends: in the same state for both chains of a pair (`paired`).
-    number : int, optional
-        The number of the chain: 0, 1, 2, ... With generators in the same state, chains with consecutive numbers have different ends in
-        every group of two or more cells.
-    """
+    """Move the counts of every tied group of a chain's table to one of its cells."""
+    # Only counts within a group of a leaf are moved. All exact answers and all limits of sums stay kept, and every sum that ties a
+    # group stays what it is. A cell that has a noisy answer of its own is not put further than six standard deviations of that
+    # noise from it: no mode is there, and the way back would be long. `chain`: with a table loaded. `rng`: draws the ends: in the
+    # same state for both chains of a pair (`paired`). `number`: the number of the chain: 0, 1, 2, ... With generators in the same
+    # state, chains with consecutive numbers have different ends in every group of two or more cells.
     state, structure = chain.state, chain.structure
     size = np.diff(state.group_start, axis=1)
     room = np.maximum(size, 1)
@@ -84,18 +74,8 @@ def chain_number(rng: np.random.Generator) -> int | None:
 
 
 def ends_of(groups: Groups, counts: Ints) -> Mask:
-    """The cell of each tied group that has most of its counts, the first of several; none where all are 0.
-
-    Parameters
-    ----------
-    groups : tuple of int64 arrays
-        ``(state.group_start, state.group_cell)``.
-    counts : int64 array, shape (T, C)
-
-    Returns
-    -------
-    bool array, shape (T, C)
-    """
+    """The cell of each tied group that has most of its counts, the first of several; none where all are 0."""
+    # `groups`: `(state.group_start, state.group_cell)`. `counts`, shape (T, C). Returns shape (T, C).
     leaf, cell, group = entries_of(groups)
     own = counts[leaf, cell]
     order = np.lexsort((-own, group))

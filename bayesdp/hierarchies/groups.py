@@ -29,21 +29,10 @@ _TIES = 0.25
 
 
 def tying_query(structure: Structure, precision: Floats) -> int | None:
-    """The sums of a leaf that tie their cells; None where every sum is a single cell.
-
-    Parameters
-    ----------
-    structure : Structure
-    precision : float64 array, shape (queries,)
-        Inverse variances of the sums of each query in a leaf, averaged over leaves.
-
-    Returns
-    -------
-    int or None
-        The finest query, of those with sums of several cells, whose precision is at least a quarter of that of all queries
-        together that
-        tell cells of one of its sums apart. If there is none, the one for which that share is largest.
-    """
+    """The sums of a leaf that tie their cells; None where every sum is a single cell."""
+    # `precision`, shape (queries,): inverse variances of the sums of each query in a leaf, averaged over leaves. Returns the finest
+    # query, of those with sums of several cells, whose precision is at least a quarter of that of all queries together that tell
+    # cells of one of its sums apart. If there is none, the one for which that share is largest.
     answer_of = structure.answer_of
     sums = np.diff(structure.query_start)
     coarse = [q for q in range(len(sums)) if sums[q] < len(answer_of)]
@@ -71,23 +60,11 @@ def tied_groups(structure: Structure, query: int | None) -> tuple[Ints, Ints]:
 
 
 def tied_siblings(structure: Structure, precision: Floats) -> bool:
-    """Whether the nodes right above the leaves are known better than the leaves, as block groups are when blocks are leaves.
-
-    What is exchanged within a leaf then changes sums that are known well. A count in the wrong leaf mostly leaves it for
-    another one under the same node, and few cells are donors.
-
-    Parameters
-    ----------
-    structure : Structure
-    precision : float64 array, shape (nodes, A)
-        Inverse variances of the sums of each node; see `State.answers`.
-
-    Returns
-    -------
-    bool
-        False with fewer than two levels above the leaves: exchanges between any two leaves are then those between siblings.
-        Totals do not count, which exchanges within a leaf do not change.
-    """
+    """Whether the nodes right above the leaves are known better than the leaves, as block groups are when blocks are leaves."""
+    # What is exchanged within a leaf then changes sums that are known well. A count in the wrong leaf mostly leaves it for another
+    # one under the same node, and few cells are donors. `precision`, shape (nodes, A): inverse variances of the sums of each node;
+    # see `State.answers`. False with fewer than two levels above the leaves: exchanges between any two leaves are then those
+    # between siblings. Totals do not count, which exchanges within a leaf do not change.
     if len(structure.levels) < 3:
         return False
     columns = np.repeat(np.diff(structure.query_start) > 1, np.diff(structure.query_start))
@@ -101,14 +78,8 @@ def _mean_of_a_cell(structure: Structure, precision: Floats) -> float:
 
 
 def donors_of(structure: Structure, counts: npt.NDArray[np.generic]) -> tuple[Ints, Ints]:
-    """The free cells with the largest counts of each leaf and pair class, as `State.donor_start` and `State.donor_cell`.
-
-    Parameters
-    ----------
-    structure : Structure
-    counts : array, shape (T, C)
-        Of a typical table, such as the means while tuning.
-    """
+    """The free cells with the largest counts of each leaf and pair class, as `State.donor_start` and `State.donor_cell`."""
+    # `counts`, shape (T, C): of a typical table, such as the means while tuning.
     kind = structure.pair_class
     chosen = np.zeros(structure.free.shape, dtype=np.bool_)
     size = np.where(structure.free, counts, -np.inf)
@@ -120,16 +91,9 @@ def donors_of(structure: Structure, counts: npt.NDArray[np.generic]) -> tuple[In
 
 
 def visits_of(structure: Structure, counts: npt.NDArray[np.generic]) -> Ints:
-    """How often the free cells of each leaf are visited in a sweep, as `State.visits`.
-
-    Cells that are nearly always 0 are not visited less than once: in trials sums over cells mixed worse then.
-
-    Parameters
-    ----------
-    structure : Structure
-    counts : array, shape (T, C)
-        Of a typical table, such as the means while tuning.
-    """
+    """How often the free cells of each leaf are visited in a sweep, as `State.visits`."""
+    # Cells that are nearly always 0 are not visited less than once: in trials sums over cells mixed worse then. `counts`, shape (T,
+    # C): of a typical table, such as the means while tuning.
     typical = np.asarray(counts, dtype=np.float64)[structure.free]
     low, high = _MIDDLING
     return np.where((typical >= low) & (typical < high), _VISITS, 1).astype(np.int64)

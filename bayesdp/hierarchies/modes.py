@@ -170,15 +170,8 @@ def compare_entries(
 
 
 def missed_modes_of_draws(draws: npt.NDArray[np.generic], tied: TiedGroups, rate: float = FALSE_ALARMS) -> MissedModes:
-    """`missed_modes` of kept draws.
-
-    Parameters
-    ----------
-    draws : array, shape ``(chains, draws, *frame)``
-        Tables in the order of the frame, also with flat tables.
-    tied : TiedGroups
-    rate : float
-    """
+    """`missed_modes` of kept draws."""
+    # `draws`, shape `(chains, draws, *frame)`: tables in the order of the frame, also with flat tables.
     structure = tied.structure
     flat = draws.reshape(*draws.shape[:2], -1)
     place = structure.leaves_by_cells(np.arange(flat.shape[2]))

@@ -43,13 +43,8 @@ class Stage:
 
 
 def nearest(stages: Sequence[Stage]) -> Floats | None:
-    """The sums of the last stage; None if there are none within all limits.
-
-    Parameters
-    ----------
-    stages : sequence of Stage
-        From the top down.
-    """
+    """The sums of the last stage; None if there are none within all limits."""
+    # `stages`: from the top down.
     limits = [(stages[-1].lower, stages[-1].upper)]
     for stage, below in zip(reversed(stages[:-1]), reversed(stages[1:]), strict=True):
         low, high = (np.bincount(below.parent, weights=own, minlength=len(stage.aim)) for own in limits[-1])
@@ -64,22 +59,10 @@ def nearest(stages: Sequence[Stage]) -> Floats | None:
 
 
 def share_out(aim: Floats, lower: Floats, upper: Floats, parent: Ints, totals: Floats) -> Floats:
-    """Divide totals among their parts: the nearest real numbers in the sense of least squares, rounded by largest remainders.
-
-    Parameters
-    ----------
-    aim, lower, upper : float64 arrays, shape (parts,)
-        Limits are whole numbers.
-    parent : int64 array, shape (parts,)
-        The total that each is a part of.
-    totals : float64 array, shape (sums,)
-        Whole numbers, between the sums of the limits.
-
-    Returns
-    -------
-    float64 array, shape (parts,)
-        Whole numbers with these totals, within their limits.
-    """
+    """Divide totals among their parts: the nearest real numbers in the sense of least squares, rounded by largest remainders."""
+    # `aim`, `lower`, `upper`, shape (parts,): limits are whole numbers. `parent`, shape (parts,): the total that each is a part of.
+    # `totals`, shape (sums,): whole numbers, between the sums of the limits. Returns shape (parts,): whole numbers with these
+    # totals, within their limits.
     real = np.clip(aim - _shifts(aim, lower, upper, parent, totals)[parent], lower, upper)
     return rounded(real, lower, upper, parent, totals)
 

@@ -123,12 +123,10 @@ def _known(target: Target) -> list[Known]:
 def _estimates(
     structure: Structure, noisy: list[Noisy], known: list[Known], rng: np.random.Generator, scatter: float
 ) -> list[Floats]:
-    """Estimates of the cells of the nodes of each level.
-
-    One precision for the answers of a query at a node, their mean, is near enough to start from. Where cells do not follow from
-    what is published, they are drawn towards equal shares, with random errors of the size of a count, by an answer that weighs
-    very little.
-    """
+    """Estimates of the cells of the nodes of each level."""
+    # One precision for the answers of a query at a node, their mean, is near enough to start from. Where cells do not follow from
+    # what is published, they are drawn towards equal shares, with random errors of the size of a count, by an answer that weighs
+    # very little.
     axes = axes_of(structure, [*(own.part for own in noisy), *(own.part for own in known)])
     levels = level_data(structure, [_evened(structure, own) for own in noisy], known, product=True)
     try:
@@ -175,10 +173,8 @@ def _ties(structure: Structure, noisy: list[Noisy]) -> Ints:
 
 
 def _limits(structure: Structure, known: list[Known]) -> list[Limits] | None:
-    """Exact sums and limits from the top down, each finer than those before; None if they do not nest.
-
-    Limits that follow from those of the nodes below are left out.
-    """
+    """Exact sums and limits from the top down, each finer than those before; None if they do not nest."""
+    # Limits that follow from those of the nodes below are left out.
     found: list[Limits] = []
     for own in known:
         codes = cell_codes(structure.rows(own.part)[0])

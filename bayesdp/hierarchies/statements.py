@@ -122,17 +122,9 @@ def is_product(tree: Tree, noisy: Sequence[Noisy]) -> bool:
 
 
 def level_data(tree: Tree, noisy: Sequence[Noisy], known: Sequence[Known], product: bool) -> list[LevelData]:
-    """What is published of the nodes of each level.
-
-    Parameters
-    ----------
-    tree : Tree
-    noisy : sequence of Noisy
-    known : sequence of Known
-    product : bool
-        In the dimensions of the cells, with one precision for all answers of a query at a node; otherwise with all cells of a
-        leaf as one dimension, and a precision an answer.
-    """
+    """What is published of the nodes of each level."""
+    # `product`: in the dimensions of the cells, with one precision for all answers of a query at a node; otherwise with all cells
+    # of a leaf as one dimension, and a precision an answer.
     queries: list[list[tuple[Codes, Floats, Floats]]] = [[] for _ in tree.levels]
     exact: list[list[tuple[Codes, Floats]]] = [[] for _ in tree.levels]
     for own in noisy:

@@ -101,22 +101,11 @@ def sum_parts(queries: Sequence[Query]) -> list[SumPart]:
 
 
 def structure_of(target: Target, leaves: str | None = None) -> Structure:
-    """Find the hierarchy in a target.
-
-    Parameters
-    ----------
-    target : Target
-        Fiber, noisy terms and prior family.
-    leaves : str, optional
-        The dimension of the leaves. If left out, one of which every answer keeps the label or that of a group (where there are both);
-        of several, or if there is none, the one of which the most queries keep labels, then the one with the most levels, then one
-        with group labels, and then the one with the most labels. The next one is tried where the first is none.
-
-    Raises
-    ------
-    NoStructure
-        If there is none; it says why.
-    """
+    """Find the hierarchy in a target."""
+    # `target`: fiber, noisy terms and prior family. `leaves`: the dimension of the leaves. If left out, one of which every answer
+    # keeps the label or that of a group (where there are both); of several, or if there is none, the one of which the most queries
+    # keep labels, then the one with the most levels, then one with group labels, and then the one with the most labels. The next
+    # one is tried where the first is none. NoStructure if there is none; it says why.
     if target.family == "binomial" or target.bounded or target.open:
         raise NoStructure("cells have limits that the prior, or the rest of the model, gives them")
     for term in target.terms:
@@ -142,13 +131,7 @@ def best_axis(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> tup
 
 
 def _axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tuple[int, Levels]]:
-    """The dimensions that may be that of the leaves, the best first, with their levels.
-
-    Raises
-    ------
-    NoStructure
-        If there is none.
-    """
+    """The dimensions that may be that of the leaves, the best first, with their levels; `NoStructure` if there is none."""
     axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
     grouped = {dim for _, dim, _ in frame.groups}
     found: list[tuple[tuple[bool, int, int, bool, int, int], Levels]] = []

@@ -38,13 +38,7 @@ class Rows:
 
 
 def rows_at_nodes(tree: Tree, part: MatrixPart) -> list[Rows]:
-    """Sort the rows of a part by level and weights; those that add up nothing are left out.
-
-    Raises
-    ------
-    ValueError
-        If a row does not weigh the cells of all leaves of one node alike; the message names it.
-    """
+    """Sort the rows of a part by level and weights; those that add up nothing are left out."""
     leaves = len(tree.order)
     cells = tree.frame.size // leaves
     place = np.empty(tree.frame.size, dtype=np.int64)

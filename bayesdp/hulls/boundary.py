@@ -29,23 +29,15 @@ _DETERMINANTS = 1 << 21  # matrix entries a batch of determinants
 
 @dataclass(frozen=True, eq=False)
 class Boundary:
-    """Facets and boundary simplices of ``conv(+-vertices)``.
+    """Facets and boundary simplices of ``conv(+-vertices)``."""
 
-    Parameters
-    ----------
-    forms : float array, shape (facets / 2, n)
-        One of each pair of opposite facets, as the form that is 1 on it: the gauge of v is
-        ``max |forms @ v|``.
-    simplices : int array, shape (simplices, n)
-        Rows of the vertices followed by their negatives; the cones over the simplices fill the space, and
-        overlap in sets of volume zero only.
-    determinants : float array, shape (simplices,)
-        Absolute determinants of the corners, greater than zero.
-    """
-
+    # One of each pair of opposite facets, as the form that is 1 on it: the gauge of v is ``max |forms @ v|``, shape (facets / 2,
+    # n).
     forms: Floats
+    # Rows of the vertices followed by their negatives; the cones over the simplices fill the space, and overlap in sets of volume
+    # zero only, shape (simplices, n).
     simplices: Ints
-    determinants: Floats
+    determinants: Floats  # absolute determinants of the corners, greater than zero, shape (simplices,)
 
 
 def is_small(count: int, dimension: int) -> bool:

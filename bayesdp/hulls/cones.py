@@ -17,27 +17,10 @@ type Floats = npt.NDArray[np.float64]
 def draw_cones(
     vertices: Floats, boundary: Boundary, epsilon: float, rng: np.random.Generator, size: int
 ) -> npt.NDArray[np.float64]:
-    """Draw points with density proportional to ``exp(-epsilon ||v||)``, exactly.
-
-    In the cone over a boundary simplex with corners c_1, ..., c_n the gauge of ``sum t_j c_j`` is
-    ``sum t_j``. So the cone has probability proportional to ``|det(c_1, ..., c_n)|``, and in it the t_j are
-    independent exponential variables of rate epsilon.
-
-    Parameters
-    ----------
-    vertices : float array, shape (m, n)
-    boundary : Boundary
-        Of these vertices.
-    epsilon : float
-        Rate.
-    rng : numpy.random.Generator
-        Seeds the generator of the kernel.
-    size : int
-
-    Returns
-    -------
-    float array, shape (size, n)
-    """
+    """Draw points with density proportional to ``exp(-epsilon ||v||)``, exactly."""
+    # In the cone over a boundary simplex with corners c_1, ..., c_n the gauge of `sum t_j c_j` is `sum t_j`. So the cone has
+    # probability proportional to `|det(c_1, ..., c_n)|`, and in it the t_j are independent exponential variables of rate epsilon.
+    # `vertices`, shape (m, n). `boundary`: of these vertices. Returns shape (size, n).
     corners = np.concatenate([vertices, -vertices]) / epsilon
     draws = np.zeros((size, vertices.shape[1]))
     cumulative = np.cumsum(boundary.determinants)

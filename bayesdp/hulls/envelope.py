@@ -28,32 +28,18 @@ _CELLS = 2e7  # cells of tables that are tried in one call of compiled code, whi
 
 @dataclass(frozen=True, eq=False)
 class Envelope:
-    """Rejection from l1 noise: ``||z||_1 <= D ||z||_K``, D the greatest l1 norm of a vertex.
+    """Rejection from l1 noise: ``||z||_1 <= D ||z||_K``, D the greatest l1 norm of a vertex."""
 
-    Whether a proposal is accepted is settled without its norm wherever bounds suffice (`Hull.below`).
+    # Whether a proposal is accepted is settled without its norm wherever bounds suffice (`Hull.below`).
 
-    Parameters
-    ----------
-    hull : Hull
-        In orthonormal coordinates of the invariants.
-    invariants : Invariants
-    proposal : Proposal
-        l1 noise that keeps the invariants.
-    reach : float
-        The greatest l1 norm D of a vertex as a table.
-    acceptance : float
-        Estimated share of proposals that are accepted: the volume of K as a share of that of the l1 ball. It depends
-        on neither the rate nor any data.
-    batch : int
-        Number of proposals in one go.
-    """
-
-    hull: Hull
+    hull: Hull  # in orthonormal coordinates of the invariants
     invariants: Invariants
-    proposal: Proposal
-    reach: float
+    proposal: Proposal  # l1 noise that keeps the invariants
+    reach: float  # the greatest l1 norm D of a vertex as a table
+    # Estimated share of proposals that are accepted: the volume of K as a share of that of the l1 ball. It depends on neither the
+    # rate nor any data.
     acceptance: float
-    batch: int
+    batch: int  # number of proposals in one go
 
     def draw(self, epsilon: float, rng: np.random.Generator, size: int) -> Floats:
         """Draw points in coordinates, with density proportional to ``exp(-epsilon ||v||_K)``, shape (size, n)."""

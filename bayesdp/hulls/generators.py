@@ -35,24 +35,12 @@ class Basis(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Generators:
-    """Vertices by what compiled code needs to know of them. Made by `listed`, `differences` and `circuits`.
+    """Vertices by what compiled code needs to know of them. Made by `listed`, `differences` and `circuits`."""
 
-    Parameters
-    ----------
-    kind : int
-        See `bayesdp.hulls.pricing`.
-    vectors : float array, shape (n, count)
-        One in each column, divided by `scale`.
-    shape : int array, shape (3,)
-    start : Basis
-        Vertices, divided by `scale`.
-    scale : float
-    """
-
-    kind: int
-    vectors: Floats
-    shape: Ints
-    start: Basis
+    kind: int  # see `bayesdp.hulls.pricing`
+    vectors: Floats  # one in each column, divided by `scale`, shape (n, count)
+    shape: Ints  # shape (3,)
+    start: Basis  # vertices, divided by `scale`
     scale: float
 
     @property
@@ -71,19 +59,9 @@ class Generators:
         return float(height) * self.scale
 
     def gauge(self, point: Floats, basis: Basis | None = None) -> tuple[float, Floats, Floats] | None:
-        """Gauge of one point, a form that attains it, and weights of the last basis.
-
-        Parameters
-        ----------
-        point : float array, shape (n,)
-        basis : Basis, optional
-            To begin with, and overwritten by the last one.
-
-        Returns
-        -------
-        (float, float array, float array) or None
-            The form is at most 1 on the polytope; the sum of the weights is the gauge. None if rounding errors took over.
-        """
+        """Gauge of one point, a form that attains it, and weights of the last basis."""
+        # `point`, shape (n,). `basis`: to begin with, and overwritten by the last one. The form is at most 1 on the polytope, and
+        # the sum of the weights is the gauge. None if rounding errors took over.
         basis = self.start.copy() if basis is None else basis
         weights, form = np.zeros(self.dimension), np.zeros(self.dimension)
         size = float(np.max(np.abs(point)))
@@ -164,15 +142,8 @@ def differences(points: Floats) -> Generators:
 
 
 def circuits(units: Floats, rows: int, columns: int, records: int) -> Generators:
-    """Of the tables with zero margins that at most so many records make by trading places.
-
-    Parameters
-    ----------
-    units : float array, shape (rows * columns, n)
-        Coordinates of the unit tables, in C order, in the space of tables with zero margins.
-    rows, columns : int
-    records : {2, 3}
-    """
+    """Of the tables with zero margins that at most so many records make by trading places."""
+    # `units`, shape (rows * columns, n): coordinates of the unit tables, in C order, in the space of tables with zero margins.
     grid = units.reshape(rows, columns, -1)
     # Moves between each cell and the last one: a basis of the lattice.
     corners = (grid[:-1, :-1] - grid[-1, :-1] - grid[:-1, -1:] + grid[-1, -1]).reshape(-1, grid.shape[2])

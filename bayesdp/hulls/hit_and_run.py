@@ -27,36 +27,13 @@ _STEPS = 20
 def draw_hit_and_run(
     hull: Hull, epsilon: float, rng: np.random.Generator, size: int, sweeps: int, generators: Generators | None = None
 ) -> npt.NDArray[np.float64]:
-    """Draw points with density about proportional to ``exp(-epsilon ||v||_K)``.
-
-    A uniform point of K times a gamma variable of shape n + 1 and rate epsilon has this density. Each uniform
-    point is the end of a chain of its own that starts at the centre: a step goes to a uniform point of the
-    chord of K in a uniform direction, so that the uniform law is the one stationary law (Smith, 1984). How
-    close the end of a chain is to it is not known.
-
-    Parameters
-    ----------
-    hull : Hull
-    epsilon : float
-        Rate.
-    rng : numpy.random.Generator
-    size : int
-        Number of draws.
-    sweeps : int
-        Length of each chain; a sweep has as many steps as there are dimensions. Without facets, the ends of a chord are
-        found by Newton's method on the norm, with linear programs that begin where the last one ended.
-    generators : Generators, optional
-        The same vertices, as linear programs search them faster.
-
-    Returns
-    -------
-    float array, shape (size, n)
-
-    Raises
-    ------
-    ArithmeticError
-        If a linear program is not solved (not seen).
-    """
+    """Draw points with density about proportional to ``exp(-epsilon ||v||_K)``."""
+    # A uniform point of K times a gamma variable of shape n + 1 and rate epsilon has this density. Each uniform point is the end of
+    # a chain of its own that starts at the centre: a step goes to a uniform point of the chord of K in a uniform direction, so that
+    # the uniform law is the one stationary law (Smith, 1984). How close the end of a chain is to it is not known. `sweeps`: length
+    # of each chain; a sweep has as many steps as there are dimensions. Without facets, the ends of a chord are found by Newton's
+    # method on the norm, with linear programs that begin where the last one ended. `generators`: the same vertices, as linear
+    # programs search them faster. Returns shape (size, n). ArithmeticError if a linear program is not solved (not seen).
     n = hull.dimension
     # Directions of unit vectors in the coordinates in which the vertices have equal spread in all directions:
     # a linear map changes nothing about the stationary law, and a round hull is crossed in fewer steps.

@@ -42,20 +42,11 @@ _CELLS = 200  # of which there are 19,900 pairs
 
 @dataclass(frozen=True, eq=False)
 class Lift:
-    """Rejection from l1 noise on the cells, for the hull of all differences of their coordinates.
-
-    Parameters
-    ----------
-    invariants : Invariants
-    generators : Generators
-        The differences.
-    acceptance : float
-        Estimated share of proposals that are accepted. It depends on neither the rate nor any data.
-    """
+    """Rejection from l1 noise on the cells, for the hull of all differences of their coordinates."""
 
     invariants: Invariants
-    generators: Generators
-    acceptance: float
+    generators: Generators  # the differences
+    acceptance: float  # estimated share of proposals that are accepted. It depends on neither the rate nor any data
 
     def draw(self, epsilon: float, rng: np.random.Generator, size: int) -> Floats:
         """Draw points in coordinates, with density proportional to ``exp(-epsilon ||v||_K)``, shape (size, n)."""

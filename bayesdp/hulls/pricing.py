@@ -31,29 +31,11 @@ LISTED, DIFFERENCES, CIRCUITS = 0, 1, 2
 def best_vertex(
     kind: int, vectors: Floats, shape: Ints, form: Floats, heights: Floats, gains: Floats, steps: Ints, column: Floats
 ) -> tuple[float, int, int]:
-    """Find a vertex with the greatest value of a form.
-
-    Parameters
-    ----------
-    kind : int
-        `LISTED`, `DIFFERENCES` or `CIRCUITS`.
-    vectors : float array, shape (n, count)
-        One in each column: vertices, points, or the coordinates of the unit tables in C order.
-    shape : int array, shape (3,)
-        For circuits: rows, columns, and how many records, 2 or 3.
-    form : float array, shape (n,)
-    heights, gains, steps
-        Scratch, shapes (count,), (rows, rows), (rows, rows).
-    column : float array, shape (n,)
-        Overwritten by the vertex.
-
-    Returns
-    -------
-    float
-        Its value.
-    int, int
-        For differences, which two points.
-    """
+    """Find a vertex with the greatest value of a form."""
+    # `kind`: `LISTED`, `DIFFERENCES` or `CIRCUITS`. `vectors`, shape (n, count): one in each column: vertices, points, or the
+    # coordinates of the unit tables in C order. `shape`, shape (3,): for circuits: rows, columns, and how many records, 2 or 3.
+    # `form`, shape (n,). `heights`, `gains`, `steps`: scratch, shapes (count,), (rows, rows), (rows, rows). `column`, shape (n,):
+    # overwritten by the vertex. Returns its value; for differences, which two points.
     heights[:] = 0.0
     for t in range(len(form)):
         for i in range(len(heights)):  # along the memory, so that this is done several entries at a time

@@ -31,21 +31,11 @@ type Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A sampler of l1 noise, for one kind of invariants.
+    """A sampler of l1 noise, for one kind of invariants."""
 
-    Parameters
-    ----------
-    blocks : int array, shape (cells,), or None
-        Block of each cell for disjoint totals, -1 for free cells.
-    table : (rows, columns) or None
-        For tables with both margins.
-    words : str
-        What is drawn.
-    """
-
-    blocks: Ints | None
-    table: tuple[int, int] | None
-    words: str
+    blocks: Ints | None  # block of each cell for disjoint totals, -1 for free cells, shape (cells,)
+    table: tuple[int, int] | None  # for tables with both margins
+    words: str  # what is drawn
 
     def draw(self, rate: float, rng: np.random.Generator, size: int, tries: int | None = None) -> Floats:
         """Draw tables as flat vectors, shape (size, cells); fewer than `size` if `tries` do not suffice."""

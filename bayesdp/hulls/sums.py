@@ -47,36 +47,19 @@ _GAIN = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """One term ``weight * ||basis^T v||_hull`` of a sum of norms.
+    """One term ``weight * ||basis^T v||_hull`` of a sum of norms."""
 
-    Parameters
-    ----------
-    basis : float array, shape (n, k)
-        Orthonormal columns.
-    hull : SymmetricHull
-        In k dimensions.
-    weight : float
-    """
-
-    basis: Floats
-    hull: SymmetricHull
+    basis: Floats  # orthonormal columns, shape (n, k)
+    hull: SymmetricHull  # in k dimensions
     weight: float
 
 
 @dataclass(frozen=True, eq=False)
 class NormSum:
-    """A sum of norms of orthogonal pieces.
+    """A sum of norms of orthogonal pieces."""
 
-    Parameters
-    ----------
-    pieces : tuple of Piece
-        From the long axes to the short ones; one piece alone is the polytope itself.
-    error : float
-        ``E ||z||^2`` under the density proportional to ``exp(-N(z))``.
-    """
-
-    pieces: tuple[Piece, ...]
-    error: float
+    pieces: tuple[Piece, ...]  # from the long axes to the short ones; one piece alone is the polytope itself
+    error: float  # ``E ||z||^2`` under the density proportional to ``exp(-N(z))``
 
     @property
     def vertices(self) -> Floats:

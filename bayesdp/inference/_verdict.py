@@ -52,13 +52,7 @@ _SLOW = 30
 
 
 def rhat_limit(chains: int, draws: int, quantities: int, variables: int) -> float:
-    """The largest R-hat of independent draws that is no sign of bad chains; see the Notes of `bayesdp.inference.diagnose`.
-
-    Examples
-    --------
-    >>> rhat_limit(4, 1000, 15_000, 2), round(rhat_limit(2, 300, 15_000, 1), 3)
-    (1.01, 1.034)
-    """
+    """The largest R-hat of independent draws that is no sign of bad chains; see the Notes of `bayesdp.inference.diagnose`."""
     half = max(draws // 2, 2)
     ratio = float(f_distribution.isf(_rate(quantities, variables), 2 * chains - 1, 2 * chains * (half - 1)))
     return max(RHAT_LIMIT, float(np.sqrt((ratio + half - 1) / half)))
@@ -241,11 +235,9 @@ def _draws_needed(seen: Sequence[Worst], chains: int, draws: int) -> float:
 
 
 def with_modes(attributes: Mapping[str, Any], found: Mapping[str, MissedModes]) -> dict[str, Any]:
-    """Attributes of the diagnostics with the checks for missed modes of tables, by name: chains that disagree are not converged.
-
-    Nothing is called converged where chains have too few effective draws for the check. The attributes of a check have the name of the
-    table at their ends if there are several tables.
-    """
+    """Attributes of the diagnostics with the checks for missed modes of tables, by name: chains that disagree are not converged."""
+    # Nothing is called converged where chains have too few effective draws for the check. The attributes of a check have the name
+    # of the table at their ends if there are several tables.
     told = dict(attributes)
     for name, check in found.items():
         ending = f"_{name}" if len(found) > 1 else ""

@@ -133,20 +133,9 @@ class Tables:
     def add_limits(
         self, tree: xr.DataTree, model: pm.Model, ends: Mapping[str, npt.NDArray[np.int64]]
     ) -> tuple[dict[str, npt.NDArray[np.bool_]], dict[str, TiedGroups]]:
-        """Check that the draws are on their fibers, and add the limits of all cells.
-
-        Parameters
-        ----------
-        ends : mapping
-            What `take_ends` has taken out of the tree.
-
-        Returns
-        -------
-        fixed : dict
-            For each table, which cells have one possible value.
-        tied : dict
-            For tables that were moved as hierarchies, the groups of which chains began at different ends.
-        """
+        """Check that the draws are on their fibers, and add the limits of all cells."""
+        # `ends`: what `take_ends` has taken out of the tree. Returns `fixed`, for each table, which cells have one possible value;
+        # `tied`, for tables that were moved as hierarchies, the groups of which chains began at different ends.
         fixed: dict[str, npt.NDArray[np.bool_]] = {}
         tied: dict[str, TiedGroups] = {}
         for name, rv in self.counts.items():
@@ -179,13 +168,8 @@ class Tables:
 
 
 def take_ends(tree: xr.DataTree) -> dict[str, npt.NDArray[np.int64]]:
-    """Take out of the statistics of a sampler what chains of hierarchies have told of where they began.
-
-    Returns
-    -------
-    dict of int64 arrays, shape (chains, draws)
-        For each table; see `bayesdp.hierarchies.apart`.
-    """
+    """Take out of the statistics of a sampler what chains of hierarchies have told of where they began."""
+    # Returns for each table shape (chains, draws); see `bayesdp.hierarchies.apart`.
     found: dict[str, npt.NDArray[np.int64]] = {}
     for group in ("warmup_sample_stats", "sample_stats"):
         if group not in tree.children:

@@ -98,13 +98,8 @@ def drawn(
 
 
 def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC, *, told: bool = True) -> xr.DataTree:
-    """Add the diagnostics, and log their message if `told`. Ctrl-C skips them; after an interrupted run only quick ones are computed.
-
-    Parameters
-    ----------
-    given, stop
-        See `drawn`.
-    """
+    """Add the diagnostics, and log their message if `told`; none after Ctrl-C, and only quick ones after an interrupted run."""
+    # `given`, `stop`: see `drawn`.
     tree, fixed, tied, quiet = run.tree, run.fixed, run.tied, given.get("quiet", False)
     lines = diagnostics_lines() if given.get("progressbar", True) and not quiet else None
     posterior = tree["posterior"].to_dataset()

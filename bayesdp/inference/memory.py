@@ -21,17 +21,10 @@ _REMEDY = (
 
 
 def memory_needed(model: pm.Model, args: Sequence[Any], given: Mapping[str, Any]) -> int:
-    """Bytes that the draws take at most while ``pm.sample`` runs and its result is made.
-
-    Every draw, those of the tuning too, is held with all variables and their transforms, 8 bytes a number; at the end the
-    draws that are kept are copied twice (into arrays of all chains, and while diagnostics are computed). Some 50 MB that do
-    not grow with the run are left out.
-
-    Parameters
-    ----------
-    args, given
-        Arguments of ``pm.sample``.
-    """
+    """Bytes that the draws take at most while ``pm.sample`` runs and its result is made."""
+    # Every draw, those of the tuning too, is held with all variables and their transforms, 8 bytes a number; at the end the draws
+    # that are kept are copied twice (into arrays of all chains, and while diagnostics are computed). Some 50 MB that do not grow
+    # with the run are left out. `args`, `given`: arguments of `pm.sample`.
     chains, draws, tune = planned(args, given)
     wanted = given.get("var_names")
     held = kept = 0
@@ -67,20 +60,9 @@ def _sizes(model: pm.Model) -> dict[str, int]:
 
 
 def check_memory(model: pm.Model, args: Sequence[Any], given: Mapping[str, Any], remedy: str = _REMEDY) -> None:
-    """Refuse a run whose draws do not fit.
-
-    Parameters
-    ----------
-    args, given
-        Arguments of ``pm.sample``. Draws that go to a `trace` of the user's own, which may be on disk, are not counted.
-    remedy : str
-        What to do instead: the end of the message.
-
-    Raises
-    ------
-    MemoryError
-        If the draws need more memory than is available to the process. Nothing is said where that is not known.
-    """
+    """Refuse a run whose draws do not fit."""
+    # `args`, `given`: arguments of `pm.sample`. Draws that go to a `trace` of the user's own, which may be on disk, are not
+    # counted. `remedy`: what to do instead: the end of the message. Where it is not known how much there is, nothing is said.
     free = available_memory()
     if free is None or given.get("trace") is not None:
         return
@@ -98,18 +80,8 @@ def _in_words(size: int) -> str:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes that a process may still take: what the system has, or less if a control group (a container) limits it.
-
-    Parameters
-    ----------
-    root : path
-        Where ``proc`` and ``sys`` are.
-
-    Returns
-    -------
-    int or None
-        None where the system does not say (other systems than Linux).
-    """
+    """Bytes that a process may still take: what the system has, or less if a control group (a container) limits it."""
+    # `root`: where `proc` and `sys` are. None where the system does not say (other systems than Linux).
     found = [*_of_system(root), *_of_groups(root)]
     return max(0, min(found)) if found else None
 

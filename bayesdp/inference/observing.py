@@ -105,13 +105,7 @@ def observe(release: Release, x: Any) -> None:
 
 
 def check_bounded(fiber: Fiber, release: Release, x: Any) -> None:
-    """Check that flat counts have finitely many tables.
-
-    Raises
-    ------
-    ValueError
-        If the prior is flat and some cell has no upper bound.
-    """
+    """Check that flat counts have finitely many tables."""
     if _is_flat(x):
         _, upper = fiber.bounds()
         if np.any(upper < 0):
@@ -137,11 +131,9 @@ def _check_new(release: Release, x: Any, model: pm.Model) -> None:
 
 
 def _same(one: Measured, other: Measured) -> bool:
-    """Whether two measurements are the same answers to the same query, whatever their names are.
-
-    A different law makes them different only where they are so few that independent noise may agree by chance: a notebook
-    cell that is run again with a corrected scale has the same draw of noise.
-    """
+    """Whether two measurements are the same answers to the same query, whatever their names are."""
+    # A different law makes them different only where they are so few that independent noise may agree by chance: a notebook cell
+    # that is run again with a corrected scale has the same draw of noise.
     return (
         one.query == other.query
         and np.array_equal(one.values, other.values)

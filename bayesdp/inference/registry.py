@@ -49,20 +49,9 @@ def releases_of(model: pm.Model) -> tuple[tuple[str, Release], ...]:
 
 
 def numbers_of(model: pm.Model, releases: Sequence[Release]) -> dict[str, npt.NDArray[np.float64]] | None:
-    """Values for the data of a model that has observed some releases, of other releases with the same structure.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    releases : sequence of Release
-        One for each that the model has observed, in that order.
-
-    Returns
-    -------
-    dict or None
-        By name of the ``pm.Data``, for `pm.set_data`; None if the model has not observed as many releases, or if one lacks
-        something that was observed.
-    """
+    """Values for the data of a model that has observed some releases, of other releases with the same structure."""
+    # `releases`: one for each that the model has observed, in that order. Returns them by name of the `pm.Data`; None if the
+    # model has not observed as many releases, or if one lacks something that was observed.
     noted: Any = getattr(model, _ATTRIBUTE, ())
     if len(noted) != len(releases):
         return None

@@ -18,17 +18,8 @@ __all__ = ["observe_same_records"]
 
 
 def observe_same_records(model: pm.Model, x: Any, measurements: Sequence[Measured], data: Sequence[Any]) -> None:
-    """Add the term of answers about the same records, where two answers may be; releases observed before are part of it.
-
-    Parameters
-    ----------
-    x : tensor variable
-        The counts.
-    measurements : sequence of Measured
-        That the model has just observed.
-    data : sequence of tensor variables
-        Their published numbers.
-    """
+    """Add the term of answers about the same records, where two answers may be; releases observed before are part of it."""
+    # `x`: the counts. `measurements`: that the model has just observed. `data`: their published numbers.
     known = [
         (measured, model[name])
         for variable, release, published in observed_by(model)

@@ -19,24 +19,11 @@ __all__ = ["observe_statistics"]
 
 
 def observe_statistics(release: Release, statistic: Any) -> None:
-    """Add the noisy part of a release of statistics to the current model.
-
-    Parameters
-    ----------
-    release : Release
-        About statistics.
-    statistic : tensor variable, shape ``(*frame)``
-        The confidential statistics as a function of the parameters of the model; of a single one without a name, a scalar; of a
-        covariance matrix, its elements or the matrix, of which the upper triangle is taken. One that is no variable of the model
-        becomes one, ``pm.Deterministic("true_statistic", ...)``, so that its posterior is recorded.
-
-    Raises
-    ------
-    TypeError
-        If it is no tensor, or no variable of the model enters it.
-    ValueError
-        If its shape is another, or the model has observed the release already.
-    """
+    """Add the noisy part of a release of statistics to the current model."""
+    # `release`: about statistics. `statistic`, shape `(*frame)`: the confidential statistics as a function of the parameters of the
+    # model; of a single one without a name, a scalar; of a covariance matrix, its elements or the matrix, of which the upper
+    # triangle is taken. One that is no variable of the model becomes one, `pm.Deterministic("true_statistic", ...)`, so that its
+    # posterior is recorded.
     model = pm.modelcontext(None)
     if any(own == release for _, own, _ in observed_by(model)):
         raise ValueError(

@@ -49,14 +49,8 @@ def check_dense(cells: int) -> None:
 
 
 def echelon_basis(matrix: sp.csr_array, independent: Ints) -> Floats:
-    """Orthonormal basis of the null space by the rule ``echelon-1`` of `Invariants.coordinate_rule`, shape (cells, n).
-
-    Parameters
-    ----------
-    matrix : sparse array, shape (rows, cells)
-    independent : int array
-        Rows that form a basis of its row space.
-    """
+    """Orthonormal basis of the null space by the rule ``echelon-1`` of `Invariants.coordinate_rule`, shape (cells, n)."""
+    # `matrix`, shape (rows, cells). `independent`: rows that form a basis of its row space.
     cells = matrix.shape[1]
     if not len(independent):
         return np.eye(cells)

@@ -28,14 +28,7 @@ __all__ = ["draw_gibbs", "noise_state", "set_law"]
 
 
 def noise_state(cells: int, moves: Moves, law: str) -> State:
-    """Noise as the kernel sees it: a table with a flat prior and no bounds, whose cells have been measured.
-
-    Parameters
-    ----------
-    cells : int
-    moves : Moves
-    law : {"l1", "l2", "gaussian"}
-    """
+    """Noise as the kernel sees it: a table with a flat prior and no bounds, whose cells have been measured."""
     if law != "l2":
         return new_state(cells, moves, None, 0)
     # One group: the length of all cells together.
@@ -59,31 +52,12 @@ def set_law(state: State, law: str, scale: float, location: npt.ArrayLike) -> No
 def draw_gibbs(
     invariants: Invariants, law: str, scale: float, rng: np.random.Generator, size: int, sweeps: int
 ) -> npt.NDArray[np.int64]:
-    """Draw noise that changes no invariant, each draw the end of a chain of its own that starts at zero.
-
-    A step draws a direction of the lattice at random and then the multiple of it from its exact conditional
-    law, so that the law of the noise is the one stationary law. Any lattice is connected by steps of its
-    moves: there are no bounds here that could block one. How close the end of a chain is to that law is not
-    known.
-
-    Parameters
-    ----------
-    invariants : Invariants
-    law : {"l1", "l2", "gaussian"}
-        Mass proportional to ``exp(-scale ||z||_1)``, ``exp(-scale ||z||_2)`` or
-        ``exp(-||z||_2**2 / (2 scale**2))``.
-    scale : float
-    rng : numpy.random.Generator
-        Seeds the generator of the kernel.
-    size : int
-        Number of draws.
-    sweeps : int
-        Length of each chain; a sweep has as many steps as the lattice has dimensions.
-
-    Returns
-    -------
-    int64 array, shape (size, cells)
-    """
+    """Draw noise that changes no invariant, each draw the end of a chain of its own that starts at zero."""
+    # A step draws a direction of the lattice at random and then the multiple of it from its exact conditional law, so that the law
+    # of the noise is the one stationary law. Any lattice is connected by steps of its moves: there are no bounds here that could
+    # block one. How close the end of a chain is to that law is not known. `law`: mass proportional to `exp(-scale ||z||_1)`,
+    # `exp(-scale ||z||_2)` or `exp(-||z||_2**2 / (2 scale**2))`. `sweeps`: length of each chain; a sweep has as many steps as the
+    # lattice has dimensions. Returns shape (size, cells).
     moves = moves_for(invariants, compute=False)
     state = noise_state(invariants.frame.size, moves, law)
     set_law(state, law, scale, 0.0)

@@ -120,10 +120,8 @@ def _of_totals(blocks: Ints) -> Iterator[Part]:
 
 
 def _table(cells: Ints, signs: Ints) -> Iterator[Part]:
-    """A table of the given shape; ways with one or two labels are written out.
-
-    The first axis of the arguments counts the copies.
-    """
+    """A table of the given shape; ways with one or two labels are written out."""
+    # The first axis of the arguments counts the copies.
     for axis, size in enumerate(cells.shape[1:], start=1):
         if size == 1:
             return  # a sum of one cell: all of them are zero
@@ -200,11 +198,9 @@ def _pieces(matrix: sp.csr_array, cells: Ints) -> list[Ints]:
 
 
 def _grid(codes: Ints) -> Ints | None:
-    """Arrange cells as a table whose sums over each one way are the given partitions, if they can be.
-
-    What is left when way k is summed over is a code of the other ways; two of them have in common, of a table
-    with three ways, just one way.
-    """
+    """Arrange cells as a table whose sums over each one way are the given partitions, if they can be."""
+    # What is left when way k is summed over is a code of the other ways; two of them have in common, of a table with three ways,
+    # just one way.
     if len(codes) > 3:
         return None
     classes = codes.max(axis=1) + 1

@@ -62,12 +62,10 @@ def _settle_blocks(table: Ints, blocks: Ints) -> Ints:
 
 
 def _seen(table: Ints, nested: NestedSums) -> Ints:
-    """An integer table with the same sums, on few cells.
-
-    A projection is a signed combination of averages over classes (`NestedSums.signed_levels`). The same
-    combination of class sums, each put on the first label of its class, has the same sums: along a dimension
-    both kinds of operators have the same products: that of two levels is the coarser one.
-    """
+    """An integer table with the same sums, on few cells."""
+    # A projection is a signed combination of averages over classes (`NestedSums.signed_levels`). The same combination of class
+    # sums, each put on the first label of its class, has the same sums: along a dimension both kinds of operators have the same
+    # products: that of two levels is the coarser one.
     total = np.zeros_like(table)
     lead = table.ndim - len(nested.axes)
     for weight, levels in nested.signed_levels:

@@ -21,21 +21,13 @@ _GRID_BITS = 20
 
 
 def grid_for(scale: float) -> float:
-    """The grid step for noise of a scale: a power of two of at most 1, so that counts are on it.
-
-    Examples
-    --------
-    >>> grid_for(3.0) == 2.0**-19
-    True
-    """
+    """The grid step for noise of a scale: a power of two of at most 1, so that counts are on it."""
     return math.ldexp(1.0, min(math.frexp(scale)[1] - 1 - _GRID_BITS, 0))
 
 
 def on_grid(noise: Floats, grid: float, invariants: Invariants) -> Floats:
-    """Noise of shape ``(..., *table)`` moved to nearby multiples of `grid`, a power of two, that change no invariant.
-
-    ValueError if noise is 2**53 steps of the grid or more: float64 would round it.
-    """
+    """Noise of shape ``(..., *table)`` moved to nearby multiples of `grid`, a power of two, that change no invariant."""
+    # ValueError if noise is 2**53 steps of the grid or more: float64 would round it.
     if np.max(np.abs(noise), initial=0.0) >= MAX_COUNT * grid:
         raise ValueError(
             f"the noise must be smaller than {MAX_COUNT * grid:.6g}, 2**53 steps of its grid, but it is not: take a smaller scale "

@@ -18,11 +18,9 @@ type Ints = npt.NDArray[np.int64]
 
 
 def confidential_counts(table: Any, frame: Frame) -> Ints:
-    """The counts of a confidential table in the order of its frame; labelled values are matched by label.
-
-    ValueError if labels do not match, a count is missing, negative, fractional or too large, or the counts add up to 2**53 or
-    more. The message names the cell and the rule, and no value.
-    """
+    """The counts of a confidential table in the order of its frame; labelled values are matched by label."""
+    # ValueError if labels do not match, a count is missing, negative, fractional or too large, or the counts add up to 2**53 or
+    # more. The message names the cell and the rule, and no value.
     counts = integer_array(frame.align(table, "table"), "table", frame.cell_name, minimum=0, confidential=True)
     if exact_total(counts) >= MAX_COUNT:
         raise ValueError("table must have counts that add up to less than 2**53, but they do not")
@@ -30,21 +28,17 @@ def confidential_counts(table: Any, frame: Frame) -> Ints:
 
 
 def answers_of(query: Query, counts: Ints) -> Ints:
-    """The answers of a query to confidential counts.
-
-    ValueError if one is 2**53 or more in absolute value: such numbers could not be published, nor have noise added to them,
-    exactly. The message names the answer, and no value.
-    """
+    """The answers of a query to confidential counts."""
+    # ValueError if one is 2**53 or more in absolute value: such numbers could not be published, nor have noise added to them,
+    # exactly. The message names the answer, and no value.
     return integer_array(query.apply(counts), "answers of the table", query.answer_name, confidential=True)
 
 
 def add_noise(answers: Ints, noise: npt.NDArray[Any], step: float, name_of: Callable[[int], str]) -> npt.NDArray[Any]:
-    """Answers with noise of the same shape, added without any rounding.
-
-    The noise is a multiple of `step`, a power of two of at most 1: multiples of it are exact in float64 below 2**53 steps, sums of
-    them included. ValueError if an answer, the noise or their sum is larger: float64 would round it by an amount that depends on
-    the answer, and the release would no longer have its exact values. The message names the answer and shows no value.
-    """
+    """Answers with noise of the same shape, added without any rounding."""
+    # The noise is a multiple of `step`, a power of two of at most 1: multiples of it are exact in float64 below 2**53 steps, sums
+    # of them included. ValueError if an answer, the noise or their sum is larger: float64 would round it by an amount that depends
+    # on the answer, and the release would no longer have its exact values. The message names the answer and shows no value.
     limit = MAX_COUNT * step
     bound = "2**53" if step == 1.0 else f"{limit:.6g}, which is 2**53 steps of the grid of the noise"
     if np.any((noise >= limit) | (noise <= -limit)):

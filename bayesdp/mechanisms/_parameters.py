@@ -19,27 +19,14 @@ def drawn_exactly(method: Any, noise: str = "the noise of this mechanism") -> No
 
 
 def laplace_scale(sensitivity: float, epsilon: float, name: str = "sensitivity / epsilon") -> float:
-    """The scale ``sensitivity / epsilon``, rounded up: exact noise of one rounded down would cost a little more than epsilon.
-
-    Examples
-    --------
-    >>> Fraction(laplace_scale(1.0, 0.3)) * Fraction(0.3) >= 1
-    True
-    """
+    """The scale `sensitivity / epsilon`, rounded up: exact noise of one rounded down would cost a little more than epsilon."""
     b = positive_number(sensitivity / epsilon, name)
     return b if Fraction(b) * Fraction(epsilon) >= Fraction(sensitivity) else math.nextafter(b, math.inf)
 
 
 def one_statement(given: dict[str, float | None], ways: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """Check that the loss is stated in exactly one of the `ways`, and that its numbers are valid; return that way.
-
-    `given` has each parameter with its value, None where it was left out; a way has the names that belong together.
-
-    Examples
-    --------
-    >>> one_statement({"rho": None, "epsilon": 1.0, "delta": 1e-6}, (("rho",), ("epsilon", "delta")))
-    ('epsilon', 'delta')
-    """
+    """Check that the loss is stated in exactly one of the `ways`, and that its numbers are valid; return that way."""
+    # `given` has each parameter with its value, None where it was left out; a way has the names that belong together.
     stated = tuple(name for name, value in given.items() if value is not None)
     if stated not in ways:
         known = " or ".join(" and ".join(f"{name}=" for name in way) for way in ways)

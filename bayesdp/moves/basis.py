@@ -67,11 +67,9 @@ def leading_signs(vectors: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _difference_rows(axis: NestedAxis) -> sp.csr_array:
-    """Unimodular rows for one dimension: a unit vector, then differences within the classes of each level.
-
-    The rows are in the order of the orthonormal coordinates of `NestedAxis`: for each level, the later
-    classes of each parent, each against the class before it (first labels stand for their class).
-    """
+    """Unimodular rows for one dimension: a unit vector, then differences within the classes of each level."""
+    # The rows are in the order of the orthonormal coordinates of `NestedAxis`: for each level, the later classes of each parent,
+    # each against the class before it (first labels stand for their class).
     order = np.lexsort(axis.codes[::-1])
     rows, columns, entries = [0], [int(order[0])], [1]
     count = 1

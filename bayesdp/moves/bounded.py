@@ -83,10 +83,8 @@ def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: i
 
 
 def _weights(matrix: sp.csr_array) -> Words:
-    """A 64-bit hash for each cell, so that multisets of cells with equal images have equal sums of hashes (modulo 2**64).
-
-    Two multisets with different images have equal sums with probability 2**-64: the caller compares the images.
-    """
+    """A 64-bit hash for each cell, so that multisets of cells with equal images have equal sums of hashes (modulo 2**64)."""
+    # Two multisets with different images have equal sums with probability 2**-64: the caller compares the images.
     entries = matrix.tocoo()
     random = np.random.default_rng(0).integers(1, 2**63, size=matrix.shape[0], dtype=np.uint64)
     words = np.zeros(matrix.shape[1], dtype=np.uint64)

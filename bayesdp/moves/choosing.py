@@ -161,10 +161,8 @@ def has_families(invariants: Invariants) -> bool:
 def _add_families(
     builder: Builder, invariants: Invariants, allowed: Mask, bounded: bool, *, beside: bool = False
 ) -> tuple[bool, str]:
-    """Add the families for some invariants; returns whether they are proved to connect, and the claim.
-
-    Those that stand `beside` others connect nothing by themselves and need no list in a large table.
-    """
+    """Add the families for some invariants; returns whether they are proved to connect, and the claim."""
+    # Those that stand `beside` others connect nothing by themselves and need no list in a large table.
     limited = bounded or not allowed.all()
     if invariants.rank == 0:
         builder.listed(single_cells(np.flatnonzero(allowed), len(allowed)))

@@ -28,10 +28,8 @@ _LARGEST = 1 << 40
 
 @nb.njit(cache=True, error_model="numpy")
 def _orient(v: Ints, cost: int, inside: Mask) -> bool:
-    """Turn a vector so that its step goes down; False if it is zero.
-
-    Down is: more at `cost`; else fewer in all among the coordinates `inside`; else more at the last of these that changes.
-    """
+    """Turn a vector so that its step goes down; False if it is zero."""
+    # Down is: more at `cost`; else fewer in all among the coordinates `inside`; else more at the last of these that changes.
     sign = -np.sign(v[cost])
     if sign == 0:
         total = 0
@@ -72,10 +70,8 @@ def _fits(g: Ints, v: Ints, sign: int, inside: Mask) -> bool:
 def _walk_down(
     v: Ints, store: Ints, words: Words, alive: Mask, count: int, cost: int, inside: Mask, left: Ints
 ) -> bool:
-    """Walk both ends of v down along the stored vectors as far as it goes; False if nothing of it is left.
-
-    `left` is the work that may still be done; negative afterwards if it ran out.
-    """
+    """Walk both ends of v down along the stored vectors as far as it goes; False if nothing of it is left."""
+    # `left` is the work that may still be done; negative afterwards if it ran out.
     while _orient(v, cost, inside):
         moved = False
         for sign in (1, -1):

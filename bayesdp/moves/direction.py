@@ -128,20 +128,10 @@ def draw_direction(
     dense: Ints,
     touched: Ints,
 ) -> int:
-    """Draw a direction into ``cells`` and ``steps`` and return its number of cells (0: nothing to move).
-
-    Parameters
-    ----------
-    meta, cumulative, pool : arrays of `Moves`
-    state : uint64 array
-        State of the random generator.
-    cells, steps : int64 arrays
-        Filled with the cells of the direction and its entries.
-    dense : int64 array, shape (cells,)
-        Scratch, all zero before and after.
-    touched : int64 array
-        Scratch, no longer than ``cells`` and ``steps``, at least as long as the longest ordinary direction.
-    """
+    """Draw a direction into ``cells`` and ``steps`` and return its number of cells (0: nothing to move)."""
+    # `state`: state of the random generator. `cells`, `steps`: filled with the cells of the direction and its entries. `dense`,
+    # shape (cells,): scratch, all zero before and after. `touched`: scratch, no longer than `cells` and `steps`, at least as long
+    # as the longest ordinary direction.
     families = len(cumulative)
     if families == 0:
         return 0

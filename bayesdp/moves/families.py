@@ -60,11 +60,9 @@ def _at_most(a: Levels, b: Levels) -> bool:
 
 
 def _rules(partition: Partition, generators: Sequence[Levels], dims: int) -> list[Levels]:
-    """The least strict rules under which the product moves of a partition change no sum.
-
-    Each sum is assigned to the block that takes care of it. Only the least strict rules are kept after each
-    sum: a stricter rule stays stricter whatever is added to both.
-    """
+    """The least strict rules under which the product moves of a partition change no sum."""
+    # Each sum is assigned to the block that takes care of it. Only the least strict rules are kept after each sum: a stricter rule
+    # stays stricter whatever is added to both.
     rules: set[Levels] = {(0,) * dims}
     for generator in generators:
         added = [tuple(generator[dim] if dim in block else 0 for dim in range(dims)) for block in partition]
@@ -74,11 +72,9 @@ def _rules(partition: Partition, generators: Sequence[Levels], dims: int) -> lis
 
 
 def _every_block_counts(partition: Partition, rule: Levels, generators: Sequence[Levels]) -> bool:
-    """Whether each block takes care of a sum that no other block does.
-
-    If one does not, its difference can be written out: the move is a difference of two product moves of fewer
-    blocks, which another family has.
-    """
+    """Whether each block takes care of a sum that no other block does."""
+    # If one does not, its difference can be written out: the move is a difference of two product moves of fewer blocks, which
+    # another family has.
 
     def cares(block: list[int], generator: Levels) -> bool:
         return all(rule[dim] >= generator[dim] for dim in block)
@@ -117,21 +113,10 @@ def row_of_cell(nested: NestedSums, levels: Levels) -> Ints:
 
 
 def product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_]) -> list[list[Classes]]:
-    """The families of product moves that generate every integer vector that changes no sum.
-
-    Parameters
-    ----------
-    nested : NestedSums
-        The sums.
-    allowed : bool array, shape (cells,)
-        Cells that may move. Pair moves keep to them. Products of more blocks do not look at them: the bounds
-        of the cells that must not move block such a direction.
-
-    Returns
-    -------
-    list of list of Classes
-        For each family, for each block, the classes of offsets; those of fewer blocks first.
-    """
+    """The families of product moves that generate every integer vector that changes no sum."""
+    # `nested`: the sums. `allowed`, shape (cells,): cells that may move. Pair moves keep to them. Products of more blocks do not
+    # look at them: the bounds of the cells that must not move block such a direction. For each family, for each block, the classes
+    # of offsets; those of fewer blocks first.
     kept: list[tuple[Partition, Levels]] = []
     families: list[list[Classes]] = []
     for partition in sorted(_set_partitions(range(len(nested.axes))), key=len):

@@ -31,23 +31,8 @@ def single_cells(free: Ints, cells: int) -> sp.csr_array:
 
 
 def directions_on(invariants: Invariants, allowed: npt.NDArray[np.bool_]) -> sp.csr_array:
-    """A redundant list of directions that change no invariant and leave the cells outside `allowed` alone.
-
-    Parameters
-    ----------
-    invariants : Invariants
-    allowed : bool array, shape (cells,)
-
-    Returns
-    -------
-    scipy.sparse.csr_array of int64, shape (directions, cells)
-        Generates all such directions.
-
-    Raises
-    ------
-    ValueError
-        If there are too many cells for dense exact arithmetic (see `integer_kernel`).
-    """
+    """A redundant list of directions that change no invariant and leave the cells outside `allowed` alone."""
+    # `allowed`, shape (cells,). Returns shape (directions, cells): generates all such directions.
     free = np.flatnonzero(allowed)
     short = short_combinations(integer_kernel(invariants.matrix[:, free].toarray()))
     wide = np.zeros((len(short), len(allowed)), dtype=np.int64)
@@ -56,22 +41,11 @@ def directions_on(invariants: Invariants, allowed: npt.NDArray[np.bool_]) -> sp.
 
 
 def short_combinations(basis: Ints) -> Ints:
-    """A reduced basis with short combinations of its vectors.
-
-    A basis alone mixes slowly and gets stuck at zeros. Small kernels: short combinations with weights -1, 0,
-    1 that are primitive among themselves (no other one lies inside, sign by sign); for 3x3x3 tables with all
-    two-way margins these are the 27 + 54 moves of the Markov basis. Larger ones: sums and differences of
-    pairs that share a cell.
-
-    Parameters
-    ----------
-    basis : int64 array, shape (n, cells)
-
-    Returns
-    -------
-    int64 array, shape (directions, cells)
-        Distinct up to sign. The basis is among them, so that they generate what it generates.
-    """
+    """A reduced basis with short combinations of its vectors."""
+    # A basis alone mixes slowly and gets stuck at zeros. Small kernels: short combinations with weights -1, 0, 1 that are primitive
+    # among themselves (no other one lies inside, sign by sign); for 3x3x3 tables with all two-way margins these are the 27 + 54
+    # moves of the Markov basis. Larger ones: sums and differences of pairs that share a cell. `basis`, shape (n, cells). Returns
+    # shape (directions, cells): distinct up to sign. The basis is among them, so that they generate what it generates.
     n, cells = basis.shape
     if n > _ALL_SIGNED_SUMS:
         pairs = [

@@ -82,18 +82,8 @@ class Moves:
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What some directions keep beside the exact answers.
+    """What some directions keep beside the exact answers."""
 
-    Parameters
-    ----------
-    invariants : Invariants
-        The exact answers and some noisy ones.
-    fixed : bool array, shape (cells,)
-        Cells that these directions do not move.
-    parts : tuple of Kept
-        The same with some of the noisy sums only.
-    """
-
-    invariants: Invariants
-    fixed: Mask
-    parts: tuple[Kept, ...] = ()
+    invariants: Invariants  # the exact answers and some noisy ones
+    fixed: Mask  # cells that these directions do not move, shape (cells,)
+    parts: tuple[Kept, ...] = ()  # the same with some of the noisy sums only

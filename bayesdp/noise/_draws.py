@@ -15,10 +15,8 @@ __all__ = ["draw_each"]
 
 
 def draw_each(fill: Any, rng: _validate.Seed, parameters: Sequence[Floats], size: int | None, *, integer: bool) -> Any:
-    """Draws with parameters of one shape (the location first), shape ``(size, *shape)``, or that shape without `size`.
-
-    ``fill(rng, *parameters, out)`` writes draws into ``out``, shape (draws, cells), from flat parameters.
-    """
+    """Draws with parameters of one shape (the location first), shape ``(size, *shape)``, or that shape without `size`."""
+    # `fill(rng, *parameters, out)` writes draws into `out`, shape (draws, cells), from flat parameters.
     shape = parameters[0].shape
     count = 1 if size is None else count_of(size)
     out = np.empty((count, parameters[0].size), dtype=np.int64 if integer else np.float64)

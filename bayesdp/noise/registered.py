@@ -93,20 +93,8 @@ def registered_law(name: Any) -> type[Any]:
 
 
 def made_law(name: Any, parameters: Mapping[str, Any], others: tuple[str, ...] = ()) -> Any:
-    """Make a law of a registered name.
-
-    Parameters
-    ----------
-    name : str
-    parameters : mapping
-    others : tuple of str
-        Parameters that are accepted in place of fields of the law.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the name is not registered, a parameter is unknown or missing, or a value is not valid.
-    """
+    """Make a law of a registered name."""
+    # `others`: parameters that are accepted in place of fields of the law.
     law = registered_law(name)
     stated = law.stated_parameters()
     known = list(stated)

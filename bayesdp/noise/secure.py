@@ -37,13 +37,7 @@ _LARGEST = 2**53
 
 
 def engine_for(engine: str = "auto") -> str:
-    """Say what would draw: ``opendp`` or ``integers``.
-
-    Raises
-    ------
-    ImportError
-        If OpenDP is asked for and not installed.
-    """
+    """Say what would draw: ``opendp`` or ``integers``."""
     choice(engine, ENGINES, "engine")
     installed = engine != "integers" and find_spec("opendp") is not None
     if engine == "opendp" and not installed:

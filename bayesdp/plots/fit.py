@@ -282,13 +282,7 @@ class Fit:
 
 
 def in_range(fit: Fit, measurement: int) -> None:
-    """Refuse a measurement that the table does not have.
-
-    Raises
-    ------
-    ValueError
-        If there is no such measurement.
-    """
+    """Refuse a measurement that the table does not have."""
     if not 0 <= measurement < len(fit.measurements):
         noisy = (
             f"from 0 to {len(fit.measurements) - 1}" if fit.measurements else "that of a noisy table, and there is none"

@@ -92,10 +92,7 @@ def _varies(law: NoiseLaw) -> bool:
 
 
 def _are_margins(invariants: Invariants) -> bool:
-    """Whether permutations of the labels within dimensions, which bring any cell to the place of any other, keep the invariants.
-
-    True if these are margins.
-    """
+    """Whether the invariants are margins: permutations of labels that bring any cell to the place of any other keep these."""
     return all(
         isinstance(part, SumPart) and all(name in part.frame.dims for name in part.keep)
         for part in invariants.query.parts

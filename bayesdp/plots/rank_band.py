@@ -95,36 +95,18 @@ def limit(n: int, chains: int, level: float) -> float:
 
 
 def half_width(n: float, chains: int, level: float, z: Floats) -> Floats:
-    """Half the width of the band of the distribution function less the diagonal, at each `z` between 0 and 1.
-
-    Parameters
-    ----------
-    n : float
-        Effective draws of each chain.
-    chains, level
-        As for `limit`.
-    z : float array
-    """
+    """Half the width of the band of the distribution function less the diagonal, at each `z` between 0 and 1."""
+    # `n`: effective draws of each chain. `chains`, `level`: as for `limit`.
     count = max(n, 2.0)
     scale = np.sqrt(z * (1 - z) * (1 - 1 / chains) / count * (count * chains) / (count * chains - 1))
     return np.asarray(limit(int(count), chains, level) * scale)
 
 
 def effective_draws(ranks: Floats) -> float:
-    """How many independent draws a chain's ranks are worth, as far as shares of draws below a rank go.
-
-    Parameters
-    ----------
-    ranks : float array, shape (chain, draw)
-        Fractional ranks among all draws.
-
-    Returns
-    -------
-    float
-        The effective sample size *within* chains of the indicator that a draw is below a rank: the mean over the chains, the
-        smallest over five ranks, at most the number of draws. The usual effective sample size, of all chains together, is
-        small where chains disagree, and would widen the band just there.
-    """
+    """How many independent draws a chain's ranks are worth, as far as shares of draws below a rank go."""
+    # `ranks`, shape (chain, draw): fractional ranks among all draws. That is the effective sample size *within* chains of the
+    # indicator that a draw is below a rank: the mean over the chains, the smallest over five ranks, at most the number of draws.
+    # The usual effective sample size, of all chains together, is small where chains disagree, and would widen the band just there.
     array_stats = import_module("arviz_stats.base").array_stats  # the package has no types
     chains, draws = ranks.shape
     found = float(draws)

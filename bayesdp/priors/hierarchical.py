@@ -22,10 +22,8 @@ Log-normal rather than half-normal: a scale of few groups has no mode at zero th
 
 
 def _group(release: Release, name: str | None) -> str | None:
-    """The group label to pool within: the one named, the only one, or none.
-
-    A label that all cells share is no group: differences between groups could not be learnt from it.
-    """
+    """The group label to pool within: the one named, the only one, or none."""
+    # A label that all cells share is no group: differences between groups could not be learnt from it.
     from bayesdp._validate import shown
 
     names = [own for own, _, labels in release.frame.groups if len(set(labels)) > 1]

@@ -104,17 +104,9 @@ class Design:
 
 
 def optimal_design(vectors: Floats, criterion: Criterion, tolerance: float, max_iterations: int) -> Design:
-    """Maximise a criterion over the weights of vectors that span the space.
-
-    Multiplicative steps on all vectors; then, where few vectors matter, a primal-dual interior-point method on those,
-    to which vectors with a ratio above 1 are added until none has one above ``1 + tolerance``; elsewhere more
-    multiplicative steps.
-
-    Returns
-    -------
-    Design
-        The best one found; whether its excess is within the tolerance is for the caller to judge.
-    """
+    """Maximise a criterion over the weights of vectors that span the space; whether its excess is small enough, the caller judges."""
+    # Multiplicative steps on all vectors; then, where few vectors matter, a primal-dual interior-point method on those, to which
+    # vectors with a ratio above 1 are added until none has one above `1 + tolerance`; elsewhere more multiplicative steps.
     count = len(vectors)
     start = Design(np.full(count, 1.0 / count), np.inf, 0)
     best = _multiplicative(vectors, criterion, tolerance, start, min(_WARM_STEPS, max_iterations))

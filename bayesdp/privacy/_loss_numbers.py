@@ -21,16 +21,9 @@ def mu_of_epsilon(epsilon: float) -> float:
 
 
 def epsilon_of_delta(epsilon: float, delta: float, wanted: float) -> float:
-    """The smallest epsilon at the delta that is asked for, no smaller than the given one, of an (epsilon, delta)-private mechanism.
-
-    Such a mechanism is (e, d)-private just when ``d >= 1 - (1 - delta) (1 + e**e) / (1 + e**epsilon)`` for ``e <= epsilon``
-    (Kairouz, Oh and Viswanath, 2015, Section 3: the trade-off functions).
-
-    Raises
-    ------
-    ValueError
-        If the delta asked for is smaller than the given one.
-    """
+    """The smallest epsilon at the delta that is asked for, no smaller than the given one, of an (epsilon, delta)-private mechanism."""
+    # Such a mechanism is (e, d)-private just when `d >= 1 - (1 - delta) (1 + e**e) / (1 + e**epsilon)` for `e <= epsilon` (Kairouz,
+    # Oh and Viswanath, 2015, Section 3: the trade-off functions).
     wanted = _validate.probability(wanted, "delta")
     if wanted < delta:
         raise ValueError(f"delta must be at least that of the loss, {delta:.6g}, got {wanted:.6g}")

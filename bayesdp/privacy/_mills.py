@@ -19,13 +19,7 @@ def log_normal_density(x: float) -> float:
 
 
 def mills(x: float) -> float:
-    """Mills' ratio; overflows below about -37.
-
-    Examples
-    --------
-    >>> print(f"{mills(0.0):.6f}")
-    1.253314
-    """
+    """Mills' ratio; overflows below about -37."""
     return math.sqrt(0.5 * math.pi) * float(erfcx(x / math.sqrt(2.0)))
 
 

@@ -38,13 +38,7 @@ def caveat_from(description: Any) -> Words:
 
 
 def person_from(description: Any) -> OnePerson:
-    """Read what `OnePerson.describe` wrote.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no such description; the key is named.
-    """
+    """Read what `OnePerson.describe` wrote."""
     found = words_from(description, (OnePerson,), "what is said of one person's record")
     assert isinstance(found, OnePerson)
     return found

@@ -46,23 +46,8 @@ class Words(str):
 
 
 def words_from(description: Any, known: Iterable[type[Words]], what: str, levels: int = 20) -> Words:
-    """Read what `Words.describe` wrote.
-
-    Parameters
-    ----------
-    description : mapping
-    known : iterable of type
-        The classes that it may be of.
-    what : str
-        What an error calls it.
-    levels : int
-        How often one may stand in another.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no such description; the key is named.
-    """
+    """Read what `Words.describe` wrote."""
+    # `known`: the classes that it may be of. `what`: what an error calls it. `levels`: how often one may stand in another.
     kinds = {sentence.name: sentence for sentence in known}
     if not levels:
         raise ValueError("a caveat must not stand in more than 20 others")

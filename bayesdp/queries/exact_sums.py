@@ -20,15 +20,8 @@ times 1.1e-16 at most, which is less than 1e-6 for anything that fits into memor
 
 
 def exact_integers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Booleans and integers of any width as int64; everything else as it is.
-
-    Sums of narrow integers wrap at their own width (``np.add.reduceat`` adds int32 in int32, and booleans by "or").
-
-    Raises
-    ------
-    ValueError
-        If an unsigned number is 2**63 or more.
-    """
+    """Booleans and integers of any width as int64; everything else as it is."""
+    # Sums of narrow integers wrap at their own width (`np.add.reduceat` adds int32 in int32, and booleans by "or").
     if values.dtype.kind == "u" and values.dtype.itemsize == 8 and np.any(values >= np.uint64(_BEYOND)):
         raise ValueError("values must be smaller than 2**63, which is the largest that 64-bit integers hold")
     return values.astype(np.int64, copy=False) if values.dtype.kind in "biu" else values
@@ -45,24 +38,10 @@ def check_no_overflow(
     add_up: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
     name_of: Callable[[int], str],
 ) -> None:
-    """Refuse sums of integers that int64 might not hold, partial ones included.
-
-    Parameters
-    ----------
-    values : int64 array
-        What is added up.
-    largest_weight : int
-        A bound on the sum of the absolute weights of one sum; with the largest value it mostly settles the matter.
-    add_up : callable
-        The sums of the absolute values with the absolute weights, in float64, sums last: asked where that bound is too coarse.
-    name_of : callable
-        Position of a sum to its name.
-
-    Raises
-    ------
-    ValueError
-        If the terms of a sum may add up to 2**63 or more in absolute value. The message names the sum, and no value.
-    """
+    """Refuse sums of integers that int64 might not hold, partial ones included."""
+    # `values`: what is added up. `largest_weight`: a bound on the sum of the absolute weights of one sum; with the largest value it
+    # mostly settles the matter. `add_up`: the sums of the absolute values with the absolute weights, in float64, sums last: asked
+    # where that bound is too coarse. `name_of`: position of a sum to its name.
     if largest_size(values) * largest_weight < _BEYOND:
         return
     sizes = add_up(np.abs(values.astype(np.float64)))

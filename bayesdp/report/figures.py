@@ -14,13 +14,8 @@ __all__ = ["embedded"]
 
 
 def embedded(picture: Figure, text: str) -> Html:
-    """A picture with its caption, as SVG in a data URI: sharp at any size, and nothing in it can run.
-
-    Parameters
-    ----------
-    text : str
-        What it shows; the caption, and the alternative text for those who cannot see it.
-    """
+    """A picture with its caption, as SVG in a data URI: sharp at any size, and nothing in it can run."""
+    # `text`: what it shows; the caption, and the alternative text for those who cannot see it.
     file = io.BytesIO()
     # Letters become outlines, so that the page looks the same where a font is missing; ids and dates do not vary.
     with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "bayesdp"}):

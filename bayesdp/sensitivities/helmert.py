@@ -67,19 +67,11 @@ def block_l1(sizes: Ints, free: int, neighbours: str) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Regions:
-    """Pairs of labels of one dimension, as sums over regions of contrasts.
+    """Pairs of labels of one dimension, as sums over regions of contrasts."""
 
-    Parameters
-    ----------
-    first, second : float arrays, shape (pairs, regions)
-        What both labels have there.
-    level : int array, shape (regions,)
-        The level that the contrasts of a region belong to.
-    """
-
-    first: Floats
+    first: Floats  # what the one label has there, shape (pairs, regions)
     second: Floats
-    level: Ints
+    level: Ints  # that the contrasts of a region belong to, shape (regions,)
 
     def __len__(self) -> int:
         return len(self.first)

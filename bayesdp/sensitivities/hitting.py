@@ -69,10 +69,8 @@ def largest_hitting_number(sizes: tuple[int, ...], points: int) -> tuple[int, in
 
 
 def _greedy(sizes: tuple[int, ...], points: int) -> int:
-    """An upper bound of the hitting number: take the point that is in most sets, again and again.
-
-    Some point is in at least ``sum(sizes) / points`` of the sets, rounded up. At worst the smallest sets are left over.
-    """
+    """An upper bound of the hitting number: take the point that is in most sets, again and again."""
+    # Some point is in at least `sum(sizes) / points` of the sets, rounded up. At worst the smallest sets are left over.
     left = sorted(sizes)
     used = 0
     while left:
@@ -120,11 +118,9 @@ def _reaches(sizes: npt.NDArray[np.int64], points: int, wanted: int) -> bool | N
 def _fewest_points(
     types: Types, allowed: npt.NDArray[np.bool_], sizes: npt.NDArray[np.int64], points: int
 ) -> npt.NDArray[np.bool_] | None:
-    """Types in use where the fewest points give each set at least its size; None if that takes more than `points`.
-
-    At least is enough: a point can leave a set, which never makes a cover. ArithmeticError if the integer program fails, or its
-    answer does not pass an exact check.
-    """
+    """Types in use where the fewest points give each set at least its size; None if that takes more than `points`."""
+    # At least is enough: a point can leave a set, which never makes a cover. ArithmeticError if the integer program fails, or its
+    # answer does not pass an exact check.
     if not np.all(np.any(types[allowed], axis=0)):
         return None
     own = types[allowed].T.astype(np.float64)

@@ -152,11 +152,9 @@ def cycles(nested: NestedSums) -> Iterator[Ints]:
 
 
 def _vanishes(a: Ints, c: Ints) -> npt.NDArray[np.bool_]:
-    """Whether a 3-cycle sums to zero on classes a, shape (3,), and c, shape (n, 3).
-
-    It does if all of one side are in one class, or if two labels of the one are and so are those two of the other that
-    make their four cells cancel: with ``a_i`` and ``a_{i+1}`` alike, ``c_i`` and ``c_{i+2}``.
-    """
+    """Whether a 3-cycle sums to zero on classes a, shape (3,), and c, shape (n, 3)."""
+    # It does if all of one side are in one class, or if two labels of the one are and so are those two of the other that make their
+    # four cells cancel: with `a_i` and `a_{i+1}` alike, `c_i` and `c_{i+2}`.
     if a[0] == a[1] == a[2]:
         return np.ones(len(c), dtype=np.bool_)
     zero = np.asarray((c[:, 0] == c[:, 1]) & (c[:, 1] == c[:, 2]))

@@ -31,22 +31,12 @@ _CHUNK = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class _Types:
-    """The types of pairs of labels of one dimension.
+    """The types of pairs of labels of one dimension."""
 
-    Parameters
-    ----------
-    first, second : float arrays, shape (types, levels)
-        One over the size of the class of each label.
-    shared : float array, shape (types, levels)
-        The same where both labels are in one class, else 0.
-    same : float array, shape (types,)
-        1 where both are one label.
-    """
-
-    first: Floats
+    first: Floats  # one over the size of the class of each label, shape (types, levels)
     second: Floats
-    shared: Floats
-    same: Floats
+    shared: Floats  # the same where both labels are in one class, else 0
+    same: Floats  # 1 where both are one label, shape (types,)
 
     def __len__(self) -> int:
         return len(self.same)

@@ -164,10 +164,8 @@ def _covers(query: Query) -> bool:
 
 
 def _of_blocks(blocks: Ints, norm: str, neighbours: str) -> float:
-    """Disjoint totals: Helmert contrasts within blocks (for l1), unit vectors for free cells.
-
-    The echelon coordinates of a block are Helmert contrasts of its cells in another order, of the same lengths.
-    """
+    """Disjoint totals: Helmert contrasts within blocks (for l1), unit vectors for free cells."""
+    # The echelon coordinates of a block are Helmert contrasts of its cells in another order, of the same lengths.
     sizes = np.bincount(blocks[blocks >= 0]).astype(np.int64)
     sizes = sizes[sizes > 0]
     free = int(np.sum(blocks < 0))
@@ -198,10 +196,8 @@ def _of_columns(query: Query, free: Invariants, norm: str, neighbours: str) -> f
 
 
 def _representatives(query: Query, free: Invariants) -> sp.csc_array:
-    """Columns of the query among which every projected length and distance occurs.
-
-    Answers that all relations treat alike are exchangeable: two of each kind will do, if cells are answers.
-    """
+    """Columns of the query among which every projected length and distance occurs."""
+    # Answers that all relations treat alike are exchangeable: two of each kind will do, if cells are answers.
     if not _covers(query):
         columns = sp.csc_array(query.matrix)
         return columns[:, distinct_columns(columns)]

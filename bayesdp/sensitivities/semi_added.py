@@ -23,18 +23,11 @@ class AddedTotals:
 
 
 def added_of_totals(fiber: Fiber) -> AddedTotals | None:
-    """Disjoint totals, with cells that are in none of them, or no exact answers at all; None for other answers.
-
-    Of a cell that is in no total, a record can come and go. Of a cell in a total, only if another one of that total goes or
-    comes. So absence and a free cell are 1 record apart, absence and a total 2, two cells of one total or
-    two free cells 2 (the record goes, and comes elsewhere), a total and a free cell 3, and two totals 4. Totals of 0 have no records.
-    All this is so from every database.
-
-    Raises
-    ------
-    ValueError
-        If no table has these answers.
-    """
+    """Disjoint totals, with cells that are in none of them, or no exact answers at all; None for other answers."""
+    # Of a cell that is in no total, a record can come and go. Of a cell in a total, only if another one of that total goes or
+    # comes. So absence and a free cell are 1 record apart, absence and a total 2, two cells of one total or two free cells 2 (the
+    # record goes, and comes elsewhere), a total and a free cell 3, and two totals 4. Totals of 0 have no records. All this is so
+    # from every database.
     blocks = fiber.invariants.blocks
     if blocks is None or fiber.bounds_below or fiber.bounds_above:
         return None

@@ -37,23 +37,15 @@ def listed_tables(fiber: Fiber, limit: int) -> tuple[Ints | None, str]:
 
 
 def semi_adjacency_of_tables(tables: Ints, absence: bool = False) -> tuple[int, int]:
-    """The semi-adjacent parameter in both conventions, infimum and worst, by going through all pairs of tables, shape (m, cells).
-
-    Record i has the value (cell) x in a database with table u, and y in one with table v. The other records can be
-    matched as well as their counts allow, so that ``||(u - e_x) - (v - e_y)||_1`` of them are left over on both sides, and
-    record i itself counts on both. With ``w = u - v`` that is ``||w||_1 + 2 [w_x <= 0] + 2 [w_y >= 0]`` records taken away or
-    added, because ``w_x - 1`` is smaller in absolute value just when w_x is positive; half as many are substituted.
-    With `absence`, i may also not be there: without e_x, and without its record on that side, the bracket of x
-    falls away. The infimum is the largest over x and y of the least over u and v; the worst is the largest over x, y and u of the
-    least over v.
-
-    Parameters
-    ----------
-    tables : int64 array, shape (m, cells)
-        All tables.
-    absence : bool
-        Count records added or removed, absence among the values; else records substituted, where all tables must have one total.
-    """
+    """The semi-adjacent parameter in both conventions, infimum and worst, by going through all pairs of tables, shape (m, cells)."""
+    # Record i has the value (cell) x in a database with table u, and y in one with table v. The other records can be matched as
+    # well as their counts allow, so that `||(u - e_x) - (v - e_y)||_1` of them are left over on both sides, and record i itself
+    # counts on both. With `w = u - v` that is `||w||_1 + 2 [w_x <= 0] + 2 [w_y >= 0]` records taken away or added, because `w_x -
+    # 1` is smaller in absolute value just when w_x is positive; half as many are substituted. With `absence`, i may also not be
+    # there: without e_x, and without its record on that side, the bracket of x falls away. The infimum is the largest over x and y
+    # of the least over u and v; the worst is the largest over x, y and u of the least over v. `tables`, shape (m, cells): all
+    # tables. `absence`: count records added or removed, absence among the values; else records substituted, where all tables must
+    # have one total.
     possible = np.flatnonzero((tables > 0).any(axis=0))
     if not possible.size and not (absence and len(tables)):
         return 0, 0
@@ -69,22 +61,9 @@ def semi_adjacency_of_tables(tables: Ints, absence: bool = False) -> tuple[int, 
 
 
 def distances_of_tables(table: Ints, tables: Ints) -> tuple[Ints, Ints]:
-    """The number of substituted records if a record of one cell says another, in a database with one of the listed tables.
-
-    Parameters
-    ----------
-    table : int64 array, shape (cells,)
-        One of the tables.
-    tables : int64 array, shape (m, cells)
-        All tables, with one total.
-
-    Returns
-    -------
-    cells : int64 array, shape (own,)
-        The cells that hold records.
-    distances : int64 array, shape (own, cells)
-        As `Cliques.distances`.
-    """
+    """The number of substituted records if a record of one cell says another, in a database with one of the listed tables."""
+    # `table`, shape (cells,): one of the tables. `tables`, shape (m, cells): all tables, with one total. Returns `cells`, shape
+    # (own,): the cells that hold records; `distances`, shape (own, cells): as `Cliques.distances`.
     possible = np.flatnonzero((tables > 0).any(axis=0))
     own, distance = _distances(table, tables, possible, False)
     found = np.full((len(own), tables.shape[1]), IMPOSSIBLE, dtype=np.int64)

@@ -86,15 +86,7 @@ class StatedSensitivity:
 
 
 def stated_sensitivity(given: Any) -> StatedSensitivity:
-    """Read the argument `sensitivity` of a mechanism for statistics.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither a number, nor numbers, nor `Sensitivity`, nor `StatedSensitivity`, nor a list of `Sensitivity`; or
-        they are of different neighbours,
-        or of an unknown number of statistics.
-    """
+    """Read the argument `sensitivity` of a mechanism for statistics."""
     if isinstance(given, StatedSensitivity):
         return given
     if isinstance(given, Sensitivity):

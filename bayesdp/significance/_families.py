@@ -31,18 +31,10 @@ _MOST = 2**21
 
 @dataclass(frozen=True, eq=False)
 class Masses:
-    """Probabilities of consecutive whole numbers; what is left out is negligible.
-
-    Parameters
-    ----------
-    first : int
-        The smallest number.
-    weights : float array
-        Probabilities of ``first, first + 1, ...``; they add up to 1.
-    """
+    """Probabilities of consecutive whole numbers; what is left out is negligible."""
 
     first: int
-    weights: Floats
+    weights: Floats  # probabilities of first, first + 1, ...; they add up to 1
 
     @cached_property
     def points(self) -> Floats:

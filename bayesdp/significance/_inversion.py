@@ -35,13 +35,7 @@ def finite_statistic(value: Any) -> float:
 
 
 def at_odds_ratios(function: Callable[[float], float], odds_ratio: npt.ArrayLike) -> Any:
-    """A function of the log odds ratio at one odds ratio (a float) or an array of them (an array of that shape).
-
-    Raises
-    ------
-    ValueError
-        If an odds ratio is negative or NaN.
-    """
+    """A function of the log odds ratio at one odds ratio (a float) or an array of them (an array of that shape)."""
     ratios = np.asarray(odds_ratio, dtype=np.float64)
     if np.any(~(ratios >= 0.0)):
         raise ValueError(f"odds_ratio must be at least 0, got {odds_ratio!r}")
@@ -53,15 +47,7 @@ def at_odds_ratios(function: Callable[[float], float], odds_ratio: npt.ArrayLike
 
 @dataclass(frozen=True)
 class NoisyCount:
-    """A published number ``U = X + N``: X of a family, N noise that is symmetric about 0.
-
-    Parameters
-    ----------
-    statistic : float
-        U.
-    family : CountLaws
-    noise : Noise
-    """
+    """A published number `U = X + N`: X of a family, N noise that is symmetric about 0."""
 
     statistic: float
     family: CountLaws
@@ -87,10 +73,8 @@ class NoisyCount:
         return min(1.0, 2.0 * min(self._precise(self.greater, log_odds), self._precise(self.less, log_odds)))
 
     def _precise(self, tail: Callable[[float, float], float], log_odds: float) -> float:
-        """A tail probability with all its digits.
-
-        `FOR_LEVELS` leaves out less than 1e-30 of each of some millions of masses: too little to matter for a tail above 1e-12.
-        """
+        """A tail probability with all its digits."""
+        # `FOR_LEVELS` leaves out less than 1e-30 of each of some millions of masses: too little to matter for a tail above 1e-12.
         rough = tail(log_odds, FOR_LEVELS)
         return rough if rough > _COMMON else tail(log_odds, NEGLIGIBLE)
 

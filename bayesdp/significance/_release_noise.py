@@ -29,41 +29,17 @@ __all__ = ["CornerNoise", "cell_noise", "corner_noise"]
 
 @dataclass(frozen=True)
 class CornerNoise:
-    """Noise of the corner.
+    """Noise of the corner."""
 
-    Parameters
-    ----------
-    noise : Noise
-        Law of the noise; for an integer law, of its sum with an independent U(-1/2, 1/2).
-    tradeoff : str
-        The trade-off function between two tables that differ by one move (+1, -1, -1, +1), in words.
-    canonical : bool
-        Whether the noise is canonical for it.
-    integer : bool
-        Whether the uniform has to be added.
-    """
-
-    noise: Noise
-    tradeoff: str
-    canonical: bool
-    integer: bool = False
+    noise: Noise  # for an integer law, that of its sum with an independent U(-1/2, 1/2)
+    tradeoff: str  # between two tables that differ by one move (+1, -1, -1, +1), in words
+    canonical: bool  # whether the noise is canonical for it
+    integer: bool = False  # whether the uniform has to be added
 
 
 @singledispatch
 def corner_noise(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    """The law of the noise of the corner; a law without a registered function is refused with the reason.
-
-    Parameters
-    ----------
-    law : NoiseLaw
-    invariants : Invariants
-        Under which the noise was drawn: both margins of a 2 x 2 table.
-
-    Raises
-    ------
-    NotImplementedError
-        If the law is not one of noise that changes no margin, or not known here.
-    """
+    """The law of the noise of the corner, both margins being exact; a law without a registered function is refused with the reason."""
     if law.independent:
         why = (
             "its noise is independent in each cell, so that all four noisy counts are informative and no one number "
@@ -79,13 +55,7 @@ def corner_noise(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
 
 @singledispatch
 def cell_noise(law: laws.NoiseLaw) -> CornerNoise:
-    """The law of the noise of one cell that was published alone, the margins being exact (paper 003, Theorem 37).
-
-    Raises
-    ------
-    NotImplementedError
-        If the law is not one of independent noise, or not known here.
-    """
+    """The law of the noise of one cell that was published alone, the margins being exact (paper 003, Theorem 37)."""
     raise NotImplementedError(
         f"there is no test of a cell released with the law {law.name!r}; laws with one are {_known(cell_noise)}. Fit a model "
         "instead and look at the posterior odds ratio"

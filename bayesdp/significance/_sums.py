@@ -41,12 +41,7 @@ _CHUNK = 4_000_000
 
 @dataclass(frozen=True)
 class FamilySum:
-    """Sum of independent counts with a common odds ratio: again an exponential family, its masses a convolution.
-
-    Parameters
-    ----------
-    parts : tuple of Family
-    """
+    """Sum of independent counts with a common odds ratio: again an exponential family, its masses a convolution."""
 
     parts: tuple[Family, ...]
 
@@ -84,15 +79,9 @@ class _ByMasses:
 
 @dataclass(frozen=True, eq=False)
 class WholeNoise(_ByMasses):
-    """Symmetric whole-number noise plus an independent U(-1/2, 1/2).
+    """Symmetric whole-number noise plus an independent U(-1/2, 1/2)."""
 
-    Parameters
-    ----------
-    mass : float array
-        ``P(j)`` for j = 0, 1, ...; what is beyond is negligible.
-    """
-
-    mass: Floats = field(repr=False)
+    mass: Floats = field(repr=False)  # P(j) for j = 0, 1, ...; what is beyond is negligible
     _tail: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -129,16 +118,9 @@ class LaplacesNoise:
 
 @dataclass(frozen=True, eq=False)
 class MixedNoise(_ByMasses):
-    """Symmetric whole-number noise plus independent continuous noise.
+    """Symmetric whole-number noise plus independent continuous noise."""
 
-    Parameters
-    ----------
-    mass : float array
-        ``P(j)`` for j = -k, ..., k; what is beyond is negligible.
-    noise : Noise
-    """
-
-    mass: Floats = field(repr=False)
+    mass: Floats = field(repr=False)  # P(j) for j = -k, ..., k; what is beyond is negligible
     noise: Noise
 
     def cdf(self, x: npt.ArrayLike) -> Any:
@@ -154,10 +136,8 @@ class MixedNoise(_ByMasses):
 
 
 def is_whole(noise: Noise) -> bool:
-    """Whether noise is whole-number noise plus an independent U(-1/2, 1/2): discrete noise, and Tulap noise with delta = 0.
-
-    Tulap noise with delta > 0 ends within a unit cell, where it is no such sum.
-    """
+    """Whether noise is whole-number noise plus an independent U(-1/2, 1/2): discrete noise, and Tulap noise with delta = 0."""
+    # Tulap noise with delta > 0 ends within a unit cell, where it is no such sum.
     return isinstance(noise, (DiscreteGaussianNoise, WholeNoise)) or (isinstance(noise, Tulap) and noise.delta == 0.0)
 
 
@@ -169,15 +149,8 @@ def laplaces(noise: Noise) -> tuple[float, int] | None:
 
 
 def noise_of_sum(noises: Sequence[Noise], weights: Sequence[float]) -> Noise:
-    """The law of ``sum w_k N_k`` of independent noise.
-
-    Whole-number noise counts without its uniforms, to whole weights; one U(-1/2, 1/2) is added if all noise is of that kind.
-
-    Raises
-    ------
-    NotImplementedError
-        If two laws are continuous and neither both normal nor Laplace of one weighted scale, or the sum is too long.
-    """
+    """The law of `sum w_k N_k` of independent noise; two continuous laws are normal, or Laplace of one weighted scale."""
+    # Whole-number noise counts without its uniforms, to whole weights; one U(-1/2, 1/2) is added if all noise is of that kind.
     whole = [(noise, round(weight)) for noise, weight in zip(noises, weights, strict=True) if is_whole(noise)]
     rest = [(noise, weight) for noise, weight in zip(noises, weights, strict=True) if not is_whole(noise)]
     if not whole:

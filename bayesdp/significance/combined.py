@@ -210,10 +210,8 @@ def _weights(noises: list[Noise]) -> list[float]:
 
 
 def _laplace_weights(parts: dict[int, tuple[float, int]]) -> dict[int, float]:
-    """Weights c / b of scales b, for the most precise of the sums of the first 1, 2, ... that are narrowest; 0 for the others.
-
-    c is such that the weights add up to the precision of their mean.
-    """
+    """Weights c / b of scales b, for the most precise of the sums of the first 1, 2, ... that are narrowest; 0 for the others."""
+    # c is such that the weights add up to the precision of their mean.
     order = sorted(parts, key=lambda k: parts[k][0] ** 2 * parts[k][1])
     found = {k: 0.0 for k in order}
     best = 0.0

@@ -206,10 +206,8 @@ def _noise(part: Measured, release: Release, size: int, rng: np.random.Generator
 
 
 def _covariance(part: Measured, release: Release, basis: Floats, rng: np.random.Generator) -> Floats:
-    """Covariance of the noise along the basis, from draws of their own: public, and independent of release and reference.
-
-    Which weights the statistic has is a matter of power; its law is the simulated one for any.
-    """
+    """Covariance of the noise along the basis, from draws of their own: public, and independent of release and reference."""
+    # Which weights the statistic has is a matter of power; its law is the simulated one for any.
     found: Any = np.cov((_noise(part, release, _PILOT, rng).reshape(_PILOT, -1) @ basis).T)
     return np.asarray(found, dtype=np.float64).reshape(basis.shape[1], basis.shape[1])
 

@@ -239,10 +239,8 @@ def _by_stratum(release: Any, strata: str | None) -> dict[Any, Release]:
 
 
 def _free(invariants: Any, moves: Any) -> bool:
-    """Whether tables with these exact answers differ by (+1, -1, -1, +1) moves within strata, and by nothing else.
-
-    The moves have no cell in common, so that whole tables which are combinations of them are whole combinations.
-    """
+    """Whether tables with these exact answers differ by (+1, -1, -1, +1) moves within strata, and by nothing else."""
+    # The moves have no cell in common, so that whole tables which are combinations of them are whole combinations.
     return bool(invariants.dimension == len(moves) and all(invariants.is_null(move) for move in moves))
 
 

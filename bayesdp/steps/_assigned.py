@@ -13,20 +13,7 @@ __all__ = ["chosen_values", "register_step"]
 
 
 def chosen_values(model: pm.Model, requested: Any, belongs: Callable[[Any], bool], step: str, kind: str) -> list[Any]:
-    """Value variables that a step method is to sample: those asked for, else all that belong to it.
-
-    Parameters
-    ----------
-    belongs : callable
-        Whether the method samples a random variable.
-    step, kind : str
-        Name of the method and of its variables, for the message.
-
-    Raises
-    ------
-    TypeError
-        If a variable that was asked for does not belong to the method.
-    """
+    """Value variables that a step method is to sample: those asked for, else all that belong to it; `kind` is for messages."""
     if requested is None:
         return [model.rvs_to_values[rv] for rv in model.free_RVs if belongs(rv)]
     chosen = list(get_value_vars_from_user_vars(requested, model))

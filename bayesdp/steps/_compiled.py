@@ -84,10 +84,7 @@ def log_density(
     compile_kwargs: Mapping[str, Any],
     more: Sequence[RemainingDensity] = (),
 ) -> Callable[[Point, Ints], float] | None:
-    """Log-density of some terms as a function of a point, in which the variable named `table` is replaced by given counts.
-
-    None where there are no terms.
-    """
+    """Log-density of some terms (None without any) as a function of a point, the variable named `table` replaced by given counts."""
     if not terms and not more:
         return None
     known: Any = model.logp(vars=list(terms), sum=True) if terms else 0.0

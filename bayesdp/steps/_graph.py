@@ -50,13 +50,7 @@ def value_of(variable: Any) -> npt.NDArray[Any]:
 
 
 def check_whole(model: pm.Model) -> None:
-    """Check data that the model reads as whole numbers, which PyMC would cut to whole numbers without a word.
-
-    Raises
-    ------
-    ValueError
-        If some are not whole, with the name of the data.
-    """
+    """Refuse data that the model reads as whole numbers, and that are none: PyMC would cut them to whole numbers without a word."""
     for rv in model.observed_RVs:
         value = model.rvs_to_values[rv]
         inner = source(value)

@@ -16,13 +16,7 @@ _ATTEMPTS = 20_000
 
 
 def moved_into_support(density: Callable[[], float], move: Callable[[], object], attempts: int = _ATTEMPTS) -> int:
-    """Move until the table has a positive density.
-
-    Returns
-    -------
-    int
-        0 when it does; otherwise the number of moves tried in vain.
-    """
+    """Move until the table has a positive density: 0 when it does; otherwise the number of moves tried in vain."""
     for _ in range(attempts):
         if density() > -np.inf:
             return 0
@@ -37,22 +31,9 @@ def accept_on_the_rest(
     propose: Callable[[], tuple[int, int]],
     take_back: Callable[[int, int], object],
 ) -> tuple[int, int]:
-    """Propose moves, and accept each on the ratio of the rest of the model (Metropolis within Gibbs).
-
-    Parameters
-    ----------
-    density : callable
-        Log-density of the rest of the model at the table as it stands.
-    propose : callable
-        Moves the table; the number of cells moved, and the step, 0 for none.
-    take_back : callable
-        Undoes the move with that number and step.
-
-    Returns
-    -------
-    changed, accepted : int
-        Moves that changed the table, and moves that were accepted, steps of 0 among them.
-    """
+    """Propose moves, and accept each on the ratio of the rest of the model (Metropolis within Gibbs): how many changed, and passed."""
+    # `density` is that of the rest at the table as it stands, a logarithm. `propose` moves the table, and tells the number of cells
+    # moved and the step, 0 for none, which counts as accepted; `take_back` undoes the move with that number and step.
     height = density()
     changed = accepted = 0
     for threshold in np.log1p(-rng.random(moves)):

@@ -32,18 +32,12 @@ type Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Signs:
-    """What is known of each entry of an array, whatever the values of the variables are.
+    """What is always so of each entry of an array, whatever the values of the variables are; all False: nothing is known."""
 
-    Parameters
-    ----------
-    zero, positive, below, one : bool arrays of the shape of the array
-        Whether the entry is always 0, always above 0, always below 1, always 1. All False: nothing is known.
-    """
-
-    zero: Mask
-    positive: Mask
-    below: Mask
-    one: Mask
+    zero: Mask  # whether the entry is always 0
+    positive: Mask  # always above 0
+    below: Mask  # always below 1
+    one: Mask  # always 1
 
     @property
     def masks(self) -> tuple[Mask, Mask, Mask, Mask]:

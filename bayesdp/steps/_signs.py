@@ -39,16 +39,7 @@ __all__ = ["Signs", "signs_of"]
 
 
 def signs_of(model: pm.Model, variable: Any) -> Signs:
-    """The signs of a variable of a model's graph, which may contain its random variables.
-
-    Examples
-    --------
-    >>> with pm.Model() as model:
-    ...     rate = pm.Gamma("rate", 2.0, 0.1)
-    >>> signs = signs_of(model, rate * np.array([1.0, 0.0, 3.0]))
-    >>> signs.zero.tolist(), signs.positive.tolist()
-    ([False, True, False], [True, False, True])
-    """
+    """The signs of a variable of a model's graph, which may contain its random variables."""
     [expression] = model.replace_rvs_by_values([pt.as_tensor_variable(variable)])
     return _Reader(model).read(expression)
 

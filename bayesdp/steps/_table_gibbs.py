@@ -68,13 +68,11 @@ class TableGibbsState(StepMethodState):
 
 
 class TableGibbs(BlockedStep):
-    """Moves every table in turn; its first two statistics, in the order of their names, are means over the tables.
+    """Moves every table in turn; its first two statistics, in the order of their names, are means over the tables."""
 
-    They are the share of moves that changed a table, and the share of proposals that were accepted.
-
-    A chain begins at its first step, when the other variables have their values; `generators` belongs to the sampling
-    state, which PyMC resets between chains.
-    """
+    # They are the share of moves that changed a table, and the share of proposals that were accepted.
+    # A chain begins at its first step, when the other variables have their values; `generators` belongs to the sampling state,
+    # which PyMC resets between chains.
 
     default_blocked = True
     _state_class = TableGibbsState

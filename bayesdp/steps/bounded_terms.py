@@ -33,23 +33,10 @@ type Mask = npt.NDArray[np.bool_]
 def bounded_term(
     model: pm.Model, rv: Any, fiber: Fiber, query: Query, keep: Mask, observed: Floats, bounds: tuple[Floats, Floats]
 ) -> tuple[NoiseTerm, Any, RemainingDensity | None] | None:
-    """The term of a `BoundedRV` about counts, its symbolic scale, and the log-likelihood minus what the kernel computes.
-
-    Parameters
-    ----------
-    rv : tensor variable
-        Observed; its parameters do not depend on the counts except through the answers.
-    keep : bool array, shape (rows,)
-        Which answers were published.
-    observed : float64 array, shape (published,)
-    bounds : pair of float64 arrays, shape (published,)
-
-    Returns
-    -------
-    tuple or None
-        The remainder is None where the kernel has all of the likelihood. None alone if the kernel has nothing of it: the
-        variable is then left to the compiled log-density.
-    """
+    """The term of a `BoundedRV` about counts, its symbolic scale, and the log-likelihood minus what the kernel computes."""
+    # `rv`: observed; its parameters do not depend on the counts except through the answers. `keep`, shape (rows,): which answers
+    # were published. `observed`, shape (published,). `bounds`, shape (published,). The remainder is None where the kernel has all
+    # of the likelihood. None alone if the kernel has nothing of it: the variable is then left to the compiled log-density.
     op = rv.owner.op
     form, clipped = op.law_type.kernel_form, op.law_type.has_atoms
     if form is None:

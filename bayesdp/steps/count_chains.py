@@ -74,15 +74,9 @@ class CountChain(Protocol):
 
 
 class LineChain(Chain):
-    """A table in general: a sweep is as many random lines as it has degrees of freedom.
+    """A table in general: a sweep is as many random lines as it has degrees of freedom."""
 
-    Parameters
-    ----------
-    target : Target
-    rng : numpy.random.Generator
-    dimension : int
-        Degrees of freedom.
-    """
+    # `dimension`: degrees of freedom.
 
     def __init__(self, target: Target, rng: np.random.Generator, dimension: int) -> None:
         super().__init__(target, rng)
@@ -131,22 +125,13 @@ class LineChain(Chain):
 
 
 class SweepChain(TreeChain):
-    """A hierarchy. While a chain is tuned, donors are chosen anew now and then; with its end they stay.
+    """A hierarchy. While a chain is tuned, donors are chosen anew now and then; with its end they stay."""
 
-    They are chosen more than once for the starts that a user gives, of which the first table tells little. With all counts of five
-    tracts of 252 cells in one cell, the squared residuals were 6.5e4 a noisy answer after 1,000 sweeps, against 1.8e5 with donors
-    chosen at the start. From the linear estimate it makes no difference: 1.04 either way, and the medians of effective draws
-    are within a tenth.
-
-    Chains begin at random tables far apart (`bayesdp.hierarchies.ends`). Where they began is told with the draws, so that a check for
-    missed modes can compare them.
-
-    Parameters
-    ----------
-    target : Target
-    structure : Structure
-    rng : numpy.random.Generator
-    """
+    # They are chosen more than once for the starts that a user gives, of which the first table tells little. With all counts of
+    # five tracts of 252 cells in one cell, the squared residuals were 6.5e4 a noisy answer after 1,000 sweeps, against 1.8e5 with
+    # donors chosen at the start. From the linear estimate it makes no difference: 1.04 either way, and the medians of effective
+    # draws are within a tenth. Chains begin at random tables far apart (`bayesdp.hierarchies.ends`). Where they began is told with
+    # the draws, so that a check for missed modes can compare them.
 
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         super().__init__(target, structure, rng)

@@ -36,36 +36,20 @@ _SUMS = (
 
 @dataclass(frozen=True, eq=False)
 class Movement:
-    """Whether the moves of a count variable connect all tables, and which cells cannot move.
+    """Whether the moves of a count variable connect all tables, and which cells cannot move."""
 
-    Parameters
-    ----------
-    proved : bool
-        Whether they are proved to connect all tables that the model allows.
-    claim : str
-        What is known, in words.
-    determined : bool array, shape (cells,)
-        Cells with one possible count, by the exact answers, the limits of the base and the reach of bounded noise.
-    structure : Structure or None
-        Of a table that is moved as a hierarchy.
-    """
-
-    proved: bool
-    claim: str
+    proved: bool  # whether they are proved to connect all tables that the model allows
+    claim: str  # what is known, in words
+    # Cells with one possible count, by the exact answers, the limits of the base and the reach of bounded noise, shape (cells,).
     determined: npt.NDArray[np.bool_]
-    structure: Structure | None
+    structure: Structure | None  # of a table that is moved as a hierarchy
 
 
 def kernel_target(reading: Reading, parameters: Sequence[Floats] | None = None) -> Target:
-    """The target of the kernel.
-
-    Parameters
-    ----------
-    parameters : sequence of float64 arrays, optional
-        The numbers of `Reading.symbolic` where a chain starts. They decide once and for all which noisy answers are precise
-        beside the others and get directions that keep them, also where scales and prior are variables of the model. If left
-        out, there are no such directions.
-    """
+    """The target of the kernel."""
+    # `parameters`: the numbers of `Reading.symbolic` where a chain starts. They decide once and for all which noisy answers are
+    # precise beside the others and get directions that keep them, also where scales and prior are variables of the model. If left
+    # out, there are no such directions.
     family = reading.family or "flat"
     if parameters is None:
         return Target(
@@ -114,17 +98,10 @@ def said_of(target: Target, reading: Reading, structure: Structure | None) -> tu
 
 
 def movement(model: pm.Model, value: object) -> Movement:
-    """What is known of the moves that the step method takes for a count variable.
-
-    Priors and noise of bounded support have bounds beside the exact answers: moves that are proved to connect all tables
-    with the exact answers need not connect those within the bounds, and others are taken. Where the support of a base, a
-    potential or another law is not known, nothing is proved.
-
-    Parameters
-    ----------
-    value : tensor variable
-        The value variable of a `ConfidentialCounts`.
-    """
+    """What is known of the moves that the step method takes for a count variable."""
+    # Priors and noise of bounded support have bounds beside the exact answers: moves that are proved to connect all tables with the
+    # exact answers need not connect those within the bounds, and others are taken. Where the support of a base, a potential or
+    # another law is not known, nothing is proved. `value` is the value variable of a `ConfidentialCounts`.
     reading = read_model(model, value)
     target = kernel_target(reading)
     structure = hierarchy_of(target, reading)

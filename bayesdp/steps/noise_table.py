@@ -33,23 +33,11 @@ def is_lattice_noise(variable: Any) -> bool:
 
 
 class NoiseTable:
-    """A free `LatticeLaplace` or `LatticeGaussian` variable, with the log-density of the rest of the model.
+    """A free `LatticeLaplace` or `LatticeGaussian` variable, with the log-density of the rest of the model."""
 
-    A move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; the rest of
-    the model is accounted for by accepting or taking it back.
-
-    Parameters
-    ----------
-    value : tensor variable
-        Value variable of the noise.
-    compile_kwargs : mapping
-        As in ``pm.sample``.
-
-    Raises
-    ------
-    ValueError
-        If it is a batch of tables, or its location is not known.
-    """
+    # A move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; the rest of the
+    # model is accounted for by accepting or taking it back. `value`: value variable of the noise. `compile_kwargs`: as in
+    # `pm.sample`.
 
     def __init__(
         self, model: pm.Model, value: Any, rng: np.random.Generator, compile_kwargs: Mapping[str, Any]

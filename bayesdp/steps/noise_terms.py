@@ -29,27 +29,14 @@ __all__ = ["Known", "kernel_reach", "kernel_term"]
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The part of one observed variable that the kernel computes.
+    """The part of one observed variable that the kernel computes."""
 
-    Parameters
-    ----------
-    term : NoiseTerm
-        Its scale is a placeholder.
-    answers : tensor variable or None
-        The noisy answers, where a part of the noise is a variable of the model.
-    rest : RemainingDensity or None
-        The log-likelihood minus what the kernel computes.
-    reach : Reach or None
-        The answers that bounded noise allows.
-    doubt : str
-        Why moves that connect the tables within reach need not connect those that the noise allows; empty if they do.
-    """
-
-    term: NoiseTerm
+    term: NoiseTerm  # its scale is a placeholder
     scale: Any
-    answers: Any = None
-    rest: RemainingDensity | None = None
-    reach: Reach | None = None
+    answers: Any = None  # the noisy answers, where a part of the noise is a variable of the model
+    rest: RemainingDensity | None = None  # the log-likelihood minus what the kernel computes
+    reach: Reach | None = None  # the answers that bounded noise allows
+    # Why moves that connect the tables within reach need not connect those that the noise allows; empty if they do.
     doubt: str = ""
 
 
@@ -59,24 +46,10 @@ _REAL_ENTRIES = 4_000_000
 
 @singledispatch
 def kernel_term(op: Any, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Known | None:
-    """Read an observed variable: in the form that its law says (`NoiseLaw.kernel_form`), or as registered for its Op.
-
-    Parameters
-    ----------
-    op : Op
-        Of the variable; `law_type` is its law, `unit` that at scale 1 where it is one of tables.
-    rv : tensor variable
-        Observed.
-    x : tensor variable
-        The counts.
-    fiber : Fiber
-        From the exact answers.
-
-    Returns
-    -------
-    Known or None
-        None if the kernel does not know its law, or its query: the variable is then part of the compiled log-density.
-    """
+    """Read an observed variable: in the form that its law says (`NoiseLaw.kernel_form`), or as registered for its Op."""
+    # `op`: of the variable; `law_type` is its law, `unit` that at scale 1 where it is one of tables. `rv`: observed. `x`: the
+    # counts. `fiber`: from the exact answers. None if the kernel does not know its law, or its query: the variable is then part of
+    # the compiled log-density.
     law = law_with_windows(model, rv)
     if law is not None:
         about = published(model, rv, x, fiber.frame)

@@ -47,15 +47,8 @@ _WHOLE_LINE = dict.fromkeys((laws.NormalRV, laws.LaplaceRV, laws.CauchyRV, laws.
 
 
 def restricting(model: pm.Model, variable: Any, x: Any) -> str:
-    """Why a term may forbid tables of the counts x; empty if it gives all of them a positive density.
-
-    Parameters
-    ----------
-    variable : tensor variable
-        A potential, or an observed or free variable whose law depends on the counts.
-    x : tensor variable
-        The counts.
-    """
+    """Why a term may forbid tables of the counts x; empty if it gives all of them a positive density."""
+    # `variable`: a potential, or an observed or free variable whose law depends on the counts. `x`: the counts.
     if variable in model.potentials:
         return f"which tables the potential {variable.name} allows is not known"
     op, inputs = variable.owner.op, variable.owner.inputs

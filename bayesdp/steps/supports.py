@@ -43,40 +43,22 @@ _NO_LIMIT = np.asarray(UNBOUNDED, dtype=np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The counts that a base allows, cell by cell.
+    """The counts that a base allows, cell by cell."""
 
-    Parameters
-    ----------
-    lower, upper : int64 arrays, shape (cells,)
-        Limits that hold whatever the parameters; `UNBOUNDED` above where there is none.
-    unknown : str
-        Empty if every count between the limits has a positive probability whatever the parameters (of binomial cells,
-        every count up to their number of trials); else why that is not known.
-    only_limits : bool
-        Whether at least every cell has an interval of counts of its own, which may depend on the parameters.
-    """
-
+    # `lower`, `upper`: limits that hold whatever the parameters; `UNBOUNDED` above where there is none, shape (cells,).
     lower: Ints
     upper: Ints
+    # Empty if every count between the limits has a positive probability whatever the parameters (of binomial cells, every count up
+    # to their number of trials); else why that is not known.
     unknown: str = ""
+    # Whether at least every cell has an interval of counts of its own, which may depend on the parameters.
     only_limits: bool = True
 
 
 def support_of(model: pm.Model, base: Any, most: Floats) -> Support:
-    """The support of the base of a `ConfidentialCounts`.
-
-    Parameters
-    ----------
-    base : tensor variable
-        Its parameters may depend on variables of the model.
-    most : float64 array, shape (cells,)
-        The largest count of each cell by the exact answers; infinite where there is none.
-
-    Raises
-    ------
-    ValueError
-        If the base allows no count of a cell that the exact answers allow.
-    """
+    """The support of the base of a `ConfidentialCounts`."""
+    # `base`: its parameters may depend on variables of the model. `most`, shape (cells,): the largest count of each cell by the
+    # exact answers; infinite where there is none.
     shape = tuple(int(n) for n in base.shape.eval())
     found = _by_rule(model, base)
     if found is None and not _is_random(model, base) and not base.owner.op.ndim_supp:

@@ -40,45 +40,24 @@ class _Exact:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """The terms of a model about one count variable.
+    """The terms of a model about one count variable."""
 
-    Parameters
-    ----------
-    fiber : Fiber
-        From the exact parts, noise of bounded support, and the limits of the base.
-    terms : tuple of NoiseTerm
-        Noisy parts in a form that the kernel knows; their scale is a placeholder where it is symbolic.
-    family : str or None
-        The fast prior family, or None for any other base.
-    moving : tuple of int
-        Terms whose noisy answers are symbolic too: noise of which a part is a variable of the model.
-    symbolic : list of tensor variables
-        log weight and shape of the prior (each broadcast to the cells, flat), then the scale of each term, then the noisy
-        answers of the moving terms, on value variables.
-    unknown : list of variables
-        Everything else in the model that depends on the counts: reached through the compiled log-density.
-    rests : list of RemainingDensity
-        Log-likelihoods that remain of noisy parts beside what the kernel knows of them.
-    trials : tensor variable or None
-        For multinomial bases, the number of trials, to be checked against the exact answers.
-    trial_cells : int
-        How many consecutive cells share one number of trials.
-    cells_limited : bool
-        Whether cells may have limits beside those of the fiber, which change with the parameters.
-    doubts : tuple of str
-        Why the tables that the model allows are not known to be those of the fiber; empty if they are.
-    """
-
-    fiber: Fiber
+    fiber: Fiber  # from the exact parts, noise of bounded support, and the limits of the base
+    # Noisy parts in a form that the kernel knows; their scale is a placeholder where it is symbolic.
     terms: tuple[NoiseTerm, ...]
-    family: str | None
+    family: str | None  # the fast prior family, or None for any other base
+    # Terms whose noisy answers are symbolic too: noise of which a part is a variable of the model.
     moving: tuple[int, ...]
+    # Log weight and shape of the prior (each broadcast to the cells, flat), then the scale of each term, then the noisy answers of
+    # the moving terms, on value variables.
     symbolic: list[Any]
+    # Everything else in the model that depends on the counts: reached through the compiled log-density.
     unknown: list[Any]
-    rests: list[RemainingDensity]
-    trials: Any
-    trial_cells: int
-    cells_limited: bool
+    rests: list[RemainingDensity]  # log-likelihoods that remain of noisy parts beside what the kernel knows of them
+    trials: Any  # for multinomial bases, the number of trials, to be checked against the exact answers
+    trial_cells: int  # how many consecutive cells share one number of trials
+    cells_limited: bool  # whether cells may have limits beside those of the fiber, which change with the parameters
+    # Why the tables that the model allows are not known to be those of the fiber; empty if they are.
     doubts: tuple[str, ...]
 
 
@@ -89,13 +68,8 @@ def _exact_variables(model: pm.Model, x: Any) -> list[Any]:
 
 
 def exact_fiber(model: pm.Model, value: Any) -> Fiber:
-    """The tables that agree with the exact answers of a model, as its data stand.
-
-    Parameters
-    ----------
-    value : tensor variable
-        The value variable of a `ConfidentialCounts`.
-    """
+    """The tables that agree with the exact answers of a model, as its data stand."""
+    # `value`: the value variable of a `ConfidentialCounts`.
     x = model.values_to_rvs[value]
     exact = _exact_variables(model, x)
     parts = [
@@ -110,13 +84,8 @@ def exact_fiber(model: pm.Model, value: Any) -> Fiber:
 
 
 def read_model(model: pm.Model, value: Any) -> Reading:
-    """Sort the terms of a model about a count variable: fiber, noise and prior in the forms of the kernel, and the others.
-
-    Parameters
-    ----------
-    value : tensor variable
-        The value variable of a `ConfidentialCounts`.
-    """
+    """Sort the terms of a model about a count variable: fiber, noise and prior in the forms of the kernel, and the others."""
+    # `value`: the value variable of a `ConfidentialCounts`.
     check_whole(model)
     x = model.values_to_rvs[value]
     fiber = exact_fiber(model, value)
@@ -172,11 +141,9 @@ def read_model(model: pm.Model, value: Any) -> Reading:
 
 
 def _sharing(model: pm.Model, x: Any, found: list[Known], numbers: list[Any]) -> tuple[list[Known], set[int]]:
-    """The terms with the laws by which their answers share perturbations, and the variables that are then known.
-
-    Of several variables that say so the last one is about the answers of all. It is left to the compiled log-density where the kernel
-    does not know a law with ends.
-    """
+    """The terms with the laws by which their answers share perturbations, and the variables that are then known."""
+    # Of several variables that say so the last one is about the answers of all. It is left to the compiled log-density where the
+    # kernel does not know a law with ends.
     mine = [
         rv for rv in model.observed_RVs if isinstance(rv.owner.op, SameRecordsRV) and source(rv.owner.inputs[0]) is x
     ]

@@ -33,22 +33,10 @@ type Reach = tuple[Query, Ints, Ints]
 def tulap_term(
     model: pm.Model, rv: Any, query: Query, keep: Mask, observed: Floats
 ) -> tuple[NoiseTerm, Any, Reach | None] | None:
-    """The term of a `Tulap` variable about counts, its symbolic rate, and the answers that its noise reaches.
-
-    Parameters
-    ----------
-    rv : tensor variable
-        Observed; its parameters do not depend on the counts except through the answers.
-    keep : bool array, shape (rows,)
-        Which answers were published.
-    observed : float64 array, shape (published,)
-
-    Returns
-    -------
-    tuple or None
-        The reach is None where the noise is unbounded. None alone if the reach is not known before sampling, as for a free
-        epsilon with delta > 0: leave the variable to the compiled log-density.
-    """
+    """The term of a `Tulap` variable about counts, its symbolic rate, and the answers that its noise reaches."""
+    # `rv`: observed; its parameters do not depend on the counts except through the answers. `keep`, shape (rows,): which answers
+    # were published. `observed`, shape (published,). The reach is None where the noise is unbounded. None alone if the reach is not
+    # known before sampling, as for a free epsilon with delta > 0: leave the variable to the compiled log-density.
     epsilon, delta = rv.owner.inputs[3:5]
     free = set(model.value_vars) | set(model.free_RVs)
     if free & set(ancestors([delta])):
@@ -106,13 +94,7 @@ def _reach(name: str, query: Query, keep: Mask, observed: Floats, epsilon: Float
 
 
 def within_reach(fiber: Fiber, reaches: list[Reach]) -> Fiber:
-    """The tables of a fiber that bounded noise allows.
-
-    Raises
-    ------
-    ValueError
-        If no count of some cell does.
-    """
+    """The tables of a fiber that bounded noise allows."""
     limited = replace(
         fiber,
         bounds_below=(*fiber.bounds_below, *((query, lower) for query, lower, _ in reaches)),

@@ -63,22 +63,10 @@ def _tabulates(law: type) -> bool:
 def window_term(
     model: pm.Model, rv: Any, law: NoiseLaw, query: Query, keep: Mask, observed: Floats
 ) -> tuple[NoiseTerm, Any, Reach | None, str] | None:
-    """The term of a variable whose law tabulates its log-mass.
-
-    Parameters
-    ----------
-    rv : tensor variable
-        Observed.
-    keep : bool array, shape (rows,)
-        Which answers were published.
-    observed : float64 array, shape (published,)
-
-    Returns
-    -------
-    tuple or None
-        The term; how widely each row varies; the true answers that the law leaves possible, if that limits any; why the moves
-        are not known to connect them (empty if they are). None alone for answers that are no whole numbers of the table.
-    """
+    """The term of a variable whose law tabulates its log-mass."""
+    # `rv`: observed. `keep`, shape (rows,): which answers were published. `observed`, shape (published,). Returns the term; how
+    # widely each row varies; the true answers that the law leaves possible, if that limits any; why the moves are not known to
+    # connect them (empty if they are). None alone for answers that are no whole numbers of the table.
     if np.any(query.matrix.data != np.rint(query.matrix.data)):
         return None
     shape = value_of(model.rvs_to_values[rv]).shape

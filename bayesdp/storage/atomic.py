@@ -189,15 +189,8 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk.
-
-    Not every system can do that for folders, and a folder may be closed to readers: then nothing is waited for.
-
-    Raises
-    ------
-    OSError
-        If the disk reports an error.
-    """
+    """Wait until the names in a folder are on the disk."""
+    # Not every system can do that for folders, and a folder may be closed to readers: then nothing is waited for.
     try:
         file = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -212,13 +205,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def confirm(target: Path) -> None:
-    """Wait until the new name of a file or folder is on the disk.
-
-    Raises
-    ------
-    OSError
-        If the disk reports an error. `target` is there, but may be gone when the power fails.
-    """
+    """Wait until the new name of a file or folder is on the disk."""
     try:
         sync_folder(target.parent)
     except OSError as error:

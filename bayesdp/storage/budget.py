@@ -51,19 +51,11 @@ def cell_limit(file_bytes: int, max_cells: int | None = None) -> int:
 
 @dataclass
 class Budget:
-    """Bytes of memory that the contents of one file may take, all together.
-
-    Parameters
-    ----------
-    allowed : int
-    spent : int
-    advice : str
-        What to do if the file is right, for the message.
-    """
+    """Bytes of memory that the contents of one file may take, all together."""
 
     allowed: int
     spent: int = 0
-    advice: str = ""
+    advice: str = ""  # what to do if the file is right, for the message
 
     @classmethod
     def of_release(cls, file_bytes: int, max_cells: int | None) -> Budget:
@@ -79,13 +71,7 @@ class Budget:
         return cls(_DRAWS + _TIMES_DRAWS * max(0, file_bytes - _MB), advice=advice)
 
     def take(self, amount: int, where: str) -> None:
-        """Count what something takes, before it is read.
-
-        Raises
-        ------
-        ValueError
-            If the file takes more than it may.
-        """
+        """Count what something takes, before it is read."""
         self.spent += amount
         if self.spent > self.allowed:
             raise ValueError(

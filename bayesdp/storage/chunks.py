@@ -23,30 +23,11 @@ _UNPACKED = 2**20
 
 
 def check_chunks(dataset: h5py.Dataset, raw: RawBytes, where: str, *, keep: bool = False) -> bytes:
-    """Check that the chunks of a variable are packed with known filters, and unpack to their declared size.
-
-    The library unpacks a chunk to its end, however large it becomes, and only then looks at its size: 1 MB can become 1 GB.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        Its chunks are known to be of reasonable size.
-    raw : RawBytes
-    where : str
-        Its name, for messages.
-    keep : bool
-        Whether it holds texts of any length, and what is in the place of the texts is to be returned.
-
-    Returns
-    -------
-    bytes
-        With `keep`, the contents of all chunks, one after the other, in no particular order.
-
-    Raises
-    ------
-    ValueError
-        If another filter is used, or a chunk is damaged or too large.
-    """
+    """Check that the chunks of a variable are packed with known filters, and unpack to their declared size."""
+    # The library unpacks a chunk to its end, however large it becomes, and only then looks at its size: 1 MB can become 1 GB.
+    # `dataset`: its chunks are known to be of reasonable size. `where`: its name, for messages. `keep`: whether it holds texts of
+    # any length, and what is in the place of the texts is to be returned. With `keep`: the contents of all chunks, one after the
+    # other, in no particular order.
     created = dataset.id.get_create_plist()
     filters = [created.get_filter(i)[0] for i in range(created.get_nfilters())]
     if not set(filters) <= _FILTERS:

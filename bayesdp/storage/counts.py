@@ -15,17 +15,9 @@ _ROUNDING = 1e-9
 
 
 def relaxation_of(tree: xr.DataTree, name: str) -> xr.Dataset | None:
-    """The group that declares a variable of a posterior a continuous relaxation of whole numbers; None without such a group.
-
-    `bayesdp.sample` writes one group for each table of `bayesdp.ContinuousCounts`: ``relaxation``, or
-    ``relaxation_{name}`` where it is not the first table.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-    name : str
-        The variable.
-    """
+    """The group that declares a variable of a posterior a continuous relaxation of whole numbers; None without such a group."""
+    # `bayesdp.sample` writes one group for each table of `bayesdp.ContinuousCounts`: `relaxation`, or `relaxation_{name}` where it
+    # is not the first table. `name`: the variable.
     for group, node in tree.children.items():
         if group.startswith("relaxation") and node.attrs.get("variable") == name:
             return node.to_dataset()

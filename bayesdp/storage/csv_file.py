@@ -30,24 +30,12 @@ _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file that has been read.
+    """A CSV file that has been read."""
 
-    Attributes
-    ----------
-    path : Path
-        Where it is from, for messages.
-    header : tuple of str
-        Names of the columns, distinct.
-    rows : tuple of (int, tuple of str)
-        Line number in the file and the fields, as many as the header has.
-    confidential : bool
-        Whether messages must not show what the file holds.
-    """
-
-    path: Path
-    header: tuple[str, ...]
-    rows: tuple[tuple[int, tuple[str, ...]], ...]
-    confidential: bool = False
+    path: Path  # where it is from, for messages
+    header: tuple[str, ...]  # names of the columns, distinct
+    rows: tuple[tuple[int, tuple[str, ...]], ...]  # line number in the file and the fields, as many as the header has
+    confidential: bool = False  # whether messages must not show what the file holds
 
     def column(self, name: str) -> int:
         """Position of a column; ValueError if there is none of that name."""
@@ -86,28 +74,11 @@ class _Bare(str):
 def read_csv(
     path: str | os.PathLike[str], ignore: Sequence[str] = (), *, confidential: bool = False, delimiter: str = ","
 ) -> CsvFile:
-    """Read a CSV file: comma-separated, UTF-8, a header in the first line, as many fields in each line.
-
-    Blank lines are skipped. Nothing else is: blanks around a label or a name are an error, because they make
-    two labels out of one.
-
-    Parameters
-    ----------
-    path : path
-    ignore : sequence of str
-        Columns that are left out, whatever they hold.
-    confidential : bool
-        Whether messages, about this file and about its numbers, must not show what it holds; see `CsvFile.told`.
-    delimiter : str
-        What stands between fields, where a publisher does not use commas.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is not such a file, or has no column of a name in `ignore`; the message names file, line and column.
-    """
+    """Read a CSV file: comma-separated, UTF-8, a header in the first line, as many fields in each line."""
+    # Blank lines are skipped. Nothing else is: blanks around a label or a name are an error, because they make two labels out of
+    # one. `ignore`: columns that are left out, whatever they hold. `confidential`: whether messages, about this file and about its
+    # numbers, must not show what it holds; see `CsvFile.told`. `delimiter`: what stands between fields, where a publisher does not
+    # use commas.
     target = Path(path)
     if not target.is_file():
         raise FileNotFoundError(f"there is no file {str(target)!r}")
@@ -193,22 +164,9 @@ def _rows(text: Iterator[str], delimiter: str = ",") -> Iterator[tuple[int, tupl
 def numbers(
     file: CsvFile, cells: Sequence[tuple[int, str, str]], columns: str | Sequence[str] | None = None
 ) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
-    """The numbers of some cells: int64 if all are written as integers, else float64; NaN where one is empty.
-
-    Parameters
-    ----------
-    file : CsvFile
-        Where they are from, for messages.
-    cells : sequence of (int, str, str)
-        Line, name of the cell for messages, and text.
-    columns : str or sequence of str, optional
-        The column that they are in, one for all or one each, for messages.
-
-    Raises
-    ------
-    ValueError
-        If a text is not a number; the message names file, line, column and cell, and a remedy.
-    """
+    """The numbers of some cells: int64 if all are written as integers, else float64; NaN where one is empty."""
+    # `file`: where they are from, for messages. `cells`: line, name of the cell for messages, and text. `columns`: the column that
+    # they are in, one for all or one each, for messages.
     for i, (line, name, text) in enumerate(cells):
         if text and not NUMBER.fullmatch(text):
             column = columns if columns is None or isinstance(columns, str) else columns[i]

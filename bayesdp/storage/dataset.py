@@ -43,11 +43,9 @@ def _dims(variable: str, query: Query) -> tuple[str, ...]:
 
 
 def _layout(variable: str, query: Query) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Dimensions of a part's variable and their coordinates.
-
-    A dimension of the table keeps its name. Others (a group label, or the rows of a stacked query) get the
-    name of the variable in front, because two parts may use one name for different things.
-    """
+    """Dimensions of a part's variable and their coordinates."""
+    # A dimension of the table keeps its name. Others (a group label, or the rows of a stacked query) get the name of the variable
+    # in front, because two parts may use one name for different things.
     dims = _dims(variable, query)
     return dims, {dim: _coordinate(own) for dim, own in zip(dims, query.coords.values(), strict=True)}
 

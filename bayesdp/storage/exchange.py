@@ -147,10 +147,8 @@ def _take_name(
 
 
 def _steady_stamps(folder: Path, marker: str, parts: Callable[[Path], Collection[str]] | None) -> _Stamps | None:
-    """The stamps of the files in a folder (`_stamps`), or None where there is no folder.
-
-    A folder that another process is just replacing seems to hold no release for an instant: it is looked at three times.
-    """
+    """The stamps of the files in a folder (`_stamps`), or None where there is no folder."""
+    # A folder that another process is just replacing seems to hold no release for an instant: it is looked at three times.
     for last in (False, False, True):
         try:
             return _stamps(folder, marker, parts)

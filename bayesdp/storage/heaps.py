@@ -35,20 +35,8 @@ class Heaps:
         self._known: dict[int, dict[int, int]] = {}
 
     def lengths(self, data: bytes, unit: int = 1) -> npt.NDArray[np.int64]:
-        """How many entries of `unit` bytes each text has, or each list.
-
-        Parameters
-        ----------
-        data : bytes
-            One after the other, what the file has in their place.
-        unit : int
-            Bytes of an entry: 1 for text.
-
-        Raises
-        ------
-        ValueError
-            If one leads nowhere, or to something of another length.
-        """
+        """How many entries of `unit` bytes each text has, or each list."""
+        # `data`: one after the other, what the file has in their place. `unit`: bytes of an entry: 1 for text.
         found = np.frombuffer(data, dtype=REFERENCE)
         lengths = found["length"].astype(np.int64)
         # Without a length nothing is read; what has one is compared with the object that it refers to.

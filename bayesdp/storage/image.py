@@ -21,11 +21,10 @@ _PIECE = 1 << 20
 
 
 class _Image(io.RawIOBase):
-    """A file in memory, in pieces, that never fails while HDF5 writes to it, and tells afterwards whether memory was short.
+    """A file in memory, in pieces, that never fails while HDF5 writes to it, and tells afterwards whether memory was short."""
 
-    An error from within would leave HDF5 with a file that it cannot close; see above. What is in an image that is short does
-    not matter: it is never written to a disk. (`io.BytesIO` is unusable after an allocation that failed: Python crashes.)
-    """
+    # An error from within would leave HDF5 with a file that it cannot close; see above. What is in an image that is short does not
+    # matter: it is never written to a disk. (`io.BytesIO` is unusable after an allocation that failed: Python crashes.)
 
     def __init__(self) -> None:
         self.pieces: list[bytearray] = []

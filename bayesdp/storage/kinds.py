@@ -42,21 +42,8 @@ def check_characters(dataset: h5py.Dataset) -> None:
 
 
 def check_written_again(item: Any, name: str, place: str) -> None:
-    """Check that an attribute, which is known to fit into memory, can be written to a netCDF file.
-
-    Parameters
-    ----------
-    item : h5py.Group or h5py.Dataset
-    name : str
-        Of its attribute, a number or text.
-    place : str
-        For the message.
-
-    Raises
-    ------
-    ValueError
-        If it is a truth value, for which netCDF has no type, or text that is not UTF-8.
-    """
+    """Check that an attribute, which is known to fit into memory, can be written to a netCDF file."""
+    # `name`: of its attribute, a number or text. `place`: for the message.
     values = np.asarray(item.attrs[name])
     if values.dtype.kind == "b":
         raise ValueError(f"{place} holds truth values, for which netCDF has no type; write 0 and 1")

@@ -28,13 +28,7 @@ def write_netcdf(release: Release, path: str | os.PathLike[str], *, overwrite: b
 
 
 def load_dataset(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Check a netCDF-4 file that holds no release and load it; numbers are taken as they are (no scales, no dates).
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        See `bayesdp.storage.check_hdf5`.
-    """
+    """Check a netCDF-4 file that holds no release and load it; numbers are taken as they are (no scales, no dates)."""
     check_hdf5(path, release=False)
     with damaged(path):
         return xr.load_dataset(path, engine="h5netcdf", phony_dims="sort", mask_and_scale=False, decode_times=False)

@@ -65,13 +65,7 @@ def table_description(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def query_description(query: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:
-    """A query of a checked ``noise.json``, as `bayesdp.queries.Query.describe` has it.
-
-    Raises
-    ------
-    ValueError
-        If it names a dimension, a group or a label that the table has not; the message begins with the place.
-    """
+    """A query of a checked ``noise.json``, as `bayesdp.queries.Query.describe` has it."""
     if query["kind"] == "stack":
         parts = [_part(own, frame, f"{place}.parts[{i}]") for i, own in enumerate(query["parts"])]
         return {"parts": parts}

@@ -84,31 +84,14 @@ def check_writable(frame: Frame, queries: Sequence[Query]) -> None:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of labels of a CSV file.
-
-    Parameters
-    ----------
-    frame : Frame
-    columns : dict
-        The column of each dimension and group that has one.
-    totals : dict
-        What stands in the column of a dimension, beside an empty field, where all labels are added up.
-    answers : str or None
-        The column of the names of linear combinations.
-    escaped : bool
-        Whether labels are written by `csv_label`.
-    """
+    """The columns of labels of a CSV file."""
 
     frame: Frame
-    columns: dict[str, str]
+    columns: dict[str, str]  # the column of each dimension and group that has one
+    # What stands in the column of a dimension, beside an empty field, where all labels are added up.
     totals: dict[str, str]
-    answers: str | None
-    escaped: bool
-
-    @property
-    def label_columns(self) -> set[str]:
-        """All columns with labels."""
-        return {*self.columns.values(), *([] if self.answers is None else [self.answers])}
+    answers: str | None  # the column of the names of linear combinations
+    escaped: bool  # whether labels are written by `csv_label`
 
     def _written(self, label: Any) -> str:
         return csv_label(label) if self.escaped else str(label)
@@ -122,13 +105,7 @@ class Layout:
         return {name: self._texts(name, own) for name, own in labels}
 
     def lines(self, file: CsvFile) -> dict[Key, tuple[int, tuple[str, ...]]]:
-        """Line number and fields of each answer.
-
-        Raises
-        ------
-        ValueError
-            If a label is unknown, contradicts its group, or the labels of two lines are the same.
-        """
+        """Line number and fields of each answer."""
         known = self.known()
         follows: dict[str, tuple[str, dict[str, str]]] = {}
         for name, dim, own in self.frame.groups:

@@ -30,19 +30,8 @@ class Stored:
 
 
 def stored_attributes(raw: RawBytes, address: int) -> Iterator[tuple[bytes, Stored]]:
-    """Name and data of each attribute of an object.
-
-    Parameters
-    ----------
-    raw : RawBytes
-    address : int
-        Of the header of the object.
-
-    Raises
-    ------
-    ValueError
-        If a structure is damaged or of a kind that is not read.
-    """
+    """Name and data of each attribute of an object."""
+    # `address`: of the header of the object.
     for kind, flags, body in _messages(raw, address):
         if kind == _ATTRIBUTE:
             if flags & _SHARED:
@@ -118,11 +107,9 @@ def _attribute(raw: RawBytes, body: Stored) -> tuple[bytes, Stored]:
 
 
 def _in_fractal_heap(raw: RawBytes, heap: int, names: int) -> Iterator[Stored]:
-    """Every attribute message of a fractal heap, by the tree of names.
-
-    Objects above the size that the heap manages itself ("huge", more than 4 KiB) are left out: no text of any
-    length and no list of dimensions that is read is among them, and who misses one refuses it.
-    """
+    """Every attribute message of a fractal heap, by the tree of names."""
+    # Objects above the size that the heap manages itself ("huge", more than 4 KiB) are left out: no text of any length and no list
+    # of dimensions that is read is among them, and who misses one refuses it.
     if raw.part(heap, 4) != b"FRHP" or raw.number(heap + 5, 2) != 8 or raw.number(heap + 7, 2) != 0:
         raise raw.unknown("heaps of attributes")
     offset_bytes = -(-raw.number(heap + 128, 2) // 8)

@@ -9,20 +9,9 @@ __all__ = ["RawBytes"]
 
 
 class RawBytes:
-    """The bytes of an HDF5 file that starts at its first byte, with addresses and lengths of 8 bytes.
+    """The bytes of an HDF5 file that starts at its first byte, with addresses and lengths of 8 bytes."""
 
-    Use it with ``with``.
-
-    Parameters
-    ----------
-    path : Path
-        File that starts with the signature of HDF5.
-
-    Raises
-    ------
-    ValueError
-        If the file has other widths of addresses than those that every library writes.
-    """
+    # Use it with `with`. `path`: file that starts with the signature of HDF5.
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:

@@ -36,48 +36,25 @@ _DTYPE = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[48]")
 
 @dataclass(frozen=True)
 class Record:
-    """Where a record stands, and what its head says.
+    """Where a record stands, and what its head says."""
 
-    Parameters
-    ----------
-    tag : bytes
-        Four letters: what kind of record it is.
-    chain, first, last : int
-        Which chain it is of, its first draw, and the one after its last.
-    offset, length : int
-        Where its content stands in the file, in bytes.
-    sound : bool
-        Whether the content is what was written.
-    """
-
-    tag: bytes
-    chain: int
+    tag: bytes  # four letters: what kind of record it is
+    chain: int  # with `first`, `last`: which chain it is of, its first draw, and the one after its last
     first: int
     last: int
-    offset: int
+    offset: int  # with `length`: where its content stands in the file, in bytes
     length: int
-    sound: bool
+    sound: bool  # whether the content is what was written
 
 
 @dataclass(frozen=True)
 class Scanned:
-    """What a file holds.
-
-    Parameters
-    ----------
-    records : list of Record
-    end : int
-        Where the last record that could be read ends: what follows is to be cut off.
-    trouble : str
-        What is wrong with what follows; empty if nothing follows.
-    torn : bool
-        Whether what follows is the beginning of a record.
-    """
+    """What a file holds."""
 
     records: list[Record]
-    end: int
-    trouble: str
-    torn: bool = False
+    end: int  # where the last record that could be read ends: what follows is to be cut off
+    trouble: str  # what is wrong with what follows; empty if nothing follows
+    torn: bool = False  # whether what follows is the beginning of a record
 
 
 def record_bytes(tag: bytes, chain: int, first: int, last: int, content: bytes) -> bytes:
@@ -87,18 +64,9 @@ def record_bytes(tag: bytes, chain: int, first: int, last: int, content: bytes) 
 
 
 def scan(file: BinaryIO, start: int, most: int, limit: int | None = None) -> Scanned:
-    """Find the records of a file, in one pass and in little memory.
-
-    Parameters
-    ----------
-    file : binary file
-    start : int
-        Where the first record begins, in bytes.
-    most : int
-        Longest content that a record may have, in bytes.
-    limit : int, optional
-        Largest number of records that are looked for; all of them by default.
-    """
+    """Find the records of a file, in one pass and in little memory."""
+    # `start`: where the first record begins, in bytes. `most`: longest content that a record may have, in bytes. `limit`: largest
+    # number of records that are looked for; all of them by default.
     size = os.fstat(file.fileno()).st_size
     records: list[Record] = []
     at = start
@@ -128,15 +96,7 @@ def _checksum(file: BinaryIO, length: int) -> int:
 
 
 def pack(plain: Any, arrays: Sequence[Array]) -> bytes:
-    """Plain data and arrays of numbers as the content of a record.
-
-    Raises
-    ------
-    ValueError
-        If the data are not plain.
-    TypeError
-        If an array holds something else than truth values, integers or floating-point numbers.
-    """
+    """Plain data and arrays of numbers as the content of a record."""
     ready = []
     for array in arrays:
         own = np.asarray(array)  # np.ascontiguousarray would give a number a dimension
@@ -149,13 +109,7 @@ def pack(plain: Any, arrays: Sequence[Array]) -> bytes:
 
 
 def unpack(content: bytes, what: str) -> tuple[Any, list[Array]]:
-    """The plain data and the arrays of `pack`; the arrays share the memory of `content` and cannot be written to.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else. Sizes are compared before anything is made of them.
-    """
+    """The plain data and the arrays of `pack`; the arrays share the memory of `content` and cannot be written to."""
     if len(content) < _CRC.size:
         raise ValueError(f"{what} is too short")
     (length,) = _CRC.unpack_from(content)

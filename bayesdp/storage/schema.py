@@ -86,13 +86,7 @@ def describe(release: Release) -> dict[str, Any]:
 
 
 def checked_version(version: Any, description: dict[str, Any]) -> dict[str, Any]:
-    """A description, of which the version of the schema is the present one.
-
-    Raises
-    ------
-    ValueError
-        If the version is no integer, unknown, or newer than `SCHEMA`.
-    """
+    """A description, of which the version of the schema is the present one."""
     number = strict_json.expect(version, int, "bayesdp_schema")
     if number > SCHEMA:
         raise ValueError(

@@ -23,25 +23,15 @@ _BLOCK = 256
 
 @dataclass(frozen=True)
 class Plan:
-    """The numbers of a run.
-
-    Attributes
-    ----------
-    draws, tune, chains, cores, thin : int
-    counts : int
-        The largest count whose probability is kept.
-    bins, batches : int
-        See `bayesdp.streaming.cells.Kept`.
-    quantiles : tuple of float
-    """
+    """The numbers of a run."""
 
     draws: int
     tune: int
     chains: int
     cores: int
     thin: int
-    counts: int
-    bins: int
+    counts: int  # the largest count whose probability is kept
+    bins: int  # with `batches`: see `bayesdp.streaming.cells.Kept`
     batches: int
     quantiles: tuple[float, ...]
 
@@ -53,32 +43,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Budget:
-    """About how many bytes a run takes, beside the release.
+    """About how many bytes a run takes, beside the release."""
 
-    Some 100 MB that do not grow with it come on top in a process that has not fitted anything yet: libraries and compiled code.
+    # Some 100 MB that do not grow with it come on top in a process that has not fitted anything yet: libraries and compiled code.
 
-    Attributes
-    ----------
-    kernel : int
-        Tables, residuals and lists of the chains that run at the same time.
-    start : int
-        Work space of one start: chains start one after another.
-    cells : int
-        What all chains keep of the cells, from the first draw to the last. Neither this nor `kernel` grows with the number of draws.
-    record : int
-        Draws of queries and hyperparameters.
-    result : int
-        Summaries of the cells in the result, and diagnostics; made when the chains are gone.
-    pooled : int
-        Summaries of the cells that can move, made while what chains keep is there still.
-    """
-
-    kernel: int
-    start: int
+    kernel: int  # tables, residuals and lists of the chains that run at the same time
+    start: int  # work space of one start: chains start one after another
+    # What all chains keep of the cells, from the first draw to the last. Neither this nor `kernel` grows with the number of draws.
     cells: int
-    record: int
-    result: int
-    pooled: int
+    record: int  # draws of queries and hyperparameters
+    result: int  # summaries of the cells in the result, and diagnostics; made when the chains are gone
+    pooled: int  # summaries of the cells that can move, made while what chains keep is there still
 
     @classmethod
     def of(cls, structure: Structure, plan: Plan, recorded: int) -> Budget:
@@ -113,13 +88,8 @@ class Budget:
         return max(phases) + self.record
 
     def check(self, plan: Plan) -> None:
-        """Refuse a run that does not fit.
-
-        Raises
-        ------
-        MemoryError
-            If it needs more memory than is available to the process; it says how much is for what, and what to change.
-        """
+        """Refuse a run that does not fit."""
+        # MemoryError says how much is for what, and what to change.
         free = available_memory()
         if free is None or self.total <= free:
             return

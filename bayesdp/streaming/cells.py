@@ -17,33 +17,19 @@ type Ints = npt.NDArray[np.int64]
 
 
 class Kept(NamedTuple):
-    """What one chain keeps of the F cells that can move.
+    """What one chain keeps of the F cells that can move."""
 
-    Parameters
-    ----------
-    where : int64 array, shape (F,)
-        Their places in the table, leaves by cells; shared by the chains.
-    first : int64 array, shape (F,)
-        Their counts in the first draw.
-    mean, squares : float64 arrays, shape (F,)
-        Mean of the deviations from `first`, and sum of their squared deviations from it, by Welford's updates.
-    small : uint16 or uint32 array, shape (F, k + 1)
-        How often the count was 0, 1, ..., k.
-    bins : the same type, shape (F, B)
-    grids : int64 array, shape (F, 2)
-        Histograms, see `histograms`.
-    batches : float32 array, shape (F, batches)
-        Sums of the deviations from `first` over batches of draws that follow one another. Whole numbers: exact below 2**24, and
-        beyond that each addition is rounded by less than 6e-8 of the sum.
-    """
-
-    where: Ints
-    first: Ints
+    where: Ints  # their places in the table, leaves by cells; shared by the chains, shape (F,)
+    first: Ints  # their counts in the first draw, shape (F,)
+    # `mean`, `squares`: mean of the deviations from `first`, and sum of their squared deviations from it, by Welford's updates,
+    # shape (F,).
     mean: Floats
     squares: Floats
-    small: npt.NDArray[np.uint32]
-    bins: npt.NDArray[np.uint32]
-    grids: Ints
+    small: npt.NDArray[np.uint32]  # how often the count was 0, 1, ..., k, shape (F, k + 1)
+    bins: npt.NDArray[np.uint32]  # shape (F, B)
+    grids: Ints  # histograms, see `histograms`, shape (F, 2)
+    # Sums of the deviations from `first` over batches of draws that follow one another. Whole numbers: exact below 2**24, and
+    # beyond that each addition is rounded by less than 6e-8 of the sum, shape (F, batches).
     batches: npt.NDArray[np.float32]
 
 
@@ -81,16 +67,8 @@ def new_kept(where: Ints, draws: int, counts: int, bins: int, batches: int) -> K
 
 @nb.njit(cache=True, nogil=True)
 def take(counts: Ints, draw: int, length: int, kept: Kept) -> None:
-    """Add a draw of the table, leaves by cells, to what is kept.
-
-    Parameters
-    ----------
-    counts : int64 array, shape (T, C)
-    draw : int
-        Its number, from 0.
-    length : int
-        Of a batch.
-    """
+    """Add a draw of the table, leaves by cells, to what is kept."""
+    # `counts`, shape (T, C). `draw`: its number, from 0. `length`: of a batch.
     where, first, mean, squares, small = kept.where, kept.first, kept.mean, kept.squares, kept.small
     bins, grids, batches = kept.bins, kept.grids, kept.batches
     flat = counts.reshape(-1)

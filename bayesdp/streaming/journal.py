@@ -39,35 +39,11 @@ _VERSION = 1
 
 
 class RunJournal:
-    """The folder of one run.
+    """The folder of one run."""
 
-    Parameters
-    ----------
-    path : path
-        A folder, made if there is none; the one that it is in must exist.
-    run : mapping
-        Its `fingerprint`.
-    resume : bool
-        Go on with what is there. Without it, a folder that has the states of a run is an error.
-
-    Raises
-    ------
-    FileExistsError
-        If there are states of chains and `resume` is False, or the folder has something else.
-    FileNotFoundError
-        If the folder that it should be in does not exist.
-    BlockingIOError
-        If another process is writing to it.
-    ValueError
-        If it is of another run; both sides are named.
-
-    Attributes
-    ----------
-    resumed : int
-        How often the run was stopped and went on.
-    entropy : int
-        The seed of a run that was given none.
-    """
+    # BlockingIOError if another process is writing to it. `path`: a folder, made if there is none; the one that it is in must
+    # exist. `run`: its `fingerprint`. `resume`: go on with what is there. Without it, a folder that has the states of a run is an
+    # error. `resumed`: how often the run was stopped and went on. `entropy`: the seed of a run that was given none.
 
     def __init__(self, path: Any, run: Mapping[str, Any], *, resume: bool) -> None:
         self.path = Path(path)
@@ -111,13 +87,7 @@ class RunJournal:
         write_text(self._head, json.dumps(told, indent=1), overwrite=True)
 
     def read(self, chain: int) -> dict[str, npt.NDArray[Any]] | None:
-        """The last state of a chain; None where there is none.
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged.
-        """
+        """The last state of a chain; None where there is none."""
         file = self.path / f"chain-{chain}.npz"
         return _read(file) if file.exists() else None
 
@@ -152,13 +122,7 @@ class RunJournal:
 
 
 class Writer:
-    """Writes the states of one chain now and then.
-
-    Parameters
-    ----------
-    journal : RunJournal
-    chain : int
-    """
+    """Writes the states of one chain now and then."""
 
     def __init__(self, journal: RunJournal, chain: int) -> None:
         self._journal, self._chain = journal, chain
@@ -182,14 +146,9 @@ class Writer:
 
 
 class KeptTables:
-    """Plausible tables in a journal until the end of the run: a parquet file cannot be gone on with.
+    """Plausible tables in a journal until the end of the run: a parquet file cannot be gone on with."""
 
-    Parameters
-    ----------
-    journal : RunJournal
-    tables : object
-        A `bayesdp.streaming.plausible.TableWriter`, which gets them in the end.
-    """
+    # `tables`: a `bayesdp.streaming.plausible.TableWriter`, which gets them in the end.
 
     def __init__(self, journal: RunJournal, tables: Any) -> None:
         self._journal, self._tables = journal, tables
@@ -205,13 +164,7 @@ class KeptTables:
         self._journal.write(f"table-{chain}-{draw}.npz", {"place": place, "count": flat[place]})
 
     def give(self, shape: tuple[int, ...]) -> None:
-        """Give all tables to the parquet file.
-
-        Raises
-        ------
-        OSError
-            If they could not be kept.
-        """
+        """Give all tables to the parquet file."""
         if self._journal.failed:
             raise OSError(f"{str(self._journal.path)!r}: tables could not be written there")
         for chain, draw in self._all():

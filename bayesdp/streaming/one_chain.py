@@ -43,46 +43,22 @@ _CHOOSING = (16, 8, 4, 2, 1)
 
 @dataclass(eq=False)
 class OneChain:
-    """A chain and what is kept of its draws.
+    """A chain and what is kept of its draws."""
 
-    Parameters
-    ----------
-    number : int
-    target, structure, prior, plan
-        What is sampled, and how.
-    queries : dict
-        Those whose draws are kept.
-    where : int64 array
-        The cells that can move, in leaves by cells.
-    rng : numpy.random.Generator
-    tables : TableWriter or KeptTables, optional
-    journal : Writer, optional
-        Where states of the chain are kept, and one may be that it goes on from.
-
-    Attributes
-    ----------
-    done : int
-        Sweeps of the tuning and draws so far.
-    draws : int
-        Draws so far.
-    groups : tuple of int64 arrays, optional
-        The groups of tied cells.
-    ends : bool array, shape (T, C), optional
-        The cell of each of them that had most of its counts in the first table.
-    missed : tuple of str
-        Precise queries that no move keeps all at once; see `TreeChain.missed`.
-    """
+    # `done`: sweeps of the tuning and draws so far. `draws`: draws so far. `groups`: the groups of tied cells. `ends`: the cell of
+    # each of them that had most of its counts in the first table, shape (T, C). `missed`: precise queries that no move keeps all at
+    # once; see `TreeChain.missed`.
 
     number: int
-    target: Target
+    target: Target  # with `structure`, `prior`, `plan`: what is sampled, and how
     structure: Structure
     prior: CellPrior
     plan: Plan
-    queries: dict[str, Query]
-    where: Ints
+    queries: dict[str, Query]  # those whose draws are kept
+    where: Ints  # the cells that can move, in leaves by cells
     rng: np.random.Generator
     tables: TableWriter | KeptTables | None
-    journal: Writer | None = None
+    journal: Writer | None = None  # where states of the chain are kept, and one may be that it goes on from
 
     def __post_init__(self) -> None:
         self.done = self.draws = 0
@@ -94,13 +70,8 @@ class OneChain:
         self.missed: tuple[str, ...] = ()
 
     def run(self, stopped: Callable[[], bool]) -> None:
-        """Sample, until all draws are made or it is stopped.
-
-        Parameters
-        ----------
-        stopped : callable
-            Asked between two sweeps.
-        """
+        """Sample, until all draws are made or it is stopped."""
+        # `stopped`: asked between two sweeps.
         plan, structure = self.plan, self.structure
         saved = None if self.journal is None else self.journal.read()
         chain = TreeChain(self.target, structure, self.rng)

@@ -118,13 +118,7 @@ class TableWriter:
                 self.error = error
 
     def finish(self) -> None:
-        """Complete the file and give it its name.
-
-        Raises
-        ------
-        OSError
-            If that cannot be done, or a table could not be written; no file has the name then.
-        """
+        """Complete the file and give it its name."""
         try:
             with replacing(self._target, overwrite=self._overwrite) as temporary:
                 if self.error is not None:

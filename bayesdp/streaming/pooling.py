@@ -25,49 +25,25 @@ _BLOCK = 2**11
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """The F cells that can move, all chains together.
+    """The F cells that can move, all chains together."""
 
-    Attributes
-    ----------
-    mean, sd : float64 arrays, shape (F,)
-        Of the draws; the variance is over their number minus 1.
-    chain_mean, chain_sd : float64 arrays, shape (chains, F)
-    probability : float32 array, shape (k + 1, F)
-        Shares of the draws with a count of 0, 1, ..., k.
-    quantile, width : int64 arrays, shape (quantiles, F), (F,)
-        See `pooled_quantiles`.
-    ess, rhat, times : float64 arrays, shape (F,)
-        See `batch_diagnostics`.
-    chain_ess : float64 array, shape (chains, F)
-        Effective sample size of each chain by itself, at most 4 times the number of batches minus 1.
-    """
-
-    mean: Floats
+    mean: Floats  # with `sd`: of the draws; the variance is over their number minus 1, shape (F,)
     sd: Floats
-    chain_mean: Floats
+    chain_mean: Floats  # with `chain_sd`: shape (chains, F)
     chain_sd: Floats
-    probability: npt.NDArray[np.float32]
-    quantile: Ints
+    probability: npt.NDArray[np.float32]  # shares of the draws with a count of 0, 1, ..., k, shape (k + 1, F)
+    quantile: Ints  # with `width`: see `pooled_quantiles`, shape (quantiles, F), (F,)
     width: Ints
-    ess: Floats
+    ess: Floats  # with `rhat`, `times`: see `batch_diagnostics`, shape (F,)
     rhat: Floats
     times: Floats
+    # Effective sample size of each chain by itself, at most 4 times the number of batches minus 1, shape (chains, F).
     chain_ess: Floats
 
 
 def pooled(chains: Sequence[Kept], draws: Sequence[int], length: int, quantiles: Sequence[float]) -> Pooled:
-    """Put together what chains kept.
-
-    Parameters
-    ----------
-    chains : sequence of Kept
-    draws : sequence of int
-        How many draws each has taken, at least two.
-    length : int
-        Of a batch.
-    quantiles : sequence of float
-        Probabilities.
-    """
+    """Put together what chains kept."""
+    # `draws`: how many draws each has taken, at least two. `length`: of a batch. `quantiles`: probabilities.
     number = np.array(draws, dtype=np.float64)[:, None]
     total = int(number.sum())
     means = np.stack([own.first + own.mean for own in chains])
@@ -104,36 +80,19 @@ def pooled(chains: Sequence[Kept], draws: Sequence[int], length: int, quantiles:
 def batch_diagnostics(
     sums: Floats, offsets: Floats, squares: Floats, draws: Sequence[int], length: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Effective sample sizes of means, split R-hat, and autocorrelation times within halves of chains, from sums of batches.
-
-    Parameters
-    ----------
-    sums : float64 array, shape (chains, cells, batches)
-        Of the deviations from `offsets`, shape (chains, cells).
-    squares : float64 array, shape (chains, cells)
-        Squared deviations of all draws from the chain's mean.
-    draws : sequence of int
-        Of each chain.
-    length : int
-        Of a batch.
-
-    Returns
-    -------
-    ess : float64 array, shape (cells,)
-        Draws times the variance of a draw in its chain, over the length times the variance of the means of batches about the mean
-        of all chains, so that chains that disagree have a small one. With b batches in all its relative standard error is
-        ``sqrt(2 / (b - 1))``. Batches that are not long compared with how long draws stay alike make it too large: of an
-        autoregression by a share of half of the autocorrelation time over the length, a sixth where there are a hundred effective
-        draws a chain and 32 batches.
-    rhat : float64 array, shape (cells,)
-        As Vehtari et al. (2021), (4), of the halves of chains, without ranks and folding. It is that number where the batches
-        hold all draws and are even in number; up to a batch or two are left out where not.
-    times : float64 array, shape (cells,)
-        The length times the variance of the means of batches about that of their half of a chain, over the variance of draws
-        there (chains that disagree do not look slow), times 1 + half of it over the length, which makes up for short batches.
-
-        All are NaN with fewer than four batches a chain and where a cell never moved, and R-hat with a single chain.
-    """
+    """Effective sample sizes of means, split R-hat, and autocorrelation times within halves of chains, from sums of batches."""
+    # `sums`, shape (chains, cells, batches): of the deviations from `offsets`, shape (chains, cells). `squares`, shape (chains,
+    # cells): squared deviations of all draws from the chain's mean. `length`: of a batch. All results have the shape (cells,), and
+    # are NaN with fewer than four batches a chain and where a cell never moved, R-hat also with a single chain.
+    # The effective size is draws times the variance of a draw in its chain, over the length times the variance of the means of
+    # batches about the mean of all chains, so that chains that disagree have a small one. With b batches in all its relative
+    # standard error is `sqrt(2 / (b - 1))`. Batches that are not long compared with how long draws stay alike make it too large: of
+    # an autoregression by a share of half of the autocorrelation time over the length, a sixth where there are a hundred effective
+    # draws a chain and 32 batches.
+    # R-hat is as Vehtari et al. (2021), (4), of the halves of chains, without ranks and folding. It is that number where the
+    # batches hold all draws and are even in number; up to a batch or two are left out where not.
+    # Times are the length times the variance of the means of batches about that of their half of a chain, over the variance of
+    # draws there (chains that disagree do not look slow), times 1 + half of it over the length, which makes up for short batches.
     full = min(min(own // length for own in draws), sums.shape[2])
     cells = sums.shape[1]
     if full < _FEWEST:

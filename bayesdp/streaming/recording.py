@@ -26,24 +26,9 @@ type Occupied = tuple[Ints, Ints, Ints]
 def named_queries(
     record: Query | Mapping[str, Query] | Iterable[Query], frame: Frame, taken: Iterable[str]
 ) -> dict[str, Query]:
-    """The queries whose draws are kept, by name.
-
-    Parameters
-    ----------
-    record : Query, mapping or iterable
-        Without names they are called by what they keep: ``by_county_race``, ``total``, or ``answers`` for stacks.
-    frame : Frame
-        Of the table that they must be about.
-    taken : iterable of str
-        Names of hyperparameters.
-
-    Raises
-    ------
-    TypeError
-        If something is no query, or a name no string.
-    ValueError
-        If a query is about another table, or a name is taken: by a dimension, a hyperparameter or another query.
-    """
+    """The queries whose draws are kept, by name."""
+    # `record`: without names they are called by what they keep: `by_county_race`, `total`, or `answers` for stacks. `frame`: of the
+    # table that they must be about. `taken`: names of hyperparameters.
     given: list[tuple[Any, Any]]
     asked: Any = record  # what a caller without types may give
     if isinstance(asked, Query):
@@ -87,18 +72,9 @@ def _name_of(query: Query) -> str:
 
 
 class Recorder:
-    """Keeps the answers of a query for every draw.
+    """Keeps the answers of a query for every draw."""
 
-    Parameters
-    ----------
-    query : Query
-    tree : Tree
-    draws : int
-
-    Attributes
-    ----------
-    answers : int64 array, shape (draws, rows)
-    """
+    # `answers`: shape (draws, rows).
 
     def __init__(self, query: Query, tree: Tree, draws: int) -> None:
         self.answers = np.zeros((draws, query.rows), dtype=np.int64)

@@ -22,27 +22,10 @@ def run_all(
     cores: int,
     told: Callable[[int, int], None] | None,
 ) -> bool:
-    """Run chains, at most `cores` at a time.
-
-    An error in one ends the others, and is raised. Ctrl-C ends all between two sweeps.
-
-    Parameters
-    ----------
-    chains : sequence of OneChain
-    cores : int
-    told : callable, optional
-        Called now and then with the number of sweeps and draws that are done, and with their number in all.
-
-    Returns
-    -------
-    bool
-        Whether there was an interrupt that ended it early, with draws to keep.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C was pressed before there were draws to keep.
-    """
+    """Run chains, at most `cores` at a time."""
+    # An error in one ends the others, and is raised. Ctrl-C ends all between two sweeps. `told`: called now and then with the
+    # number of sweeps and draws that are done, and with their number in all. Returns whether there was an interrupt that ended it
+    # early, with draws to keep. KeyboardInterrupt if Ctrl-C was pressed before there were draws to keep.
     pressed: list[int] = []
 
     def note(number: int) -> None:

@@ -156,24 +156,10 @@ def labelled(
 def interval_and_diagnostics(
     chains: npt.NDArray[Any], values: Floats, level: float, determined: npt.NDArray[np.bool_]
 ) -> dict[str, Floats]:
-    """The numbers that are found in the same way for counts and for parameters.
-
-    Parameters
-    ----------
-    chains : array, shape (chains, draws, answers)
-        As they were drawn.
-    values : float array of the same shape
-        The draws as they are summarised: without rounding errors of exact answers.
-    level : float
-        Probability of the interval.
-    determined : bool array, shape (answers,)
-        Answers without diagnostics.
-
-    Returns
-    -------
-    dict
-        ``mean``, ``sd``, ``lower``, ``upper``, ``ess_bulk``, ``ess_tail``, ``rhat``: fields of `Answers`.
-    """
+    """The numbers that are found in the same way for counts and for parameters."""
+    # `chains`, shape (chains, draws, answers): as they were drawn. `values`: the draws as they are summarised: without rounding
+    # errors of exact answers. `level`: probability of the interval. `determined`, shape (answers,): answers without diagnostics.
+    # Returns `mean`, `sd`, `lower`, `upper`, `ess_bulk`, `ess_tail`, `rhat`: fields of `Answers`.
     pooled = values.reshape(-1, values.shape[-1])
     tails = [(1 - level) / 2, (1 + level) / 2]
     lower, upper = np.quantile(pooled, tails, axis=0, method="inverted_cdf")

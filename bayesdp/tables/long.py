@@ -24,13 +24,7 @@ DIMENSIONS = 64
 
 
 def value_column(file: CsvFile, value: str | None) -> str:
-    """The name of the column of values.
-
-    Raises
-    ------
-    ValueError
-        If the named column is missing, or none was named and it is not clear which one it is.
-    """
+    """The name of the column of values."""
     if value is not None:
         return file.header[file.column(value)]
     found = [name for name in file.header if name.lower() in VALUE_NAMES]

@@ -17,7 +17,11 @@ PRIOR = FixedNegativeBinomial(2.0, 0.2)
 
 
 def _release(leaves):
-    labels = {"tract": list(range(leaves)), "age": list(range(CELLS)), "county": ("tract", [i // 8 for i in range(leaves)])}
+    labels = {
+        "tract": list(range(leaves)),
+        "age": list(range(CELLS)),
+        "county": ("tract", [i // 8 for i in range(leaves)]),
+    }
     rng = np.random.default_rng(1)
     truth = rng.poisson(rng.gamma(0.2, 10.0, size=(leaves, CELLS)))
     law = bdp.noise.DiscreteGaussian(2.0)

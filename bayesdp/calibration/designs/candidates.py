@@ -96,13 +96,7 @@ def _cells(frame: Frame) -> str:
 
 
 def checked_candidates(candidates: Any) -> list[Candidate]:
-    """Check the argument `candidates` of `design`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no mapping from names to mechanisms, sequences of mechanisms, or functions.
-    """
+    """Check the argument `candidates` of `design`."""
     if not isinstance(candidates, Mapping) or not candidates:
         raise TypeError(f"candidates must be a mapping from names to at least one mechanism, got {candidates!r}")
     found = []

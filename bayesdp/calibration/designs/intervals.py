@@ -18,15 +18,9 @@ _LIMITS = 0.95
 
 
 def row_of(truth: Mapping[str, Floats], draws: Mapping[str, Floats], probabilities: Sequence[float]) -> Floats:
-    """Truth, posterior mean, and the ends of each interval, by question.
-
-    An end is a draw (of whole numbers an interval so has whole ends, and may hold more than its probability).
-
-    Returns
-    -------
-    numpy.ndarray, shape (question, 2 + 2 * probabilities)
-        NaN in the whole row of a question that has no finite answer in the truth or in a draw.
-    """
+    """Truth, posterior mean, and the ends of each interval, by question."""
+    # An end is a draw (of whole numbers an interval so has whole ends, and may hold more than its probability). Returns shape
+    # (question, 2 + 2 * probabilities): NaN in the whole row of a question that has no finite answer in the truth or in a draw.
     tails = np.array([[(1.0 - p) / 2.0, (1.0 + p) / 2.0] for p in probabilities]).reshape(-1)
     rows = np.full((len(truth), 2 + tails.size), np.nan)
     for row, (label, true) in zip(rows, truth.items(), strict=True):
@@ -38,17 +32,8 @@ def row_of(truth: Mapping[str, Floats], draws: Mapping[str, Floats], probabiliti
 
 
 def summary_of(rows: Floats, probabilities: Sequence[float], questions: Sequence[str]) -> xr.Dataset:
-    """Mean widths, coverage, bias and error over many releases of one candidate.
-
-    Parameters
-    ----------
-    rows : numpy.ndarray, shape (release, question, 2 + 2 * probabilities)
-        Of `row_of`; NaN where there is nothing.
-
-    Returns
-    -------
-    xarray.Dataset, dims (question, probability) and (question)
-    """
+    """Mean widths, coverage, bias and error over many releases of one candidate."""
+    # `rows`, shape (release, question, 2 + 2 * probabilities): of `row_of`; NaN where there is nothing.
     used = ~np.isnan(rows[:, :, 0])
     n = used.sum(axis=0)
     error = rows[:, :, 1] - rows[:, :, 0]

@@ -40,23 +40,10 @@ class Losses:
 
 
 def losses_of(releases: Mapping[str, Releases], difference: str | None, delta: float | None) -> Losses:
-    """The losses of all candidates at a difference that the invariants of all of them leave free.
-
-    Parameters
-    ----------
-    releases : mapping from candidate to releases
-        Of one table; only what they state is looked at.
-    difference : str or None
-        A key of `bayesdp.privacy.DIFFERENCES`, or the words of another difference; the smallest for which all losses are known if
-        left out.
-    delta : float or None
-        Where losses by several definitions are to be compared as an epsilon.
-
-    Raises
-    ------
-    ValueError
-        If there is no such difference, or no definition in which all candidates can be compared.
-    """
+    """The losses of all candidates at a difference that the invariants of all of them leave free."""
+    # `releases`: of one table; only what they state is looked at. `difference`: a key of `bayesdp.privacy.DIFFERENCES`, or the
+    # words of another difference; the smallest for which all losses are known if left out. `delta`: where losses by several
+    # definitions are to be compared as an epsilon.
     if delta is not None:
         _validate.probability(delta, "delta")
     frame = next(iter(releases.values()))[0].frame

@@ -19,13 +19,7 @@ type Question = Query | Callable[[xr.DataArray], xr.DataArray]
 
 
 def checked_questions(questions: Any, frame: Frame) -> dict[str, Question]:
-    """Check the argument `questions` of `design`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no mapping from names to queries of the frame, or functions.
-    """
+    """Check the argument `questions` of `design`."""
     if not isinstance(questions, Mapping) or not questions:
         raise TypeError(f"questions must be a mapping from names to at least one query or function, got {questions!r}")
     for name, question in questions.items():

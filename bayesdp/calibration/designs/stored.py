@@ -17,15 +17,7 @@ _NAME = "design.json"
 
 
 def folder_of(path: Path, about: Mapping[str, Any]) -> Path:
-    """Make the folder of a run, or find it.
-
-    Raises
-    ------
-    ValueError
-        If it is there, and of another run, or of none.
-    OSError
-        If it cannot be made.
-    """
+    """Make the folder of a run, or find it."""
     path.mkdir(exist_ok=True)
     head, file = {"format": _FORMAT, **about}, path / _NAME
     if not file.exists():

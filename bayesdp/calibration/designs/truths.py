@@ -25,13 +25,7 @@ _FLAT = "x"
 
 
 def counts_name(prior: Prior, argument: str) -> tuple[pm.Model, str]:
-    """Build a model, and find its table of counts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no model, has not exactly one table of counts, or has observed something.
-    """
+    """Build a model, and find its table of counts."""
     model: Any = prior()
     if not isinstance(model, pm.Model):
         raise TypeError(f"{argument} must be a function that gives back a pymc.Model, got {type(model).__name__}")
@@ -50,13 +44,7 @@ def counts_name(prior: Prior, argument: str) -> tuple[pm.Model, str]:
 
 
 def frame_of_prior(prior: Prior) -> Frame:
-    """The labels of a prior's table: its dimensions and coordinates.
-
-    Raises
-    ------
-    ValueError
-        If it has none.
-    """
+    """The labels of a prior's table: its dimensions and coordinates."""
     model, name = counts_name(prior, "prior_or_table")
     dims = model.named_vars_to_dims.get(name) or ()
     lacking = [dim for dim in dims if model.coords.get(dim) is None]
@@ -69,17 +57,8 @@ def frame_of_prior(prior: Prior) -> Frame:
 
 
 def drawn_tables(prior: Prior, frame: Frame, n: int, seed: int) -> npt.NDArray[np.int64]:
-    """Draw tables from a prior, with all its parameters.
-
-    Returns
-    -------
-    numpy.ndarray, shape ``(n, *frame.shape)``
-
-    Raises
-    ------
-    ValueError
-        If it has no draws, they have another shape, or a count is negative.
-    """
+    """Draw tables from a prior, with all its parameters."""
+    # Returns shape `(n, *frame.shape)`.
     model, name = counts_name(prior, "prior_or_table")
     try:
         drawn = np.asarray(pm.draw(model[name], draws=n, random_seed=seed))

@@ -77,21 +77,8 @@ class Cells:
 def cells_of(
     histogram: Histogram, asked: Iterable[Sequence[Binning]] | None, stated: Mapping[str, str] | None
 ) -> Cells:
-    """The cells that a user states, and elsewhere the coarsest that queries are sums of.
-
-    Parameters
-    ----------
-    histogram : Histogram
-    asked : iterable of sequence of Binning, optional
-        The queries; None for all there are.
-    stated : mapping, optional
-        Axis -> name of a binning.
-
-    Raises
-    ------
-    ValueError
-        If there is no such axis or binning, or a binning leaves values out.
-    """
+    """The cells that a user states, and elsewhere the coarsest that queries are sums of."""
+    # `asked`: the queries; None for all there are. `stated`: axis -> name of a binning.
     given = dict(stated or {})
     unknown = [name for name in given if name not in histogram.names]
     if unknown:

@@ -125,15 +125,7 @@ def _may_hold(file: Path, folder: Path, state: str | None, county: str | None) -
 
 
 def find_folder(path: str | os.PathLike[str], product: Product, state: str | None) -> Folder:
-    """The folder of a product, at `path` or below it.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such folder.
-    ValueError
-        If there are several, or it has no level of the product.
-    """
+    """The folder of a product, at `path` or below it."""
     root = Path(path)
     if not root.is_dir():
         raise FileNotFoundError(f"{root} is no folder")

@@ -29,22 +29,8 @@ type Bins = tuple[Binning, ...]
 
 
 def bins_of(row: Row, histogram: Histogram, named: tuple[str, ...] | None = None) -> Bins:
-    """How a row cuts each axis: by its columns, or where the file lacks them by the name of the query.
-
-    Parameters
-    ----------
-    row : Row
-    histogram : Histogram
-    named : tuple of str, optional
-        What the name means, one an axis; for constraints.
-
-    Raises
-    ------
-    LookupError
-        If it is by a binning that is not known here.
-    ValueError
-        If the numbers are not as many as the groups. The message names the file and the geocode.
-    """
+    """How a row cuts each axis: by its columns, or where the file lacks them by the name of the query."""
+    # `named`: what the name means, one an axis; for constraints. LookupError if it is by a binning that is not known here.
     stated = row.bins
     try:
         if any(own is None for own in stated):
@@ -68,16 +54,10 @@ def bins_of(row: Row, histogram: Histogram, named: tuple[str, ...] | None = None
 
 
 def sigma_of_variance(variance: Floats) -> Floats:
-    """The scale sigma of discrete Gaussian noise of these variances.
-
-    What files state is the variance of the discrete law (``computeDiscreteGaussianVariance`` of programs/engine/primitives.py in the
-    Bureau's production code). From 1 on it is sigma**2 to 2e-7, which is as near as the files' float32 tells; below it is less.
-
-    Parameters
-    ----------
-    variance : float64 array
-        Positive.
-    """
+    """The scale sigma of discrete Gaussian noise of these variances."""
+    # What files state is the variance of the discrete law (`computeDiscreteGaussianVariance` of programs/engine/primitives.py in
+    # the Bureau's production code). From 1 on it is sigma**2 to 2e-7, which is as near as the files' float32 tells; below it is
+    # less. `variance`: positive.
     stated, place = np.unique(variance, return_inverse=True)
     sigma = np.sqrt(stated)
     for i in np.flatnonzero(stated < 1.0):

@@ -98,13 +98,7 @@ def _batches(opened: Any, file: Path, group: int, columns: Sequence[str], size: 
 
 
 def find_rows(file: Path, prefixes: Sequence[str]) -> Place:
-    """The rows of a file whose geocode starts with one of `prefixes`: keys are read, values are not.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read, a key is missing, or the file is in the partition of another state.
-    """
+    """The rows of a file whose geocode starts with one of `prefixes`: keys are read, values are not."""
     branch = branch_of(file)
     groups: dict[int, npt.NDArray[np.int64]] = {}
     keys: list[tuple[str, str]] = []
@@ -154,13 +148,7 @@ def _within(group: Any, prefixes: Sequence[str], file: Path, branch: str | None)
 
 
 def read_rows(place: Place, names: frozenset[str], axes: Sequence[str]) -> Iterator[Row]:
-    """The rows of a place that have one of these names, with their values.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read, or values are missing or no whole numbers; it names the file and the geocode.
-    """
+    """The rows of a place that have one of these names, with their values."""
     with _open(place.file) as opened:
         there = opened.schema_arrow.names
         columns = [name for name in ("query_shape", "value", "variance", "sign", *axes) if name in there]

@@ -148,14 +148,7 @@ def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: 
 
 
 def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
-    """The tree of the geounits that were found at `levels`, which are from the top down.
-
-    Raises
-    ------
-    ValueError
-        If a level has no geounit though those above and below do, a geounit has none above it or none below it. The message
-        names the folder and the geocode.
-    """
+    """The tree of the geounits that were found at `levels`, which are from the top down."""
     geocodes = {level: _geocodes(found[level].values()) for level in levels}
     there = [level for level in levels if geocodes[level]]
     for level in levels[levels.index(there[0]) : levels.index(there[-1])]:

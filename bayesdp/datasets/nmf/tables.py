@@ -184,13 +184,7 @@ TABLES = {
 
 
 def lines_of(*names: str) -> tuple[Published, tuple[Line, ...]]:
-    """The lines that names of tables or codes stand for, and the table of the first.
-
-    Raises
-    ------
-    ValueError
-        If there is no such table or code, or they are sums of different histograms.
-    """
+    """The lines that names of tables or codes stand for, and the table of the first."""
     found: list[Line] = []
     tables: list[Published] = []
     for name in names:

@@ -24,25 +24,10 @@ type Mask = npt.NDArray[np.bool_]
 def exact_totals(
     totals: Mapping[str, int], frame: Frame, spine: Spine, folder: Folder, prefixes: Sequence[str], product: str
 ) -> list[Exact]:
-    """Totals of states, counties or geounits as exact parts of a release.
-
-    The spine splits a state into two branches, so that the published total of a state is that of the sum of two geounits.
-
-    Parameters
-    ----------
-    totals : mapping
-        ``"US"``, two digits of a state, five of a county, or a geocode -> persons (or units).
-    frame, spine, folder
-        What was read.
-    prefixes : sequence of str
-        How the geocodes that were read start.
-    product : str
-
-    Raises
-    ------
-    ValueError
-        If what was read is not all of such an area.
-    """
+    """Totals of states, counties or geounits as exact parts of a release."""
+    # The spine splits a state into two branches, so that the published total of a state is that of the sum of two geounits.
+    # `totals`: `"US"`, two digits of a state, five of a county, or a geocode -> persons (or units). `frame`, `spine`, `folder`:
+    # what was read. `prefixes`: how the geocodes that were read start.
     stated = [(str(key), _leaves(str(key), spine, folder, prefixes), value) for key, value in totals.items()]
     checked = [(key, mask, nonnegative_integer(value, f"totals[{key!r}]")) for key, mask, value in stated]
     if not checked:

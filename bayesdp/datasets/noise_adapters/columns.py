@@ -17,13 +17,7 @@ __all__ = ["checked_columns", "columns_json", "parameter"]
 
 
 def checked_columns(columns: Any) -> dict[str, Query]:
-    """Accept a mapping of the names of columns to queries of one table.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is something else, is empty, or its queries are about several tables.
-    """
+    """Accept a mapping of the names of columns to queries of one table."""
     if not isinstance(columns, Mapping) or not all(isinstance(own, str) for own in columns):
         raise TypeError(f"columns must map the name of each published column to its query, got {columns!r}")
     for name, query in columns.items():

@@ -102,13 +102,7 @@ def within_bounds(law: type[BoundedLaw], logp: Any, value: Any, scale: Any, lowe
 
 
 def _limits(lower: Any, upper: Any, *, integer: bool) -> tuple[Any, Any]:
-    """Accept bounds as float64 tensors; None is no bound. Constants are checked.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If constants are reversed, equal, both infinite or not numbers.
-    """
+    """Accept bounds as float64 tensors; None is no bound. Constants are checked: numbers, the lower one below, not both infinite."""
     sides = [
         pt.as_tensor_variable(np.float64(missing) if side is None else side)
         for side, missing in ((lower, -np.inf), (upper, np.inf))

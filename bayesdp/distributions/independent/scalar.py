@@ -139,29 +139,11 @@ def distribution_class(
     entries: Mapping[str, str] | None = None,
     rv_base: type[ScalarNoiseRV] = ScalarNoiseRV,
 ) -> Any:
-    """Make the PyMC distribution of a law and register it.
-
-    Parameters
-    ----------
-    law : type of NoiseLaw
-    own : type
-        Name, module, bases, docstring, and methods that replace `verbs`.
-    converted : callable
-        From what is given for ``law.kernel_parameters`` to float64 tensors, all of them checked.
-    verbs : mapping
-        PyMC's methods of the class.
-    example : str
-        For the docstring, with ``{name}`` where the name of the class is to be.
-    entries : mapping, optional
-        For the docstring: entries of parameters that the law does not have.
-    rv_base : type, default ScalarNoiseRV
-        Base of the type of its random variable.
-
-    Raises
-    ------
-    TypeError
-        If the class is not a `pymc.Discrete` for a law on the integers, or not a `pymc.Continuous` for another.
-    """
+    """Make the PyMC distribution of a law and register it."""
+    # `own`: name, module, bases, docstring, and methods that replace `verbs`. `converted`: from what is given for
+    # `law.kernel_parameters` to float64 tensors, all of them checked. `verbs`: PyMC's methods of the class. `example`: for the
+    # docstring, with `{name}` where the name of the class is to be. `entries`: for the docstring: entries of parameters that the
+    # law does not have. `rv_base`: base of the type of its random variable.
     base = pm.Discrete if law.integer else pm.Continuous
     if not issubclass(own, base):
         raise TypeError(f"{own.__name__} must be a subclass of pymc.{base.__name__}, as the law {law.name!r} is")

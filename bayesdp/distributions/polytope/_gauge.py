@@ -22,14 +22,7 @@ __all__ = ["GaugeOp", "table_gauge"]
 
 
 class GaugeOp(Op):
-    """Gauges of points by linear programs, and the forms that attain them, which are the gradient.
-
-    Inputs: points (points, n). Outputs: gauges (points,) and forms (points, n).
-
-    Parameters
-    ----------
-    hull : Hull
-    """
+    """Gauges of points, shape (points, n), by linear programs; and the forms, of that shape, that attain them: the gradient."""
 
     __props__ = ("hull",)
 
@@ -77,10 +70,8 @@ class GaugeOp(Op):
 
 @register_funcify_and_cache_key(GaugeOp)
 def _in_python(op: GaugeOp, node: Any, **_: Any) -> tuple[Any, None]:
-    """Call the solver from compiled code, on purpose and so without PyTensor's warning about it.
-
-    None as cache key keeps PyTensor from storing a function that refers to this very Op.
-    """
+    """Call the solver from compiled code, on purpose and so without PyTensor's warning about it."""
+    # None as cache key keeps PyTensor from storing a function that refers to this very Op.
     vector, matrix = numba.types.Array(numba.float64, 1, "C"), numba.types.Array(numba.float64, 2, "C")
 
     def solve(points: Any) -> Any:
@@ -96,10 +87,8 @@ def _in_python(op: GaugeOp, node: Any, **_: Any) -> tuple[Any, None]:
 
 
 def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
-    """Gauge of ``Q^T z`` for tables z, shape ``(..., *table)``, also off the subspace: of their projection.
-
-    The hull is in the coordinates of the invariants. NotImplementedError as for `dense_basis`.
-    """
+    """Gauge of ``Q^T z`` for tables z, shape ``(..., *table)``, also off the subspace: of their projection."""
+    # The hull is in the coordinates of the invariants. NotImplementedError as for `dense_basis`.
     basis = dense_basis(invariants, "the K-norm")
     lead = [difference.shape[i] for i in range(difference.ndim - len(invariants.frame.shape))]
     flat = difference.reshape((-1, basis.shape[1]))

@@ -16,10 +16,8 @@ __all__ = ["linear_coordinates"]
 
 
 def linear_coordinates(difference: Any, invariants: Invariants, whitening: Floats | None = None) -> Any:
-    """Coordinates ``Q^T z`` of tables z, shape ``(..., *table)``, also off the subspace: those of their projection.
-
-    `whitening`, shape (n, n), multiplies the coordinates from the left. NotImplementedError as for `dense_basis`.
-    """
+    """Coordinates ``Q^T z`` of tables z, shape ``(..., *table)``, also off the subspace: those of their projection."""
+    # `whitening`, shape (n, n), multiplies the coordinates from the left. NotImplementedError as for `dense_basis`.
     basis = dense_basis(invariants, "noise stated in coordinates")
     matrix = basis if whitening is None else whitening @ basis
     lead = [difference.shape[i] for i in range(difference.ndim - len(invariants.frame.shape))]

@@ -73,15 +73,8 @@ def _compiled(op: BlocksDensity, node: Any, **_: Any) -> tuple[Any, int]:
 
 
 def blocks_log_density(difference: Any, b: Any, invariants: Invariants) -> Any:
-    """Log-density in orthonormal coordinates of the null space, for invariants whose components have rank 1.
-
-    Parameters
-    ----------
-    difference : tensor variable, shape ``(..., *table)``
-        Noise; what it has off the subspace is ignored.
-    b : tensor variable, shape (...)
-    invariants : Invariants
-    """
+    """Log-density in orthonormal coordinates of the null space, for invariants whose components have rank 1."""
+    # `difference` is noise, shape `(..., *table)`: what it has off the subspace is ignored; `b` has shape (...).
     parts = components_of(invariants)
     ndim = len(invariants.frame.shape)
     lead = difference.ndim - ndim

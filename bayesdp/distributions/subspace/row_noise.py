@@ -233,11 +233,8 @@ def _given_rows_logp(
 def _add_projected_laplace(
     law: ProjectedLaplaceLaw, name: str, mu: Any, parameters: Any, *, invariants: Invariants, **data: Any
 ) -> None:
-    """In closed form where it has one, and nothing else has to be sampled anyway; else with its row-space noise.
-
-    Counts on a lattice move by exact conditional steps only where the noise is a product, which it is given the row-space
-    noise.
-    """
+    """In closed form where it has one, and nothing else has to be sampled anyway; else with its row-space noise."""
+    # Counts on a lattice move by exact conditional steps only where the noise is a product, which it is given the row-space noise.
     if not invariants.rank or (not is_discrete(mu) and len(components_of(invariants).wide) == 0):
         ProjectedLaplace(name, mu=mu, b=law.b, invariants=invariants, **data)
         return

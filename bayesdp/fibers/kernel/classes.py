@@ -118,14 +118,9 @@ def turn_cell(cell: int, held: bool, rows: Floats, indptr: Ints, indices: Ints, 
 @nb.njit(cache=True, error_model="numpy")
 def open_classes(low: int, high: int, cells_int: Ints, rows: Floats, indptr: Ints, indices: Ints, cells: Ints, steps: Ints,
                  count: int, mark: Ints, codes: Ints, laws: Ints, classes: Ints, slots: Ints, met_rows: Ints) -> int:  # fmt: skip
-    """Take the rows that a direction meets out of their classes, if these may change along it or have other rows.
-
-    Returns
-    -------
-    int
-        How many rows there are, in the work space and by their places plus one in `mark`; 0 if each row is the only one of its class
-        at every step from `low` to `high`. Then nothing has changed.
-    """
+    """Take the rows that a direction meets out of their classes, if these may change along it or have other rows."""
+    # Returns how many rows there are, in the work space and by their places plus one in `mark`; 0 if each row is the only one of
+    # its class at every step from `low` to `high`. Then nothing has changed.
     found = 0
     alone = True
     for i in range(count):

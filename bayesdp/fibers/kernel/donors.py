@@ -129,25 +129,10 @@ def _draw(
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def move_donors(moves: int, family: int, concave: bool, state: State, donors: Donors) -> int:
-    """Take `moves` steps, of families in turn.
-
-    Changes the same parts of the state as `sweep`, and the work space of the donors.
-
-    Parameters
-    ----------
-    moves : int
-    family : int
-        Prior family, see `FAMILIES`.
-    concave : bool
-        Whether the law is log-concave but for tabulated rows, which say so themselves.
-    state : State
-    donors : Donors
-
-    Returns
-    -------
-    int
-        How many steps changed the table; -1 if the law has no finite mass along a direction.
-    """
+    """Take `moves` steps, of families in turn."""
+    # Changes the same parts of the state as `sweep`, and the work space of the donors. `family`: prior family, see `FAMILIES`.
+    # `concave`: whether the law is log-concave but for tabulated rows, which say so themselves. Returns how many steps changed the
+    # table; -1 if the law has no finite mass along a direction.
     line, cells_int, generator = line_of(state), state.cells_int, state.generator
     cells, steps = line.cells, line.steps
     nodes = donors.nodes

@@ -63,26 +63,10 @@ __all__ = ["draw_step"]
 
 @nb.njit(cache=True, error_model="numpy", inline="always")
 def draw_step(family: int, concave: bool, state: State, line: Line, count: int) -> int:
-    """Draw the step along the direction in ``line.cells`` and ``line.steps``, and take it.
-
-    Changes the table, the values of the rows and the l2 residuals of the state, its generator, and the work space.
-
-    Parameters
-    ----------
-    family : int
-        Prior family, see `FAMILIES`.
-    concave : bool
-        Whether the law is log-concave but for tabulated rows, which say so themselves.
-    state : State
-    line : Line
-    count : int
-        Number of cells of the direction.
-
-    Returns
-    -------
-    int
-        The step k (0: the table stays as it is), or `IMPROPER`.
-    """
+    """Draw the step along the direction in ``line.cells`` and ``line.steps``, and take it."""
+    # Changes the table, the values of the rows and the l2 residuals of the state, its generator, and the work space. `family`:
+    # prior family, see `FAMILIES`. `concave`: whether the law is log-concave but for tabulated rows, which say so themselves.
+    # `count`: number of cells of the direction. Returns the step k (0: the table stays as it is), or `IMPROPER`.
     # Not handed on as tuples: numba counts references to every array of a tuple that a function gets.
     cells_int, cells_float, rows, groups = state.cells_int, state.cells_float, state.rows, state.groups
     indptr, indices, entries, generator = state.indptr, state.indices, state.entries, state.generator

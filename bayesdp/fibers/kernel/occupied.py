@@ -18,38 +18,22 @@ LONGEST = 6
 
 
 class Donors(NamedTuple):
-    """The families of directions that are drawn by looking at which cells are not 0, and the list of these cells.
+    """The families of directions that are drawn by looking at which cells are not 0, and the list of these cells."""
 
-    Parameters
-    ----------
-    factors : int64 array, shape (families,)
-        1 (pairs), 2 (squares) or 3 (cubes).
-    place : int64 array, shape (families, 3, cells)
-        Where the label of a cell stands among those of each factor; -1 in a cell that the family does not move.
-    start : int64 array, shape (families, 3)
-        Where the labels of a factor begin in the next three.
-    offset, first, last : int64 arrays
-        Of each label: what it adds to the number of a cell, and where the labels begin and end that it may be exchanged with.
-    occupied : int64 array, shape (cells,)
-        Work space: the cells above their lower bounds come first.
-    where : int64 array, shape (cells,)
-        Work space: where each of them stands there; -1 for others.
-    whole : int64 array, shape (1,)
-        How many of the families, those that come first, keep all answers of a set.
-    nodes : int64 array
-        Work space: the labels of a walk.
-    """
-
-    factors: Ints
+    factors: Ints  # 1 (pairs), 2 (squares) or 3 (cubes), shape (families,)
+    # Where the label of a cell stands among those of each factor; -1 in a cell that the family does not move, shape (families, 3,
+    # cells).
     place: Ints
-    start: Ints
+    start: Ints  # where the labels of a factor begin in the next three, shape (families, 3)
+    # `offset`, `first`, `last`: of each label: what it adds to the number of a cell, and where the labels begin and end that it may
+    # be exchanged with.
     offset: Ints
     first: Ints
     last: Ints
-    occupied: Ints
-    where: Ints
-    whole: Ints
-    nodes: Ints
+    occupied: Ints  # work space: the cells above their lower bounds come first, shape (cells,)
+    where: Ints  # work space: where each of them stands there; -1 for others, shape (cells,)
+    whole: Ints  # how many of the families, those that come first, keep all answers of a set, shape (1,)
+    nodes: Ints  # work space: the labels of a walk
 
 
 def donors_of(moves: Moves, cells: int) -> Donors:

@@ -39,25 +39,10 @@ __all__ = ["short_moves"]
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def short_moves(moves: int, family: int, state: State, line: Line) -> tuple[int, int, int]:
-    """Take up to `moves` steps; stop early at a direction that needs the general way.
-
-    Changes the table and the generator of the state, and the work space.
-
-    Parameters
-    ----------
-    moves : int
-    family : int
-        Prior family, see `FAMILIES`.
-    state : State
-        All families of moves are products of differences, and there are no rows.
-    line : Line
-
-    Returns
-    -------
-    int, int, int
-        How many moves were taken, how many changed the table, and the number of cells of the direction left in ``line.cells``
-        and ``line.steps`` for the general way (0: none).
-    """
+    """Take up to `moves` steps; stop early at a direction that needs the general way."""
+    # Changes the table and the generator of the state, and the work space. `family`: prior family, see `FAMILIES`. `state`: all
+    # families of moves are products of differences, and there are no rows. Returns how many moves were taken, how many changed the
+    # table, and the number of cells of the direction left in `line.cells` and `line.steps` for the general way (0: none).
     meta, cumulative, pool, generator = state.meta, state.cumulative, state.pool, state.generator
     cells_int, cells_float = state.cells_int, state.cells_float
     cells, steps, weights, near = line.cells, line.steps, line.weights, line.near

@@ -97,59 +97,35 @@ UNIT_CELLS = 16
 
 
 class State(NamedTuple):
-    """The argument of the kernel functions in `sweep`: one chain. The tuple is fixed; the kernel writes to its arrays.
+    """The argument of the kernel functions in `sweep`: one chain. The tuple is fixed; the kernel writes to its arrays."""
 
-    Parameters
-    ----------
-    meta, cumulative, pool : int64, float64 and int64 arrays
-        The directions, see `Moves`; only read, and shared by all chains.
-    cells_int : int64 array, shape (cells, 3)
-        Count and bounds of each cell. The kernel writes the counts.
-    cells_float : float64 array, shape (cells, CELL_FLOATS)
-        Prior parameters and noise of each cell; only read.
-    indptr, indices, entries : int64, int64 and float64 arrays
-        The general noisy or limited rows that see each cell, cell by cell; only read.
-    rows : float64 array, shape (rows, ROW_FLOATS)
-        General rows: noisy answers that are not single cells, members of l2 laws, inequality limits. The kernel writes
-        their current values.
-    groups : float64 array, shape (l2 laws, GROUP_FLOATS)
-        The kernel writes everything but the rates.
-    windows : float64 array
-        Tabulated log-masses of rows, one after the other; only read.
-    generator : uint64 array, shape (4,)
-        State of the random generator; written by every draw.
-    codes, laws, classes, slots, met_rows : int64 arrays
-        Rows that count once where they are about the same records: codes of the cells and laws of the rows, only read; classes of the
-        rows, their hash table, and work space (`kernel.classes`). Empty where there are none.
-    scratch_int, scratch_float : arrays
-        Work space, cut into a `Line`.
-    dense : int64 array, shape (cells,)
-        Work space that is zero between moves.
-    support : int
-        The most cells that a direction can have.
-    """
-
-    meta: Ints
+    meta: Ints  # with `cumulative`, `pool`: the directions, see `Moves`; only read, and shared by all chains
     cumulative: Floats
     pool: Ints
-    cells_int: Ints
-    cells_float: Floats
+    cells_int: Ints  # count and bounds of each cell. The kernel writes the counts, shape (cells, 3)
+    cells_float: Floats  # prior parameters and noise of each cell; only read, shape (cells, CELL_FLOATS)
+    # `indptr`, `indices`, `entries`: the general noisy or limited rows that see each cell, cell by cell; only read.
     indptr: Ints
     indices: Ints
     entries: Floats
+    # General rows: noisy answers that are not single cells, members of l2 laws, inequality limits. The kernel writes their current
+    # values, shape (rows, ROW_FLOATS).
     rows: Floats
-    groups: Floats
-    windows: Floats
-    generator: npt.NDArray[np.uint64]
+    groups: Floats  # the kernel writes everything but the rates, shape (l2 laws, GROUP_FLOATS)
+    windows: Floats  # tabulated log-masses of rows, one after the other; only read
+    generator: npt.NDArray[np.uint64]  # state of the random generator; written by every draw, shape (4,)
+    # `codes`, `laws`, `classes`, `slots`, `met_rows`: rows that count once where they are about the same records: codes of the
+    # cells and laws of the rows, only read; classes of the rows, their hash table, and work space (`kernel.classes`). Empty where
+    # there are none.
     codes: Ints
     laws: Ints
     classes: Ints
     slots: Ints
     met_rows: Ints
-    scratch_int: Ints
+    scratch_int: Ints  # with `scratch_float`: work space, cut into a `Line`
     scratch_float: Floats
-    dense: Ints
-    support: int
+    dense: Ints  # work space that is zero between moves, shape (cells,)
+    support: int  # the most cells that a direction can have
 
     @property
     def counts(self) -> Ints:
@@ -158,35 +134,19 @@ class State(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One direction and the law along it: the work space of a state, cut up.
+    """One direction and the law along it: the work space of a state, cut up."""
 
-    Parameters
-    ----------
-    cells, steps : int64 arrays, shape (support,)
-        The cells of the direction, and its entries there.
-    touched, moving : int64 arrays, shape (support,)
-        Cells of a sum of directions while it is added up; counts while weights are tabulated.
-    met, met_steps : int64 and float64 arrays, shape (most,)
-        The rows that the direction changes, and by how much a step.
-    mark : int64 array, shape (rows,)
-        Where a row stands in `met`, plus one; zero between moves.
-    residuals : float64 array, shape (most,)
-        Residuals of these rows while weights are tabulated.
-    weights : float64 array, shape (2 * WINDOW,)
-        Tabulated weights of the downward steps, then of the upward steps.
-    near : float64 array, shape (5 * UNIT_CELLS,)
-        Numbers of the cells of a short direction side by side, see `weights.tabulate_units`.
-    """
-
-    cells: Ints
+    cells: Ints  # with `steps`: the cells of the direction, and its entries there, shape (support,)
     steps: Ints
+    # `touched`, `moving`: cells of a sum of directions while it is added up; counts while weights are tabulated, shape (support,).
     touched: Ints
     moving: Ints
-    met: Ints
+    met: Ints  # with `met_steps`: the rows that the direction changes, and by how much a step, shape (most,)
     met_steps: Floats
-    mark: Ints
-    residuals: Floats
-    weights: Floats
+    mark: Ints  # where a row stands in `met`, plus one; zero between moves, shape (rows,)
+    residuals: Floats  # residuals of these rows while weights are tabulated, shape (most,)
+    weights: Floats  # tabulated weights of the downward steps, then of the upward steps, shape (2 * WINDOW,)
+    # Numbers of the cells of a short direction side by side, see `weights.tabulate_units`, shape (5 * UNIT_CELLS,).
     near: Floats
 
 
@@ -198,23 +158,10 @@ def new_state(
     windows: Floats = NO_WINDOWS,
     laws: Ints = NO_LAWS,
 ) -> State:
-    """An empty state: counts zero, no bounds, flat prior, no noise.
-
-    Parameters
-    ----------
-    cells : int
-        Number of cells.
-    moves : Moves
-        The directions that will be used; fixes the size of the work space.
-    matrix : sparse array, shape (rows, cells), optional
-        General rows; integers, or real coordinates.
-    groups : int
-        Number of l2 laws.
-    windows : float64 array
-        Tabulated log-masses of rows.
-    laws : int64 array, shape (rows,) or empty
-        By which law a row shares its perturbation with rows about the same records; 0: it does not.
-    """
+    """An empty state: counts zero, no bounds, flat prior, no noise."""
+    # `moves`: the directions that will be used; fixes the size of the work space. `matrix`, shape (rows, cells): general rows;
+    # integers, or real coordinates. `groups`: number of l2 laws. `windows`: tabulated log-masses of rows. `laws`, shape (rows,): by
+    # which law a row shares its perturbation with rows about the same records; 0: it does not.
     cells_int = np.zeros((cells, 3), dtype=np.int64)
     cells_int[:, LOWER], cells_int[:, UPPER] = -UNBOUNDED, UNBOUNDED
     cells_float = np.zeros((cells, CELL_FLOATS))
@@ -269,23 +216,10 @@ def set_counts(state: State, counts: npt.ArrayLike) -> None:
 
 
 def set_prior(state: State, family: str, theta: npt.ArrayLike, shape: npt.ArrayLike = 0.0) -> bool:
-    """Write the prior of every cell (see `FAMILIES`).
-
-    Parameters
-    ----------
-    state : State
-    family : {"flat", "poisson", "negbin", "binomial"}
-    theta : array_like, shape () or (cells,)
-        Log weights, finite. A cell with weight zero is a cell with upper bound 0.
-    shape : array_like, shape () or (cells,)
-        Shapes of negative binomial cells, numbers of trials of binomial ones. That x is at most the number of
-        trials is for the bounds to say.
-
-    Returns
-    -------
-    bool
-        Whether the prior is log-concave in every cell.
-    """
+    """Write the prior of every cell (see `FAMILIES`)."""
+    # `theta`, shape () or (cells,): log weights, finite. A cell with weight zero is a cell with upper bound 0. `shape`, shape () or
+    # (cells,): shapes of negative binomial cells, numbers of trials of binomial ones. That x is at most the number of trials is for
+    # the bounds to say. Returns whether the prior is log-concave in every cell.
     cells = state.cells_float
     cells[:, THETA] = theta
     with np.errstate(over="ignore"):  # the kernel takes another way where a weight overflows
@@ -301,18 +235,9 @@ def clear_noise(state: State) -> None:
 
 
 def set_laplace(state: State, rate: npt.ArrayLike, location: npt.ArrayLike) -> None:
-    """Write Laplace noise of the single cells, ``-rate |location - x|``.
-
-    There is room for one such term a cell.
-
-    Parameters
-    ----------
-    state : State
-    rate : array_like, shape () or (cells,)
-        Per count; 0 where there is no noise.
-    location : array_like, shape () or (cells,)
-        The noisy values, any finite real numbers.
-    """
+    """Write Laplace noise of the single cells, ``-rate |location - x|``."""
+    # There is room for one such term a cell. `rate`, shape () or (cells,): per count; 0 where there is no noise. `location`, shape
+    # () or (cells,): the noisy values, any finite real numbers.
     cells = state.cells_float
     cells[:, RATE] = rate
     with np.errstate(over="ignore"):  # the kernel takes another way where a factor overflows
@@ -322,15 +247,8 @@ def set_laplace(state: State, rate: npt.ArrayLike, location: npt.ArrayLike) -> N
 
 
 def add_gaussian(state: State, precision: npt.ArrayLike, centre: npt.ArrayLike) -> None:
-    """Add Gaussian noise of the single cells, ``-precision (centre - x)**2 / 2``; several terms add up.
-
-    Parameters
-    ----------
-    state : State
-    precision : array_like, shape () or (cells,)
-        Inverse squared scales; 0 where there is no noise.
-    centre : array_like, shape () or (cells,)
-        The noisy values, any finite real numbers.
-    """
+    """Add Gaussian noise of the single cells, ``-precision (centre - x)**2 / 2``; several terms add up."""
+    # `precision`, shape () or (cells,): inverse squared scales; 0 where there is no noise. `centre`, shape () or (cells,): the
+    # noisy values, any finite real numbers.
     state.cells_float[:, PRECISION] += np.asarray(precision)
     state.cells_float[:, LINEAR] += np.multiply(precision, centre)

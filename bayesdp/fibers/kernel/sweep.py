@@ -58,26 +58,11 @@ def line_of(state: State) -> Line:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def sweep(tables: Ints, moves: int, family: int, concave: bool, state: State) -> int:
-    """For each row of `tables`, take `moves` exact-conditional steps along random directions, and write the table to the row.
-
-    Without rows, `moves` steps are taken once. Changes `tables`, and of the state the table, the values of the rows, the l2
-    residuals, the generator and the work space.
-
-    Parameters
-    ----------
-    tables : int64 array, shape (draws, cells)
-    moves : int
-    family : int
-        Prior family, see `FAMILIES`.
-    concave : bool
-        Whether the law is log-concave; `set_prior` says so of the prior. Noise is, but for tabulated rows, which say so themselves.
-    state : State
-
-    Returns
-    -------
-    int
-        How many steps changed the table; -1 if the law has no finite mass along a direction.
-    """
+    """For each row of `tables`, take `moves` exact-conditional steps along random directions, and write the table to the row."""
+    # Without rows, `moves` steps are taken once. Changes `tables`, and of the state the table, the values of the rows, the l2
+    # residuals, the generator and the work space. `tables`, shape (draws, cells). `family`: prior family, see `FAMILIES`.
+    # `concave`: whether the law is log-concave; `set_prior` says so of the prior. Noise is, but for tabulated rows, which say so
+    # themselves. Returns how many steps changed the table; -1 if the law has no finite mass along a direction.
     changed = 0
     line, meta = line_of(state), state.meta
     short = (
@@ -114,13 +99,8 @@ def sweep(tables: Ints, moves: int, family: int, concave: bool, state: State) ->
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def move_once(family: int, concave: bool, state: State) -> tuple[int, int]:
-    """One direction and one step, to be accepted or taken back; changes the same parts of the state as `sweep`.
-
-    Returns
-    -------
-    int, int
-        The number of cells of the direction (left in the scratch arrays) and the step, or `IMPROPER`.
-    """
+    """One direction and one step, to be accepted or taken back; changes the same parts of the state as `sweep`."""
+    # Returns the number of cells of the direction (left in the scratch arrays) and the step, or `IMPROPER`.
     line = line_of(state)
     count = draw_direction(state.meta, state.cumulative, state.pool, state.generator, line.cells, line.steps, state.dense,
                            line.touched)  # fmt: skip

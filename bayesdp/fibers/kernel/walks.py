@@ -32,22 +32,10 @@ type Ints = npt.NDArray[np.int64]
 def _next(
     donors: Donors, family: int, factor: int, at: int, wanted: int, nodes: Ints, length: int
 ) -> tuple[float, int]:
-    """One step of the walk, to another label of a factor, or the chance of a given one.
-
-    Parameters
-    ----------
-    at : int
-        The cell that would fall if its label were kept.
-    wanted : int
-        A label: its chance is returned. If negative, minus one and minus the number of a choice: its label is returned.
-    nodes : int64 array
-        Labels of both factors in turn, of which the first `length` are taken.
-
-    Returns
-    -------
-    float, int
-        The chance, or the number of choices, and the label; the label is that where the walk began if it may close there.
-    """
+    """One step of the walk, to another label of a factor, or the chance of a given one."""
+    # `at` is the cell that would fall if its label were kept. Of a label `wanted` the chance is returned; if negative, it is minus
+    # one and minus the number of a choice, whose label is returned with the number of choices: where the walk may close, that where
+    # it began. Of `nodes`, labels of both factors in turn, the first `length` are taken.
     start = donors.start[family, factor]
     own = donors.place[family, factor, at]
     choices, found = 0, -1
@@ -76,26 +64,11 @@ def _moved(donors: Donors, family: int, factor: int, cell: int, label: int) -> i
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def walk(donors: Donors, family: int, layer: int, p: int, across: int, nodes: Ints, length: int,
           generator: npt.NDArray[np.uint64]) -> tuple[int, float]:  # fmt: skip
-    """Walk from the cell p, or work out the chance of a walk that is given.
-
-    Parameters
-    ----------
-    layer : int
-        The factor of which there are two labels.
-    p : int
-        The first cell that falls.
-    across : int
-        What is added to the number of a cell of the layer of p to get that of the other layer.
-    nodes : int64 array
-        Labels of the factors after `layer`, and after that, in turn: written, or read if `length` is positive.
-    length : int
-        Number of labels of a walk that is given; 0 to draw one.
-
-    Returns
-    -------
-    int, float
-        The number of labels, 0 if the walk does not close, and the chance of its steps.
-    """
+    """Walk from the cell p, or work out the chance of a walk that is given."""
+    # `layer`: the factor of which there are two labels. `p`: the first cell that falls. `across`: what is added to the number of a
+    # cell of the layer of p to get that of the other layer. `nodes`: labels of the factors after `layer`, and after that, in turn:
+    # written, or read if `length` is positive. `length`: number of labels of a walk that is given; 0 to draw one. Returns the
+    # number of labels, 0 if the walk does not close, and the chance of its steps.
     one, two = (layer + 1) % 3, (layer + 2) % 3
     given = length > 0
     if donors.where[p] < 0:

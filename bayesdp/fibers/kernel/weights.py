@@ -159,31 +159,14 @@ def find_step(target: float, first_up: int, up: int, first_down: int, down: int,
 @nb.njit(cache=True, error_model="numpy")
 def reflected_step(share: float, above: float, under: float, up: int, down: int, rest: float, more: float,
                    weights: Floats) -> tuple[int, bool]:  # fmt: skip
-    """Reflect the table's place on its line: the share of the law below it becomes the share above it.
-
-    The place is `under` (the weight of all downward steps) plus `share`, uniform in [0, 1), of the weight 1 of the step
-    k = 0, in units of the total: uniform if the table follows the law. So is one minus the place, and the step that has it
-    follows the law too. On smooth laws that is overrelaxation: the table jumps to the other side of the mean, which mixes
-    means faster than an independent draw (Neal 1998, "Suppressing random walks in Markov chain Monte Carlo using ordered
-    overrelaxation").
-
-    Parameters
-    ----------
-    share : float
-        Uniform in [0, 1).
-    above, under : float
-        Weights of all tabulated upward and downward steps.
-    up, down : int
-        Their numbers.
-    rest, more : float
-        Bounds on the weights of the upward and downward steps left out.
-    weights : float64 array
-
-    Returns
-    -------
-    int, bool
-        The step, and whether it is the same whatever weight was left out.
-    """
+    """Reflect the table's place on its line: the share of the law below it becomes the share above it."""
+    # The place is `under` (the weight of all downward steps) plus `share`, uniform in [0, 1), of the weight 1 of the step k = 0, in
+    # units of the total: uniform if the table follows the law. So is one minus the place, and the step that has it follows the law
+    # too. On smooth laws that is overrelaxation: the table jumps to the other side of the mean, which mixes means faster than an
+    # independent draw (Neal 1998, "Suppressing random walks in Markov chain Monte Carlo using ordered overrelaxation"). `share`:
+    # uniform in [0, 1). `above`, `under`: weights of all tabulated upward and downward steps. `up`, `down`: their numbers. `rest`,
+    # `more`: bounds on the weights of the upward and downward steps left out. Returns the step, and whether it is the same whatever
+    # weight was left out.
     # The weight to go from the upper edge of k = 0 to the new place; known up to -more and +rest.
     target = above - under - share
     if target >= 0.0:

@@ -58,28 +58,10 @@ def _place(cell: int, stride: int, labels: int) -> int:
 def _walk(
     state: State, t: int, s: int, base: int, across: int, family: Ints, nodes: Ints, length: int
 ) -> tuple[int, float]:
-    """Walk, or work out the chance of a walk that is given.
-
-    Parameters
-    ----------
-    t, s : int
-        The leaves of the first and the second layer.
-    base : int
-        The cell of the first layer with the first label of both axes.
-    across : int
-        What is added to the number of a cell of the first layer to get that of the second.
-    family : int64 array
-        See `cross`.
-    nodes : int64 array
-        The labels: the first two are given; the others are written, or read if `length` is positive.
-    length : int
-        Number of labels of a walk that is given; 0 to draw one.
-
-    Returns
-    -------
-    int, float
-        The number of labels, 0 if the walk does not close, and the chance of its steps.
-    """
+    """Walk from leaf t of the first layer and s of the second, or work out the chance of a walk of `length` labels that is given."""
+    # `base` is the cell of the first layer with the first label of both axes, and `across` is added to the number of such a cell to
+    # get that of the second; `family` as for `cross`. The first two of the labels `nodes` are given; the others are written, or
+    # read if `length` is positive. Returns the number of labels, 0 if the walk does not close, and the chance of its steps.
     x, generator = state.counts, state.generator
     given = length > 0
     if x[t, base + nodes[0] * family[2] + nodes[1] * family[4]] == 0:
@@ -196,18 +178,10 @@ def _move_rectangle(state: State, t: int, family: Ints, p: int) -> int:
 
 @compiled
 def cross(state: State, families: Ints, percent: int, nodes: Ints) -> int:
-    """In every leaf, so many moves of the families as cells, in percent; the number of moves that changed the table.
-
-    Parameters
-    ----------
-    state : State
-    families : int64 array, shape (families, 8)
-        The kind; the level at which two leaves meet at most; and of each axis, in the numbers of cells, from one label
-        to the next and how many labels there are: of the two along which it walks, and of that of the layers.
-    percent : int
-    nodes : int64 array, shape (LABELS,)
-        Work space: the labels of a walk.
-    """
+    """In every leaf, so many moves of the families as cells, in percent; the number of moves that changed the table."""
+    # `families`, shape (families, 8): the kind; the level at which two leaves meet at most; and of each axis, in the numbers of
+    # cells, from one label to the next and how many labels there are: of the two along which it walks, and of that of the layers.
+    # `nodes`, shape (LABELS,): work space: the labels of a walk.
     changed = 0
     cells = state.counts.shape[1]
     for t in range(len(state.counts)):

@@ -26,16 +26,9 @@ def _within_limits(state: State, t: int, up: int, down: int, k: int) -> int:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def gather(state: State, end: Ints, lower: Ints, upper: Ints) -> None:
-    """Move the counts of every tied group to one of its cells. Residuals are not brought up to date: renew them afterwards.
-
-    Parameters
-    ----------
-    state : State
-    end : int64 array, shape (T, groups)
-        Which cell of the group, from 0; of groups with fewer than two cells it is not looked at.
-    lower, upper : int64 arrays, shape (T, C)
-        No cell is moved beyond these; one that is beyond them already is not moved further.
-    """
+    """Move the counts of every tied group to one of its cells. Residuals are not brought up to date: renew them afterwards."""
+    # `end`, shape (T, groups): which cell of the group, from 0; of groups with fewer than two cells it is not looked at. `lower`,
+    # `upper`, shape (T, C): no cell is moved beyond these; one that is beyond them already is not moved further.
     counts = state.counts
     for t in range(len(counts)):
         for g in range(end.shape[1]):

@@ -30,29 +30,17 @@ type Ints = npt.NDArray[np.int64]
 
 
 class Directions(NamedTuple):
-    """Directions of a table, and where its cells are in the tree.
+    """Directions of a table, and where its cells are in the tree."""
 
-    Parameters
-    ----------
-    meta, cumulative, pool : arrays
-        See `bayesdp.moves.moves.Moves`.
-    leaf, cell : int64 arrays, shape (cells,)
-        The place of each cell of the frame.
-    cells, steps, touched : int64 arrays, shape (width of `State.scratch`,)
-        Work space of a direction.
-    dense : int64 array, shape (cells,)
-        Work space, all zero.
-    """
-
-    meta: Ints
+    meta: Ints  # with `cumulative`, `pool`: see `bayesdp.moves.moves.Moves`
     cumulative: npt.NDArray[np.float64]
     pool: Ints
-    leaf: Ints
+    leaf: Ints  # with `cell`: the place of each cell of the frame, shape (cells,)
     cell: Ints
-    cells: Ints
+    cells: Ints  # with `steps`, `touched`: work space of a direction, shape (width of `State.scratch`,)
     steps: Ints
     touched: Ints
-    dense: Ints
+    dense: Ints  # work space, all zero, shape (cells,)
 
 
 @inside

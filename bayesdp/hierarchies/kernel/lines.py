@@ -69,10 +69,8 @@ def _window(generator: Generator, low: int, high: int, a: float, b: float, room:
 
 @inlined
 def _pick(sums: Floats, n: int, u: float) -> int:
-    """The first of n points whose sum of weights, with those before it, is above u; the last one where rounding leaves none.
-
-    Counting them all takes no guess of where to stop, and a processor guesses worse than it counts.
-    """
+    """The first of n points whose sum of weights, with those before it, is above u; the last one where rounding leaves none."""
+    # Counting them all takes no guess of where to stop, and a processor guesses worse than it counts.
     found = 0
     for i in range(n - 1):
         found += sums[i] <= u

@@ -31,10 +31,8 @@ def meeting_level(path: Ints, t: int, s: int) -> int:
 
 @inlined
 def _exchange(state: State, t: int, levels: int, up: int, down: int, a: float, b: float) -> tuple[float, float]:
-    """Curvature and slope of the noise for +1 in the cell `up` and -1 in the cell `down` of one leaf, added to a and b.
-
-    Sums in which both cells count do not change, and cancel.
-    """
+    """Curvature and slope of the noise for +1 in the cell `up` and -1 in the cell `down` of one leaf, added to a and b."""
+    # Sums in which both cells count do not change, and cancel.
     answers, answer_of = state.answers, state.answer_of
     for level in range(levels):
         node = state.path[t, level]

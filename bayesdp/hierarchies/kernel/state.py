@@ -45,95 +45,43 @@ UNBOUNDED = 2**53
 
 
 class State(NamedTuple):
-    """What the moves read and write; the tuple is fixed, its arrays are not.
+    """What the moves read and write; the tuple is fixed, its arrays are not."""
 
-    Parameters
-    ----------
-    generator : uint64 array, shape (4,)
-        State of the random generator.
-    counts : int64 array, shape (T, C)
-        The table.
-    answers : float64 array, shape (nodes, A, 2)
-        Residual and precision of each sum at each node.
-    answer_of : int64 array, shape (C, queries)
-        The sums in which a cell counts.
-    path : int64 array, shape (T, L)
-        The nodes of a leaf, from the leaf up to the root.
-    first, last : int64 arrays, shape (nodes,)
-        The leaves of a node are ``first .. last - 1``.
-    theta : float64 array, shape (rows, C)
-        Log weights of the prior.
-    theta_row : int64 array, shape (T,)
-        Which row of `theta` holds for a leaf.
-    alpha : float64 array, shape (rows, C)
-    alpha_row : int64 array, shape (T,)
-        Which row of `alpha` holds for a leaf.
-    beta : float
-        See the table above.
-    free : bool array, shape (T, C)
-        Cells that may move. The others keep their counts.
-    exact_class : int64 array, shape (L, C)
-        Cells with the same number count in the same exact sums of a node at this level; -1 for cells that count in none.
-    limited : bool
-        Whether any sum has limits; if not, the next four are not looked at.
-    sum_class : int64 array, shape (C,)
-        The class of cells whose sums have limits.
-    sums, sum_lower, sum_upper : int64 arrays, shape (nodes, classes)
-        Current values of these sums at each node, and their limits.
-    group_start : int64 array, shape (T, groups + 1)
-    group_cell : int64 array, shape (entries,)
-        Free cells of a leaf that a precise answer ties together: entries ``group_start[t, g] .. group_start[t, g + 1] - 1``.
-    free_start : int64 array, shape (T + 1,)
-    free_cell : int64 array, shape (entries,)
-        Free cells of each leaf.
-    visits : int64 array, shape (entries,)
-        How often each of them is visited, in units of `kernel.sweeps.MIX`.
-    donor_start : int64 array, shape (T, pair classes + 1)
-    donor_cell : int64 array, shape (entries,)
-        Cells of a leaf that other cells of their pair class are moved against.
-    pair_class : int64 array, shape (C,)
-        Cells with the same number are in the same exact class at every level: k counts may go from one to the other.
-    weights : float64 array, shape (ROOM,)
-        Work space: the weights of the points of a line.
-    scratch : int64 array, shape (4, 64)
-        Work space of directions with several cells: leaf, cell, entry, count.
-    alphas : float64 array, shape (64,)
-        Work space of the same.
-    occupied : int64 array, shape (C,)
-        Work space: the cells of a group that are not 0.
-    tried : int64 array, shape (1,)
-        How many moves were tried.
-    """
-
-    generator: npt.NDArray[np.uint64]
-    counts: Ints
-    answers: Floats
-    answer_of: Ints
-    path: Ints
-    first: Ints
+    generator: npt.NDArray[np.uint64]  # state of the random generator, shape (4,)
+    counts: Ints  # the table, shape (T, C)
+    answers: Floats  # residual and precision of each sum at each node, shape (nodes, A, 2)
+    answer_of: Ints  # the sums in which a cell counts, shape (C, queries)
+    path: Ints  # the nodes of a leaf, from the leaf up to the root, shape (T, L)
+    first: Ints  # with `last`: the leaves of a node are ``first .. last - 1``, shape (nodes,)
     last: Ints
-    theta: Floats
-    theta_row: Ints
-    alpha: Floats
-    alpha_row: Ints
-    beta: float
-    free: npt.NDArray[np.bool_]
+    theta: Floats  # log weights of the prior, shape (rows, C)
+    theta_row: Ints  # which row of `theta` holds for a leaf, shape (T,)
+    alpha: Floats  # shape (rows, C)
+    alpha_row: Ints  # which row of `alpha` holds for a leaf, shape (T,)
+    beta: float  # see the table above
+    free: npt.NDArray[np.bool_]  # cells that may move. The others keep their counts, shape (T, C)
+    # Cells with the same number count in the same exact sums of a node at this level; -1 for cells that count in none, shape (L,
+    # C).
     exact_class: Ints
-    limited: bool
-    sum_class: Ints
+    limited: bool  # whether any sum has limits; if not, the next four are not looked at
+    sum_class: Ints  # the class of cells whose sums have limits, shape (C,)
+    # `sums`, `sum_lower`, `sum_upper`: current values of these sums at each node, and their limits, shape (nodes, classes).
     sums: Ints
     sum_lower: Ints
     sum_upper: Ints
-    group_start: Ints
+    group_start: Ints  # shape (T, groups + 1)
+    # Free cells of a leaf that a precise answer ties together: entries ``group_start[t, g] .. group_start[t, g + 1] - 1``, shape
+    # (entries,).
     group_cell: Ints
-    free_start: Ints
-    free_cell: Ints
-    visits: Ints
-    donor_start: Ints
-    donor_cell: Ints
+    free_start: Ints  # shape (T + 1,)
+    free_cell: Ints  # free cells of each leaf, shape (entries,)
+    visits: Ints  # how often each of them is visited, in units of `kernel.sweeps.MIX`, shape (entries,)
+    donor_start: Ints  # shape (T, pair classes + 1)
+    donor_cell: Ints  # cells of a leaf that other cells of their pair class are moved against, shape (entries,)
+    # Cells with the same number are in the same exact class at every level: k counts may go from one to the other, shape (C,).
     pair_class: Ints
-    weights: Floats
-    scratch: Ints
-    alphas: Floats
-    occupied: Ints
-    tried: Ints
+    weights: Floats  # work space: the weights of the points of a line, shape (ROOM,)
+    scratch: Ints  # work space of directions with several cells: leaf, cell, entry, count, shape (4, 64)
+    alphas: Floats  # work space of the same, shape (64,)
+    occupied: Ints  # work space: the cells of a group that are not 0, shape (C,)
+    tried: Ints  # how many moves were tried, shape (1,)

@@ -208,18 +208,9 @@ def _cells(state: State, t: int, mix: Ints) -> int:
 
 @compiled
 def sweep(state: State, mix: Ints, sweeps: int, kept: Ints) -> int:
-    """Sweep, and keep a table after each `sweeps` sweeps while there is room; the number of moves that changed the table.
-
-    Parameters
-    ----------
-    state : State
-    mix : int64 array, shape (12,)
-        See `MIX`.
-    sweeps : int
-        From one kept table to the next.
-    kept : int64 array, shape (draws, T, C)
-        The tables are written into it.
-    """
+    """Sweep, and keep a table after each `sweeps` sweeps while there is room; the number of moves that changed the table."""
+    # `mix`, shape (12,): see `MIX`. `sweeps`: from one kept table to the next. `kept`, shape (draws, T, C): the tables are written
+    # into it.
     changed = 0
     for draw in range(max(len(kept), 1)):
         for _ in range(sweeps):

@@ -25,24 +25,10 @@ def move_cells(
     terms: GammaTerms,
     rng: np.random.Generator,
 ) -> Floats:
-    """Draw a shift of each cell: of its centre, and of its log shapes in all nodes.
-
-    Parameters
-    ----------
-    eta : float64 array, shape (nodes, C)
-        Log shapes.
-    misses : float64 array, shape (nodes, C)
-        Sums of ``log(1 - u)`` over the leaves of a node in which the cell is free.
-    centre : tuple
-        Of each cell what its log shapes scatter around, shape (C,), and mean and variance of its normal prior.
-    terms : GammaTerms
-        Of the counts; the shape of node n and cell c is number ``n C + c``.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    float64 array, shape (C,)
-    """
+    """Draw a shift of each cell: of its centre, and of its log shapes in all nodes."""
+    # `eta`, shape (nodes, C): log shapes. `misses`, shape (nodes, C): sums of `log(1 - u)` over the leaves of a node in which the
+    # cell is free. `centre`: of each cell what its log shapes scatter around, shape (C,), and mean and variance of its normal
+    # prior. `terms`: of the counts; the shape of node n and cell c is number `n C + c`. Returns shape (C,).
     nodes, cells = eta.shape
     (own, mean, variance), first = centre, np.arange(nodes)[:, None] * cells
 

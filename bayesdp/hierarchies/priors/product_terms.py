@@ -43,15 +43,8 @@ def lines_of(counts: Ints, free: Mask) -> Lines:
 
 @nb.njit(cache=True, error_model="numpy")
 def cell_terms(log_effect: Floats, log_shape: Floats, which: Ints, across: Floats, lines: Lines) -> Floats:
-    """``sum over free cells of (x + r) log(1 + a b / r)`` for lines numbered `which` that have a shape r each.
-
-    Parameters
-    ----------
-    log_effect, log_shape : float64 arrays
-        Logarithms of a and r, one for each of `which`.
-    across : float64 array, shape (m,)
-        The effects b.
-    """
+    """``sum over free cells of (x + r) log(1 + a b / r)`` for lines numbered `which` that have a shape r each."""
+    # `log_effect`, `log_shape`: logarithms of a and r, one for each of `which`. `across`, shape (m,): the effects b.
     free, start, place, value = lines
     out = np.empty(len(which))
     for j in range(len(which)):
@@ -73,15 +66,8 @@ def cell_terms(log_effect: Floats, log_shape: Floats, which: Ints, across: Float
 
 @nb.njit(cache=True, error_model="numpy")
 def area_terms(log_effect: Floats, which: Ints, across: Floats, shapes: Floats, lines: Lines) -> Floats:
-    """The same sums for lines across which the shapes differ.
-
-    Parameters
-    ----------
-    log_effect : float64 array
-        Logarithms of a, one for each of `which`.
-    across, shapes : float64 arrays, shape (m,)
-        The effects b, and the shapes.
-    """
+    """The same sums for lines across which the shapes differ."""
+    # `log_effect`: logarithms of a, one for each of `which`. `across`, `shapes`, shape (m,): the effects b, and the shapes.
     free, start, place, value = lines
     ratio = across / shapes
     out = np.empty(len(which))

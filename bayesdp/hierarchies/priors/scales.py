@@ -17,21 +17,9 @@ SCALE_SHAPE = (math.log(2.0), 0.75)
 
 
 def draw_typical(hyper: Hyper, prior: tuple[float, float], rng: np.random.Generator) -> dict[str, Floats]:
-    """Draw what scales b scatter around, m and q of ``b / (1 + b) ~ Beta(m q, q)``, one after the other.
-
-    Parameters
-    ----------
-    hyper : mapping
-        ``log_scale`` (log b), shape (T,), ``typical_scale`` (m) and ``scale_shape`` (q).
-    prior : tuple of float
-        Mean and standard deviation of log m; those of log q are `SCALE_SHAPE`.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    dict
-        New ``typical_scale`` and ``scale_shape``.
-    """
+    """Draw what scales b scatter around, m and q of ``b / (1 + b) ~ Beta(m q, q)``, one after the other."""
+    # `hyper` has `log_scale` (log b), shape (T,), `typical_scale` (m) and `scale_shape` (q). `prior`: mean and standard deviation
+    # of log m; those of log q are `SCALE_SHAPE`. Returns new `typical_scale` and `scale_shape`.
     log_scale, (mean, spread) = hyper["log_scale"], prior
     leaves = len(log_scale)
     ups, downs = -np.logaddexp(0.0, -log_scale).sum(), -np.logaddexp(0.0, log_scale).sum()

@@ -28,25 +28,10 @@ def move_centre(
     variance: float,
     rng: np.random.Generator,
 ) -> float:
-    """Draw a shift of the centre of normal effects, along with which all effects that are not seen move.
-
-    Parameters
-    ----------
-    effects : float64 array, shape (n,)
-        Log shapes, or what their logarithms scatter around.
-    away : callable
-        Of a shift s, to the log likelihood of all effects that are not seen, at the effects plus s.
-    seen : bool array, shape (n,)
-    centre : tuple of float
-        The centre, and mean and variance of its normal prior.
-    variance : float
-        Of the effects around it.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    float
-    """
+    """Draw a shift of the centre of normal effects, along with which all effects that are not seen move."""
+    # `effects`, shape (n,): log shapes, or what their logarithms scatter around. `away`: of a shift s, to the log likelihood of all
+    # effects that are not seen, at the effects plus s. `seen`, shape (n,). `centre`: the centre, and mean and variance of its
+    # normal prior. `variance`: of the effects around it.
     (mean, prior_mean, prior_variance), known = centre, effects[seen] - centre[0]
     total = known.sum()
     precision = len(known) / variance + 1.0 / prior_variance
@@ -67,23 +52,10 @@ def move_spread(
     spread: float,
     rng: np.random.Generator,
 ) -> float:
-    """Draw the logarithm of a factor of the spread of normal effects, by which the deviations of all that are not seen grow.
-
-    Parameters
-    ----------
-    deviations : float64 array, shape (n,)
-        Of the effects from their centres.
-    away : callable
-        Of a factor, to the log likelihood of all effects that are not seen, where their deviations are so many times as large.
-    seen : bool array, shape (n,)
-    variance, spread : float
-        The variance, and the root of its prior mean; it is inverse gamma.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    float
-    """
+    """Draw the logarithm of a factor of the spread of normal effects, by which the deviations of all that are not seen grow."""
+    # `deviations`, shape (n,): of the effects from their centres. `away`: of a factor, to the log likelihood of all effects that
+    # are not seen, where their deviations are so many times as large. `seen`, shape (n,). `variance`, `spread`: the variance, and
+    # the root of its prior mean; it is inverse gamma.
     known = 0.5 * float(np.square(deviations[seen]).sum()) + (FREEDOM - 1.0) * spread**2
     number = int(seen.sum()) + 2.0 * FREEDOM  # the density of the log variance has the power FREEDOM
 
@@ -95,19 +67,9 @@ def move_spread(
 
 
 def zeros_away(place: Floats, deviations: Floats, misses: Floats) -> Callable[[float], float]:
-    """The log likelihood of shapes whose counts are all 0, as a function of a factor of the deviations of their logarithms.
-
-    Parameters
-    ----------
-    place, deviations : float64 arrays
-        Logarithms of the shapes are their sums.
-    misses : float64 array
-        Sums of ``log(1 - u)`` over the leaves, by which a shape is multiplied.
-
-    Returns
-    -------
-    callable
-    """
+    """The log likelihood of shapes whose counts are all 0, as a function of a factor of the deviations of their logarithms."""
+    # `place`, `deviations`: logarithms of the shapes are their sums. `misses`: sums of `log(1 - u)` over the leaves, by which a
+    # shape is multiplied.
 
     def away(factor: float) -> float:
         with np.errstate(over="ignore"):

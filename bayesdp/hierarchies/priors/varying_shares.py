@@ -243,10 +243,8 @@ class VaryingShares:
     def _rescaled(
         self, hyper: Hyper, terms: GammaTerms, sizes: Ints, sums: Floats, rng: np.random.Generator
     ) -> dict[str, Floats]:
-        """Move all shapes up and all scales down by one factor, which leaves expected counts as they are.
-
-        Large shapes and scales know one another nearly exactly, so that in turn they would move little.
-        """
+        """Move all shapes up and all scales down by one factor, which leaves expected counts as they are."""
+        # Large shapes and scales know one another nearly exactly, so that in turn they would move little.
         eta, which = hyper["log_shape"].reshape(-1), np.arange(hyper["log_shape"].size)
         log_m, q, leaves = float(np.log(hyper["typical_scale"])), float(hyper["scale_shape"]), len(sizes)
 

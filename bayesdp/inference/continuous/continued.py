@@ -44,13 +44,7 @@ def _parameters(base: Any) -> list[Any]:
 
 
 def check_base(base: Any) -> None:
-    """Check that `base` is an unnamed distribution with a density, or with a mass function that can be continued.
-
-    Raises
-    ------
-    TypeError
-        Otherwise.
-    """
+    """Check that `base` is an unnamed distribution with a density, or with a mass function that can be continued."""
     owner = getattr(base, "owner", None)
     if not isinstance(base, TensorVariable) or not isinstance(
         getattr(owner, "op", None), RandomVariable | SymbolicRandomVariable
@@ -80,15 +74,8 @@ def _constant_n(base: Any) -> Floats | None:
 
 
 def caps(base: Any, release: Release) -> Floats:
-    """The largest value of each cell under the base, shape (cells,); infinity for none.
-
-    Raises
-    ------
-    ValueError
-        If the base is a multinomial law whose n the exact answers do not imply.
-    NotImplementedError
-        If n is not a constant.
-    """
+    """The largest value of each cell under the base, shape (cells,); infinity for none."""
+    # NotImplementedError if n is not a constant.
     n, shape = _constant_n(base), release.frame.shape
     if n is None:
         return np.full(release.frame.size, np.inf)
@@ -111,13 +98,8 @@ def caps(base: Any, release: Release) -> Floats:
 
 
 def continued_logp(base: Any, x: Any) -> Any:
-    """Log-density of a table, a scalar: the base's own, or its mass function with gamma functions for factorials.
-
-    Parameters
-    ----------
-    x : tensor variable, shape ``(*table)``
-        Nonnegative. A multivariate base over a vector gets the flat table.
-    """
+    """Log-density of a table, a scalar: the base's own, or its mass function with gamma functions for factorials."""
+    # `x`, shape `(*table)`: nonnegative. A multivariate base over a vector gets the flat table.
     value = x if base.owner.op.ndim_supp == 0 else pt.reshape(x, base.shape, ndim=base.ndim)
     if _kind(base) not in _OF_A_TOTAL:
         return pt.sum(logp(base, value))

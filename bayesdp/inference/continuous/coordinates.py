@@ -204,20 +204,9 @@ def _constant(matrix: Floats) -> Any:
 
 
 def coordinates_of(release: Release, cap: Floats) -> Coordinates:
-    """Choose coordinates for the tables of a release.
-
-    Parameters
-    ----------
-    cap : float array, shape (cells,)
-        Largest value of each cell under the prior; infinity for none.
-
-    Raises
-    ------
-    ValueError
-        If no table agrees with the exact part and the caps, or only one does.
-    NotImplementedError
-        If a dense matrix would be too large.
-    """
+    """Choose coordinates for the tables of a release."""
+    # `cap`, shape (cells,): largest value of each cell under the prior; infinity for none. NotImplementedError if a dense matrix
+    # would be too large.
     start = release.fiber.find_point(guide(release).reshape(release.frame.shape)).reshape(-1).astype(np.float64)
     blocks = release.invariants.blocks
     bounded = any(part.sign != "=" for part in release.exact)

@@ -213,21 +213,9 @@ def is_continuous(x: Any, model: pm.Model) -> bool:
 
 
 def observe_continuous(release: Release, x: Any) -> None:
-    """Add the noisy part of a release to the current model; the exact part of continuous counts holds by construction.
-
-    `bayesdp.observe` calls it for tables of `ContinuousCounts`. Lattice laws enter with their formula between whole numbers.
-
-    Parameters
-    ----------
-    release : Release
-        The one that the table was made for, or another about the same table without further exact answers.
-    x : ContinuousCounts
-
-    Raises
-    ------
-    ValueError
-        If the releases are about different tables, or this one knows exact answers that the table does not obey.
-    """
+    """Add the noisy part of a release to the current model; the exact part of continuous counts holds by construction."""
+    # `bayesdp.observe` calls it for tables of `ContinuousCounts`. Lattice laws enter with their formula between whole numbers.
+    # `release`: the one that the table was made for, or another about the same table without further exact answers.
     model = pm.modelcontext(None)
     made_for = continuous_tables(model)[x.name].release
     if not release.frame.same_cells(made_for.frame):

@@ -57,10 +57,8 @@ class Limits:
 
 
 def _weights(measured: Measured) -> Floats:
-    """One over the variance of the noise of each answer, flat; 0 for answers that were not published.
-
-    Where a law has no closed variance, 2 / epsilon^2 (that of Laplace noise) stands in: the numbers only scale coordinates.
-    """
+    """One over the variance of the noise of each answer, flat; 0 for answers that were not published."""
+    # Where a law has no closed variance, 2 / epsilon^2 (that of Laplace noise) stands in: the numbers only scale coordinates.
     kept = measured.noise_invariants
     shape = measured.query.shape if kept is None else kept.frame.shape
     variance = measured.law.variance(shape, kept)

@@ -73,13 +73,7 @@ def _narrow(values: Array) -> Array:
 
 
 def read_chunk(content: bytes, layout: Layout) -> Chunk:
-    """Draws from the content of a record.
-
-    Raises
-    ------
-    ValueError
-        If they are not draws of these variables.
-    """
+    """Draws from the content of a record."""
     plain, arrays = unpack(content, _WHAT)
     strict_json.expect(plain, dict, _WHAT, {"rows", "variables", "stats", "objects"})
     rows = strict_json.expect(plain["rows"], int, f"rows of {_WHAT}")

@@ -45,14 +45,9 @@ _SHOWN, _WORDS, _NAMED = 120, 80, 3
 
 
 def fingerprint(**parts: Any) -> dict[str, Any]:
-    """Plain data that must be the same for a run to go on.
-
-    Parameters
-    ----------
-    **parts
-        All that the run depends on, by the names that a refusal uses: numbers and text, arrays, releases, queries, priors, seeds,
-        functions (of users' own, the code with all that it refers to), and lists and mappings of these.
-    """
+    """Plain data that must be the same for a run to go on."""
+    # `**parts`: all that the run depends on, by the names that a refusal uses: numbers and text, arrays, releases, queries, priors,
+    # seeds, functions (of users' own, the code with all that it refers to), and lists and mappings of these.
     versions = {"bayesdp": bayesdp.__version__, **{name: version(name) for name in _PACKAGES}}
     return {"form": FORM, "versions": versions, **{name: _told(part) for name, part in parts.items()}}
 
@@ -235,11 +230,9 @@ def _reduced(thing: Any) -> Iterator[Any]:
 
 
 def _numbers(model: pm.Model) -> str:
-    """A digest of all constants and data of a model, but for constants that `bdp.observe` and continuous counts compute.
-
-    An orthonormal basis need not come out with the same last digits, signs or order twice; what it is computed from, the release,
-    is compared as it is.
-    """
+    """A digest of all constants and data of a model, but for constants that `bdp.observe` and continuous counts compute."""
+    # An orthonormal basis need not come out with the same last digits, signs or order twice; what it is computed from, the release,
+    # is compared as it is.
     tables = continuous_tables(model)
     ours = {name.removesuffix("_published") for _, _, published in observed_by(model) for name in published}
     ours |= {own for name in tables for own in (name, f"{name}_coordinates", f"{name}_density")}

@@ -167,13 +167,7 @@ class DrawJournal:
         return KeptDraws(self.path, self._file.descriptor, os.getpid(), tuple(records), self._tune, self._layout)
 
     def attach(self, step: Any) -> RecordedStep:
-        """Wrap the step method that PyMC has made; it gives the draws that are there, and then goes on.
-
-        Raises
-        ------
-        ValueError
-            If the state of a step method cannot be kept, or what was kept is not one of it.
-        """
+        """Wrap the step method that PyMC has made; it gives the draws that are there, and then goes on."""
         try:
             state_bytes(step)
         except TypeError as error:

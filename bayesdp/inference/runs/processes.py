@@ -16,10 +16,9 @@ __all__ = ["chain_processes"]
 
 
 class _Context:
-    """A multiprocessing context that delegates to another one, but whose processes run `_run`.
+    """A multiprocessing context that delegates to another one, but whose processes run `_run`."""
 
-    PyMC makes its processes and shared arrays through the context that it is given, so nothing of PyMC is changed.
-    """
+    # PyMC makes its processes and shared arrays through the context that it is given, so nothing of PyMC is changed.
 
     def __init__(self, inner: Any, ignored: tuple[int, ...]) -> None:
         self._inner, self._ignored = inner, ignored
@@ -44,16 +43,10 @@ def _run(ignored: tuple[int, ...], target: Callable[..., None], args: tuple[Any,
 
 @contextmanager
 def chain_processes(given: dict[str, Any]) -> Iterator[None]:
-    """Have ``pm.sample`` use processes that leave signals to the main process, and end with it or with the context.
-
-    PyMC asks its processes to stop, and each does after the draw that it is making. One that makes a long draw
-    would keep the main process from ending; at the end of the context nobody waits for that draw, and it is killed.
-
-    Parameters
-    ----------
-    given : dict
-        Arguments of ``pm.sample``; ``mp_ctx`` is changed in place.
-    """
+    """Have ``pm.sample`` use processes that leave signals to the main process, and end with it or with the context."""
+    # PyMC asks its processes to stop, and each does after the draw that it is making. One that makes a long draw would keep the
+    # main process from ending; at the end of the context nobody waits for that draw, and it is killed. `given`: arguments of
+    # `pm.sample`; `mp_ctx` is changed in place.
     chosen = given.get("mp_ctx")
     if chosen is None and platform.system() == "Darwin":  # as PyMC chooses
         chosen = "fork" if platform.processor() == "arm" else "forkserver"

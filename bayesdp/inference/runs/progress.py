@@ -19,13 +19,8 @@ _FIRST, _LONGEST = 5.0, 60.0
 
 
 def lines_wanted(given: Any) -> bool:
-    """Whether progress was asked for and is to come in lines: standard error is neither a terminal nor in a notebook.
-
-    Parameters
-    ----------
-    given : mapping
-        Arguments of ``pm.sample``.
-    """
+    """Whether progress was asked for and is to come in lines: standard error is neither a terminal nor in a notebook."""
+    # `given`: arguments of `pm.sample`.
     asked = bool(given.get("progressbar", True)) and not given.get("quiet", False)
     return asked and not sys.stderr.isatty() and not Console().is_jupyter
 

@@ -29,13 +29,7 @@ _DEEPEST = 40
 
 
 def state_bytes(step: Any) -> bytes:
-    """The state of a step method.
-
-    Raises
-    ------
-    TypeError
-        If it holds something else than numbers, arrays, text, generators, and lists and mappings of these.
-    """
+    """The state of a step method."""
     arrays: list[Array] = []
     counters = [
         {name: getattr(part, name) for name in _NOT_IN_PYMCS_STATE if hasattr(part, name)} for part in _parts(step)
@@ -44,13 +38,7 @@ def state_bytes(step: Any) -> bytes:
 
 
 def restore_state(step: Any, content: bytes) -> None:
-    """Put a state back into a step method.
-
-    Raises
-    ------
-    ValueError
-        If the state belongs to other step methods.
-    """
+    """Put a state back into a step method."""
     state, counters = checked_state(step, content)
     step.sampling_state = state
     for part, kept in zip(_parts(step), counters, strict=True):
@@ -60,13 +48,7 @@ def restore_state(step: Any, content: bytes) -> None:
 
 
 def checked_state(step: Any, content: bytes) -> tuple[Any, list[Any]]:
-    """Decode a state into PyMC's form, and the counters that PyMC leaves out, without changing the step method.
-
-    Raises
-    ------
-    ValueError
-        If the state belongs to other step methods.
-    """
+    """Decode a state into PyMC's form, and the counters that PyMC leaves out, without changing the step method."""
     plain, arrays = unpack(content, _WHAT)
     if not isinstance(plain, dict) or set(plain) != {"state", "counters"}:
         raise ValueError(f"{_WHAT} is of another form")

@@ -65,19 +65,10 @@ def _pair(j: int, law: int, scale: float, pointers: Ints, cells: Ints, entries: 
 @nb.njit(cache=True, error_model="numpy")
 def coupled_sweep(law: int, scale: float, pointers: Ints, cells: Ints, entries: Ints, squares: Ints, z: Ints, c: Ints,
                   norms: Ints, pieces: Floats, generator: Words) -> None:  # fmt: skip
-    """Sweep both chains together.
-
-    Parameters
-    ----------
-    law, scale, pointers, cells, entries, squares
-        `BasisLaw.arrays`.
-    z : int64 array, shape (2, cells)
-    c : int64 array, shape (2, n)
-    norms : int64 array, shape (2,)
-    pieces : float64 array, shape (2, ...)
-        Two of `bayesdp.lattices.coupling.conditional.new_pieces`.
-    generator : uint64 array, shape (4,)
-    """
+    """Sweep both chains together."""
+    # `law`, `scale`, `pointers`, `cells`, `entries`, `squares`: `BasisLaw.arrays`. `z`, shape (2, cells). `c`, shape (2, n).
+    # `norms`, shape (2,). `pieces`, shape (2, ...): two of `bayesdp.lattices.coupling.conditional.new_pieces`. `generator`, shape
+    # (4,).
     for j in range(len(squares)):
         gap = c[0, j] - c[1, j]
         first, second = _pair(j, law, scale, pointers, cells, entries, squares, z, gap, norms, pieces, generator)

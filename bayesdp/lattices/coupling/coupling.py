@@ -115,32 +115,10 @@ def gibbs(meetings: Ints, lag: int, horizon: int, target: BasisLaw, generator: W
 def meeting_times(
     target: BasisLaw, rng: np.random.Generator, *, pairs: int, lag: int, meet: Meet = gibbs, horizon: int = 100_000
 ) -> Ints:
-    """Times at which coupled chains that start at zero meet.
-
-    Parameters
-    ----------
-    target : BasisLaw
-    rng : numpy.random.Generator
-        Seeds the generator of the kernel.
-    pairs : int
-        Independent pairs of chains.
-    lag : int
-        Sweeps that one chain is ahead.
-    meet : callable
-        Runs pairs of chains, see `Meet`.
-    horizon : int
-        Pairs that have not met when the leading chain has run so many sweeps are given up.
-
-    Returns
-    -------
-    int64 array, shape (pairs,)
-        In sweeps of the leading chain, at least `lag`; 0 for a pair that was given up.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid.
-    """
+    """Times at which coupled chains that start at zero meet."""
+    # `pairs`: independent pairs of chains. `lag`: sweeps that one chain is ahead. `meet`: runs pairs of chains, see `Meet`.
+    # `horizon`: pairs that have not met when the leading chain has run so many sweeps are given up. Returns shape (pairs,): in
+    # sweeps of the leading chain, at least `lag`; 0 for a pair that was given up.
     pairs, lag, horizon = (
         positive_integer(v, name) for v, name in ((pairs, "pairs"), (lag, "lag"), (horizon, "horizon"))
     )
@@ -153,13 +131,7 @@ def meeting_times(
 
 
 def suggest_lag(target: BasisLaw, rng: np.random.Generator, *, meet: Meet = gibbs, horizon: int = 100_000) -> int:
-    """A lag in which nearly all pairs meet, from 200 pairs with a growing lag that are used for nothing else.
-
-    Raises
-    ------
-    ValueError
-        If pairs do not meet within the horizon.
-    """
+    """A lag in which nearly all pairs meet, from 200 pairs with a growing lag that are used for nothing else."""
     lag = 1
     for _ in range(4):
         meetings = meeting_times(target, rng, pairs=200, lag=lag, meet=meet, horizon=horizon)

@@ -36,16 +36,9 @@ def normal(state: Words) -> float:
 
 @nb.njit(cache=True, error_model="numpy")
 def mass_ratio(centre: float, sigma: float, wave: float) -> float:
-    """Sum of ``exp(-(k - centre)**2 / (2 sigma**2))`` over the integers, divided by that with centre 0.
-
-    It is at most one, because the Fourier coefficients are positive.
-
-    Parameters
-    ----------
-    centre, sigma : float
-    wave : float
-        ``exp(-2 pi**2 sigma**2)``, the first Fourier coefficient.
-    """
+    """Sum of ``exp(-(k - centre)**2 / (2 sigma**2))`` over the integers, divided by that with centre 0."""
+    # It is at most one, because the Fourier coefficients are positive. `wave`: `exp(-2 pi**2 sigma**2)`, the first Fourier
+    # coefficient.
     if sigma >= _LARGE:
         return 1.0
     if sigma >= SMALL:

@@ -124,24 +124,9 @@ def _fill(state: Words, order: Ints, starts: Ints, tables: Ints, cumulative: Flo
 
 @nb.njit(cache=True, error_model="numpy")
 def add_fixed_sum(state: Words, cumulative: Floats, epsilon: float, cells: Ints, row: Ints, bits: Words) -> Words:
-    """Add noise with sum zero to some cells of a row.
-
-    Parameters
-    ----------
-    state : uint64 array, shape (4,)
-    cumulative : float64 array, shape (m,)
-        `mass_table` of as many cells as there are.
-    epsilon : float
-    cells : int64 array, shape (m,)
-    row : int64 array
-    bits : uint64 array
-        Scratch, all zero.
-
-    Returns
-    -------
-    uint64 array
-        The scratch for the next call: a longer one if this one was too short.
-    """
+    """Add noise with sum zero to some cells of a row."""
+    # `state`, shape (4,). `cumulative`, shape (m,): `mass_table` of as many cells as there are. `cells`, shape (m,). `bits`:
+    # scratch, all zero. Returns the scratch for the next call: a longer one if this one was too short.
     m = len(cells)
     # The last entry of the table may be rounded below one.
     mass = min(int(np.searchsorted(cumulative, uniform(state), side="right")), m - 1)
@@ -199,11 +184,9 @@ def compose(state: Words, mass: int, cells: Ints, sign: int, row: Ints, bits: Wo
 
 @nb.njit(cache=True, error_model="numpy")
 def _compose_sparse(state: Words, places: int, cells: Ints, sign: int, row: Ints) -> None:
-    """`compose` where bars are rare: draw places, sort, and draw again what was drawn twice.
-
-    Adding uniform places one by one and passing over those already there gives a uniform set. A round adds no
-    more than what is missing, so it can only end at the right size.
-    """
+    """`compose` where bars are rare: draw places, sort, and draw again what was drawn twice."""
+    # Adding uniform places one by one and passing over those already there gives a uniform set. A round adds no more than what is
+    # missing, so it can only end at the right size.
     bars = len(cells) - 1
     spare = spare_bits(places)
     drawn = np.empty(bars, dtype=np.int64)

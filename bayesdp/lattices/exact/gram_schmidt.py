@@ -36,23 +36,12 @@ _ZERO = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class GramSchmidt:
-    """A lattice basis ``b_i = b*_i + sum_{l < i} mu[i, l] b*_l`` with orthogonal ``b*_i``.
+    """A lattice basis ``b_i = b*_i + sum_{l < i} mu[i, l] b*_l`` with orthogonal ``b*_i``."""
 
-    Parameters
-    ----------
-    basis : sparse int64 array, shape (n, cells)
-    lengths : float64 array, shape (n,)
-        Euclidean lengths of the orthogonal vectors.
-    triangle : sparse float64 array, shape (n, n)
-        ``mu`` below the diagonal.
-    pieces : int64 array, shape (pieces + 1,)
-        Where sets of basis vectors start that are orthogonal to all others.
-    """
-
-    basis: sp.csr_array
-    lengths: Floats
-    triangle: sp.csr_array
-    pieces: Ints
+    basis: sp.csr_array  # shape (n, cells)
+    lengths: Floats  # Euclidean lengths of the orthogonal vectors, shape (n,)
+    triangle: sp.csr_array  # ``mu`` below the diagonal, shape (n, n)
+    pieces: Ints  # where sets of basis vectors start that are orthogonal to all others, shape (pieces + 1,)
 
     @property
     def reach(self) -> float:

@@ -41,26 +41,13 @@ _LARGEST_ENTRY = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Exchangeable groups of cells, pivots first, and how the others determine the sums of the pivots.
+    """Exchangeable groups of cells, pivots first, and how the others determine the sums of the pivots."""
 
-    Parameters
-    ----------
-    order : int64 array, shape (cells,)
-        Cells (positions within the part) group by group.
-    starts : int64 array, shape (groups + 1,)
-        Where each group starts in `order`.
-    signs : int64 array, shape (cells,)
-        +1 or -1 for each cell: the sums are of signed cells.
-    relation : int64 array, shape (pivots, groups - pivots)
-    divisor : int
-        ``divisor * sums[pivots] = -relation @ sums[others]``.
-    """
-
-    order: Ints
-    starts: Ints
-    signs: Ints
-    relation: Ints
-    divisor: int
+    order: Ints  # cells (positions within the part) group by group, shape (cells,)
+    starts: Ints  # where each group starts in `order`, shape (groups + 1,)
+    signs: Ints  # +1 or -1 for each cell: the sums are of signed cells, shape (cells,)
+    relation: Ints  # shape (pivots, groups - pivots)
+    divisor: int  # ``divisor * sums[pivots] = -relation @ sums[others]``
 
 
 def exchangeable_groups(part: General) -> Groups | None:
@@ -124,24 +111,8 @@ def _arrays(groups: Groups) -> tuple[Ints, Ints, Ints, Ints, int]:
 def draw_groups(
     groups: Groups, epsilon: float, rng: np.random.Generator, size: int
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Draw noise on a part with mass proportional to ``exp(-epsilon ||z||_1)``.
-
-    Parameters
-    ----------
-    groups : Groups
-    epsilon : float
-        Rate per count.
-    rng : numpy.random.Generator
-        Seeds the generator of the kernel.
-    size : int
-        Number of draws.
-
-    Returns
-    -------
-    int64 array, shape (size, cells of the part)
-    int
-        How many tries were made.
-    """
+    """Draw noise on a part with mass proportional to ``exp(-epsilon ||z||_1)``."""
+    # `epsilon`: rate per count. Returns shape (size, cells of the part); how many tries were made.
     out = np.zeros((size, len(groups.order)), dtype=np.int64)
     bounds, tables = _laws(groups, epsilon)
     tries = _fill(seed_state(rng), epsilon, *_arrays(groups), bounds, tables, out)

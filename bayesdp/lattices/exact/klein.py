@@ -54,23 +54,8 @@ def _sum_at_zero(sigma: float) -> float:
 def draw_klein(
     lattice: GramSchmidt, sigma: float, rng: np.random.Generator, size: int
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Draw vectors z of the lattice with mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))``.
-
-    Parameters
-    ----------
-    lattice : GramSchmidt
-    sigma : float
-    rng : numpy.random.Generator
-        Seeds the generator of the kernel.
-    size : int
-        Number of draws.
-
-    Returns
-    -------
-    int64 array, shape (size, cells)
-    int
-        Number of proposals, over all pieces.
-    """
+    """Draw vectors z of the lattice with mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))``."""
+    # Returns shape (size, cells); number of proposals, over all pieces.
     steps = np.zeros((size, len(lattice.lengths)), dtype=np.int64)
     scales = sigma / lattice.lengths
     waves = np.exp(-2.0 * (math.pi * scales) ** 2)

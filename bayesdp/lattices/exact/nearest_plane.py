@@ -38,23 +38,8 @@ def nearest_plane_acceptance(lattice: GramSchmidt, epsilon: float) -> float:
 def draw_nearest_plane(
     lattice: GramSchmidt, epsilon: float, rng: np.random.Generator, size: int
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Draw vectors z of the lattice with mass proportional to ``exp(-epsilon ||z||_2)``.
-
-    Parameters
-    ----------
-    lattice : GramSchmidt
-    epsilon : float
-    rng : numpy.random.Generator
-        Seeds the generator of the kernel.
-    size : int
-        Number of draws.
-
-    Returns
-    -------
-    int64 array, shape (size, cells)
-    int
-        How many proposals were made.
-    """
+    """Draw vectors z of the lattice with mass proportional to ``exp(-epsilon ||z||_2)``."""
+    # Returns shape (size, cells); how many proposals were made.
     steps = np.zeros((size, len(lattice.lengths)), dtype=np.int64)
     mu = lattice.triangle
     starts, columns = mu.indptr.astype(np.int64), mu.indices.astype(np.int64)

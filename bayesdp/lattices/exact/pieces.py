@@ -34,26 +34,16 @@ _WIDEST = 2.0**62
 
 @dataclass(frozen=True, eq=False)
 class LaplacePiece:
-    """A sampler of noise on some cells.
-
-    Parameters
-    ----------
-    name : {"lines", "fixed-sum", "two-way", "three-way", "groups"}
-    acceptance : float
-        Acceptance rate: 1 without rejection, 0 where no proposal of the trial had a positive probability of acceptance.
-    cells : int64 array, shape (n,)
-        Flat cells of the table.
-    sources, factors : int64 arrays, shape (n,)
-        Which number of a draw is written into each cell, and what it is multiplied by.
-    draw : callable
-        From a generator and a number of draws, an int64 array, shape (draws, numbers).
-    """
+    """A sampler of noise on some cells."""
 
     name: str
+    # Acceptance rate: 1 without rejection, 0 where no proposal of the trial had a positive probability of acceptance.
     acceptance: float
-    cells: Ints
+    cells: Ints  # flat cells of the table, shape (n,)
+    # `sources`, `factors`: which number of a draw is written into each cell, and what it is multiplied by, shape (n,).
     sources: Ints
     factors: Ints
+    # From a generator and a number of draws, an int64 array, shape (draws, numbers).
     draw: Callable[[np.random.Generator, int], Ints]
 
 

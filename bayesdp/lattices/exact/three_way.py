@@ -30,25 +30,8 @@ def three_way_acceptance(plan: TwoWay, slices: int, rng: np.random.Generator, tr
 
 
 def draw_three_way(plan: TwoWay, slices: int, rng: np.random.Generator, size: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Draw noise that changes no two-way margin, with mass proportional to ``exp(-epsilon ||z||_1)``.
-
-    Parameters
-    ----------
-    plan : TwoWay
-        For one slice.
-    slices : int
-        Number of slices, at least three.
-    rng : numpy.random.Generator
-        Seeds the generator of the kernel.
-    size : int
-        Number of draws.
-
-    Returns
-    -------
-    int64 array, shape (size, slices, rows, columns)
-    int
-        How many tries were made.
-    """
+    """Draw noise that changes no two-way margin, with mass proportional to ``exp(-epsilon ||z||_1)``."""
+    # `plan`: for one slice. Returns shape (size, slices, rows, columns); how many tries were made.
     out = np.zeros((size, slices, plan.rows, plan.columns), dtype=np.int64)
     return out, int(_fill(seed_state(rng), *plan.arguments, out))
 

@@ -46,21 +46,12 @@ _THETAS = np.array([0.15, 0.3, 0.45, 0.6, 0.75, 0.9])
 
 @dataclass(frozen=True, eq=False)
 class TwoRow:
-    """Tables for `two_row_ratio`.
+    """Tables for `two_row_ratio`."""
 
-    Parameters
-    ----------
-    sines, cosines : float64 arrays, shape (2 M,)
-        Of ``pi k / M``.
-    log_zero : float
-        ``log q(0)``.
-    bounds : float64 array, shape (thetas, 2)
-        Slope and offset of the bounds on ``log q(S) / q(0)`` as functions of ``||S||_1``.
-    """
-
-    sines: Floats
+    sines: Floats  # with `cosines`: of ``pi k / M``, shape (2 M,)
     cosines: Floats
-    log_zero: float
+    log_zero: float  # ``log q(0)``
+    # Slope and offset of the bounds on ``log q(S) / q(0)`` as functions of ``||S||_1``, shape (thetas, 2).
     bounds: Floats
 
 

@@ -75,22 +75,8 @@ def two_way_acceptance(plan: TwoWay, rng: np.random.Generator, tries: int) -> fl
 
 
 def draw_two_way(plan: TwoWay, rng: np.random.Generator, size: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Draw noise that changes no margin, with mass proportional to ``exp(-epsilon ||z||_1)``.
-
-    Parameters
-    ----------
-    plan : TwoWay
-    rng : numpy.random.Generator
-        Seeds the generator of the kernel.
-    size : int
-        Number of draws.
-
-    Returns
-    -------
-    int64 array, shape (size, rows, columns)
-    int
-        How many tries were made.
-    """
+    """Draw noise that changes no margin, with mass proportional to ``exp(-epsilon ||z||_1)``."""
+    # Returns shape (size, rows, columns); how many tries were made.
     out = np.zeros((size, plan.rows, plan.columns), dtype=np.int64)
     return out, int(_fill(seed_state(rng), *plan.arguments, out))
 
@@ -123,25 +109,11 @@ def add_two_way(
     state: Words, epsilon: float, cumulative: Floats, sines: Floats, cosines: Floats, log_zero: float,
     bounds: Floats, columns: Ints, table: Ints, sums: Ints, products: Floats, bits: Words,
 ) -> tuple[int, Words]:  # fmt: skip
-    """Overwrite a table with noise.
-
-    Parameters
-    ----------
-    state, epsilon, cumulative, sines, cosines, log_zero, bounds
-        The generator and a `TwoWay`.
-    columns : int64 array
-        0, 1, ..., columns - 1.
-    table : int64 array, shape (rows, columns)
-    sums, products, bits
-        Scratch: as long as a row, as half of `sines`, and see `bayesdp.lattices.exact.fixed_sum.add_fixed_sum`.
-
-    Returns
-    -------
-    int
-        How many tries were made.
-    uint64 array
-        The scratch `bits` for the next call.
-    """
+    """Overwrite a table with noise."""
+    # `state`, `epsilon`, `cumulative`, `sines`, `cosines`, `log_zero`, `bounds`: the generator and a `TwoWay`. `columns`: 0, 1,
+    # ..., columns - 1. `table`, shape (rows, columns). `sums`, `products`, `bits`: scratch: as long as a row, as half of `sines`,
+    # and see `bayesdp.lattices.exact.fixed_sum.add_fixed_sum`. Returns how many tries were made; the scratch `bits` for the next
+    # call.
     rows = len(table)
     left = 2 if len(sines) else 1
     tries = 0

@@ -42,16 +42,9 @@ def draw_discrete_laplace(bits: Bits, scale: Fraction) -> int:
 
 
 def draw_discrete_gaussian(bits: Bits, variance: Fraction) -> int:
-    """Draw an integer with mass proportional to ``exp(-k**2 / (2 variance))`` (Algorithm 3).
-
-    Rejection from the discrete Laplace law of scale ``t = floor(sigma) + 1``; more than a third of the proposals is kept.
-
-    Parameters
-    ----------
-    bits : callable
-    variance : Fraction
-        Sigma squared, greater than 0: sigma itself need not be a fraction.
-    """
+    """Draw an integer with mass proportional to ``exp(-k**2 / (2 variance))`` (Algorithm 3)."""
+    # Rejection from the discrete Laplace law of scale `t = floor(sigma) + 1`; more than a third of the proposals is kept.
+    # `variance`: sigma squared, greater than 0: sigma itself need not be a fraction.
     t = _floor_root(variance) + 1
     while True:
         k = draw_discrete_laplace(bits, Fraction(t))

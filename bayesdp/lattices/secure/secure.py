@@ -201,10 +201,8 @@ def _binomial_ratio(n: int, k: int, mode: int) -> Fraction:
 
 
 def _below(bits: Bits, ratio: Fraction, rate: Fraction) -> bool:
-    """Toss a coin with probability ``ratio * exp(-rate)``, at most 1; either factor may be larger.
-
-    A uniform number is revealed bit by bit until bounds on the product tell which is less.
-    """
+    """Toss a coin with probability `ratio * exp(-rate)`, at most 1; either factor may be larger."""
+    # A uniform number is revealed bit by bit until bounds on the product tell which is less.
     if rate == 0:
         return uniform_integer(bits, ratio.denominator) < ratio.numerator
     precision = 64

@@ -53,27 +53,15 @@ _RATIOS = np.linspace(0.02, 0.98, 49)
 
 @dataclass(frozen=True, eq=False)
 class ThetaSeries:
-    """Squared lengths and numbers of points of a lattice and of its dual.
+    """Squared lengths and numbers of points of a lattice and of its dual."""
 
-    Parameters
-    ----------
-    squares, logs : float64 arrays
-        For ``sigma < switch``: squared lengths, and logarithms of their numbers of points.
-    dual_squares, dual_logs : float64 arrays
-        The same for the dual lattice, for ``sigma >= switch``.
-    switch : float
-    dimension : int
-    log_volume : float
-        Half the logarithm of det(G).
-    """
-
-    squares: Floats
+    squares: Floats  # with `logs`: for ``sigma < switch``: squared lengths, and logarithms of their numbers of points
     logs: Floats
-    dual_squares: Floats
+    dual_squares: Floats  # with `dual_logs`: the same for the dual lattice, for ``sigma >= switch``
     dual_logs: Floats
     switch: float
     dimension: int
-    log_volume: float
+    log_volume: float  # half the logarithm of det(G)
 
     def log_sum(self, sigma: float) -> float:
         """Logarithm of the Gaussian sum; relative error of the sum about 1e-15."""

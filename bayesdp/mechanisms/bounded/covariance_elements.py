@@ -31,13 +31,7 @@ def covariance_edge(first: float, second: float) -> float:
 
 
 def element_frame(names: Sequence[str]) -> Frame:
-    """The upper triangle, row by row, as one dimension: ``a:a``, ``a:b``, ``b:b`` for variables a and b.
-
-    Raises
-    ------
-    ValueError
-        If two elements would have the same label, as of the variables ``x``, ``y:z``, ``x:y`` and ``z``.
-    """
+    """The upper triangle, row by row, as one dimension: ``a:a``, ``a:b``, ``b:b`` for variables a and b."""
     labels = _labels(names)
     twice = sorted({own for own in labels if labels.count(own) > 1}) if len(set(labels)) < len(labels) else []
     if twice:
@@ -80,24 +74,11 @@ def as_matrix(elements: npt.ArrayLike) -> Floats:
 def element_law(
     rule: str, scales: Floats, variances: Floats, largest: Floats
 ) -> tuple[BoundedLaw, npt.NDArray[np.bool_]]:
-    """The law of the elements given the released variances, and which covariances are 0 without noise.
-
-    Parameters
-    ----------
-    rule : str
-        Of `LAWS`.
-    scales : array, shape (elements,)
-        Of the noise.
-    variances, largest : array, shape (variables,)
-        Released variances and their upper bounds. A variance is within 0 and its upper bound, a covariance within plus and
-        minus the root of the product of both released variances.
-
-    Returns
-    -------
-    tuple
-        Where a released variance is 0, so is the covariance, and nothing was measured. The law has no meaning there, but needs
-        numbers: bounds and scale are the root of the product of both upper bounds.
-    """
+    """The law of the elements given the released variances, and which covariances are 0 without noise."""
+    # `rule`: of `LAWS`. `scales`, shape (elements,): of the noise. `variances`, `largest`, shape (variables,): released variances
+    # and their upper bounds. A variance is within 0 and its upper bound, a covariance within plus and minus the root of the product
+    # of both released variances. Where a released variance is 0, so is the covariance, and nothing was measured. The law has no
+    # meaning there, but needs numbers: bounds and scale are the root of the product of both upper bounds.
     rows, columns = np.triu_indices(len(variances))
     deviations, roots = np.sqrt(variances), np.sqrt(largest)
     diagonal = rows == columns

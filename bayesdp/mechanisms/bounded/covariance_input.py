@@ -38,29 +38,10 @@ def element_sensitivities(n: int, data_bounds: Sequence[Any]) -> dict[tuple[int,
 
 
 def checked_covariance(covariance: Any, names: Sequence[str], largest: Floats, n: int) -> Floats:
-    """Accept a confidential sample covariance matrix.
-
-    Parameters
-    ----------
-    covariance : array_like, shape (variables, variables)
-    names : sequence of str
-        Of the variables.
-    largest : array, shape (variables,)
-        Upper bounds of the variances.
-    n : int
-        Number of records, for the message.
-
-    Returns
-    -------
-    numpy.ndarray, shape (variables, variables)
-        Variances that are beyond 0 or their upper bound by rounding are at it.
-
-    Raises
-    ------
-    ValueError
-        If the matrix is not symmetric and positive semidefinite, or a variance is larger than data within the bounds can have;
-        each to 1e-9 of the variances, for what rounding does. No confidential number is in the message.
-    """
+    """Accept a confidential sample covariance matrix."""
+    # `covariance`, shape (variables, variables). `largest`, shape (variables,): upper bounds of the variances. `n`: number of
+    # records, for the message. Returns shape (variables, variables): variances that are beyond 0 or their upper bound by rounding
+    # are at it.
 
     def element_name(position: int) -> str:
         row, column = divmod(position, len(names))

@@ -175,10 +175,8 @@ class StatisticMechanism(DescribedMechanism):
         )
 
     def _within(self, location: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Statistics within their bounds, those that rounding has put beyond one at that bound.
-
-        This is a rule that does not look at the data, and brings no two statistics further apart.
-        """
+        """Statistics within their bounds, those that rounding has put beyond one at that bound."""
+        # This is a rule that does not look at the data, and brings no two statistics further apart.
         low, high = (np.broadcast_to(np.asarray(side), self.shape) for side in self.bounds)
         near = np.clip(location, low, high)
         edges = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in (low, high)]

@@ -271,11 +271,9 @@ def _position(frame: Frame, cell: Any) -> int:
 
 
 def _exact_answers(query: Query, noisy: npt.NDArray[Any], grid: float) -> npt.NDArray[np.int64]:
-    """The answers of a query in exact arithmetic; an error where one is not a whole number.
-
-    Counts and noise are multiples of the grid, and so are their sums, unless a sum is so large that float64 has no number for
-    it: then it was rounded, by half a unit in its last place at most.
-    """
+    """The answers of a query in exact arithmetic; an error where one is not a whole number."""
+    # Counts and noise are multiples of the grid, and so are their sums, unless a sum is so large that float64 has no number for it:
+    # then it was rounded, by half a unit in its last place at most.
     values = noisy.reshape(-1).tolist()
     ratios = [value.as_integer_ratio() for value in values]
     unit = max(below for _, below in ratios)  # denominators are powers of two

@@ -151,10 +151,7 @@ def set_loss(mechanism: Any, rho: float | None, epsilon: float | None, delta: fl
 
 
 def _smallest_sigma(epsilon: float, delta: float, safe: float) -> float:
-    """The scale at which the exact profile of a shift of one count goes through (epsilon, delta); `safe` is at least that.
-
-    The result is on the safe side of the root.
-    """
+    """The scale at which the exact profile of a shift of one count goes through (epsilon, delta), on the safe side; at most `safe`."""
 
     def excess(sigma: float) -> float:
         return discrete_gaussian_epsilon(delta, sigma) - epsilon

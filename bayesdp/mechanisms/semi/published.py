@@ -22,13 +22,7 @@ type Answers = tuple[tuple[int, ...], ...]
 
 
 def published_answers(invariants: Invariants, given: Any) -> Answers:
-    """The answers to the invariants out of a fiber, exact answers, or one list of numbers for each part.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none of these, the answers are of other queries, or no table has them.
-    """
+    """The answers to the invariants out of a fiber, exact answers, or one list of numbers for each part."""
     if isinstance(given, (str, Mapping, Exact)) or not isinstance(given, (Fiber, Iterable)):
         raise TypeError(f"published must be a list of Exact answers, or a Fiber, got {type(given).__name__}")
     parts = [Query(invariants.frame, (part,)) for part in invariants.query.parts]

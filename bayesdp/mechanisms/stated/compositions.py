@@ -40,13 +40,7 @@ def number_of_releases(description: Mapping[str, Any] | None) -> int:
 
 
 def check_parts(description: Mapping[str, Any]) -> list[Any]:
-    """The descriptions that a composition lists, one for each of its releases.
-
-    Raises
-    ------
-    ValueError
-        If they are not as many as it says, or it is called otherwise than its number says.
-    """
+    """The descriptions that a composition lists, one for each of its releases."""
     count, parts = number_of_releases(description), description.get("releases")
     name = description.get("mechanism")
     if name != composition_name(count):

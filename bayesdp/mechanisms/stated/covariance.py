@@ -55,21 +55,9 @@ class PublishedElements:
 def published_elements(
     description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
 ) -> PublishedElements:
-    """The law and the guarantee that follow from the description of a mechanism and the released variances.
-
-    Parameters
-    ----------
-    description : mapping
-        As `CovarianceMatrix.describe` gives it, or the number of records alone, for matrices that somebody else has published.
-    measured : Measured
-    stated : Guarantee, optional
-        Of the release.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not valid, the elements are not those of a matrix, or others than those without a variance are left out.
-    """
+    """The law and the guarantee that follow from the description of a mechanism and the released variances."""
+    # `description`: as `CovarianceMatrix.describe` gives it, or the number of records alone, for matrices that somebody else has
+    # published. `stated`: of the release.
     variables, released = variables_of(measured.query.frame), measured.law
     if variables is None or not isinstance(released, BoundedLaw) or not isinstance(released, tuple(LAWS.values())):
         raise ValueError(
@@ -99,12 +87,10 @@ def published_elements(
 def _from_scales(
     n: int, released: BoundedLaw, variances: npt.NDArray[np.float64], stated: Guarantee | None
 ) -> tuple[BoundedLaw, npt.NDArray[np.bool_], StatisticGuarantee]:
-    """What follows from the number of records and the scales.
-
-    The upper bounds of the variances and the number of records fix the sensitivities, and these with the scales the loss of each
-    element. A covariance whose bounds are both 0 got no noise, but had a part of the budget, which is not known: then the guarantee
-    may state more.
-    """
+    """What follows from the number of records and the scales."""
+    # The upper bounds of the variances and the number of records fix the sensitivities, and these with the scales the loss of each
+    # element. A covariance whose bounds are both 0 got no noise, but had a part of the budget, which is not known: then the
+    # guarantee may state more.
     one, both = variance_sensitivity(n, (0.0, 1.0)), covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0))
     of_one: Any = one.bounds  # both sides are numbers, as they are of every moment
     of_both: Any = both.bounds

@@ -18,17 +18,10 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 def check_gaussian_law(
     law: TruncatedGaussian | BoundaryInflatedGaussian, shape: tuple[int, ...], stated: Guarantee
 ) -> None:
-    """Refuse a guarantee that states less than the law loses for two values of one statistic that are as far apart as it says.
-
-    The values lie symmetrically about the middle of the bounds, or 12 standard deviations from the only bound. What they lose
-    is compared by the divergence of order 1, which rho and half of the square of mu are not below, and by delta at the stated
-    epsilon. For vectors nothing is known of the single statistics.
-
-    Raises
-    ------
-    ValueError
-        If it does; the message names both numbers.
-    """
+    """Refuse a guarantee that states less than the law loses for two values of one statistic that are as far apart as it says."""
+    # The values lie symmetrically about the middle of the bounds, or 12 standard deviations from the only bound. What they lose is
+    # compared by the divergence of order 1, which rho and half of the square of mu are not below, and by delta at the stated
+    # epsilon. For vectors nothing is known of the single statistics.
     if shape:
         return
     claims: list[tuple[float, Loss]] = [(stated.parameters.size, stated.parameters.loss)]

@@ -43,20 +43,8 @@ type _Described = StatisticMechanism | ProportionMechanism | PublishedElements
 
 
 def check_statistics(release: Release, composed: int = 0) -> None:
-    """Check a release of statistics.
-
-    Parameters
-    ----------
-    release : Release
-    composed : int
-        Of how many releases its mechanism is the composition; 0 if it is none.
-
-    Raises
-    ------
-    ValueError
-        If the mechanism is unknown or its description not valid, or it has another law or other names; if the guarantee states
-        another loss than the mechanism has, or a smaller one than the law. The message names both sides.
-    """
+    """Check a release of statistics."""
+    # `composed`: of how many releases its mechanism is the composition; 0 if it is none.
     if composed:
         _check_total(release, composed)
         return
@@ -124,24 +112,8 @@ def _check_sum(stated: Loss, parts: Sequence[Loss], known: bool) -> None:
 def check_guarantee(
     own: Guarantee | None, stated: Guarantee, simulated: bool, what: str, mechanism: Mapping[str, Any] | None = None
 ) -> None:
-    """Check a guarantee of statistics against the one that follows from the mechanism, where that is known.
-
-    Parameters
-    ----------
-    own : Guarantee or None
-    stated : Guarantee
-    simulated : bool
-        Of the release.
-    what : str
-        What is released.
-    mechanism : mapping, optional
-        Its description.
-
-    Raises
-    ------
-    ValueError
-        If they differ.
-    """
+    """Check a guarantee of statistics against the one that follows from the mechanism, where that is known."""
+    # `simulated`: of the release. `what`: what is released. `mechanism`: its description.
     if stated.simulated != simulated:
         raise ValueError(
             f"simulated of the release is {simulated}, but simulated of its guarantee is {stated.simulated}: either the noise came "

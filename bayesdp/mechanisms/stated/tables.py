@@ -50,17 +50,8 @@ _DETERMINED_AT_ONCE = 64
 
 
 def check_stated(release: Release) -> None:
-    """Check the mechanism and the guarantee of a release against its law, its query and its exact parts.
-
-    Without a mechanism nothing is known that the guarantee could contradict but the determined cells.
-
-    Raises
-    ------
-    ValueError
-        If the mechanism is unknown, its description is not valid, or it has another law, query or invariants than the
-        release; if the guarantee states another loss than the mechanism has, or other determined cells than the exact
-        values determine. The message names both sides.
-    """
+    """Check the mechanism and the guarantee of a release against its law, its query and its exact parts."""
+    # Without a mechanism nothing is known that the guarantee could contradict but the determined cells.
     if release.about == "statistics":
         composed = release.mechanism is not None and bool(number_of_releases(release.mechanism))
         check_statistics(release, len(check_parts(release.mechanism or {})) if composed else 0)

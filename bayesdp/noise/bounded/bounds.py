@@ -25,13 +25,7 @@ def plain_bounds(bounds: tuple[Limit, Limit]) -> list[Any]:
 
 
 def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Limit, Limit]:
-    """Accept a lower and an upper bound, or arrays of them; None or an infinity on one side where there is no bound.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If bounds are not two, not numbers, reversed, equal, infinite on both sides, or fractional for an integer law.
-    """
+    """Accept a lower and an upper bound, or arrays of them; None or an infinity on one side where there is no bound."""
     if isinstance(bounds, str | Mapping) or not hasattr(bounds, "__len__") or len(bounds) != 2:
         raise TypeError(f"bounds must be a pair (lower, upper), got {bounds!r}")
     lower = checked_limit(bounds[0], -math.inf, "the lower bound", integer=integer)

@@ -17,23 +17,13 @@ __all__ = ["DISCRETE_GAUSSIAN", "DISCRETE_LAPLACE", "GAUSSIAN", "LAPLACE", "Stat
 
 @dataclass(frozen=True)
 class Ways:
-    """The ways in which the scale of a law may be stated.
-
-    Parameters
-    ----------
-    scale, loss : str
-        Names of the scale, and of the privacy parameter that gives it together with ``sensitivity``.
-    from_loss, from_variance : callable
-        Give the scale from privacy parameter and sensitivity, and from the variance of the noise; for arrays.
-    relation : str
-        These formulas, for messages.
-    """
+    """The ways in which the scale of a law may be stated: names, and functions of arrays that give the scale."""
 
     scale: str
-    loss: str
+    loss: str  # the privacy parameter that gives the scale together with `sensitivity`
     from_loss: Callable[[Floats, Floats], Floats]
     from_variance: Callable[[Floats], Floats]
-    relation: str
+    relation: str  # these formulas, for messages
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -41,15 +31,9 @@ class Ways:
         return (self.loss, "sensitivity", "variance", "standard_deviation")
 
     def value(self, law: str, stated: Mapping[str, Any], wrong: Mapping[str, Any]) -> float | Floats:
-        """The scale of a law of that name, from what was stated: the scale or `others`, None where nothing was given.
-
-        Raises
-        ------
-        TypeError
-            If there is a `wrong` parameter, one that no law of this kind has, or nothing was stated.
-        ValueError
-            If more than one scale follows from what was stated, a sensitivity is missing, or a number is not valid.
-        """
+        """The scale of a law of that name, from what was stated: one of the scale and `others`, None where nothing was given."""
+        # TypeError if there is a `wrong` parameter, one that no law of this kind has, or nothing was stated; ValueError for the
+        # rest.
         if wrong:
             raise TypeError(f"noise law {law!r} has no parameter {shown(wrong)}; it takes {self.relation}")
         given = {name: value for name, value in stated.items() if value is not None}

@@ -37,14 +37,9 @@ def moved_discrete_laplace(rate: float, by: int) -> TradeOff | None:
 
 
 def moved_by_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None:
-    """Of masses of the integers ``-n, ..., n``; what is beyond tells the two apart entirely (below), or not at all (above).
-
-    Parameters
-    ----------
-    masses : numpy.ndarray, shape (2 n + 1,)
-        Symmetric. What they lack to 1 must be below 1e-20 by their formula: their sum is 1 up to rounding.
-    by : int
-    """
+    """Of masses of the integers ``-n, ..., n``; what is beyond tells the two apart entirely (below), or not at all (above)."""
+    # `masses`, shape (2 n + 1,): symmetric. What they lack to 1 must be below 1e-20 by their formula: their sum is 1 up to
+    # rounding.
     if masses.size + by > MOST_OUTCOMES:
         return None
     beyond = np.zeros(by)

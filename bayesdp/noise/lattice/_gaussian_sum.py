@@ -15,14 +15,7 @@ __all__ = ["l2_log_sum"]
 
 
 def l2_log_sum(invariants: Invariants, sigma: float) -> float | None:
-    """Logarithm of the sum of ``exp(-||z||_2**2 / (2 sigma**2))`` over the lattice; None where it is not computed.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Totals
-    >>> print(f"{l2_log_sum(Invariants(Totals({'county': ['Alpha', 'Beta']})), 1.0):.6f}")
-    0.572468
-    """
+    """Logarithm of the sum of `exp(-||z||_2**2 / (2 sigma**2))` over the lattice; None where it is not computed."""
     sums = l2_sums(invariants)
     if sums is None:
         return None

@@ -35,17 +35,8 @@ class ZeroSum:
 
 @lru_cache(maxsize=64)
 def parts(invariants: Invariants) -> tuple[Line | ZeroSum, ...] | None:
-    """Split the lattice of the invariants into parts; None where one of them has no closed form.
-
-    Together the parts have the dimension of the lattice; cells in none of them carry no noise.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins
-    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "Mid", "High"]}
-    >>> [(part.count, part.copies) for part in parts(Invariants(Margins(table, ["county"], ["education"])))]
-    [(3, 2)]
-    """
+    """Split the lattice of the invariants into parts; None where one of them has no closed form."""
+    # Together the parts have the dimension of the lattice; cells in none of them carry no noise.
     found: list[Line | ZeroSum] = []
     for part in lattice_parts(invariants):
         if isinstance(part, Line):

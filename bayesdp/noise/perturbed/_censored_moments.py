@@ -30,20 +30,7 @@ _MOST = 1_000_000
 
 
 def inner_moments(law: NoiseLaw, mu: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats] | None:
-    """Mean and variance of values from `low` to `high`, given that they are there; None where nothing is known.
-
-    Parameters
-    ----------
-    law : NoiseLaw
-    mu, low, high : float64 array
-        Of one shape.
-
-    Examples
-    --------
-    >>> one, two = np.ones(1), np.full(1, 2.0)
-    >>> inner_moments(DiscreteLaplace(1.0), one, two, two)
-    (array([2.]), array([0.]))
-    """
+    """Mean and variance of values from `low` to `high`, given that they are there; None where nothing is known."""
     of: Any = law
     scale = np.broadcast_to(of.scale, mu.shape) if hasattr(law, "scale") else np.ones(mu.shape)
     mean, variance = np.zeros(mu.shape), np.zeros(mu.shape)

@@ -30,25 +30,9 @@ _PUBLISHED, _UNDER, _OVER = 0, 1, 2
 
 
 def censored_windows(law: NoiseLaw, values: Floats, low: Floats, high: Floats) -> LogMassWindows | None:
-    """Windows of published answers, `low - 1` and `high + 1` standing for those that were held back.
-
-    Parameters
-    ----------
-    law : NoiseLaw
-        Of the values without thresholds.
-    values, low, high : float64 array
-        Of one shape.
-
-    Returns
-    -------
-    LogMassWindows or None
-        None for laws other than the discrete and continuous Laplace and Gaussian ones, and where windows would be too long.
-
-    Notes
-    -----
-    Around whole numbers the law of value minus location is one law: answers with the same scale, and the same distance from a
-    whole number, share a window.
-    """
+    """Windows of published answers, `low - 1` and `high + 1` standing for those held back; None for laws without, or too long ones."""
+    # The law is that of the values without thresholds: discrete or continuous Laplace or Gaussian. Around whole numbers the law of
+    # value minus location is one law: answers with the same scale, and the same distance from a whole number, share a window.
     laplace = isinstance(law, DiscreteLaplace | Laplace)
     if not laplace and not isinstance(law, DiscreteGaussian | Gaussian):
         return None

@@ -10,13 +10,7 @@ __all__ = ["check_order"]
 
 
 def check_order(below: Limit, above: Limit, *, integer: bool) -> None:
-    """Check that something is published: ``below <= above`` for integers, ``below < above`` for reals.
-
-    Raises
-    ------
-    ValueError
-        If not, with the place.
-    """
+    """Check that something is published: ``below <= above`` for integers, ``below < above`` for reals."""
     try:
         low, high = np.broadcast_arrays(below, above)
     except ValueError:

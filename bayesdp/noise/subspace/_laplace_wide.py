@@ -40,16 +40,7 @@ def within_reach(rank: int, cells: int) -> bool:
 
 
 def log_integral(u: Floats, rows: Floats, b: float) -> float:
-    """Logarithm of the integral over w; accurate to about 1e-12 (1e-9 is promised).
-
-    Parameters
-    ----------
-    u : float array, shape (cells,)
-    rows : float array, shape (rank, cells)
-        R: linearly independent small integers.
-    b : float
-        Scale.
-    """
+    """Logarithm of the integral over w; accurate to about 1e-12 (1e-9 is promised). `rows`, R: linearly independent small integers."""
     if len(rows) == 1:
         return float(line_integrals(u[None, :], rows[0], b)[0])
 

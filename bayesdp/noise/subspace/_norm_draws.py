@@ -195,15 +195,7 @@ def _zero_sums(rng: np.random.Generator, count: int, m: int) -> Floats:
 
 @lru_cache(maxsize=32)
 def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
-    """The exact sampler for a norm, ``"l1"``, ``"l2"`` or ``"linf"``; NotImplementedError if none is practical.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins
-    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
-    >>> norm_sampler(Invariants(Margins(table, ["county"], ["education"])), "linf").name
-    'cube'
-    """
+    """The exact sampler for a norm, ``"l1"``, ``"l2"`` or ``"linf"``; NotImplementedError if none is practical."""
     if not invariants.dimension:
         raise ValueError(f"nothing is left free for noise: {invariants!r}")
     if norm == "l2":

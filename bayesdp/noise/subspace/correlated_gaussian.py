@@ -30,14 +30,7 @@ _ASYMMETRY = 1e-12
 
 
 def checked_covariance(covariance: npt.ArrayLike) -> Floats:
-    """Accept a symmetric positive definite matrix, as one that nobody can write to.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not a square matrix of finite numbers, is larger than 2000 x 2000, or not symmetric or not positive
-        definite; the message then names the entry, or the smallest eigenvalue.
-    """
+    """Accept a symmetric positive definite matrix, as one that nobody can write to."""
     matrix = np.array(_validate.finite_array(covariance, "covariance"), dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"covariance must be a square matrix, got shape {matrix.shape}")

@@ -47,18 +47,10 @@ def order_of(knots: Floats) -> Ints:
 
 @nb.njit(cache=True, error_model="numpy")
 def _pieces(knots: Floats, weights: Floats, order: Ints, b: float, masses: Floats) -> tuple[float, float, int, int]:
-    """Integrate between sorted knots: piece j ends at knot ``order[j]``, the last one is the right tail.
-
-    Returns
-    -------
-    centre : float
-        The knot where the density peaks; masses are in units of the density there.
-    total : float
-        Sum of the masses.
-    first, last : int
-        The knots, in order, between which all of the mass is, but for tails that begin at the outermost knots. Knots that
-        are not between them differ from both.
-    """
+    """Integrate between sorted knots: piece j ends at knot `order[j]`, the last one is the right tail."""
+    # Returns the knot where the density peaks; the sum of the masses, in units of the density there; and the first and last of the
+    # knots, in order, between which all of the mass is, but for tails that begin at the outermost knots. Knots that are not between
+    # them differ from both.
     count = len(order)
     whole = 0.0
     for i in range(count):
@@ -108,28 +100,11 @@ def _pieces(knots: Floats, weights: Floats, order: Ints, b: float, masses: Float
 def blocks_density(
     u: Floats, b: float, starts: Ints, cells: Ints, entries: Floats, gradient: Floats
 ) -> tuple[float, float]:
-    """Log-density of projected Laplace noise whose constraints are single rows on disjoint cells.
-
-    Parameters
-    ----------
-    u : float array, shape (cells,)
-        Noise; what it has off the subspace is ignored.
-    b : float
-        Scale.
-    starts : int array, shape (blocks + 1,)
-        Where the blocks start in `cells`; those from ``starts[-1]`` on are in none.
-    cells, entries : arrays, shape (cells,)
-        The cells of each block, and their entries in its row (not zero).
-    gradient : float array, shape (cells,)
-        Filled with the derivative in u.
-
-    Returns
-    -------
-    value : float
-        Without the constant ``sum over blocks of log ||row||``.
-    derivative : float
-        In b.
-    """
+    """Log-density of projected Laplace noise whose constraints are single rows on disjoint cells."""
+    # `u`, shape (cells,): noise; what it has off the subspace is ignored. `starts`, shape (blocks + 1,): where the blocks start in
+    # `cells`; those from `starts[-1]` on are in none. `cells`, `entries`, shape (cells,): the cells of each block, and their
+    # entries in its row (not zero). `gradient`, shape (cells,): filled with the derivative in u. Returns `value`, without the
+    # constant `sum over blocks of log ||row||`; `derivative`, in b.
     blocks = len(starts) - 1
     longest = 0
     for block in range(blocks):
@@ -174,17 +149,8 @@ def blocks_density(
 
 @nb.njit(cache=True, error_model="numpy")
 def line_integrals(offsets: Floats, entries: Floats, b: float) -> Floats:
-    """Logarithms of the integrals of ``exp(-sum_i |u_i + r_i w| / b)`` over w, for many u.
-
-    Parameters
-    ----------
-    offsets : float array, shape (many, cells)
-        The u.
-    entries : float array, shape (cells,)
-        The r; zeros are allowed, but not everywhere.
-    b : float
-        Scale.
-    """
+    """Logarithms of the integrals of ``exp(-sum_i |u_i + r_i w| / b)`` over w, for many u."""
+    # `offsets`, shape (many, cells): the u. `entries`, shape (cells,): the r; zeros are allowed, but not everywhere.
     used = np.flatnonzero(entries)
     weights = np.abs(entries[used])
     knots, masses = np.empty(len(used)), np.empty(len(used) + 1)
@@ -205,17 +171,9 @@ def line_integrals(offsets: Floats, entries: Floats, b: float) -> Floats:
 
 @nb.njit(cache=True, error_model="numpy")
 def draw_on_line(knots: Floats, weights: Floats, b: float, masses: Floats, generator: npt.NDArray[np.uint64]) -> float:
-    """Draw w with density proportional to ``exp(-sum_i weight_i |w - knot_i| / b)``, exactly.
-
-    Parameters
-    ----------
-    knots, weights : float arrays, shape (cells,)
-    b : float
-    masses : float array, shape (cells + 1 at least,)
-        Scratch.
-    generator : uint64 array, shape (4,)
-        State of the random generator, see `bayesdp._random`.
-    """
+    """Draw w with density proportional to ``exp(-sum_i weight_i |w - knot_i| / b)``, exactly."""
+    # `knots`, `weights`, shape (cells,). `masses`, shape (cells + 1 at least,): scratch. `generator`, shape (4,): state of the
+    # random generator, see `bayesdp._random`.
     count = len(knots)
     order = order_of(knots)
     _, total, _, _ = _pieces(knots, weights, order, b, masses)

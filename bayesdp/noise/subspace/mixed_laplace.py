@@ -28,13 +28,7 @@ _TOTAL = 1e-9
 
 
 def public_probabilities(values: npt.ArrayLike, name: str) -> Floats:
-    """Accept two or more positive numbers that add up to 1, up to 1e-9; they are divided by their sum.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are anything else.
-    """
+    """Accept two or more positive numbers that add up to 1, up to 1e-9; they are divided by their sum."""
     array = np.asarray(_validate.finite_array(values, name), dtype=np.float64)
     if array.ndim != 1 or len(array) < 2:
         raise ValueError(f"{name} must be a list of two or more numbers, got an array of shape {array.shape}")

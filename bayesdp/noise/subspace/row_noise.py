@@ -51,18 +51,8 @@ def _gram_factor(invariants: Invariants) -> spl.SuperLU:
 
 
 def row_coordinates(invariants: Invariants, values: Floats | sp.csr_array) -> Floats:
-    """Coordinates w of the part of tables that the invariants see: ``R^T w`` is that part.
-
-    Parameters
-    ----------
-    invariants : Invariants
-        Of rank 1 at least.
-    values : float array or sparse matrix, shape (n, cells)
-
-    Returns
-    -------
-    numpy.ndarray, shape (n, rank)
-    """
+    """Coordinates w of the part of tables that the invariants see: ``R^T w`` is that part."""
+    # `invariants`: of rank 1 at least. `values`, shape (n, cells). Returns shape (n, rank).
     rows = row_basis(invariants)
     seen = rows @ values.T
     return np.asarray(_gram_factor(invariants).solve(seen.toarray() if sp.issparse(seen) else seen).T)

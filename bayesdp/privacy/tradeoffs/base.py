@@ -58,10 +58,8 @@ class TradeOff(ABC):
         """Give ``f^-1(beta) = inf {alpha : f(alpha) <= beta}``, the trade-off with the hypotheses exchanged."""
 
     def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        """``log f(1 - s)`` and ``log(-f'(1 - s))`` from ``log s``, finite where s itself underflows.
-
-        Below 1e-290 the curve is taken for straight: exact for piecewise linear f, an upper bound for others, f being convex.
-        """
+        """``log f(1 - s)`` and ``log(-f'(1 - s))`` from ``log s``, finite where s itself underflows."""
+        # Below 1e-290 the curve is taken for straight: exact for piecewise linear f, an upper bound for others, f being convex.
         s = np.exp(np.maximum(log_s, _LOG_SMALL))
         with np.errstate(divide="ignore"):
             log_t, log_slope = np.log(self._errors(1.0 - s, s)[0]), np.log(self._slope(1.0 - s, s))

@@ -156,20 +156,9 @@ def _on_grid(pieces: list[TradeOff], delta: float, *, pessimistic: bool) -> floa
 def _smallest(
     losses: Floats, masses: Floats, infinite: float, delta: float, slack: float, *, pessimistic: bool
 ) -> float:
-    """The smallest epsilon, at least 0, whose delta is small enough; with all roundings on one side.
-
-    Parameters
-    ----------
-    losses, masses : numpy.ndarray, shape (n,)
-        The law of the loss under the alternative; losses rise.
-    infinite : float
-        Mass of an infinite loss.
-    delta : float
-    slack : float
-        Absolute error that delta may have.
-    pessimistic : bool
-        Whether errors make epsilon larger, else smaller.
-    """
+    """The smallest epsilon, at least 0, whose delta is small enough; all roundings make it larger if `pessimistic`, else smaller."""
+    # The law of the loss under the alternative: rising `losses`, shape (n,), their `masses`, and the mass `infinite` of an infinite
+    # one. `slack` is the absolute error that delta may have.
     far = losses > LARGEST
     if pessimistic:
         infinite += float(masses[far].sum())

@@ -147,17 +147,11 @@ _NEGLIGIBLE = 1e-18
 
 
 def recursive_variance(noise: RecursiveNoise) -> float:
-    """Integrate ``4 |x| F(x)`` over the negative half line, cell by cell.
-
-    ``F(x) = f(1 - F(x + 1))`` takes the nodes of one cell to those of the next, so that the work is linear in the
-    number of cells. If F has a kink at x it has one at ``x - 1``; hence all kinks lie at the same places within
-    their cells: where the quantiles of the kinks of f lie. Between them Gauss's rule is exact for straight pieces.
-
-    Returns
-    -------
-    float
-        With a relative error of about 1e-12 for piecewise linear f and 1e-10 for smooth ones.
-    """
+    """Integrate ``4 |x| F(x)`` over the negative half line, cell by cell."""
+    # `F(x) = f(1 - F(x + 1))` takes the nodes of one cell to those of the next, so that the work is linear in the number of cells.
+    # If F has a kink at x it has one at `x - 1`; hence all kinks lie at the same places within their cells: where the quantiles of
+    # the kinks of f lie. Between them Gauss's rule is exact for straight pieces. The relative error is about 1e-12 for piecewise
+    # linear f and 1e-10 for smooth ones.
     f = noise.tradeoff
     kinks = f._kinks()
     kinks = kinks[(kinks > 0.0) & (kinks < 1.0)]

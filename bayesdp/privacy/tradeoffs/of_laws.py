@@ -149,15 +149,8 @@ class ContinuousPair(TradeOff):
 
 
 def frozen_tradeoff(p: Any, q: Any) -> TradeOff:
-    """Give the trade-off function of two frozen laws; see `bayesdp.privacy.tradeoffs.tradeoff`.
-
-    Raises
-    ------
-    TypeError
-        If one is not such a law, or one is continuous and the other is not.
-    NotImplementedError
-        If the likelihood ratio of continuous laws is not monotone.
-    """
+    """Give the trade-off function of two frozen laws; see `bayesdp.privacy.tradeoffs.tradeoff`."""
+    # NotImplementedError if the likelihood ratio of continuous laws is not monotone.
     kinds = [_kind(law, argument) for law, argument in ((p, "p"), (q, "q"))]
     if kinds[0] != kinds[1]:
         raise TypeError(
@@ -167,16 +160,9 @@ def frozen_tradeoff(p: Any, q: Any) -> TradeOff:
 
 
 def binned_tradeoff(p: Any, q: Any, edges: Any) -> Bracketed:
-    """Give what is known of the trade-off function of two laws from the probabilities of bins; see `tradeoff`.
-
-    A test that sees only the bin is a test: the trade-off function of the bins is an upper bound. Nothing is known from below,
-    so that the lower bound, which is what a `Bracketed` is evaluated at, is zero: the laws may be told apart entirely.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If one is not a law on the real numbers, or edges are not finite and rising.
-    """
+    """Give what is known of the trade-off function of two laws from the probabilities of bins; see `tradeoff`."""
+    # A test that sees only the bin is a test: the trade-off function of the bins is an upper bound. Nothing is known from below, so
+    # that the lower bound, which is what a `Bracketed` is evaluated at, is zero: the laws may be told apart entirely.
     for law, argument in ((p, "p"), (q, "q")):
         if _kind(law, argument) != "continuous":
             raise TypeError(f"edges are for continuous laws, but {argument} is one on the integers: leave them out")

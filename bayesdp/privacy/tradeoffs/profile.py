@@ -225,16 +225,10 @@ def ordered_pair(start: float, p: Floats, q: Floats) -> DiscretePair:
 
 
 def from_lines(gamma: Floats, delta: Floats) -> DiscretePair:
-    """Give the largest of the lines ``1 - delta - gamma alpha``, and 0.
-
-    Source: Dong, Roth and Su (2022, Proposition 2.13). The largest of the lines depends on the lower convex hull of the points
-    (gamma, delta) only, and its corners are the slopes of that hull.
-
-    Parameters
-    ----------
-    gamma, delta : numpy.ndarray
-        Slopes, positive, in rising order, and the deltas that belong to them.
-    """
+    """Give the largest of the lines ``1 - delta - gamma alpha``, and 0."""
+    # Source: Dong, Roth and Su (2022, Proposition 2.13). The largest of the lines depends on the lower convex hull of the points
+    # (gamma, delta) only, and its corners are the slopes of that hull. `gamma`, `delta`: slopes, positive, in rising order, and the
+    # deltas that belong to them.
     hull_g, hull_d = [0.0], [1.0]
     for g, d in zip(gamma.tolist(), np.clip(delta, 0.0, 1.0).tolist(), strict=True):
         while len(hull_g) > 1 and (hull_d[-1] - hull_d[-2]) * (g - hull_g[-1]) >= (d - hull_d[-1]) * (

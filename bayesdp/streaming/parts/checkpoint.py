@@ -28,37 +28,17 @@ SUMS = "sums of parts in "
 
 @dataclass(eq=False)
 class Standing:
-    """Where a run stands between two phases.
+    """Where a run stands between two phases."""
 
-    Parameters
-    ----------
-    phase : int
-        Phases that are done, tuning among them.
-    states : list of list of bytes
-        Chain by chain, part by part.
-    tables : int64 array, shape (chains, K, C)
-        Sums over the leaves of each part.
-    records : list of list of dict
-        What is recorded of each part of each chain: arrays with a row for each draw.
-    tops : list of dict
-        What is recorded of each chain above the parts: arrays with a row for each phase.
-    """
-
-    phase: int
-    states: list[list[bytes]]
-    tables: Ints
-    records: list[list[Records]]
-    tops: list[Records]
+    phase: int  # phases that are done, tuning among them
+    states: list[list[bytes]]  # chain by chain, part by part
+    tables: Ints  # sums over the leaves of each part, shape (chains, K, C)
+    records: list[list[Records]]  # what is recorded of each part of each chain: arrays with a row for each draw
+    tops: list[Records]  # what is recorded of each chain above the parts: arrays with a row for each phase
 
 
 def save(folder: Path, standing: Standing, run: dict[str, Any]) -> None:
-    """Write where a run stands; the file is whole at any moment.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; what was there is unchanged.
-    """
+    """Write where a run stands; the file is whole at any moment."""
     arrays: dict[str, npt.NDArray[Any]] = {
         "run": np.frombuffer(json.dumps(run).encode(), dtype=np.uint8),
         "phase": np.array(standing.phase),
@@ -73,13 +53,7 @@ def save(folder: Path, standing: Standing, run: dict[str, Any]) -> None:
 
 
 def load(folder: Path) -> tuple[Standing, dict[str, Any]]:
-    """Read where a run stands, and what run it is.
-
-    Raises
-    ------
-    ValueError
-        If the file is no such file, or is damaged.
-    """
+    """Read where a run stands, and what run it is."""
     path = folder / NAME
     try:
         arrays = unpacked_arrays(path.read_bytes())

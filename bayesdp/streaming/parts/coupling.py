@@ -57,25 +57,10 @@ def known_sums(structure: Structure, keep: tuple[str, ...]) -> Mask:
 def check_known(
     exact: Sequence[KnownAbove], known: Sequence[Sequence[Mask]], tables: Ints, labels: Sequence[object]
 ) -> None:
-    """Check exact sums above against parts that each have their exact sums.
-
-    Parameters
-    ----------
-    exact : sequence of KnownAbove
-    known : sequence of sequences of bool array
-        For each part, and each exact query, the sums that its own exact answers determine.
-    tables : int64 array, shape (K, C)
-        Sums over the leaves of each part, of any table with its exact answers.
-    labels : sequence
-        Of the parts.
-
-    Raises
-    ------
-    NotImplementedError
-        If an exact sum above has a part whose own sum is not exact.
-    ValueError
-        If the sums of the parts contradict it.
-    """
+    """Check exact sums above against parts that each have their exact sums."""
+    # `known`: for each part, and each exact query, the sums that its own exact answers determine. `tables`, shape (K, C): sums over
+    # the leaves of each part, of any table with its exact answers. NotImplementedError if an exact sum above has a part whose own
+    # sum is not exact.
     for number, query in enumerate(exact):
         sums = np.zeros(len(query.values), dtype=np.int64)
         np.add.at(sums, query.row_of_cell, tables)

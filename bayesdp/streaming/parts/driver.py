@@ -29,38 +29,18 @@ _START, _TASK, _DRIVER = range(3)
 
 @dataclass(frozen=True, eq=False)
 class Driver:
-    """A run whose arguments are all valid.
-
-    Parameters
-    ----------
-    runner : Runner
-    parts : int
-    noisy : list of NoisyAbove
-    plan : Plan
-    phase : int
-        Draws of a phase.
-    together : int
-        Parts of a chain that move at a time.
-    axis : int
-        The dimension of the parts in the tables of `queries`.
-    queries : dict
-        What is recorded of parts by cells.
-    entropy : int
-        The seed.
-    folder : Path, optional
-        Where the run is saved, with `fingerprint`, after every `save_every` phases.
-    """
+    """A run whose arguments are all valid."""
 
     runner: Runner
     parts: int
     noisy: list[NoisyAbove]
     plan: Plan
-    phase: int
-    together: int
-    axis: int
-    queries: dict[str, Query]
-    entropy: int
-    folder: Path | None
+    phase: int  # draws of a phase
+    together: int  # parts of a chain that move at a time
+    axis: int  # the dimension of the parts in the tables of `queries`
+    queries: dict[str, Query]  # what is recorded of parts by cells
+    entropy: int  # the seed
+    folder: Path | None  # where the run is saved, with `fingerprint`, after every `save_every` phases
     save_every: int
     fingerprint: dict[str, Any]
 

@@ -31,34 +31,16 @@ type Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One part, as it is sent to workers.
+    """One part, as it is sent to workers."""
 
-    Parameters
-    ----------
-    source : Release or callable
-        What is published of it, or a function that reads that.
-    prior : CellPrior
-    plan : Plan
-    above : tuple of PartTerm
-        Noisy queries above.
-    known : tuple
-        For each exact query above, what it keeps of the cells.
-    record : callable, optional
-        The queries whose draws are kept, by the frame of the part.
-    leaves : str, optional
-        The dimension of the leaves.
-    cells : tuple of str, optional
-        The other dimensions, where they are known.
-    """
-
-    source: Release | Callable[[], Release]
+    source: Release | Callable[[], Release]  # what is published of it, or a function that reads that
     prior: CellPrior
     plan: Plan
-    above: tuple[PartTerm, ...]
-    known: tuple[tuple[str, ...], ...]
-    record: Callable[[Frame], Any] | None
-    leaves: str | None
-    cells: tuple[str, ...] | None
+    above: tuple[PartTerm, ...]  # noisy queries above
+    known: tuple[tuple[str, ...], ...]  # for each exact query above, what it keeps of the cells
+    record: Callable[[Frame], Any] | None  # the queries whose draws are kept, by the frame of the part
+    leaves: str | None  # the dimension of the leaves
+    cells: tuple[str, ...] | None  # the other dimensions, where they are known
 
 
 @dataclass(eq=False)

@@ -19,24 +19,12 @@ __all__ = ["PartMemory", "check_driver", "check_worker"]
 
 @dataclass(frozen=True)
 class PartMemory:
-    """About how many bytes a part takes.
+    """About how many bytes a part takes."""
 
-    Attributes
-    ----------
-    work : int
-        On a worker while it works on the part: a start, a phase of one chain, or the summaries of all chains.
-    kept : int
-        Of which a process that has worked on the part keeps so much.
-    draws : int
-        Draws of what is recorded of it, where the run is driven from.
-    result : int
-        Its summaries in the result.
-    """
-
-    work: int
-    kept: int
-    draws: int
-    result: int
+    work: int  # on a worker while it works on the part: a start, a phase of one chain, or the summaries of all chains
+    kept: int  # of which a process that has worked on the part keeps so much
+    draws: int  # draws of what is recorded of it, where the run is driven from
+    result: int  # its summaries in the result
 
     @classmethod
     def of(cls, structure: Structure, plan: Plan, prior: CellPrior, queries: dict[str, Query]) -> PartMemory:
@@ -51,13 +39,8 @@ class PartMemory:
 
 
 def check_worker(need: PartMemory) -> None:
-    """Refuse a part that this process has no room for.
-
-    Raises
-    ------
-    MemoryError
-        It says how much the part needs, and what to change.
-    """
+    """Refuse a part that this process has no room for."""
+    # MemoryError says how much the part needs, and what to change.
     free = available_memory()
     if free is not None and need.work > free:
         raise MemoryError(
@@ -68,21 +51,9 @@ def check_worker(need: PartMemory) -> None:
 
 
 def check_driver(parts: Sequence[PartMemory], above: int, *, alone: bool) -> None:
-    """Refuse a run whose results this process has no room for.
-
-    Parameters
-    ----------
-    parts : sequence of PartMemory
-    above : int
-        Bytes of what is recorded above the parts.
-    alone : bool
-        Whether this process does the work of all parts, too.
-
-    Raises
-    ------
-    MemoryError
-        It says how much is for what, and what to change.
-    """
+    """Refuse a run whose results this process has no room for."""
+    # `above`: bytes of what is recorded above the parts. `alone`: whether this process does the work of all parts, too. MemoryError
+    # says how much is for what, and what to change.
     free = available_memory()
     draws, result = sum(own.draws for own in parts) + above, sum(own.result for own in parts)
     work = sum(own.kept for own in parts) + max(own.work for own in parts) if alone else 0

@@ -26,18 +26,12 @@ _NAMED = 5
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """How the sums of parts moved.
+    """How the sums of parts moved."""
 
-    Parameters
-    ----------
-    arrays : dict
-        For each noisy query above, effective sample sizes and R-hat of what each part adds to it, by part and answer. NaN where a
-        part does not count in an answer, or its exact answers determine its sum.
-    message : str
-        Which queries hold the sums of the parts so tightly that they hardly moved from phase to phase; empty if there are none.
-    """
-
+    # For each noisy query above, effective sample sizes and R-hat of what each part adds to it, by part and answer. NaN where a
+    # part does not count in an answer, or its exact answers determine its sum.
     arrays: dict[str, xr.DataArray]
+    # Which queries hold the sums of the parts so tightly that they hardly moved from phase to phase; empty if there are none.
     message: str
 
 
@@ -47,18 +41,8 @@ def mixing_of(
     fixed: Sequence[Sequence[npt.NDArray[np.bool_]]],
     labels: Sequence[str],
 ) -> Mixing:
-    """Look at the sums at the ends of all phases.
-
-    Parameters
-    ----------
-    noisy : sequence of NoisyAbove
-    standing : Standing
-        At the end of the run.
-    fixed : sequence of sequences of bool array
-        For each part and query, the sums that the exact answers of the part determine.
-    labels : sequence of str
-        Of the parts.
-    """
+    """Look at the sums at the ends of all phases."""
+    # `standing`: at the end of the run. `fixed`: for each part and query, the sums that the exact answers of the part determine.
     arrays: dict[str, xr.DataArray] = {}
     told: list[str] = []
     for number, query in enumerate(noisy):

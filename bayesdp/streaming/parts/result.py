@@ -29,22 +29,9 @@ def tree_of_parts(
     coupling: xr.Dataset,
     mixing: Mixing,
 ) -> xr.DataTree:
-    """Put together what was recorded above the parts, the statement of the coupling, a verdict, and the parts.
-
-    Parameters
-    ----------
-    standing : Standing
-        At the end of the run.
-    queries : dict
-        What was recorded above the parts.
-    ends : sequence of int
-        The last draw of each phase, which the joint draws are.
-    labels : sequence of str
-    results : sequence of dict
-        Of the parts.
-    coupling : xarray.Dataset
-    mixing : Mixing
-    """
+    """Put together what was recorded above the parts, the statement of the coupling, a verdict, and the parts."""
+    # `standing`: at the end of the run. `queries`: what was recorded above the parts. `ends`: the last draw of each phase, which
+    # the joint draws are. `results`: of the parts.
     chains = len(standing.states)
     coords: dict[str, Any] = {"chain": np.arange(chains), "draw": np.asarray(ends)}
     arrays: dict[str, Any] = {}

@@ -47,18 +47,10 @@ def _checked(result: Any, label: object) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Serially:
-    """In this process, one task after the other.
+    """In this process, one task after the other."""
 
-    Parameters
-    ----------
-    jobs : list of bytes
-        Packed parts.
-    labels : list
-        What they are called.
-    """
-
-    jobs: list[bytes]
-    labels: list[Any]
+    jobs: list[bytes]  # packed parts
+    labels: list[Any]  # what they are called
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         """The results, in the order of the tasks."""
@@ -69,15 +61,9 @@ class Serially:
 
 
 class OnDask:
-    """On a Dask cluster.
+    """On a Dask cluster."""
 
-    Parameters
-    ----------
-    client : distributed.Client
-    jobs : list of bytes
-        Packed parts: each is sent once, and anew if the workers that had it have died.
-    labels : list
-    """
+    # `jobs`: packed parts: each is sent once, and anew if the workers that had it have died.
 
     def __init__(self, client: Any, jobs: list[bytes], labels: list[Any]) -> None:
         self._client, self._jobs, self._labels = client, jobs, labels
@@ -125,20 +111,8 @@ class OnDask:
 
 @contextmanager
 def running(client: Any, jobs: list[bytes], labels: list[Any]) -> Iterator[Runner]:
-    """The runner, with a client of its own where an address is given.
-
-    Parameters
-    ----------
-    client : distributed.Client, str or None
-        None runs everything in this process.
-    jobs, labels
-        See `Serially`.
-
-    Raises
-    ------
-    ImportError
-        If `client` is given, and distributed is not installed.
-    """
+    """The runner, with a client of its own where an address is given."""
+    # `client`: None runs everything in this process. `jobs`, `labels`: see `Serially`.
     if client is None:
         yield Serially(jobs, labels)
         return

@@ -30,13 +30,7 @@ def packed_arrays(arrays: dict[str, npt.NDArray[Any]]) -> bytes:
 
 
 def unpacked_arrays(packed: bytes) -> dict[str, npt.NDArray[Any]]:
-    """The arrays again, which can be written to.
-
-    Raises
-    ------
-    ValueError, zlib.error
-        If these are not such bytes, or not all of them.
-    """
+    """The arrays again, which can be written to."""
     described, _, numbers = zlib.decompress(packed).partition(b"\n")
     arrays, start = {}, 0
     for name, kind, shape in json.loads(described):
@@ -53,31 +47,17 @@ def unpacked_arrays(packed: bytes) -> dict[str, npt.NDArray[Any]]:
 
 @dataclass(eq=False)
 class PartState:
-    """One part of one chain.
+    """One part of one chain."""
 
-    Parameters
-    ----------
-    counts : int64 array, shape (T, C)
-    donor_start, donor_cell, visits : int64 arrays
-        See `bayesdp.hierarchies.kernel.state.State`; chosen while tuning.
-    ends : int64 array, shape (F,)
-        Counts of the cells that can move in the first table.
-    typical : float64 array, shape (T, C)
-        While tuning, means of tables, the later ones with more weight; 0 before the first phase.
-    hyper : dict
-        Hyperparameters.
-    kept : dict
-        The fields of `Kept` without `where`; empty while tuning.
-    """
-
-    counts: Ints
-    donor_start: Ints
+    counts: Ints  # shape (T, C)
+    donor_start: Ints  # with `donor_cell`, `visits`: see `bayesdp.hierarchies.kernel.state.State`; chosen while tuning
     donor_cell: Ints
     visits: Ints
-    ends: Ints
+    ends: Ints  # counts of the cells that can move in the first table, shape (F,)
+    # While tuning, means of tables, the later ones with more weight; 0 before the first phase, shape (T, C).
     typical: Floats
-    hyper: dict[str, Floats]
-    kept: dict[str, npt.NDArray[Any]]
+    hyper: dict[str, Floats]  # hyperparameters
+    kept: dict[str, npt.NDArray[Any]]  # the fields of `Kept` without `where`; empty while tuning
 
     def packed(self) -> bytes:
         """As bytes."""

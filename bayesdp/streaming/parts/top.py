@@ -37,18 +37,10 @@ type Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class PartTerm:
-    """A noisy query above the parts, as one of them sees it: sums of its cells over all of its leaves.
+    """A noisy query above the parts, as one of them sees it: sums of its cells over all of its leaves."""
 
-    Parameters
-    ----------
-    keep : tuple of str
-        What the sums keep of the cells.
-    measured : bool array, shape (sums,)
-        Sums that something was published of.
-    """
-
-    keep: tuple[str, ...]
-    measured: Mask
+    keep: tuple[str, ...]  # what the sums keep of the cells
+    measured: Mask  # sums that something was published of, shape (sums,)
 
     def on(self, frame: Frame) -> NoiseTerm:
         """As a term of the target of a part's table; its numbers are set before every use."""
@@ -58,34 +50,17 @@ class PartTerm:
 
 @dataclass(frozen=True, eq=False)
 class NoisyAbove:
-    """Noisy sums of one query over parts.
-
-    Parameters
-    ----------
-    name : str
-    keep : tuple of str
-        What the sums keep of the cells.
-    rows : int64 array, shape (K, sums)
-        The answer that each sum of each part counts in.
-    row_of_cell : int64 array, shape (K, C)
-        The same by cells.
-    sum_of_cell : int64 array, shape (C,)
-        The sum of a part that each cell counts in.
-    values, scale : float64 arrays, shape (answers,)
-    measured : bool array, shape (answers,)
-    labels : list of str
-        The answers in words.
-    """
+    """Noisy sums of one query over parts."""
 
     name: str
-    keep: tuple[str, ...]
-    rows: Ints
-    row_of_cell: Ints
-    sum_of_cell: Ints
-    values: Floats
+    keep: tuple[str, ...]  # what the sums keep of the cells
+    rows: Ints  # the answer that each sum of each part counts in, shape (K, sums)
+    row_of_cell: Ints  # the same by cells, shape (K, C)
+    sum_of_cell: Ints  # the sum of a part that each cell counts in, shape (C,)
+    values: Floats  # with `scale`: shape (answers,)
     scale: Floats
-    measured: Mask
-    labels: list[str]
+    measured: Mask  # shape (answers,)
+    labels: list[str]  # the answers in words
 
     def sums(self, tables: Ints) -> Floats:
         """The answers to tables of parts by cells, shape (K, C)."""
@@ -135,15 +110,8 @@ def cell_dims(frame: Frame, axis: int) -> tuple[tuple[str, tuple[object, ...]], 
 
 
 def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove], list[KnownAbove]]:
-    """The sums of a release of parts by cells.
-
-    Raises
-    ------
-    ValueError
-        If no dimension has the parts as its labels.
-    NotImplementedError
-        If noise is not normal and independent, or a query is no sum of cells.
-    """
+    """The sums of a release of parts by cells."""
+    # NotImplementedError if noise is not normal and independent, or a query is no sum of cells.
     frame = release.frame
     axis = parts_axis(frame, labels, "top")
     noisy: list[NoisyAbove] = []
@@ -197,17 +165,8 @@ def cell_rows(frame: Frame, axis: int, keep: tuple[str, ...]) -> Ints:
 def split_noise(
     noisy: Sequence[NoisyAbove], tables: Ints, moving: Ints, rng: np.random.Generator
 ) -> list[tuple[list[Floats], list[Floats]]]:
-    """Draw z, for the parts that move: for each of them the values and the scales of its sums, query by query.
-
-    Parameters
-    ----------
-    noisy : sequence of NoisyAbove
-    tables : int64 array, shape (K, C)
-        The sums over the leaves of each part, as they stand.
-    moving : int64 array
-        The parts that move.
-    rng : numpy.random.Generator
-    """
+    """Draw z, for the parts that move: for each of them the values and the scales of its sums, query by query."""
+    # `tables`, shape (K, C): the sums over the leaves of each part, as they stand. `moving`: the parts that move.
     values: list[list[Floats]] = [[] for _ in moving]
     scales: list[list[Floats]] = [[] for _ in moving]
     for query in noisy:

@@ -46,37 +46,18 @@ class Failed:
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """What the driver must know of a part.
+    """What the driver must know of a part."""
 
-    Parameters
-    ----------
-    dims : tuple
-        The dimensions of its cells with their labels.
-    errors : list of float64 array
-        For each noisy query above, standard errors of the part's own linear estimates of its sums; NaN where there are none.
-    known : list of bool array
-        For each exact query above, whether the exact answers of the part determine its sums.
-    fixed : list of bool array
-        The same for each noisy query above.
-    release : str
-        A digest of what is published.
-    recorded : dict
-        Digests of the queries whose draws are kept, by name.
-    formula : str
-        The prior.
-    leaves, free : int
-        Leaves, and cells that can move.
-    memory : PartMemory
-    """
-
-    dims: tuple[tuple[str, tuple[object, ...]], ...]
+    dims: tuple[tuple[str, tuple[object, ...]], ...]  # the dimensions of its cells with their labels
+    # For each noisy query above, standard errors of the part's own linear estimates of its sums; NaN where there are none.
     errors: list[Floats]
+    # For each exact query above, whether the exact answers of the part determine its sums.
     known: list[npt.NDArray[np.bool_]]
-    fixed: list[npt.NDArray[np.bool_]]
-    release: str
-    recorded: dict[str, str]
-    formula: str
-    leaves: int
+    fixed: list[npt.NDArray[np.bool_]]  # the same for each noisy query above
+    release: str  # a digest of what is published
+    recorded: dict[str, str]  # digests of the queries whose draws are kept, by name
+    formula: str  # the prior
+    leaves: int  # with `free`: leaves, and cells that can move
     free: int
     memory: PartMemory
 

@@ -53,13 +53,7 @@ def columns_of(
     groups: Mapping[str, str],
     ignore: Sequence[str],
 ) -> Columns:
-    """The columns of a file as they were declared.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a column is not there, or it is not clear what one holds.
-    """
+    """The columns of a file as they were declared."""
     choice(layout, LAYOUTS, "layout")
     if not isinstance(groups, Mapping):
         raise TypeError(f"groups must be a mapping, such as {{'region': 'area'}}, got {groups!r}")

@@ -69,14 +69,7 @@ class Entries:
 
 
 def entries_of(file: CsvFile, columns: Columns, notation: Notation) -> Entries:
-    """Read all of them.
-
-    Raises
-    ------
-    ValueError
-        If a label is empty, or a field holds what was not declared; the message names line, column and cell, and how to
-        declare it.
-    """
+    """Read all of them."""
     labels, places = [], []
     for dim, column in zip(columns.dims, columns.labels, strict=False):
         own: dict[str, int] = {}

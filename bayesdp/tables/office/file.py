@@ -31,15 +31,8 @@ type Row = tuple[int, tuple[str, ...]]
 def office_file(
     path: str | os.PathLike[str], *, delimiter: str, encoding: str, skip_rows: int, footer: int, strip: bool
 ) -> CsvFile:
-    """The table of an office's file: a header, and rows with as many fields; see `read_office_csv` for what is declared.
-
-    Lines and columns without any text are left out.
-
-    Raises
-    ------
-    FileNotFoundError, TypeError, ValueError
-        If there is no such file, or it is not as declared; the message names file, line, and what to declare.
-    """
+    """The table of an office's file: a header, and rows with as many fields; see `read_office_csv` for what is declared."""
+    # Lines and columns without any text are left out.
     target = Path(path)
     choice(delimiter, _DELIMITERS, "delimiter")
     skipped, below = nonnegative_integer(skip_rows, "skip_rows"), nonnegative_integer(footer, "footer")

@@ -28,13 +28,7 @@ _EMPTY = 100
 def tables_of(
     entries: Entries, totals: Mapping[str, str | Sequence[str]], groups: Mapping[str, str], missing: str | None
 ) -> tuple[OfficeTable, ...]:
-    """Split what was read by the dimensions that are summed over.
-
-    Raises
-    ------
-    ValueError
-        If a total was not declared, or an answer is there twice or not at all.
-    """
+    """Split what was read by the dimensions that are summed over."""
     dims = entries.columns.dims
     where = printable(entries.file.path)
     declared = declared_totals(totals, dict(zip(dims, entries.labels, strict=True)), where)
