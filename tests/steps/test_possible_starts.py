@@ -219,8 +219,7 @@ def test_found_exactly_when_records_that_are_shared_leave_one(zeros):
         possible = np.isfinite(log_by_records(law, parts, tables))
         try:
             assert_possible(bdp.Release.from_published(frame, parts, adding_up="warn"), chains=2, draws=3)
-        except ValueError as error:
-            assert "no table" in str(error)
+        except ValueError:
             assert not possible.any()
             found[0] += 1
         else:
