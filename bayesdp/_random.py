@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 
-__all__ = ["below", "exponential", "next_word", "seed_state", "uniform"]
+__all__ = ["below", "by_log_weight", "exponential", "next_word", "seed_state", "uniform"]
 
 
 def seed_state(rng: np.random.Generator) -> npt.NDArray[np.uint64]:
@@ -60,3 +60,18 @@ def below(state: npt.NDArray[np.uint64], n: int) -> int:
 def exponential(state: npt.NDArray[np.uint64]) -> float:
     """A standard exponential draw."""
     return -math.log1p(-uniform(state))
+
+
+@nb.njit(cache=True, error_model="numpy")
+def by_log_weight(state: npt.NDArray[np.uint64], heights: npt.NDArray[np.float64], count: int, largest: float) -> int:
+    """One of the first `count` places, in proportion to exp(heights), which become these weights; `largest` is their greatest."""
+    total = 0.0
+    for i in range(count):
+        heights[i] = math.exp(heights[i] - largest)
+        total += heights[i]
+    u = uniform(state) * total
+    for i in range(count):
+        u -= heights[i]
+        if u < 0.0:
+            return i
+    return -1

@@ -14,7 +14,7 @@ from pytensor.graph.basic import Constant
 from bayesdp.distributions.answers import answers
 from bayesdp.queries import Query
 
-__all__ = ["OFF_FIBER", "ExactAnswers", "ExactAnswersRV"]
+__all__ = ["OFF_FIBER", "ExactAnswers", "ExactAnswersRV", "UnmergedRV"]
 
 OFF_FIBER = -1e6
 """Log-density of a table off the fiber while the counts are free.
@@ -25,7 +25,17 @@ does at its first step, before anything is recorded. Where the counts are given,
 """
 
 
-class ExactAnswersRV(SymbolicRandomVariable):
+class UnmergedRV(SymbolicRandomVariable):
+    """A variable without a generator among its inputs, of which PyTensor would merge two into one, which cannot have two values."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class ExactAnswersRV(UnmergedRV):
     """Random variable of `ExactAnswers`: the answers of a query, without noise.
 
     Parameters
@@ -42,14 +52,6 @@ class ExactAnswersRV(SymbolicRandomVariable):
         self.sign = sign
         self._ndim_supp = len(query.shape)
         super().__init__(**kwargs)
-
-    # Two releases may publish the same answers of one table. Without a generator among their inputs, the two variables would
-    # be merged by PyTensor into one, which cannot have two values.
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
 
     @classmethod
     def make(cls, x: Any, *, query: Query, sign: str) -> Any:

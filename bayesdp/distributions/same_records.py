@@ -23,11 +23,11 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.distributions.distribution import Distribution, SymbolicRandomVariable
+from pymc.distributions.distribution import Distribution
 from pymc.logprob.abstract import _logprob
 
 from bayesdp.distributions.answers import answers
-from bayesdp.distributions.exact_answers import OFF_FIBER
+from bayesdp.distributions.exact_answers import OFF_FIBER, UnmergedRV
 from bayesdp.distributions.independent.tulap_of_counts import are_free
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.fibers.kernel.state import cell_codes
@@ -59,7 +59,7 @@ class SharedPart:
     shared: Ints
 
 
-class SameRecordsRV(SymbolicRandomVariable):
+class SameRecordsRV(UnmergedRV):
     """Random variable of `SameRecords`.
 
     Parameters
@@ -78,13 +78,6 @@ class SameRecordsRV(SymbolicRandomVariable):
         self.known = known
         self._ndim_supp = 0
         super().__init__(**kwargs)
-
-    # As `ExactAnswersRV`: without a generator among the inputs two variables would be merged into one.
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
 
     @classmethod
     def make(cls, x: Any, *published: Any, parts: Sequence[SharedPart], known: int) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._numba import nb
-from bayesdp._random import below, exponential, uniform
+from bayesdp._random import below, by_log_weight, exponential
 from bayesdp.fibers.kernel.ratios import log_ratio, windowed
 from bayesdp.fibers.kernel.state import IMPOSSIBLE, NOISY, ONE, VALUE, WINDOW, WINDOW_WEIGHT, ZERO, X
 
@@ -243,16 +243,8 @@ def draw_joined(low: int, high: int, family: int, cells_int: Ints, cells_float: 
         k = low + below(generator, high - low + 1)
         if k == 0:
             return 0
-    total = 0.0
-    for i in range(span):
-        weights[i] = math.exp(weights[i] - largest)
-        total += weights[i]
-    u = uniform(generator) * total
-    for i in range(span):
-        u -= weights[i]
-        if u < 0.0:
-            return low + i
-    return 0
+    at = by_log_weight(generator, weights, span, largest)
+    return low + at if at >= 0 else 0
 
 
 @nb.njit(cache=True, error_model="numpy")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._numba import nb
-from bayesdp._random import below, exponential, uniform
+from bayesdp._random import below, by_log_weight, exponential, uniform
 from bayesdp.fibers.kernel.ratios import advance, log_ratio, rewind, window_change
 from bayesdp.fibers.kernel.state import (
     EXP_THETA,
@@ -153,16 +153,8 @@ def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_f
             height += window_change(ONE, rows, windows, met, met_steps, rows_met, residuals)
             weights[i] = height
             largest = max(largest, height)
-        total = 0.0
-        for i in range(span):
-            weights[i] = math.exp(weights[i] - largest)
-            total += weights[i]
-        u = uniform(generator) * total
-        for i in range(span):
-            u -= weights[i]
-            if u < 0.0:
-                return low + i
-        return 0
+        at = by_log_weight(generator, weights, span, largest)
+        return low + at if at >= 0 else 0
     level = -exponential(generator)
     # A side without a bound, where all cells grow: priors with shape below 1 decrease, others do beyond their mode, and
     # noise does beyond its last knot. So the first point below the level that is past all of these ends the slice.
