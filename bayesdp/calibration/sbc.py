@@ -166,7 +166,11 @@ def run_numbers(task: Any, numbers: range, journal: Journal, runner: Runner, wor
     left = [number for number in numbers if number not in journal.records]
     with closing(journal):
         for record in followed(
-            runner(task, left), total=len(numbers), done=len(numbers) - len(left), words=words, show=progressbar and bool(left)
+            runner(task, left),
+            total=len(numbers),
+            done=len(numbers) - len(left),
+            words=words,
+            show=progressbar and bool(left),
         ):
             journal.add(record)
 
