@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -16,10 +17,12 @@ from bayesdp._release_files import ReleaseFiles
 from bayesdp._validate import boolean, choice, shown
 from bayesdp._wiring import connected
 from bayesdp.consistency import (
+    PostProcessedWarning,
     check_consistent,
     check_noisy_keeps_invariants,
     check_not_made_consistent,
     check_one_value,
+    contradiction_within,
     warn_if_post_processed,
 )
 from bayesdp.fibers import Fiber
@@ -165,7 +168,8 @@ class Release(ReleaseFiles):
             What to do with ten or more noisy sums that all add up exactly, although their noise is independent and the chance of it is
             below one in a million, or with perturbed counts of which all sums agree, where that is below one in a thousand
             (`bayesdp.consistency.made_consistent`): such tables were made consistent after the noise was added,
-            or totals were computed from noisy cells. "warn" takes them as they are, with a warning.
+            or totals were computed from noisy cells. And with two measurements of the same sums that differ by more than their laws
+            explain (below one in a million): they are of two times. "warn" takes them as they are, with a warning.
 
         Returns
         -------
@@ -174,7 +178,7 @@ class Release(ReleaseFiles):
         Raises
         ------
         TypeError, ValueError
-            As `Release`; also if no table of counts agrees with the exact values, noisy sums add up (see `adding_up`), or as
+            As `Release`; also if no table of counts agrees with the exact values, noisy sums add up or differ (see `adding_up`), or as
             `check_stated`.
 
         Warns
@@ -192,6 +196,11 @@ class Release(ReleaseFiles):
             if adding_up == "refuse":
                 check_not_made_consistent(release.measurements, release.exact)
             warn_if_post_processed(release.measurements, release.exact)
+            told = contradiction_within(release.measurements)
+            if told is not None and adding_up == "refuse":
+                raise ValueError(told)
+            if told is not None:
+                warnings.warn(told, PostProcessedWarning, stacklevel=2)
         return release
 
     def check_feasible(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any, Never
 from bayesdp import _strict_json as strict_json
 from bayesdp._validate import shown
 from bayesdp.inference.runs.fingerprint import difference
+from bayesdp.inference.runs.journal_file import locked
 
 __all__ = ["Check", "Journal", "by_name", "count", "number", "numbers", "rank", "text", "unit"]
 
@@ -83,7 +85,7 @@ class Journal:
     Raises
     ------
     OSError
-        If the file cannot be written.
+        If the file cannot be written; a BlockingIOError if another process is writing to it.
     ValueError
         If the file is of another run, no journal, or damaged elsewhere than in its last line; the message names the line.
     """
@@ -97,43 +99,52 @@ class Journal:
         if self.path is None:
             return
         self.path = Path(self.path)
-        if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"the folder {str(self.path.parent)!r} does not exist; create it first")
-        head = {"format": _FORMAT, **self.about}
         if self.path.exists() and not self.path.is_file():
             raise ValueError(f"{str(self.path)!r} is no file that could be read and added to: name another one")
-        if not self.path.exists() or self._restarted(head):
+        # One open file: to close any other of this file would give up the lock.
+        self._opened = locked(self.path)
+        weakref.finalize(self, self._opened.close)
+        try:
+            self._begin({"format": _FORMAT, **self.about})
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, head: Mapping[str, Any]) -> None:
+        if self._restarted(head):
             self._append(head)
             return
         whole = self._read(head)
-        torn = whole < self.path.stat().st_size
+        torn = whole < os.fstat(self._opened.fileno()).st_size
         self._check_before_going_on(torn)
         if torn:
-            with self.path.open("r+b") as file:
-                file.truncate(whole)
+            self._opened.truncate(whole)
+
+    def close(self) -> None:
+        """Let other processes write to the file, and nothing of this one any more."""
+        if self.path is not None:
+            self._opened.close()
 
     def _check_before_going_on(self, torn: bool) -> None:
         """Refuse here what else belongs to the run, while nothing has been changed; `torn`: the last line is going to be dropped."""
 
     def _restarted(self, head: Mapping[str, Any]) -> bool:
         """Whether nothing but (a torn part of) our own first line is in the file, which then is empty."""
-        assert self.path is not None
-        whole = _line(head)
-        with self.path.open("r+b") as file:
-            begun = file.read(len(whole) + 1).rstrip(b"\0")
-            torn = len(begun) < len(whole) and whole.startswith(begun)
-            if torn:
-                file.seek(len(begun))
-                while torn and (more := file.read(1 << 20)):  # zero bytes, as many as there may be
-                    torn = not more.strip(b"\0")
-            if torn:
-                file.truncate(0)
+        whole, file = _line(head), self._opened
+        begun = file.read(len(whole) + 1).rstrip(b"\0")
+        torn = len(begun) < len(whole) and whole.startswith(begun)
+        if torn:
+            file.seek(len(begun))
+            while torn and (more := file.read(1 << 20)):  # zero bytes, as many as there may be
+                torn = not more.strip(b"\0")
+        if torn:
+            file.truncate(0)
         return torn
 
     def _read(self, head: Mapping[str, Any]) -> int:
         """Read the records; how many bytes of the file they take, without a torn line."""
-        assert self.path is not None
-        lines = self.path.read_bytes().split(b"\n")
+        self._opened.seek(0)
+        lines = self._opened.read().split(b"\n")
         whole = lines[:-1]
         if len(whole) > 1 and b"\0" in whole[-1]:  # a block of the last line never got to the disk
             whole = whole[:-1]
@@ -207,19 +218,17 @@ class Journal:
         self.records[int(record["number"])] = dict(record)
 
     def _append(self, record: Mapping[str, Any]) -> None:
-        assert self.path is not None
-        line = _line(record)
-        with self.path.open("ab", buffering=0) as file:
-            before = file.seek(0, os.SEEK_END)
-            try:
-                while line:
-                    line = line[file.write(line) :]
-                os.fsync(file.fileno())
-            except OSError as error:
-                with suppress(OSError):
-                    file.truncate(before)  # no half line, to which the next one would be glued
-                what = f"{error.strerror}; the records before are in the file, and the same run goes on from there"
-                raise OSError(error.errno, what, str(self.path)) from error
+        line, file = _line(record), self._opened
+        before = file.seek(0, os.SEEK_END)
+        try:
+            while line:
+                line = line[file.write(line) :]
+            os.fsync(file.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                file.truncate(before)  # no half line, to which the next one would be glued
+            what = f"{error.strerror}; the records before are in the file, and the same run goes on from there"
+            raise OSError(error.errno, what, str(self.path)) from error
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

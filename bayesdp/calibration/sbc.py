@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -157,11 +158,15 @@ def choose_runner(client: Any, workers: int) -> Runner:
 def run_numbers(task: Any, numbers: range, journal: Journal, runner: Runner, words: str, progressbar: bool) -> None:
     """Run the numbers that the journal does not have yet; each record is in the journal before the next one is awaited."""
     left = [number for number in numbers if number not in journal.records]
-    records = runner(task, left)
-    for record in followed(
-        records, total=len(numbers), done=len(numbers) - len(left), words=words, show=progressbar and bool(left)
-    ):
-        journal.add(record)
+    with closing(journal):
+        for record in followed(
+            runner(task, left),
+            total=len(numbers),
+            done=len(numbers) - len(left),
+            words=words,
+            show=progressbar and bool(left),
+        ):
+            journal.add(record)
 
 
 def _tree(

@@ -89,8 +89,8 @@ def add(commands: Any) -> None:
         "--adding-up",
         choices=("refuse", "warn"),
         default="refuse",
-        help="what to do with noisy sums that all add up exactly, which independent noise does not: they are refused, or taken "
-        "as they are with a warning",
+        help="what to do with noisy sums that all add up exactly, which independent noise does not, and with two measurements of the "
+        "same that differ by more than their laws explain: they are refused, or taken as they are with a warning",
     )
     command.add_argument(
         "--simulated",
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp.cli.errors import say
     from bayesdp.cli.files import check_release_path, write_release
     from bayesdp.cli.printing import announce
-    from bayesdp.consistency import PostProcessedWarning, signs_of_post_processing
+    from bayesdp.consistency import PostProcessedWarning, contradiction_within, signs_of_post_processing
     from bayesdp.release import Release
 
     check_release_path(args.output, force=args.force)
@@ -121,11 +121,11 @@ def run(args: argparse.Namespace) -> int:
         else:
             table, measured, exact = published_release_parts(args)
             release = Release.from_published(table, measured, exact, simulated=args.simulated, adding_up=args.adding_up)
-    signs = signs_of_post_processing(release.measurements, release.exact)
+    signs = signs_of_post_processing(release.measurements, release.exact), contradiction_within(release.measurements)
     write_release(release, args.output, force=args.force)
     announce(args.output, f"{release!r}\nwritten to {args.output}")
-    if signs is not None:
-        say(f"bayesdp import: warning: {args.table}: {signs}")
+    for told in filter(None, signs):
+        say(f"bayesdp import: warning: {args.table}: {told}")
     return 0
 
 

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from bayesdp._nested import NestedSums
 from bayesdp._text import printable
 from bayesdp._validate import shown
-from bayesdp.consistency._determined import determined_answers
+from bayesdp.consistency._determined import determined_answers, unmoved, unseen_tables
 from bayesdp.consistency._general import check_kernel, equalities, implied
 from bayesdp.consistency._made_consistent import check_not_made_consistent, made_consistent
 from bayesdp.consistency._sums import check_pair
-from bayesdp.consistency.contradictions import contradiction
+from bayesdp.consistency.contradictions import contradiction, contradiction_within
 from bayesdp.consistency.post_processed import (
     FALSE_ALARMS,
     PostProcessedWarning,
@@ -28,8 +28,8 @@ from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart, rows_of
 
 __all__ = [
     "FALSE_ALARMS", "CountedOnceWarning", "PostProcessedWarning", "check_consistent", "check_noisy_keeps_invariants",
-    "check_not_made_consistent", "check_one_value", "contradiction", "counted_once", "determined_answers", "implied_answers",
-    "made_consistent", "signs_of_post_processing", "warn_if_post_processed",
+    "check_not_made_consistent", "check_one_value", "contradiction", "contradiction_within", "counted_once", "determined_answers",
+    "implied_answers", "made_consistent", "signs_of_post_processing", "unmoved", "unseen_tables", "warn_if_post_processed",
 ]  # fmt: skip
 
 

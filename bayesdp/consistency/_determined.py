@@ -12,10 +12,11 @@ from scipy.sparse.linalg import lsqr
 
 from bayesdp._nested import NestedSums
 from bayesdp.consistency._general import equalities
+from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import MatrixPart, Query, SumPart
 
-__all__ = ["determined_answers"]
+__all__ = ["determined_answers", "unmoved", "unseen_tables"]
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -30,10 +31,16 @@ _ZERO = 1e-8
 def determined_answers(query: Query, exact: Iterable[Exact], known: Mask | None = None) -> Mask:
     """Which answers follow from equal exact ones by adding and subtracting, and from cells that are known for whatever reason."""
     # All are found; of exact values with more than 20 million terms, those that follow from nested sums, or from known cells.
-    cells = np.zeros(query.frame.size, dtype=np.bool_) if known is None else np.array(known, dtype=np.bool_).reshape(-1)
-    parts = list(dict.fromkeys(part for part, _ in equalities(exact)))
-    if known is None and not parts:
+    listed = tuple(exact)
+    if known is None and not any(True for _ in equalities(listed)):
         return np.zeros(query.rows, dtype=np.bool_)
+    return unmoved(query, *unseen_tables(query.frame, listed, known))
+
+
+def unseen_tables(frame: Frame, exact: Iterable[Exact], known: Mask | None = None) -> tuple[Floats, Mask]:
+    """Three random tables that equal exact answers do not see, shape (3, cells), and the cells that are known, shape (cells,)."""
+    cells = np.zeros(frame.size, dtype=np.bool_) if known is None else np.array(known, dtype=np.bool_).reshape(-1)
+    parts = list(dict.fromkeys(part for part, _ in equalities(exact)))
     for part in [part for part in parts if isinstance(part, MatrixPart)]:
         alone = (
             np.diff(part.matrix.indptr) == 1
@@ -41,8 +48,12 @@ def determined_answers(query: Query, exact: Iterable[Exact], known: Mask | None 
         cells[part.matrix[np.flatnonzero(alone)].indices] = True
         if alone.all():
             parts.remove(part)
-    make = _unseen if query.frame.size <= 10**6 else _unseen.__wrapped__  # kept, as one summary asks about many queries
-    tables = make(Query(query.frame, tuple(parts)), np.packbits(cells).tobytes())
+    make = _unseen if frame.size <= 10**6 else _unseen.__wrapped__  # kept, as one summary asks about many queries
+    return make(Query(frame, tuple(parts)), np.packbits(cells).tobytes()), cells
+
+
+def unmoved(query: Query, tables: Floats, cells: Mask) -> Mask:
+    """Which answers random tables do not move, or are about known cells only."""
     found = [np.zeros(0, dtype=np.bool_)]
     for own in query.parts:
         moved = np.abs(_answers(own, tables)).max(axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from bayesdp._text import printable
 from bayesdp.consistency._general import equalities
 from bayesdp.consistency._sums import Ints, meet, row_map
 from bayesdp.consistency.post_processed import FALSE_ALARMS
-from bayesdp.measurements import Exact, Measured
+from bayesdp.measurements import Exact, Measured, described
 from bayesdp.queries import SumPart
 
-__all__ = ["contradiction"]
+__all__ = ["contradiction", "contradiction_within"]
 
 type Floats = npt.NDArray[np.float64]
 type Parts = tuple[Iterable[Measured], Iterable[Exact]]
@@ -76,6 +76,25 @@ def contradiction(one: Parts, other: Parts, pairs: int = 1) -> str | None:
             told.append(_compared(common, left, right))
     least, words = min(told, key=lambda own: own[0], default=(1.0, ""))
     return words if least < FALSE_ALARMS / (pairs * len(told) or 1) else None
+
+
+def contradiction_within(measurements: Iterable[Measured]) -> str | None:
+    """The same between two measurements of one release, with advice: tables of two years would be averaged without a word."""
+    pairs = list(combinations(measurements, 2))
+    for one, other in pairs:
+        told = contradiction(([one], []), ([other], []), len(pairs))
+        if told is not None:
+            return (
+                f"{_called(one)} and {_called(other)} contradict each other by their laws: {told}. They are taken as one table at one "
+                "time; fit tables of different times or populations each by itself, or correct a law. If they are of one table, "
+                "adding_up='warn' (--adding-up warn) takes them as they are"
+            )
+    return None
+
+
+def _called(measured: Measured) -> str:
+    name = "" if measured.name is None else f"{printable(measured.name)}, "
+    return f"{name}{described(measured.query)}"
 
 
 def _answers(measurements: Iterable[Measured], exact: Iterable[Exact]) -> Iterator[_Answers]:
@@ -148,7 +167,11 @@ def _chances(gap: Floats, noise: list[tuple[Callable[[Floats], Any], Floats, Int
     n = int(reach / step) + 1
     edges = (np.arange(-n, n + 2) - 0.5) * step
     waves = np.stack([np.fft.rfft(np.fft.ifftshift(np.diff(law.cdf(edges)))) for law, _ in terms])
-    sorts, own = np.unique(counts, axis=1, return_inverse=True)
+    code = np.zeros(len(gap), dtype=np.int64)
+    for count in counts:  # a number for each sort of column: much faster than to sort columns
+        code = np.unique(code * (int(counts.max()) + 1) + count, return_inverse=True)[1].reshape(-1)
+    first, own = np.unique(code, return_index=True, return_inverse=True)[1:]
+    sorts = counts[:, first]
     chance = np.ones(len(gap))
     # The others count as nothing, which makes no contradiction more likely.
     for sort in sorted(range(sorts.shape[1]), key=lambda k: -(gap / sd)[own == k].max())[:_SORTS]:

@@ -20,7 +20,7 @@ FALSE_ALARMS = 1e-6
 
 
 class PostProcessedWarning(UserWarning):
-    """The published numbers look as if they had been clipped, rounded or made consistent after the noise was added."""
+    """The published numbers look clipped, rounded or made consistent after the noise was added, or as if they were of two tables."""
 
 
 def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[Exact] = ()) -> str | None:

@@ -245,11 +245,14 @@ def with_modes(attributes: Mapping[str, Any], found: Mapping[str, MissedModes]) 
         told["message"] += f" {check.message}"
     if any(check.verdict == "disagree" for check in found.values()):
         if told["verdict"] != "not converged":
+            beginning, _, rest = told["message"].partition(": ")  # which says another verdict
             told["message"] = (
-                f"{_BEGINNING['not converged']}, because chains from different starts disagree. {told['message']}"
+                f"{_BEGINNING['not converged']}, because chains from different starts disagree, "
+                f"which the usual diagnostics do not show: {rest or beginning}"
             )
         told |= {"verdict": "not converged", "verdict_counts": "not converged", "converged": 0}
     elif told["verdict"] == "converged" and any(check.short for check in found.values()):
-        told["message"] = f"Too little to judge whether a mode was missed. {told['message']}"
+        rest = told["message"].partition(": ")[2] or told["message"]
+        told["message"] = f"Too little to judge whether a mode was missed; the usual diagnostics are good: {rest}"
         told |= {"verdict": "not judged", "verdict_counts": "not judged", "converged": 0}
     return told

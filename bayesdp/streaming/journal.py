@@ -79,9 +79,14 @@ class RunJournal:
             differs = difference(head["run"], run)
             if head.get("version") != _VERSION or differs:
                 what = differs or f"it was written in the form {head.get('version')!r}"
-                raise ValueError(
-                    f"{str(self.path)!r} is of another run: {what}. Go on with the arguments of then, or remove the folder"
-                )
+                remedy = "Go on with the arguments of then, or remove the folder"
+                lengths = {name: run[name] for name in ("draws", "tune") if name in run}
+                if differs and not difference(head["run"] | lengths, run):
+                    remedy = (
+                        "A run cannot be made longer or shorter, since what is kept of its cells is cut into batches by the number of "
+                        "draws: go on with the numbers of then, or begin anew with these in another folder"
+                    )
+                raise ValueError(f"{str(self.path)!r} is of another run: {what}. {remedy}")
             self.resumed, self.entropy = int(head["resumed"]) + 1, int(head["entropy"])
         told = {"version": _VERSION, "run": run, "entropy": str(self.entropy), "resumed": self.resumed}
         write_text(self._head, json.dumps(told, indent=1), overwrite=True)

@@ -188,7 +188,8 @@ class _Source:
             )
         if name in self.tables:
             return self.answers(name, [Identity(self.tables[name].frame)], level)[0]
-        return name, summarise_variable(self.draws[name], level), None
+        known = self.tree["determined"].to_dataset() if "determined" in self.tree.children else {}  # of parts
+        return name, summarise_variable(self.draws[name], level, known.get(name)), None
 
 
 class _StreamedSource:

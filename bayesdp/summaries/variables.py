@@ -28,7 +28,7 @@ def variable_names(tree: xr.DataTree, *counts: str) -> list[str]:
     return [name for name in names if name not in hidden]
 
 
-def summarise_variable(draws: xr.DataArray, prob: float) -> Answers:
+def summarise_variable(draws: xr.DataArray, prob: float, determined: xr.DataArray | None = None) -> Answers:
     """Summarise a variable, element by element.
 
     Parameters
@@ -37,11 +37,13 @@ def summarise_variable(draws: xr.DataArray, prob: float) -> Answers:
         With the dimensions chain and draw, and any others.
     prob : float
         Probability of the equal-tailed intervals; their ends are values that were drawn.
+    determined : bool DataArray, optional
+        Which elements have one possible value; none by default.
 
     Returns
     -------
     Answers
-        Nothing in it is published or determined.
+        Nothing in it is published.
 
     Examples
     --------
@@ -54,20 +56,19 @@ def summarise_variable(draws: xr.DataArray, prob: float) -> Answers:
     ordered = draws.transpose("chain", "draw", ...)
     shape = ordered.shape[2:]
     chains = ordered.values.reshape(*ordered.shape[:2], -1)
-    numbers = interval_and_diagnostics(
-        chains, chains.astype(np.float64), level, np.zeros(chains.shape[2], dtype=np.bool_)
-    )
+    nothing = np.zeros(chains.shape[2], dtype=np.bool_)
+    known = nothing if determined is None else determined.transpose(*ordered.dims[2:]).values.reshape(-1).astype(bool)
+    numbers = interval_and_diagnostics(chains, chains.astype(np.float64), level, known)
     labels: dict[str, list[Any]] = {}
     for dim, places in zip(ordered.dims[2:], np.indices(shape), strict=True):
         own = ordered.coords[dim].values.tolist() if dim in ordered.coords else list(range(ordered.sizes[dim]))
         labels[str(dim)] = [own[i] for i in places.reshape(-1)]
-    nothing = np.zeros(chains.shape[2], dtype=np.bool_)
     return Answers(
         labels=labels,
         published=np.full(chains.shape[2], np.nan),
         further=(),
         prob=level,
         exact=nothing,
-        determined=nothing,
+        determined=known,
         **numbers,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 
 import numpy as np
 import pymc as pm
@@ -13,7 +14,9 @@ from bayesdp.calibration import coverage, fit_many, joint_distribution_test, sbc
 from bayesdp.calibration.coverage import _Repeat
 from bayesdp.calibration.fits import _Fit
 from bayesdp.calibration.joint import _Chain
+from bayesdp.calibration.journal import Journal
 from bayesdp.calibration.study import Study
+from bayesdp.inference.runs.journal_file import locked
 
 LABELS = {"county": ["Alpha", "Beta"]}
 
@@ -133,3 +136,75 @@ def test_a_journal_of_an_earlier_version_is_refused_and_said_to_be_so(kind, tmp_
     journal.write_text(json.dumps(head) + "\n")
     with pytest.raises(ValueError, match=r"is of another run: it was begun by another version of bayesdp \(0\.1\.0\)"):
         call(kind, path)
+
+
+def _hold(path, ready, done):
+    kept = Journal(path, {"what": "another"})
+    ready.set()
+    done.wait(60)
+    kept.close()
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_second_process_is_refused_until_the_first_is_dead(kind, tmp_path):
+    path = tmp_path / kind
+    journal = path / "journal.jsonl" if kind == "fits" else path
+    journal.parent.mkdir(exist_ok=True)
+    context = multiprocessing.get_context("fork")
+    ready, done = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(journal, ready, done))
+    other.start()
+    try:
+        assert ready.wait(60)
+        whole = journal.read_bytes()
+        with pytest.raises(BlockingIOError, match="is being written to by another process"):
+            call(kind, path)
+        assert journal.read_bytes() == whole
+    finally:
+        other.kill()
+        other.join()
+    with pytest.raises(ValueError, match="is of another run"):
+        call(kind, path)
+
+
+def _trial(path, found):
+    try:
+        locked(path).close()
+    except BlockingIOError:
+        found.put("locked")
+    else:
+        found.put("free")
+
+
+def _tried(path):
+    context = multiprocessing.get_context("fork")
+    found = context.Queue()
+    other = context.Process(target=_trial, args=(path, found))
+    other.start()
+    result = found.get(timeout=60)
+    other.join()
+    return result
+
+
+def test_the_journal_is_locked_while_the_run_goes_on(tmp_path, monkeypatch):
+    """After each record, too: no file is closed that would give up the lock. Not afterwards, whether it ended well or not."""
+    seen = []
+
+    def looked(self, number):
+        seen.append(_tried(tmp_path / "sbc"))
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return {"number": number, "error": "not run"}
+
+    monkeypatch.setattr(Study, "__call__", looked)
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        call("sbc", tmp_path / "sbc", n=4)
+    assert seen == ["locked"] * 3
+    assert interrupt is not None  # its traceback keeps what the run had
+    assert _tried(tmp_path / "sbc") == "free"
+    with pytest.raises(ValueError, match="is of another run") as refused:
+        call("sbc", tmp_path / "sbc", seed=2)
+    assert refused is not None
+    assert _tried(tmp_path / "sbc") == "free"
+    call("sbc", tmp_path / "sbc", n=4)
+    assert _tried(tmp_path / "sbc") == "free"

@@ -94,6 +94,60 @@ def test_two_years_are_refused_by_name(tmp_path, capsys):
         bdp.compose(release(x, law), release(later, law))
 
 
+YEARS = np.random.default_rng(3).poisson(200.0, (2, 8, 2))
+LAW = N.DiscreteGaussian(sigma=5.0)
+
+
+@pytest.mark.parametrize("query", [bdp.Identity(LABELS), bdp.Margins(LABELS, ["county"]), bdp.Totals(LABELS)])
+def test_two_years_in_one_release_are_refused(query):
+    """The same answers, or sums of them."""
+    x = YEARS[0]
+    moved = x.copy()
+    moved[2, 1] += 200
+    measured = [
+        bdp.Measured(bdp.Identity(LABELS), x, LAW, name="y2023"),
+        bdp.Measured(query, query.apply(moved) + 1, LAW),
+    ]
+    with pytest.raises(
+        ValueError, match=r"y2023, 16 answers by county × sex and .* contradict each other by their laws: of"
+    ) as told:
+        bdp.Release.from_published(LABELS, measured)
+    assert "one table at one time" in str(told.value)
+    with pytest.warns(bdp.consistency.PostProcessedWarning, match="contradict each other by their laws"):
+        assert len(bdp.Release.from_published(LABELS, measured, adding_up="warn").measurements) == 2
+    fine = [measured[0], bdp.Measured(query, query.apply(x) + 1, LAW)]
+    assert len(bdp.Release.from_published(LABELS, fine).measurements) == 2
+
+
+def test_repeated_measurements_give_no_false_alarms(monkeypatch):
+    """Three of the same table, cells and areas, at a level of 5 %."""
+    monkeypatch.setattr(contradictions, "FALSE_ALARMS", 0.05)
+    rng, runs, alarms = np.random.default_rng(6), 200, 0
+    for _ in range(runs):
+        x = rng.poisson(30.0, (8, 2))
+        asked = [bdp.Identity(LABELS), bdp.Identity(LABELS), bdp.Margins(LABELS, ["county"])]
+        measured = [bdp.Measured(own, LAW.draw(rng, own.shape, location=own.apply(x)), LAW) for own in asked]
+        alarms += contradictions.contradiction_within(measured) is not None
+    assert alarms <= runs * 0.05 + 3 * np.sqrt(runs * 0.05)
+
+
+def test_two_years_on_the_command_line(tmp_path, capsys):
+    def table(path, values):
+        rows = [
+            f"{county},{sex},{values[i, j]}" for i, county in enumerate(LABELS["county"]) for j, sex in enumerate("fm")
+        ]
+        path.write_text("\n".join(["county,sex,n", *rows]) + "\n")
+        return str(path)
+
+    files = [table(tmp_path / f"y{k}.csv", YEARS[k]) for k in range(2)]
+    law = ["--law", "discrete-gaussian sigma=5"]
+    asked = ["import", files[0], *law, "--noisy", files[1], *law, "-o", str(tmp_path / "r.nc")]
+    assert main(asked) == 2
+    assert "contradict each other by their laws" in capsys.readouterr().err
+    assert main([*asked, "--adding-up", "warn"]) == 0
+    assert "warning: " in capsys.readouterr().err
+
+
 def test_many_small_changes_are_refused_though_none_is_large():
     table = {"county": [f"c{i}" for i in range(400)]}
     law, rng = N.DiscreteGaussian(sigma=5.0), np.random.default_rng(4)

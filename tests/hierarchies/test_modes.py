@@ -288,7 +288,20 @@ def test_a_check_changes_the_verdict_by_itself():
     bad = with_modes(converged, {"x": found["disagree"], "y": found["none found"]})
     assert (bad["verdict"], bad["converged"]) == ("not converged", 0)
     assert (bad["missed_modes_x"], bad["missed_modes_y"]) == ("disagree", "none found")
-    assert bad["message"].startswith("NOT converged")
+    assert bad["message"].startswith(
+        "NOT converged, as far as can be told, because chains from different starts disagree, which the usual diagnostics do not "
+        "show: R-hat at most 1.001. Chains disagree in 3 groups"
+    )
+    assert bad["message"].lower().count("converged") == 1
+    assert "converged" not in few["message"].lower()
+    assert few["message"].startswith(
+        "Too little to judge whether a mode was missed; the usual diagnostics are good: R-hat at most 1.001. Check"
+    )
+    worse = converged | {
+        "verdict": "not converged",
+        "message": "NOT converged, as far as can be told: R-hat up to 1.5.",
+    }
+    assert with_modes(worse, {"x": found["disagree"]})["message"].lower().count("converged") == 1
     assert with_modes(converged, {}) == converged
 
 

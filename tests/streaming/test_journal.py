@@ -109,7 +109,10 @@ def test_another_run_is_refused_with_both_sides(tmp_path):
     given = {**GIVEN, "journal": tmp_path / "run"}
     bdp.fit_hierarchy(RELEASE, PRIOR, **given)
     for change, said in (
-        ({"draws": 61}, "its draws is 60, here it is 61"),
+        (
+            {"draws": 61},
+            "its draws is 60, here it is 61. A run cannot be made longer .* begin anew with these in another folder",
+        ),
         ({"random_seed": 8}, "its seed is .*, here it is .*"),
         (
             {"record": bdp.Totals(FRAME)},

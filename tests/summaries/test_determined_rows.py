@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 
 import bayesdp as bdp
 from bayesdp.cli import main
+from bayesdp.consistency import determined_answers
 from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from bayesdp.report import report
@@ -70,6 +72,44 @@ def test_of_each_part(release):
     tree = bdp.fit_parts(parts, PRIOR, top=top, draws=60, tune=10, random_seed=1, leaves="leaf", quiet=True, **record)
     _marked(bdp.summary(tree["parts/u"]).loc["leaves"], {"leaf=a": 7})
     _marked(bdp.summary(tree["parts/v"]).loc["leaves"], {})
+
+
+ABOVE = bdp.Frame.of({"county": ["u", "v"], "k": ["x", "y"]})
+RECORDED = {
+    "counties": (bdp.Totals(ABOVE, "county"), COUNTY),
+    "kind": (bdp.Totals(ABOVE, "k"), bdp.Totals(FRAME, "k")),
+    "each": (bdp.Identity(ABOVE), bdp.Margins(FRAME, ["county", "k"])),
+    "grand": (bdp.Totals(ABOVE), bdp.Totals(FRAME)),
+    "weighted": (
+        bdp.LinearQuery(ABOVE, [[3, 3, -2, -2], [1, -1, 0, 0], [1, 1, -1, 0], [1, 0, -1, 0]], list("abcd")),
+        bdp.LinearQuery(
+            FRAME, [[3, 3, *[-2] * 4], [1, -1, *[0] * 4], [1, 1, *[-1, 0] * 2], [1, 0, *[-1, 0] * 2]], list("abcd")
+        ),
+    ),
+}
+"""What is recorded above the parts, and the same of the table."""
+
+
+@pytest.mark.parametrize("exact", [(COUNTY,), (COUNTY, COLUMN), (LEAF, COLUMN), (LEAF,), (COLUMN,)])
+def test_of_what_is_recorded_above_parts(exact, tmp_path):
+    """As of the whole table, which has all exact values."""
+    noisy = bdp.Measured(bdp.Identity(FRAME), TRUTH + 1, bdp.noise.DiscreteGaussian(2.0))
+    release = bdp.Release.from_published(FRAME, [noisy], [bdp.Exact(query, query.apply(TRUTH)) for query in exact])
+    parts, top = split(release, "county")
+    record = {name: query for name, (query, _) in RECORDED.items()}
+    tree = bdp.fit_parts(
+        parts, PRIOR, top=top, record=record, draws=60, tune=10, random_seed=1, leaves="leaf", quiet=True
+    )
+    tree.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
+    for name, (_, whole) in RECORDED.items():
+        free = ~determined_answers(whole, release.exact, release.fiber.determined())
+        values = whole.apply(TRUTH).reshape(-1)
+        for one in (tree, xr.open_datatree(tmp_path / "fit.nc", engine="h5netcdf")):
+            table = bdp.summary(one, name)
+            assert table["exact"].isna().tolist() == free.tolist()
+            _marked(table.reset_index(drop=True), {row: values[row] for row in np.flatnonzero(~free)})
+    if COUNTY in exact:
+        assert bdp.summary(tree, "grand")["exact"].tolist() == [23]
 
 
 @pytest.mark.parametrize("kind", ["drawn", "streamed"])

@@ -8,11 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytensor
+
 from bayesdp._caches import dispensable_caches
 from bayesdp._interrupts import received
 from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 
-__all__ = ["chain_processes"]
+__all__ = ["SAME_BITS", "chain_processes"]
+
+SAME_BITS = {"numba__fastmath": False}
+"""Flags of PyTensor under which a seed says what the draws are. Fast math has sums in any order, and code that was compiled anew had
+another one than the same from a file: of four chains of two processes at a time, the first two had other draws the first time."""
 
 
 class _Context:
@@ -37,7 +43,7 @@ def _run(ignored: tuple[int, ...], target: Callable[..., None], args: tuple[Any,
     """Run the target in the process of a chain: signals are left to the main process, and it ends with that one."""
     leave_signals_to_the_main_process(*ignored)
     end_with_parent()
-    with dispensable_caches():
+    with dispensable_caches(), pytensor.config.change_flags(**SAME_BITS):
         target(*args)
 
 

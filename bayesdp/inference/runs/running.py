@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pymc as pm
+import pytensor
 import xarray as xr
 
 from bayesdp._terminals import dispensable_progress
@@ -15,7 +16,7 @@ from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
 from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.plan import planned
-from bayesdp.inference.runs.processes import chain_processes
+from bayesdp.inference.runs.processes import SAME_BITS, chain_processes
 from bayesdp.inference.runs.progress import ProgressLines, lines_wanted
 from bayesdp.inference.runs.recorded import hook
 
@@ -58,7 +59,7 @@ def sampled(
         if lines_wanted(given):
             given["progressbar"] = False
         try:
-            with chain_processes(given), dispensable_progress():
+            with chain_processes(given), dispensable_progress(), pytensor.config.change_flags(**SAME_BITS):
                 tree: xr.DataTree = pm.sample(*args, **given)
         except ValueError:
             # What PyMC says when no chain got past its tuning.

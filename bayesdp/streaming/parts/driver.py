@@ -12,6 +12,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._interrupts import deferred
+from bayesdp.consistency import unmoved
 from bayesdp.queries import Query
 from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.parts import work
@@ -118,13 +119,24 @@ class Driver:
                 kept[name] = np.zeros((rows, *own.shape[1:]), dtype=own.dtype)
             kept[name][start : start + len(own)] = own
 
-    def _in_frame(self, tables: Ints) -> Ints:
+    def _in_frame(self, tables: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Parts by cells in the order of the frame of the queries above."""
         if not self.queries:
             return tables
         shape = next(iter(self.queries.values())).frame.shape
         rest = tuple(n for axis, n in enumerate(shape) if axis != self.axis)
         return np.moveaxis(tables.reshape(len(tables), *rest), 0, self.axis)
+
+    def determined(self) -> dict[str, npt.NDArray[np.bool_]]:
+        """Which answers of the queries above have one possible value by what is exact of each part, and so of all of them."""
+        if not self.queries:
+            return {}
+        found = self.runner.run([Task(k, work.unseen) for k in range(self.parts)])
+        # Random factors: equal parts have the same tables, whose differences would not move.
+        mixed = np.stack(found, axis=1) * np.random.default_rng(0).standard_normal((3, self.parts, 1))
+        tables = np.stack([self._in_frame(own).reshape(-1) for own in mixed])
+        none = np.zeros(tables.shape[1], dtype=np.bool_)
+        return {name: unmoved(query, tables, none) for name, query in self.queries.items()}
 
     def ended(self, standing: Standing) -> list[dict[str, xr.Dataset]]:
         """The results of the parts."""

@@ -127,6 +127,7 @@ def fit_parts(
     xarray.DataTree
         ``posterior``: the draws of `record`, joint over the parts, one for each phase. ``coupling``: what couples the parts, what was
         left out, and standard errors of the sums of the parts with and without it. ``diagnostics``: a verdict over all.
+        ``determined``: which answers of `record` the exact ones leave one value.
         ``parts/LABEL/``: for each part ``posterior``, ``cells``, ``diagnostics`` and ``release``, as in `bdp.fit_hierarchy`.
 
     Raises
@@ -242,12 +243,12 @@ def fit_parts(
             standing = driver.begun()
             check_known(known, [own.known for own in looks], standing.tables[0], labels)
         driver.run(standing, ProgressLines("sampling", "phases") if progressbar and not quiet else None)
-        results = driver.ended(standing)
+        results, determined = driver.ended(standing), driver.determined()
     ends = np.arange(size - 1, plan.draws, size)
     coupling = coupling_of(noisy, errors, labels, any(own.names for own in priors))
     names = [str(label) for label in labels]
     mixing = mixing_of(noisy, standing, [own.fixed for own in looks], names)
-    tree = tree_of_parts(standing, queries, list(ends), names, results, coupling, mixing)
+    tree = tree_of_parts(standing, queries, list(ends), names, results, coupling, mixing, determined)
     tree.attrs.update(
         bayesdp_version=bayesdp.__version__,
         seed="not recorded"

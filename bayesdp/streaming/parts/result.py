@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._text import printable
@@ -28,10 +29,12 @@ def tree_of_parts(
     results: Sequence[dict[str, xr.Dataset]],
     coupling: xr.Dataset,
     mixing: Mixing,
+    determined: dict[str, npt.NDArray[np.bool_]],
 ) -> xr.DataTree:
     """Put together what was recorded above the parts, the statement of the coupling, a verdict, and the parts."""
     # `standing`: at the end of the run. `queries`: what was recorded above the parts. `ends`: the last draw of each phase, which
-    # the joint draws are. `results`: of the parts.
+    # the joint draws are. `results`: of the parts. `determined`: which
+    # answers of `queries` have one possible value.
     chains = len(standing.states)
     coords: dict[str, Any] = {"chain": np.arange(chains), "draw": np.asarray(ends)}
     arrays: dict[str, Any] = {}
@@ -49,6 +52,11 @@ def tree_of_parts(
     posterior.attrs["meaning"] = "joint draws of all parts: the tables at the end of each phase"
     diagnostics = _diagnostics(posterior, chains, labels, results, mixing)
     groups: dict[str, Any] = {"posterior": posterior, "coupling": coupling, "diagnostics": diagnostics}
+    if determined:
+        one = posterior.isel(chain=0, draw=0, drop=True)
+        groups["determined"] = xr.Dataset(
+            {name: one[name].copy(data=own.reshape(one[name].shape)) for name, own in determined.items()}
+        )
     for label, own_groups in zip(labels, results, strict=True):
         groups |= {f"parts/{label}/{name}": own_data for name, own_data in own_groups.items()}
     return xr.DataTree.from_dict(groups)
@@ -77,13 +85,17 @@ def _diagnostics(
     own_verdict = verdict_of(seen, chains, draws) if seen else {"verdict": "converged", "message": ""}
     every = [str(own_verdict["verdict"]), *verdicts, *(["not converged"] if mixing.message else [])]
     verdict = next((one for one in ("not converged", "not judged") if one in every), "converged")
-    told = [str(own_verdict["message"])] if seen else []
+    said = str(own_verdict["message"])
+    told = (
+        [said if own_verdict["verdict"] == verdict else f"Above the parts: {said.partition(': ')[2]}"] if seen else []
+    )
     told += [f"{mixing.message}."] if mixing.message else []
     for kind in ("not converged", "not judged"):
         bad = [printable(label) for label, one in zip(labels, verdicts, strict=True) if one == kind]
         if bad:
             more = f" and {len(bad) - _SAID} more" if len(bad) > _SAID else ""
-            told.append(f"{len(bad)} of {len(labels)} parts are {kind}: {', '.join(bad[:_SAID])}{more}.")
+            words = "bad, too" if seen and kind == own_verdict["verdict"] else kind  # the verdict is said once
+            told.append(f"{len(bad)} of {len(labels)} parts are {words}: {', '.join(bad[:_SAID])}{more}.")
     attributes = {name: own for name, own in own_verdict.items() if name not in ("verdict", "message", "converged")}
     message = " ".join(told) or f"All {len(labels)} parts converged."
     part = xr.DataArray(verdicts, dims="part", coords={"part": list(labels)})

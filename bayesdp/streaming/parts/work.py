@@ -13,6 +13,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._caches import dispensable_caches
+from bayesdp.consistency import unseen_tables
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.ends import ends_of, paired, to_ends
 from bayesdp.hierarchies.start import start_table
@@ -27,7 +28,7 @@ from bayesdp.streaming.parts.top import cell_dims
 from bayesdp.streaming.recording import Recorder, occupied
 from bayesdp.streaming.result import cells_of, diagnostics_of, limits_of, posterior_of
 
-__all__ = ["Failed", "Look", "Moved", "begin", "end", "look", "move", "run_packed"]
+__all__ = ["Failed", "Look", "Moved", "begin", "end", "look", "move", "run_packed", "unseen"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -246,6 +247,14 @@ def end(built: Built, states: Sequence[bytes], records: Sequence[Records]) -> di
     diagnostics = diagnostics_of(posterior, chains, found, built.target, plan)
     limits, stated = limits_of(built.target, built.release, structure), built.release.to_dataset()
     return {"posterior": posterior, "cells": cells, "diagnostics": diagnostics, "release": stated, "fiber": limits}
+
+
+def unseen(built: Built) -> Floats:
+    """The sums over the leaves, shape (3, C), of random tables that what is exact of a part does not see."""
+    release, structure = built.release, built.structure
+    known = limits_of(built.target, release, structure)["determined"].values
+    tables = unseen_tables(release.frame, release.exact, known)[0].reshape(3, *release.frame.shape)
+    return np.asarray(tables.sum(axis=1 + structure.axis).reshape(3, -1))
 
 
 def _generator(seed: tuple[int, tuple[int, ...]]) -> np.random.Generator:
