@@ -24,11 +24,12 @@ def release(dim: str, labels: list[str | int]) -> Release:
     frame = {dim: labels, "@g": (dim, [f"={i % 2}" for i in range(len(labels))])}
     counts = np.arange(len(labels))
     line = LinearQuery(frame, [[1, *[0] * (len(labels) - 1)]], ["-one\x1b"])
+    groups = Totals(frame, "@g") + line
     return Release.from_published(
         frame,
         [
             Measured(Identity(frame), counts - 2, DiscreteGaussian(2.0)),
-            Measured(Totals(frame, "@g") + line, range(len(set(frame["@g"][1])) + 1), DiscreteGaussian(2.0)),
+            Measured(groups, groups.apply(counts - 2) + 1, DiscreteGaussian(2.0)),
         ],
         [Exact(Totals(frame), int(counts.sum()))],
     )
