@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -70,7 +71,7 @@ html_sidebars = {"made/reference/**": [], "made/laws": [], "made/mechanisms": []
 _TO_NOTEBOOK = re.compile(r"\]\((?:\.\./)+notebooks/(?=[\w-]+\.ipynb\))")
 
 
-def setup(app: object) -> None:
+def setup(app: Any) -> None:
     """Write the pages that follow from the package, when Sphinx builds, and not when a test imports this file.
 
     What is built is made lighter at the end, if nothing failed.
@@ -78,10 +79,10 @@ def setup(app: object) -> None:
     # A code host shows the notebooks where they are, and the site has its own pages of them.
     app.connect(
         "source-read", lambda _, name, text: text.__setitem__(0, _TO_NOTEBOOK.sub(r"](/made/tutorials/", text[0]))
-    )  # type: ignore[attr-defined]
+    )
     # Before Sphinx looks whether the folders of `html_static_path` exist.
-    app.connect("config-inited", lambda *_: write_pages(HERE / "made"), priority=100)  # type: ignore[attr-defined]
-    app.connect(  # type: ignore[attr-defined]
+    app.connect("config-inited", lambda *_: write_pages(HERE / "made"), priority=100)
+    app.connect(
         "build-finished",
         lambda built, failure: (
             lighten(Path(built.outdir)) if failure is None and built.builder.format == "html" else None
