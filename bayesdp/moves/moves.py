@@ -86,4 +86,4 @@ class Kept:
 
     invariants: Invariants  # the exact answers and some noisy ones
     fixed: Mask  # cells that these directions do not move, shape (cells,)
-    parts: tuple[Kept, ...] = ()  # the same with some of the noisy sums only
+    whole: bool = True  # all precise answers of a level, and not only some of its sums

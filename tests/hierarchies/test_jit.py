@@ -9,7 +9,7 @@ import pytest
 from numba.core.errors import NumbaError
 from numba.core.options import DefaultOptions
 
-from bayesdp.hierarchies.kernel import jit, moves
+from bayesdp import _jit as jit, moves
 
 
 def _source(x, y):
