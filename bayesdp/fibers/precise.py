@@ -41,6 +41,9 @@ type Part = SumPart | MatrixPart
 APART = 4.0
 """A level ends where the variance is this many times that of its most precise answer."""
 
+_OVERLAPPING = 3
+"""Of fewer sums none are kept without the others: a cell that moves on its own changes no more answers than that."""
+
 LARGEST = 100_000
 """Tables of more cells get no directions for precise answers: the lists of these would be as long as the table, for each
 family."""
@@ -128,7 +131,7 @@ def _left_alone(sums: Sequence[Query]) -> list[list[Query]]:
     """Some of the sums that differences along some dimensions leave alone, for every set of dimensions and levels of these."""
     # A rule gives each dimension a level: labels that agree at that level are exchanged, at the top none. It leaves alone
     # the sums that are no finer than that in a dimension where labels are exchanged.
-    nested = Invariants(sums).nested if sums else None
+    nested = Invariants(sums).nested if len(sums) >= _OVERLAPPING else None
     if nested is None:
         return []
     levels = [nested.level_of(part) for part in nested.parts]

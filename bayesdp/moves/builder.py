@@ -23,6 +23,9 @@ _SUMS_SHARE = 0.08
 KEPT_SHARE = 0.5
 """Share of the directions that keep precise noisy answers besides, where there are any."""
 
+PARTS_SHARE = 0.2
+"""What those that keep only some of the sums have of that, where others keep them all."""
+
 UNPROVED = (
     "no Markov basis is known for these invariants, and none was found by computation: basic moves are mixed with "
     "random sums of them, which reach every table of the fiber with positive probability, but how fast is not proved"
@@ -53,7 +56,7 @@ class Builder:
         self._pool: list[Ints] = [np.zeros(0, dtype=np.int64)]
         self._used = 0
         self._longest = 1
-        self._sets: list[int] = []
+        self._sets: list[tuple[int, bool]] = []
         self._looking: list[list[int]] = []
         self._whole = 0
         self._known: set[tuple[bytes, bytes]] = set()
@@ -142,19 +145,22 @@ class Builder:
                 self._whole += whole
                 self._looking.append([PRODUCT, len(factors), *self._factors(factors)])
 
-    def begin_set(self) -> None:
-        """The families that follow keep more than those before; they get a share of the directions to themselves."""
-        self._sets.append(len(self._rows))
+    def begin_set(self, whole: bool) -> None:
+        """The families that follow keep a level of precise answers, or some of its sums; they get a share of the directions."""
+        self._sets.append((len(self._rows), whole))
 
     def _share_out(self) -> None:
-        """Weights of the sets of families: those of the exact answers first, the others share `KEPT_SHARE` evenly."""
-        bounds = [0, *self._sets, len(self._rows)]
-        sets = [(low, high) for low, high in pairwise(bounds) if high > low]
+        """Weights of the sets of families: those of the exact answers first, the others share `KEPT_SHARE`."""
+        bounds = [0, *(start for start, _ in self._sets), len(self._rows)]
+        kinds = [None, *(whole for _, whole in self._sets)]
+        sets = [(*ends, kind) for ends, kind in zip(pairwise(bounds), kinds, strict=True) if ends[1] > ends[0]]
+        numbers = {kind: sum(own == kind for *_, own in sets) for kind in (None, True, False)}
         if len(sets) < 2:
             return
-        for i, (low, high) in enumerate(sets):
-            share = KEPT_SHARE / (len(sets) - 1) if i else 1.0 - KEPT_SHARE
-            self._weights[low:high] = [share / (high - low)] * (high - low)
+        parts = KEPT_SHARE * (0.0 if not numbers[False] else PARTS_SHARE if numbers[True] else 1.0)
+        shares = {None: 1.0 - KEPT_SHARE, True: KEPT_SHARE - parts, False: parts}
+        for low, high, kind in sets:
+            self._weights[low:high] = [shares[kind] / numbers[kind] / (high - low)] * (high - low)
 
     def _lay_down(self, values: npt.NDArray[np.integer]) -> int:
         """Append a list to the pool; returns where it starts."""

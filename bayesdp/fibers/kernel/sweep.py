@@ -65,11 +65,7 @@ def sweep(tables: Ints, moves: int, family: int, concave: bool, state: State) ->
     # themselves. Returns how many steps changed the table; -1 if the law has no finite mass along a direction.
     changed = 0
     line, meta = line_of(state), state.meta
-    short = (
-        concave
-        and len(state.rows) == 0
-        and len(meta) > 0
-    )
+    short = concave and len(state.rows) == 0 and len(meta) > 0
     for which in range(len(meta)):  # in a loop: numpy would make arrays
         short = short and meta[which, 0] == PRODUCT and 2 ** meta[which, 1] <= UNIT_CELLS
     for draw in range(max(len(tables), 1)):
