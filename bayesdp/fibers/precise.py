@@ -7,12 +7,18 @@ only ones that lead from one mode to another (two cells whose sum is known to +-
 The rule. The variances of all noisy answers, and the spread of a cell, are sorted into levels: a level begins with the
 smallest variance that is left and takes all below four times that. The last level, which holds the spread of a cell and what is
 no more precise than that, is dropped. For each of the others there is a set of directions that keep the exact answers, the
-answers of the level and all more precise ones. A set that keeps no more sums than the one before it, or that leaves
-no direction, is dropped too: precise cells by themselves ask for no directions of their own.
+answers of the level and all more precise ones, if that leaves any.
 
-Some directions besides are drawn by looking at which cells are not 0 (`bayesdp.fibers.kernel.donors`): those of each set, of the
-exact answers, and of up to three sums of a set some at a time. The last change a few precise sums by a little, which the next
-may change back: where many cells are 0 few directions keep them all.
+Where three or more sums of a level nest or cross, each cell is in many, and a step has the room that is left to it by the narrowest.
+A difference of two labels of some dimension changes no sum over that dimension; products of differences along several
+dimensions leave more sums alone, but change more cells. So for every set of dimensions, and levels of the labels in them (groups
+that are published), there is a set of directions that keep the sums which such differences leave alone. Where all margins of
+a table and its cells are perturbed by little, these are the only ones that get about; how often each is taken is
+learnt (`bayesdp.steps.count_chains`).
+
+Some directions besides are drawn by looking at which cells are not 0 (`bayesdp.fibers.kernel.donors`), where a level as a whole
+leaves directions: those of each set, of the sets of some of its sums, and of the exact answers. The last two change a few precise
+sums by a little, which the next may change back: where many cells are 0 few directions keep them all.
 
 The rule looks at the release, and at the parameters with which a chain starts, and never at the table.
 """

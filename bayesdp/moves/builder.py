@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp.moves.families import Classes, classes_of
-from bayesdp.moves.moves import CYCLE, LISTED, MOST_FACTORS, PRODUCT, SUMS, Moves
+from bayesdp.moves.moves import CYCLE, EXACT, LISTED, MOST_FACTORS, PRODUCT, SUMS, Kept, Moves
 
 __all__ = ["KEPT_SHARE", "UNPROVED", "Builder"]
 
@@ -57,6 +57,8 @@ class Builder:
         self._used = 0
         self._longest = 1
         self._sets: list[tuple[int, bool]] = []
+        self._keeping = EXACT
+        self._names: list[str] = []
         self._looking: list[list[int]] = []
         self._whole = 0
         self._known: set[tuple[bytes, bytes]] = set()
@@ -70,6 +72,7 @@ class Builder:
         """
         self._rows.append([PRODUCT, len(factors), *self._factors(factors)])
         self._weights.append(1.0)
+        self._names.append(self._keeping)
         self._longest = max(self._longest, 2 ** len(factors))
 
     def _factors(self, factors: Sequence[Classes]) -> list[int]:
@@ -130,11 +133,15 @@ class Builder:
         if self._rows and not proved:
             self._rows.append([SUMS, 0])
             self._weights.append(_SUMS_SHARE * sum(self._weights))
+            self._names.append("sums of several")
         meta = _packed(self._rows)
         cumulative = np.cumsum(self._weights, dtype=np.float64)
         if len(cumulative):
             cumulative /= cumulative[-1]
-        return Moves(meta, cumulative, np.concatenate(self._pool), self._longest, proved, claim, looking, self._whole)
+        names = tuple(self._names)
+        return Moves(
+            meta, cumulative, np.concatenate(self._pool), self._longest, proved, claim, looking, self._whole, names
+        )
 
     def look(self, families: Sequence[Sequence[Classes]], whole: bool) -> None:
         """Have products of up to three differences drawn by looking at which cells are not 0; each of them once."""
@@ -145,9 +152,10 @@ class Builder:
                 self._whole += whole
                 self._looking.append([PRODUCT, len(factors), *self._factors(factors)])
 
-    def begin_set(self, whole: bool) -> None:
+    def begin_set(self, own: Kept) -> None:
         """The families that follow keep a level of precise answers, or some of its sums; they get a share of the directions."""
-        self._sets.append((len(self._rows), whole))
+        self._sets.append((len(self._rows), own.whole))
+        self._keeping = own.name
 
     def _share_out(self) -> None:
         """Weights of the sets of families: those of the exact answers first, the others share `KEPT_SHARE`."""
@@ -172,4 +180,5 @@ class Builder:
     def _add(self, kind: int, factors: list[list[int]], longest: int) -> None:
         self._rows.append([kind, len(factors), *(n for factor in factors for n in factor)])
         self._weights.append(1.0)
+        self._names.append(self._keeping)
         self._longest = max(self._longest, longest)

@@ -113,7 +113,7 @@ def moves_for(
             builder.pairs(classes, np.flatnonzero(allowed))
             builder.further(directions)
     for own in kept:
-        builder.begin_set(own.whole)
+        builder.begin_set(own)
         _add_families(builder, own.invariants, allowed & ~own.fixed, bool(limited.any()), beside=True)
     if any(own.whole for own in kept):
         _look(builder, [own for own in kept if own.whole], allowed, whole=True)
@@ -131,7 +131,7 @@ def moves_keeping(kept: Sequence[Kept], allowed: Mask) -> Moves:
     builder = Builder()
     for own in kept:
         free, nested = allowed & ~own.fixed, own.invariants.nested
-        builder.begin_set(own.whole)
+        builder.begin_set(own)
         _add_families(builder, own.invariants, free, bounded=False, beside=True)
         if nested is not None and len(nested.generators) == 2:
             rows, columns = (row_of_cell(nested, levels)[free] for levels in nested.generators)

@@ -7,8 +7,8 @@ import pymc as pm
 import pytest
 
 import bayesdp as bdp
-from bayesdp.steps.fiber_gibbs import FiberGibbs
 from bayesdp.moves.moves import PRODUCT
+from bayesdp.steps.fiber_gibbs import FiberGibbs
 from bayesdp.steps.movement import movement
 
 FRAME = {"a": ["p", "q"], "b": ["x", "y", "z"]}

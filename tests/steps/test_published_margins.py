@@ -172,3 +172,15 @@ def test_a_chain_with_learnt_shares(name):
         chain.move(40)
         own[:] = chain.counts
     assert min(p_values(draws, tables, probability)) > LEVEL
+
+
+def test_what_directions_keep_is_stated():
+    case = CASES["2x2x2, walls of 1"]
+    with pm.Model(coords=case.released.coords):
+        base = pm.NegativeBinomial.dist(mu=RATE, alpha=SHAPE)
+        bdp.observe(case.released, bdp.ConfidentialCounts("x", base, dims=case.released.dims))
+        shares = FiberGibbs().shares["x"]
+    assert sum(shares.values()) == pytest.approx(1.0)
+    # Cells on their own, pairs along a dimension keep the sums over it, squares those over either of two, and cubes all.
+    assert {"exact answers", "the total, a, b, a × b"} < shares.keys()
+    assert len(shares) == 1 + 7
