@@ -5,6 +5,7 @@ The exact posteriors are enumerated here, by the laws themselves.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
@@ -184,3 +185,24 @@ def test_what_directions_keep_is_stated():
     # Cells on their own, pairs along a dimension keep the sums over it, squares those over either of two, and cubes all.
     assert {"exact answers", "the total, a, b, a × b"} < shares.keys()
     assert len(shares) == 1 + 7
+
+
+def test_chains_that_stand_apart_are_told_of_with_what_holds_them():
+    """Two chains begin at tables that differ in some cells, of which steps of families do not lead from one to the other."""
+    case = CASES["2x3x2, gaps"]
+    tables, _ = case.posterior()
+    apart = tables[[0, int(np.argmax(np.abs(tables - tables[0]).sum(axis=1)))]]
+    with pm.Model(coords=case.released.coords):
+        base = pm.NegativeBinomial.dist(mu=RATE, alpha=SHAPE)
+        bdp.observe(case.released, bdp.ConfidentialCounts("x", base, dims=case.released.dims))
+        starts = [{"x": table.reshape(case.shape)} for table in apart]
+        found = bdp.sample(
+            200, tune=20, chains=2, cores=1, random_seed=1, initvals=starts, quiet=True, progressbar=False
+        )
+    attrs = found["diagnostics"].attrs
+    assert attrs["verdict"] == "not converged"
+    assert "on average in the chains; at the end of chain" in attrs["message"]
+    words = attrs["message"].partition("ruled out by ")[2]
+    number, value = re.search(r"published (\d+), now (\d+)", words).groups()
+    steps = [np.isneginf(GAPS.log_each(int(number), int(value) + step)) for step in (-1, 1)]
+    assert any(steps)
