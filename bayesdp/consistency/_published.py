@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bayesdp.measurements import Measured, described
 from bayesdp.measurements.checks import has_negative_entry
 
-__all__ = ["Published", "published_of"]
+__all__ = ["Published", "grid_of", "published_of"]
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -38,15 +38,6 @@ class Published:
         """How many answers there are, and the labels that they are by."""
         return described(self.measured.query)
 
-    def largest_mass(self) -> Floats:
-        """For each answer, a bound on the probability of any one published number, whatever the confidential table."""
-        # Both densities, and both laws on the integers around an integer, are largest at their location. A real number is published
-        # as one multiple of the grid just if the noisy value falls into an interval of that length.
-        at_zero = np.zeros(len(self.values))
-        if self.measured.law.integer:
-            return np.asarray(np.exp(self.law(self.scale).log_mass(at_zero)))
-        return np.asarray(np.minimum(self.grid * np.exp(self.law(self.scale).log_density(at_zero)), 1.0))
-
     def cdf(self, at: Floats, scale: float) -> Floats:
         """Distribution function of noise of one scale, at some points."""
         return np.asarray(self.law(np.full(at.shape, scale)).cdf(at))
@@ -63,13 +54,13 @@ def published_of(measurements: Iterable[Measured]) -> list[Published]:
             values = np.asarray(measured.values, dtype=np.float64).reshape(-1)
             measures = ~measured.unmeasured.reshape(-1)
             scale = np.broadcast_to(law.scale, shape).reshape(-1)
-            grid = 1.0 if law.integer else _grid(values[measures])
+            grid = 1.0 if law.integer else grid_of(values[measures])
             nonnegative = ~has_negative_entry(measured.query)
             found.append(Published(measured, law.at_scales, values, scale, measures, nonnegative, grid))
     return found
 
 
-def _grid(values: Floats) -> float:
+def grid_of(values: Floats) -> float:
     """The coarsest power of ten, of 1 at most, that all values are multiples of; else the rounding of binary numbers."""
     # If numbers were published to a fixed number of decimals then this is no finer than that: bounds that grow with the grid hold
     # for the true one.
