@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,6 @@ from scipy import stats
 
 from bayesdp._text import printable
 from bayesdp.consistency._general import equalities
-from bayesdp.consistency._published import grid_of
 from bayesdp.consistency._sums import Ints, meet, row_map
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.queries import SumPart
@@ -80,17 +79,16 @@ class Term:
         if not self.bounded:
             return float(np.max(self.law.variance(()))), 0.0
         at = np.arange(self.law.lowest, self.law.highest + 1.0)
-        means = [float(mass @ at) for mass in self.masses]
-        both = zip(self.masses, means, strict=True)
-        return max(float(mass @ (at - mean) ** 2) for mass, mean in both), max(map(abs, means))
+        own = [(mass @ at**2 - (mass @ at) ** 2, abs(mass @ at)) for mass in self.masses]
+        return float(max(own)[0]), float(max(mean for _, mean in own))
 
     def on_grid(self, largest: bool, step: float, points: int) -> Floats:
         if not self.bounded:
             edges = (np.arange(points + 1) - points // 2 - 0.5) * step
-            below = self.law.cdf(edges)  # steps above 1 end on whole numbers, half of whose mass is on either side
-            return np.asarray(
-                np.diff(0.5 * (below + self.law.cdf(edges - 1.0)) if self.law.integer and step > 1 else below)
-            )
+            below = self.law.cdf(edges)
+            if self.law.integer and step > 1.0:  # steps end on whole numbers, half of whose mass is on either side
+                below = 0.5 * (below + self.law.cdf(edges - 1.0))
+            return np.asarray(np.diff(below))
         found = np.zeros(points)
         at = np.arange(self.law.lowest, self.law.highest + 1)
         np.add.at(found, points // 2 + np.rint(at / step).astype(np.int64), self.masses[0 if largest else 1])
@@ -203,9 +201,8 @@ class Differences:
     small: float
     shape: float
     spread: float  # mean square over the variance by the law
-    unit: float  # of the bins in counts; NaN where they are halves of the standard deviation of each difference
-    bins: Ints
-    observed: Ints
+    unit: float  # of the bins, in counts; NaN where they are halves of the standard deviation of each difference
+    observed: Ints  # in bins around 0; what is farther out is in the last ones
     expected: Floats
     agreeing: float  # the chance that sums of additive noise agree, where all do; NaN where they do not
 
@@ -256,11 +253,10 @@ def _compared(common: Any, left: Answers, right: Answers) -> Differences:
     many, sides = common.rows, (left, right)
     sums, filled, ends = np.zeros((2, many)), np.zeros((2, many)), np.zeros((2, 2, many))
     sure, counted = np.ones(many, dtype=np.bool_), np.ones(many, dtype=np.bool_)
-    terms, counts, bounded = list[Term](), list[Ints](), True
+    terms, counts = list[Term](), list[Ints]()
     for i, side in enumerate(sides):
         rows = row_map(side.part, common) if isinstance(common, SumPart) else np.arange(many)
         sums[i], filled[i] = (np.bincount(rows, own, many) for own in (side.values, side.low > 0.0))
-        bounded &= bool(np.isfinite(side.low).all())
         ends[i] = [np.bincount(rows, own, many) for own in (side.low, side.high)]
         np.logical_and.at(sure, rows, side.sure)
         np.logical_and.at(counted, rows, side.counted)
@@ -272,98 +268,71 @@ def _compared(common: Any, left: Answers, right: Answers) -> Differences:
         sure &= (filled.max(axis=0) >= 2) & (many in (left.part.rows, right.part.rows))
     gap = sums[0] - sums[1]
     gap = np.where(np.abs(gap) > 1e-9 * np.abs(sums).max(initial=1.0), gap, 0.0)
-    far = (
-        np.zeros(many, dtype=np.bool_)
-        if not bounded
-        else np.maximum(ends[0, 0] - ends[1, 1], ends[1, 0] - ends[0, 1]) > 0.0
+    far, bounded = np.zeros(many, dtype=np.bool_), bool(np.isfinite(ends[:, 0]).all())
+    if bounded:
+        far = np.maximum(ends[0, 0] - ends[1, 1], ends[1, 0] - ends[0, 1]) > 0.0
+    variance = np.array([term.moments[0] for term in terms]) @ np.abs(counts)
+    whole = all(side.whole for side in sides)
+    chances, bins, unit, expected = _chances(
+        terms, np.array(counts), variance, gap, np.array([sure, counted]), whole=whole
     )
-    own = _chances(terms, np.array(counts), gap, np.array([sure, counted]), whole=all(side.whole for side in sides))
-    exactly = all(side.finely for side in sides) and all(t.exact for t in terms) and not np.isnan(own.expected).any()
-    n = max(int(counted.sum()), 1)
-    large, small = (float(stats.chi2.sf(-2.0 * np.log(p[sure]).sum(), 2 * n)) for p in (own.large, own.small))
-    chance = np.where(far, 0.0, np.where(sure, own.large, 1.0))
-    worst = [int(row) for row in np.lexsort((-np.abs(gap), chance)) if gap[row] and chance[row] < 1.0][:_NAMED]
-    agree = not (gap[sure].any() or (sure != counted).any() or any(term.bounded for term in terms)) and bool(sure.any())
-    half = len(own.expected[0]) // 2
-    observed = np.bincount(own.bins[sure] + half, minlength=2 * half + 1)
+    finely = all(side.finely for side in sides)
+    exactly = finely and all(t.exact for t in terms) and not np.isnan(expected).any()
+    n, some = max(int(counted.sum()), 1), bool(sure.any())
+    large, small = (float(stats.chi2.sf(-2.0 * np.log(own[sure]).sum(), 2 * n)) for own in chances)
+    alone = np.where(far, 0.0, np.where(sure, chances[0], 1.0))
+    worst = [int(row) for row in np.lexsort((-np.abs(gap), alone)) if gap[row] and alone[row] < 1.0][:_NAMED]
+    agree = some and not (gap[sure].any() or (sure != counted).any() or any(term.bounded for term in terms))
+    observed = np.bincount(bins[sure] + len(expected[0]) // 2, minlength=len(expected[0]))
     return Differences(
-        printable(f"{left.called} and {right.called}"),
-        (left.source, right.source),
-        n if sure.any() else many * bounded,
-        int(far.sum()),
-        tuple((printable(common.name(row)), sums[0, row], sums[1, row], float(chance[row])) for row in worst),
-        min(1.0, float(chance[sure].min(initial=1.0)) * n),
-        large,
-        small if exactly else np.nan,
-        _unusual(observed, own.expected, int(sure.sum()), n) if exactly else np.nan,
-        float(np.mean(gap[sure] ** 2 / own.variance[sure])) if exactly and sure.any() else np.nan,
-        own.unit,
-        np.arange(-half, half + 1),
-        observed,
-        own.expected[0],
-        _agreeing(sides, own, np.abs(counts).sum(axis=0), sure) if agree else np.nan,
-    )
-
-
-def _agreeing(sides: tuple[Answers, Answers], own: _Chances, many: Ints, sure: Mask) -> float:
-    """The chance that all sums agree; of real numbers that all are within what was left out in publishing them."""
-    bound = own.small
-    if not all(side.whole for side in sides):
-        grid = max(grid_of(side.values[side.sure]) for side in sides if not side.whole)
-        bound = np.minimum(bound, (many + 1) * grid * own.peak)
-    larger = 1.0 if all(side.finely for side in sides) else 1.06  # scales are up to 5 % too large
-    return float(np.exp(np.log(np.minimum(larger * bound, 1.0))[sure].sum()))
+        printable(f"{left.called} and {right.called}"), (left.source, right.source), n if some else many * bounded, int(far.sum()),
+        tuple((printable(common.name(row)), sums[0, row], sums[1, row], float(alone[row])) for row in worst),
+        min(1.0, float(alone[sure].min(initial=1.0)) * n), large, small if exactly else np.nan,
+        _unusual(observed, expected, int(sure.sum()), n) if exactly else np.nan,
+        float(np.mean(gap[sure] ** 2 / variance[sure])) if exactly and some else np.nan, unit, observed, expected[0],
+        # Where scales were made up to 5 % larger, differences of 0 are at most that much likelier.
+        float(np.exp(np.log(np.minimum((1.06 - 0.06 * finely) * chances[1], 1.0))[sure].sum())) if agree else np.nan,
+    )  # fmt: skip
 
 
 def _unusual(observed: Ints, expected: Floats, fewest: int, most: int) -> float:
     """The p-value of numbers in bins: at least those of the `fewest`, or at most those and all that may be of the law."""
-    many = np.where(
-        observed >= expected[1] + 1, stats.binom.sf(observed - 1, most, np.minimum(expected[1] / most, 1)), 1
-    )
-    atmost = observed + most - fewest
-    few = np.where(
-        atmost <= expected[0] - 1, stats.binom.cdf(atmost, fewest, np.minimum(expected[0] / max(fewest, 1), 1)), 1
-    )
-    return min(1.0, 2 * len(observed) * float(min(many.min(), few.min())))
+    low, share = observed + most - fewest, np.minimum(expected.T / [max(fewest, 1), most], 1.0).T
+    many = np.where(observed >= expected[1] + 1, stats.binom.sf(observed - 1, most, share[1]), 1.0)
+    few = np.where(low <= expected[0] - 1, stats.binom.cdf(low, fewest, share[0]), 1.0)
+    return min(1.0, 2 * len(observed) * float(np.minimum(many, few).min()))
 
 
-class _Chances(NamedTuple):
-    """Of each difference P(as large), P(as small), its bin and variance; unit of bins, and numbers expected of both masks."""
+def _chances(
+    terms: list[Term], counts: Ints, variance: Floats, gap: Floats, masks: Mask, *, whole: bool
+) -> tuple[Floats, Ints, float, Floats]:
+    """P(as large) and P(as small) of each difference, its bin, the unit of bins, and the numbers expected of both masks.
 
-    large: Floats
-    small: Floats
-    bins: Ints
-    variance: Floats
-    unit: float
-    expected: Floats  # NaN where the law of some difference is not worked out
-    peak: Floats  # the largest density
-
-
-def _chances(terms: list[Term], counts: Ints, gap: Floats, masks: Mask, *, whole: bool) -> _Chances:
-    large, small, peak = np.ones(len(gap)), np.ones(len(gap)), np.ones(len(gap))
-    moments, numbers = np.array([term.moments for term in terms]), np.abs(counts)
-    variance, sure = moments[:, 0] @ numbers, masks[0]
-    sd, scale = np.sqrt(variance), float(np.sqrt(moments[:, 0].max()))
+    NaN are expected where the law of some difference is not worked out.
+    """
+    chances, sure, numbers = np.ones((2, len(gap))), masks[0], np.abs(counts)
+    sd, scale = np.sqrt(variance), max(term.moments[0] for term in terms) ** 0.5
     widest = max((float(term.law.mass.shape[1]) for term in terms if term.bounded), default=0.0)
-    reach = 45.0 * scale + 12.0 * float(sd.max()) + float((moments[:, 1] @ numbers).max()) + widest
+    means = np.array([term.moments[1] for term in terms]) @ numbers
+    reach = 45.0 * scale + 12.0 * float(sd.max()) + float(means.max()) + widest
     whole &= reach < _POINTS
     step = 1.0 if whole else 2.0 ** np.ceil(np.log2(max(scale / 64.0, reach / _POINTS)))
     points = int(2.0 ** np.ceil(np.log2(2.0 * (reach / step + 2.0))))
+    end = points // 2
     code = np.zeros(len(gap), dtype=np.int64)
-    for own in numbers:  # a number for each sort of column: much faster than to sort columns
-        code = np.unique(code * (int(own.max()) + 1) + own, return_inverse=True)[1].reshape(-1)
+    for column in numbers:  # a number for each sort of column: much faster than to sort columns
+        code = np.unique(code * (int(column.max()) + 1) + column, return_inverse=True)[1].reshape(-1)
     first, sort_of = np.unique(code, return_index=True, return_inverse=True)[1:]
-    unit = 1.0 if whole and len(first) == 1 and sd[0] <= 6.0 else np.nan
-    half = max(int(np.ceil(4.0 * sd[0])), 1) if unit == 1.0 else 8
-    width = np.ones(len(gap)) if unit == 1.0 else np.maximum(sd, 1e-300) / 2.0
+    unit, half, width = np.nan, 8, np.maximum(sd, 1e-300) / 2.0
+    if whole and sd.max() <= 10.0:
+        unit, half, width = 1.0, max(int(np.ceil(4.0 * sd.max())), 1), np.ones(len(gap))
     bins = np.clip(np.rint(gap / width), -half, half).astype(np.int64)
     expected = np.zeros((2, 2 * half + 1))
     if not sure.any() or (step > 1.0 and widest):
-        return _Chances(large, small, bins, variance, unit, np.full_like(expected, np.nan), peak)
+        return chances, bins, unit, np.full_like(expected, np.nan)
     sizes = np.array([np.bincount(sort_of, own, len(first)) for own in masks])
     looked = np.flatnonzero(sizes[1])
-    if len(looked) > _SORTS:
-        # The others count as nothing, which makes no contradiction more likely.
+    if len(looked) > _SORTS:  # the others count as nothing, which makes no contradiction more likely
         away = np.zeros(len(first))
         np.maximum.at(away, sort_of, np.where(sure, np.abs(gap) / np.maximum(sd, 1e-300), 0.0))
         looked, expected = np.argsort(-away)[:_SORTS], np.full_like(expected, np.nan)
@@ -371,16 +340,14 @@ def _chances(terms: list[Term], counts: Ints, gap: Floats, masks: Mask, *, whole
         column, own = counts[:, first[sort]], sort_of == sort
         used = np.flatnonzero(column)
         mass, far, near = _law(tuple(terms[k] for k in used), tuple(int(column[k]) for k in used), step, points)
-        steps, end = np.abs(gap[own]) / step, points // 2
-        peak[own] = mass.max() / step
-        # Noise that is rounded to the grid may be one step off.
-        large[own] = far[np.clip(np.ceil(steps - (1e-6 if whole else 1.0)), 0, end).astype(np.int64)]
-        small[own] = near[np.minimum(np.floor(steps + (1e-6 if whole else 2.0)), end - 1).astype(np.int64)]
-        at, edges = (np.arange(points) - end) * step / width[first[sort]], np.arange(-half, half) + 0.5
+        steps = np.abs(gap[own]) / step  # noise that is rounded to the grid may be one step off
+        chances[0, own] = far[np.clip(np.ceil(steps - (1e-6 if whole else 1.0)), 0, end).astype(np.int64)]
+        chances[1, own] = near[np.minimum(np.floor(steps + (1e-6 if whole else 2.0)), end - 1).astype(np.int64)]
+        at = (np.arange(points) - end) * step / width[first[sort]]
         if whole:
             share = np.bincount(np.clip(np.rint(at), -half, half).astype(np.int64) + half, mass, 2 * half + 1)
         else:
-            ends = at + 0.5 * step / width[first[sort]]
-            share = np.diff(np.interp(edges, ends, np.cumsum(mass)), prepend=0.0, append=1.0)
+            below = np.interp(np.arange(-half, half) + 0.5, at + 0.5 * step / width[first[sort]], np.cumsum(mass))
+            share = np.diff(below, prepend=0.0, append=1.0)
         expected += sizes[:, sort, None] * share
-    return _Chances(large, small, bins, variance, unit, expected, peak)
+    return chances, bins, unit, expected

@@ -21,11 +21,9 @@ def made_consistent(
 ) -> str | None:
     """Which published sums add up although their noise is independent, with a bound on the chance of it; None where none do.
 
-    Looked at are measurements with independent noise of a law with a scale (`DiscreteLaplace`, `DiscreteGaussian`, `Laplace`,
-    `Gaussian`), and exact equalities. Two sets of sums, such as cells and totals of areas, are compared at the finest labels that
-    both add up to. Whatever the true table is, the noise of each total would have to be what that of the cells adds up to: the chance
-    that all agree is a product of probabilities by the laws. It is reported where at least `FEWEST_SUMS` agree, all that both
-    determine, and that product is below `FALSE_ALARMS` divided by the number of comparisons. Noise on a lattice keeps exact totals by its law, and is left out.
+    Differences of sums under independent noise of a law with a scale, or exact, as `bayesdp.check_law` compares them: their laws give
+    the chance that all are 0, whatever the true table is. It is reported where at least `FEWEST_SUMS` agree, all that both
+    determine, and it is below `FALSE_ALARMS` divided by the number of comparisons.
 
     Perturbed counts (rounded, cell keys) add up now and then: the chance that all published sums of the finest numbers agree with
     these is worked out from the laws, and reported below one in a thousand. Counts whose remainders by a base are not equally likely,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["INCOMPATIBLE", "LawCheck", "law_check", "warn_of_law"]
+__all__ = ["LawCheck", "law_check", "warn_of_law"]
 
-INCOMPATIBLE = 1e-4
+_INCOMPATIBLE = 1e-4
 """The p-value below which `observe`, fits, ``bayesdp import`` and reports say that numbers do not fit their law."""
 
 
@@ -48,12 +47,11 @@ class LawCheck:
     @property
     def pvalue(self) -> float:
         """The smallest p-value times the number of groups, a bound whatever their dependence; NaN where nothing is compared."""
-        own = [group.pvalue for group in self.groups]
-        if self.chi_square is not None and not np.isnan(self.chi_square.pvalue):
-            own.append(self.chi_square.pvalue)
+        chi = [] if self.chi_square is None or np.isnan(self.chi_square.pvalue) else [self.chi_square.pvalue]
+        own = chi + [group.pvalue for group in self.groups]
         return min(1.0, min(own) * len(own)) if own else np.nan
 
-    @cached_property
+    @property
     def table(self) -> pd.DataFrame:
         """One row a group: the number of differences, how many are impossible, p-values and that of all of them together.
 
@@ -63,22 +61,20 @@ class LawCheck:
         import pandas as pd
 
         columns = ["number", "impossible", "single", "large", "small", "shape", "spread", "pvalue"]
-        rows = [[getattr(group, name) for name in columns] for group in self.groups]
-        index = pd.Index([group.words for group in self.groups], name="group")
-        return pd.DataFrame(rows, index=index, columns=columns)
+        rows = {group.words: [getattr(group, name) for name in columns] for group in self.groups}
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
-    @cached_property
-    def worst(self) -> pd.DataFrame:
+    @property
+    def worst(self) -> tuple[tuple[str, float, float, float], ...]:
         """The least likely differences of each group: the sum by name, what both sides say, and the probability of it alone."""
-        import pandas as pd
-
-        rows = [(*own, group.words) for group in self.groups for own in group.worst]
-        found = pd.DataFrame(rows, columns=["sum", "one", "other", "probability", "group"])
-        return found.sort_values("probability", kind="stable", ignore_index=True)
+        return tuple(sorted((own for group in self.groups for own in group.worst), key=lambda own: own[3]))
 
     def plot(self, most: int = 4) -> Figure:
-        """Draw the differences of the groups that fit worst beside what the law says; see `bayesdp.plots.law_check`."""
-        figure: Figure = connected("draw a check of a law")(self, most=most)
+        """Draw how many differences there are of each size, of `most` groups, worst first, beside what the law says.
+
+        In counts, or in standard deviations of each; the last bins hold all that is farther out. ValueError without differences.
+        """
+        figure: Figure = connected("draw a check of a law")(self, most)
         return figure
 
     def contradiction(self, apart: Callable[[int, int], bool]) -> Differences | None:
@@ -92,59 +88,53 @@ class LawCheck:
         """What fits least, and what may be behind it."""
         chi, worst = self.chi_square, min(self.groups, key=lambda group: group.pvalue, default=None)
         if chi is not None and (worst is None or chi.pvalue < worst.pvalue):
-            words, ratio = (
-                f"chi-square of all contradictions {chi.statistic:.4g} on {chi.df} degrees of freedom",
-                chi.statistic / chi.df,
-            )
+            words, ratio = f"{self._chi} of all contradictions", chi.statistic / chi.df
         elif worst is None:
             return "no published sums have to agree", ""
         elif worst.pvalue == min(1.0, 2.0 * worst.too_far):
             words, ratio = f"{worst.words}: {worst.told}", np.inf
         else:
-            words, ratio = (
-                f"{worst.words}: {worst.number} differences with a mean square of {worst.spread:.2g} of the law's",
-                worst.spread,
+            words, ratio = f"{worst.words}: mean square {worst.spread:.2g} of the law's in {worst.number}", worst.spread
+        if ratio > 1.1:
+            return (
+                words,
+                "The noise is larger than stated, or numbers are of different times or populations, or one is wrong",
             )
-        if ratio < 0.9:
-            return words, (
-                "They contradict one another less than noise of their own makes them: totals that are sums of published cells are no "
-                "measurements of their own, leave them out; or the noise is smaller than stated"
-            )
-        if ratio < 1.1:
-            return words, "Their sizes are spread otherwise than the law says"
-        return (
-            words,
-            "The noise is larger than stated, or they are of different times or populations, or a number is wrong",
+        if ratio > 0.9:
+            return words, "Differences are spread otherwise than the law says"
+        return words, (
+            "They contradict one another less than noise of their own makes them: totals that are sums of published cells are no "
+            "measurements of their own, leave them out; or the noise is smaller than stated"
         )
 
     @property
     def warning(self) -> str | None:
-        """What does not fit, in words; None where the p-value is not below `INCOMPATIBLE`."""
-        if not self.pvalue < INCOMPATIBLE:
+        """What does not fit, in words; None where the p-value is not below 1e-4."""
+        if not self.pvalue < _INCOMPATIBLE:
             return None
         words, why = self.found
         return (
-            f"the published numbers are not compatible with the stated law, whatever the true table ({self._p}): {words}. {why}. "
-            "A posterior under this law would be wrong; look at bayesdp.check_law(release)"
+            f"the published numbers are not compatible with the stated law, whatever the true table (p = {self.pvalue:.2g}): "
+            f"{words}. {why}. A posterior under this law would be wrong; look at bayesdp.check_law(release)"
         )
 
     @property
-    def _p(self) -> str:
-        return f"p = {self.pvalue:.2g}" if self.pvalue == 0 or self.pvalue > 1e-99 else "p < 1e-99"
+    def _chi(self) -> str:
+        return (
+            ""
+            if self.chi_square is None
+            else f"chi-square {self.chi_square[0]:.4g} on {self.chi_square[1]} degrees of freedom"
+        )
 
     def __repr__(self) -> str:
         words, why = self.found
-        if np.isnan(self.pvalue):
-            lines = [f"<LawCheck: nothing to compare, {words}"]
-        else:
-            number = sum(group.number for group in self.groups)
-            lines = [
-                f"<LawCheck: {self._p}, {len(self.groups)} groups of sums that have to agree, {number:,} differences"
-            ]
-            lines += [f"  fits least: {words}"] + [f"  {why}"] * (self.pvalue < INCOMPATIBLE)
-        if self.chi_square is not None and not words.startswith("chi"):
-            lines.append(f"  chi-square {self.chi_square.statistic:.4g} on {self.chi_square.df} degrees of freedom")
-        return "\n".join([*lines, *(f"  not compared: {own}" for own in self.left_out)]) + ">"
+        number = sum(group.number for group in self.groups)
+        first = f"p = {self.pvalue:.2g}, {len(self.groups)} groups of sums that have to agree, {number:,} differences"
+        lines = [f"<LawCheck: {words if np.isnan(self.pvalue) else first}"]
+        lines += (
+            [f"fits least: {words}"] * bool(why) + [why] * (self.pvalue < _INCOMPATIBLE) + [self._chi] * bool(self._chi)
+        )
+        return "\n  ".join([*lines, *(f"not compared: {own}" for own in self.left_out)]) + ">"
 
 
 def law_check(measurements: Iterable[Measured], exact: Iterable[Exact]) -> LawCheck:

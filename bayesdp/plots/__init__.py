@@ -10,7 +10,6 @@
 `side_information`        what is left of a guarantee when an adversary knows some of the records
 `calibration_ranks`       ranks of a simulation-based calibration in their simultaneous bands
 `calibration_dispersion`  how large errors are against what posteriors state, in a calibration
-`law_check`               differences of published sums beside what the stated law says of them
 `law_comparison`          one model under several noise laws: an interval for each, and what holds them all
 `designs`                 width of users' intervals against the loss, by candidate, before a release
 ========================  ==========================================================================================
@@ -42,7 +41,6 @@ from bayesdp.plots.calibration import calibration_dispersion, calibration_ranks
 from bayesdp.plots.cell_intervals import intervals
 from bayesdp.plots.designs import designs
 from bayesdp.plots.known_records import side_information
-from bayesdp.plots.law_check import law_check
 from bayesdp.plots.law_comparison import law_comparison
 from bayesdp.plots.noise import noise_law
 from bayesdp.plots.predictive import prior_predictive
@@ -56,7 +54,6 @@ __all__ = [
     "designs",
     "heatmaps",
     "intervals",
-    "law_check",
     "law_comparison",
     "noise_law",
     "prior_predictive",
