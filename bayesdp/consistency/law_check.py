@@ -87,7 +87,8 @@ class LawCheck:
     def found(self) -> tuple[str, str]:
         """What fits least, and what may be behind it."""
         chi, worst = self.chi_square, min(self.groups, key=lambda group: group.pvalue, default=None)
-        if chi is not None and (worst is None or chi.pvalue < worst.pvalue):
+        named = worst is not None and worst.pvalue * len(self.groups) < _INCOMPATIBLE  # says more than a chi-square
+        if chi is not None and (worst is None or (chi.pvalue < worst.pvalue and not named)):
             words, ratio = f"{self._chi} of all contradictions", chi.statistic / chi.df
         elif worst is None:
             return "no published sums have to agree", ""
