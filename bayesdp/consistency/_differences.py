@@ -1,12 +1,12 @@
 """Differences of published sums that are equal in every table, and the exact law of each: the convolution of all noise in it.
 
 Two sets of published sums are compared at the finest labels that both add up to (`meet`). Each number enters one difference of a
-group, so that these are independent, and each is the sum of the noise of the numbers in it, whatever the true table is. Four
+group, so that these are independent, and each is the sum of the noise of the numbers in it, whatever the true table is. Three
 statistics of a group have p-values that are valid for every true table and for any noise, normal or not:
 
 * ``single``: the smallest probability of a difference as large, times the number of differences;
-* ``large``, ``small``: Fisher's chi-square of the probabilities of differences as large, or as small. Those of discrete laws are
-  stochastically larger than uniform numbers, so that it rejects no more often than stated;
+* ``large``: Fisher's chi-square of the probabilities of differences as large. Those of discrete laws are stochastically larger than
+  uniform numbers, so that it rejects no more often than stated;
 * ``shape``: how many differences there are of each size. That number is a sum of independent indicators, whose tails are below
   those of the binomial law with their mean probability (Hoeffding, 1956); the least likely, times their number and two sides.
 
@@ -14,9 +14,9 @@ Perturbed counts have one law where true counts are at least some L (the last ``
 one of these if every true count that may be behind it is. Which numbers these are is up to chance near L: so all that may be of
 such counts are counted in n, and the others have the probability 1, which keeps it stochastically larger than uniform. The same
 holds for answers under a threshold. Where rows repeat by remainder (rounding), the remainders are unknown: probabilities of large
-differences are bounded by those under the deviations that are stochastically largest over the rows, and ``small`` and ``shape`` are
-not used. Differences that small counts enter are compared with what is possible only. Under cell keys a sum has the number of its
-only part that is not empty: differences count where two parts or more surely have records.
+differences are bounded by those under the deviations that are stochastically largest over the rows, and ``shape`` is not used.
+Differences that small counts enter are compared with what is possible only. Under cell keys a sum has the number of its only part
+that is not empty: differences count where two parts or more surely have records.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def answers_of(measurements: Iterable[Measured], exact: Iterable[Exact]) -> tupl
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """One group of differences: what was found, and four p-values, NaN where a statistic is not used."""
+    """One group of differences: what was found, and three p-values, NaN where a statistic is not used."""
 
     words: str
     sources: tuple[int, int]
@@ -198,7 +198,6 @@ class Differences:
     worst: tuple[tuple[str, float, float, float], ...]  # name, both sums, probability
     single: float
     large: float
-    small: float
     shape: float
     spread: float  # mean square over the variance by the law
     unit: float  # of the bins, in counts; NaN where they are halves of the standard deviation of each difference
@@ -213,7 +212,7 @@ class Differences:
 
     @property
     def pvalue(self) -> float:
-        return self.too_far if np.isnan(self.small) else min(1.0, 2 * self.too_far, 4 * self.small, 4 * self.shape)
+        return self.too_far if np.isnan(self.shape) else min(1.0, 1.5 * self.too_far, 3.0 * self.shape)
 
     @property
     def told(self) -> str:
@@ -279,7 +278,7 @@ def _compared(common: Any, left: Answers, right: Answers) -> Differences:
     finely = all(side.finely for side in sides)
     exactly = finely and all(t.exact for t in terms) and not np.isnan(expected).any()
     n, some = max(int(counted.sum()), 1), bool(sure.any())
-    large, small = (float(stats.chi2.sf(-2.0 * np.log(own[sure]).sum(), 2 * n)) for own in chances)
+    large = float(stats.chi2.sf(-2.0 * np.log(chances[0, sure]).sum(), 2 * n))
     alone = np.where(far, 0.0, np.where(sure, chances[0], 1.0))
     worst = [int(row) for row in np.lexsort((-np.abs(gap), alone)) if gap[row] and alone[row] < 1.0][:_NAMED]
     agree = some and not (gap[sure].any() or (sure != counted).any() or any(term.bounded for term in terms))
@@ -287,7 +286,7 @@ def _compared(common: Any, left: Answers, right: Answers) -> Differences:
     return Differences(
         printable(f"{left.called} and {right.called}"), (left.source, right.source), n if some else many * bounded, int(far.sum()),
         tuple((printable(common.name(row)), sums[0, row], sums[1, row], float(alone[row])) for row in worst),
-        min(1.0, float(alone[sure].min(initial=1.0)) * n), large, small if exactly else np.nan,
+        min(1.0, float(alone[sure].min(initial=1.0)) * n), large,
         _unusual(observed, expected, int(sure.sum()), n) if exactly else np.nan,
         float(np.mean(gap[sure] ** 2 / variance[sure])) if exactly and some else np.nan, unit, observed, expected[0],
         # Where scales were made up to 5 % larger, differences of 0 are at most that much likelier.

@@ -55,12 +55,12 @@ class LawCheck:
     def table(self) -> pd.DataFrame:
         """One row a group: the number of differences, how many are impossible, p-values and that of all of them together.
 
-        ``single`` is that of the largest difference, ``large`` and ``small`` of all sizes, ``shape`` of how many there are of each
-        size; NaN where that is not used. ``spread``: the mean square of the differences over what the law says.
+        ``single`` is that of the largest difference, ``large`` of all sizes, ``shape`` of how many there are of each size, too few
+        or too many (NaN where that is not used). ``spread``: the mean square of the differences over what the law says.
         """
         import pandas as pd
 
-        columns = ["number", "impossible", "single", "large", "small", "shape", "spread", "pvalue"]
+        columns = ["number", "impossible", "single", "large", "shape", "spread", "pvalue"]
         rows = {group.words: [getattr(group, name) for name in columns] for group in self.groups}
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
@@ -92,7 +92,7 @@ class LawCheck:
             words, ratio = f"{self._chi} of all contradictions", chi.statistic / chi.df
         elif worst is None:
             return "no published sums have to agree", ""
-        elif worst.pvalue == min(1.0, 2.0 * worst.too_far):
+        elif not worst.shape < 0.5 * worst.too_far:
             words, ratio = f"{worst.words}: {worst.told}", np.inf
         else:
             words, ratio = f"{worst.words}: mean square {worst.spread:.2g} of the law's in {worst.number}", worst.spread

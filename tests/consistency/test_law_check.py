@@ -197,9 +197,10 @@ def test_differences_of_perturbed_counts_have_the_convolved_law():
     assert group.worst[0] == ("area=a0", 100.0, 93.0, pytest.approx(p_far))
     assert group.single == pytest.approx(min(1.0, 15 * p_far))
     far = np.array([np.mean(np.abs(sums) >= abs(k)) for k in range(-7, 8)])
-    near = np.array([np.mean(np.abs(sums) <= abs(k)) for k in range(-7, 8)])
     assert group.large == pytest.approx(stats.chi2.sf(-2 * np.log(far).sum(), 30))
-    assert group.small == pytest.approx(stats.chi2.sf(-2 * np.log(near).sum(), 30))
+    tails = [stats.binom.sf(0, 15, exact[half + k]) for k in (-7, 7)]  # one each, where .1 is expected
+    assert group.shape == pytest.approx(min(1.0, 2 * len(exact) * min(tails)))
+    assert group.pvalue == pytest.approx(min(1.0, 3 * min(group.single, group.large, group.shape)))
 
 
 @pytest.mark.parametrize("law", [N.RandomRounding(3), N.RandomRounding(5), N.RandomRounding(5, "nearest")], ids=str)
@@ -324,6 +325,37 @@ def test_answers_under_a_threshold_are_no_false_alarms():
                for q in all_margins(AREAS)[:2]]  # fmt: skip
         p.append(law_check(own, []).pvalue)
     assert np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 / 100)
+
+
+def test_only_numbers_that_are_far_from_the_law_are_published():
+    """Counts of 24 whose noise brought them to 30: the others count as differences that fit."""
+    law, table = N.Censored(N.DiscreteGaussian(5.0), below=30), {"area": [f"a{i}" for i in range(300)]}
+    drawn = N.DiscreteGaussian(5.0).draw(3, (300,), location=24)
+    assert 20 < (drawn >= 30).sum() < 60
+    found = law_check(
+        [bdp.Measured(bdp.Identity(table), law.coded(drawn), law)], [bdp.Exact(bdp.Identity(table), [24] * 300)]
+    )
+    assert found.groups[0].number == 300
+    assert found.pvalue > 0.5
+
+
+def test_a_sum_of_one_part_with_records_has_its_number():
+    """Under cell keys, where the other part is empty: differences of 0 are no sign of anything."""
+    law, x = ALL_LAWS["cell keys"], np.random.default_rng(1).poisson(60, (15, 2)) * [1, 0]
+    found = law_check(published(AREAS, all_margins(AREAS)[:2], x, law, 2), [])
+    assert found.groups[0].observed.sum() == 0
+    assert found.pvalue == 1.0
+
+
+def test_small_counts_have_rows_of_their_own():
+    """Deviations of up to 3 below 20, of at most 1 above."""
+    rows = [[0, 0, 0, 1, 0, 0, 0]] * 3 + [[1 / 7] * 7] * 17 + [[0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0]]
+    law, rng = N.TransitionTable(range(-3, 4), rows, period=1), np.random.default_rng(3)
+    for mean, number in ((8, 0), (60, 15)):
+        x = np.full((15, 2), mean)
+        [group] = law_check(published(AREAS, all_margins(AREAS)[:2], x, law, rng), []).groups
+        assert group.observed.sum() == number
+        assert group.pvalue > 0.01
 
 
 # -------------------------------------------------------------------------------------------------------------- power

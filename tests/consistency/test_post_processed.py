@@ -213,15 +213,16 @@ class TestAddingUp:
         assert bound == pytest.approx(noise[1200], rel=1e-9)
 
     def test_real_numbers_add_up_within_their_grid(self):
-        # Two decimals of four numbers: their sum is within five halves of 0.01, at a density of at most that of the sum of three.
+        # Real noise agrees with probability 0: within three steps of the grid that its law is worked out on.
         law = Laplace(4.0)
         noisy = Measured(Identity(GRID), np.full((3, 3), 2.25), law)
         rows = Measured(Margins(GRID, ["county"]), [6.75, 6.75, 6.75], Laplace(0.5))
         [(bound, _)] = self.compare([noisy, rows])[1]
-        u, q = np.arange(-200.0, 200.0, 0.05), 0.05
-        three = [np.exp(-np.abs(u) / 4.0) / 8.0] * 3
-        density = np.convolve(np.convolve(three[0], three[1]), three[2]).max() * q**2
-        assert 0.9 * (0.05 * density) ** 3 < bound < 1.1 * (0.05 * density) ** 3
+        step = 0.125  # a power of two, of about a 64th of the largest standard deviation
+        u = np.arange(-2000, 2001) * 0.05
+        three = np.exp(-np.abs(u) / 4.0) * 0.05 / 8.0
+        density = np.convolve(np.convolve(three, three), three).max() / 0.05
+        assert (2 * step * density) ** 3 < bound < (6 * step * density) ** 3
 
 
 def draw(law, rng, x):
