@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,17 +15,24 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.max_entropy import feasible_variances, max_entropy_row, max_entropy_zero_row
+from bayesdp.noise.perturbed.max_entropy import (
+    at_variance_end,
+    feasible_variances,
+    max_entropy_row,
+    max_entropy_zero_row,
+)
 from bayesdp.noise.perturbed.ptable_file import read_ptable
 from bayesdp.noise.perturbed.transition_table import TransitionTable
 from bayesdp.noise.perturbed.transitions import Transitions
 
-__all__ = ["CellKey", "ten_five_rule"]
+__all__ = ["CellKey", "deviations_of", "ten_five_rule"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 _LARGEST_DEVIATION = 1000
+_NOT_THE_USERS = (f"{Path(__file__).parents[2]}{os.sep}",)
+"""The folder of this package: a warning names the line of the user's that led here."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -45,7 +54,7 @@ class CellKey(PerturbedLaw):
     ========  ================================================================================
     Support   counts from x - D to x + D; none below 0 and none below `not_smaller_than` but 0
     Mean      x (of a table that is given: see `mean`)
-    Variance  V, or the feasible variance nearest to it for small counts; see `row_variances`
+    Variance  V, at most V, or the feasible variance nearest to it for small counts; see `row_variances`
     ========  ================================================================================
 
     Not differentially private: deviations are bounded.
@@ -56,10 +65,17 @@ class CellKey(PerturbedLaw):
         The office's own table, as from `read_ptable`; the other parameters must then be left out.
     max_deviation : int, optional
         D, from 1 to 1000.
-    variance : float, optional
+    variance : float or sequence of float, optional
         V, above 0 and at most ``D**2``. For small counts a variance of V may not be possible with mean zero: 1 becomes 0 or more, so
         that its variance is at most D, and where 1 and 2 may not be published it is at least 2. Such a count has the feasible variance
-        that is nearest to V (a rule of ours: offices may do otherwise, and then publish or keep a table).
+        that is nearest to V. Where that is the largest one, all probability is on the two deviations farthest away, which no office
+        would have: a warning says so. A sequence has one variance for each count from 0 on; all larger counts have the last one.
+        It is taken at its word: each must be feasible, and that of 0 is 0 where zeros are kept.
+    variance_at_most : float, optional
+        In the place of `variance`: the row of each count has the largest entropy among those with mean zero and a variance of V or
+        less. That is the row with variance V where one with mean zero only would vary more, and otherwise that one (for large counts
+        all deviations are equally likely from ``V = D (D + 1) / 3`` on). So offices relax the variance of small counts. A count whose
+        least variance is above V has that one.
     not_smaller_than : int, default 0
         No smaller positive count is published; the tables of Giessing (2016) call this number less one js. 0 and 1: all counts are.
     zeros : {"kept", "perturbed"}, default "kept"
@@ -69,7 +85,13 @@ class CellKey(PerturbedLaw):
     Raises
     ------
     TypeError, ValueError
-        If neither a table nor D and V are given, or both; or if a count has no deviations with mean zero, which the message names.
+        If neither a table nor D and V are given, or both; or if a count has no deviations with mean zero, or of the variance of
+        its place in a sequence, which the message names.
+
+    Warns
+    -----
+    UserWarning
+        If one number as `variance` leaves a small count on two deviations; it names the count and its probabilities.
 
     See Also
     --------
@@ -88,18 +110,25 @@ class CellKey(PerturbedLaw):
     [0.3981, 0.3058, 0.1942, 0.1019, 0.0]
     >>> law.mean([0, 1, 50]).round(6).tolist(), law.variance((3,), location=[0, 1, 50]).round(6).tolist()
     ([0.0, 1.0, 50.0], [0.0, 1.0, 1.0])
+
+    A variance of 4 is too much for 1, and for 4 where 1 and 2 are not published; relaxed, both may stay near:
+
+    >>> law = CellKey(max_deviation=3, variance_at_most=4, not_smaller_than=3)
+    >>> np.exp(law.log_each([0, 3, 4], 1)).round(3).tolist(), np.exp(law.log_each(np.arange(3, 8), 4)).round(3).tolist()
+    ([0.705, 0.181, 0.115], [0.459, 0.261, 0.148, 0.084, 0.048])
     """
 
     ptable: TransitionTable | None
     max_deviation: int | None
-    deviation_variance: float | None
+    deviation_variance: float | tuple[float, ...] | None
     not_smaller_than: int
     zeros: str
+    variance_at_most: float | None
 
     name = "cell-key"
     relation = (
-        "max_deviation=D variance=V, and not_smaller_than=N and zeros=kept or perturbed; or the path of a file with the "
-        "perturbation table (columns i, j and p)"
+        "max_deviation=D variance=V (or variance=V0:V1:V2 by count from 0 on, or variance_at_most=V), and not_smaller_than=N and "
+        "zeros=kept or perturbed; or the path of a file with the perturbation table (columns i, j and p)"
     )
 
     def __init__(
@@ -109,28 +138,34 @@ class CellKey(PerturbedLaw):
         variance: Any = None,
         not_smaller_than: Any = 0,
         zeros: str = "kept",
+        variance_at_most: Any = None,
     ) -> None:
         _validate.choice(zeros, ("kept", "perturbed"), "zeros")
         least = _validate.nonnegative_integer(_whole(not_smaller_than), "not_smaller_than")
         if ptable is not None:
-            _check_alone(max_deviation, variance, least, zeros)
+            _check_alone(max_deviation, variance, variance_at_most, least, zeros)
             ptable = _table_of(ptable)
-        elif max_deviation is None or variance is None:
+        elif max_deviation is None or (variance is None) == (variance_at_most is None):
             raise ValueError(
-                "a cell-key law needs max_deviation and variance, or ptable, the perturbation table of the office"
+                "a cell-key law needs max_deviation and either variance or variance_at_most, or ptable, the perturbation table of "
+                "the office"
             )
+        elif variance is None:
+            max_deviation, variance_at_most = _checked(max_deviation, variance_at_most, "variance_at_most")
         else:
-            max_deviation, variance = _checked(max_deviation, variance)
+            max_deviation, variance = _checked(max_deviation, variance, "variance")
         for name, value in (
             ("ptable", ptable),
             ("max_deviation", max_deviation),
             ("deviation_variance", variance),
             ("not_smaller_than", least),
             ("zeros", zeros),
+            ("variance_at_most", variance_at_most),
         ):
             object.__setattr__(self, name, value)
         if ptable is None:
             _ = self._rows  # raises for a count without deviations of mean zero
+            self._warn_where_degenerate()
 
     @property
     def same_cell_same_value(self) -> bool:
@@ -144,7 +179,14 @@ class CellKey(PerturbedLaw):
     @classmethod
     def stated_parameters(cls) -> dict[str, Any]:
         """The parameters of the constructor with their defaults: `variance` is a method of laws, and no field."""
-        return {"ptable": None, "max_deviation": None, "variance": None, "not_smaller_than": 0, "zeros": "kept"}
+        return {
+            "ptable": None,
+            "max_deviation": None,
+            "variance": None,
+            "not_smaller_than": 0,
+            "zeros": "kept",
+            "variance_at_most": None,
+        }
 
     def _parameters(self) -> dict[str, Any]:
         return {
@@ -153,6 +195,7 @@ class CellKey(PerturbedLaw):
             "variance": self.deviation_variance,
             "not_smaller_than": self.not_smaller_than,
             "zeros": self.zeros,
+            "variance_at_most": self.variance_at_most,
         }
 
     @classmethod
@@ -162,33 +205,66 @@ class CellKey(PerturbedLaw):
 
     @cached_property
     def _rows(self) -> list[tuple[Floats, float]]:
-        """Probabilities of -D, ..., D for the counts from 0 to that from which on all deviations are allowed, and their variances."""
+        """Probabilities of -D, ..., D for the counts from 0 to that from which on there is one row, and their variances."""
         assert self.max_deviation is not None
         least, d = self.not_smaller_than, self.max_deviation
-        return [self._row(x) for x in range(d + (least if least > 1 else 0) + 1)]
+        stated = len(self.deviation_variance) if isinstance(self.deviation_variance, tuple) else 0
+        return [self._row(x) for x in range(max(d + (least if least > 1 else 0) + 1, stated))]
+
+    def _allowed(self, x: int) -> Ints:
+        """The deviations of a count that the table may have."""
+        assert self.max_deviation is not None
+        return deviations_of(x, self.max_deviation, self.not_smaller_than, self.zeros)
 
     def _row(self, x: int) -> tuple[Floats, float]:
         assert self.max_deviation is not None
-        assert self.deviation_variance is not None
-        deviations = np.arange(-self.max_deviation, self.max_deviation + 1, dtype=np.int64)
-        y = x + deviations
-        allowed = (y == 0) | (y >= max(self.not_smaller_than, 1))
-        row = np.zeros(len(deviations))
+        allowed, row = self._allowed(x), np.zeros(2 * self.max_deviation + 1)
+        own = row[allowed + self.max_deviation]
+        given = self.variance_at_most if self.deviation_variance is None else self.deviation_variance
+        relaxed = self.deviation_variance is None
+        assert given is not None
+        v = given[min(x, len(given) - 1)] if isinstance(given, tuple) else given
         if x == 0:
-            if self.zeros == "kept":
-                row[deviations == 0] = 1.0
-                return row, 0.0
-            row[allowed], _ = max_entropy_zero_row(deviations[allowed], self.deviation_variance)
-            mean = float(row @ deviations)
-            return row, float(row @ (deviations - mean) ** 2)
-        if not allowed.any() or feasible_variances(deviations[allowed]) is None:
-            raise ValueError(
-                f"max_deviation {self.max_deviation} is too small for not_smaller_than {self.not_smaller_than}: the count {x} may "
-                f"become {y[allowed].tolist()}, and no law on these has the mean {x}; max_deviation must be at least "
-                f"{self.not_smaller_than - 1}"
-            )
-        row[allowed], variance = max_entropy_row(deviations[allowed], self.deviation_variance)
+            if self.zeros == "kept" and isinstance(given, tuple) and v != 0.0:
+                raise ValueError(f"variance must begin with 0, that of the count 0 where zeros are kept, got {v!r}")
+            own = np.ones(1) if self.zeros == "kept" else max_entropy_zero_row(allowed, v, at_most=relaxed)[0]
+            mean = float(own @ allowed)
+            variance = float(own @ (allowed - mean) ** 2)
+        else:
+            feasible = feasible_variances(allowed) if allowed.size else None
+            if feasible is None:
+                raise ValueError(
+                    f"max_deviation {self.max_deviation} is too small for not_smaller_than {self.not_smaller_than}: the count {x} may "
+                    f"become {(x + allowed).tolist()}, and no law on these has the mean {x}; max_deviation must be at least "
+                    f"{self.not_smaller_than - 1}"
+                )
+            if isinstance(given, tuple) and not feasible[0] <= v <= feasible[1]:
+                raise ValueError(
+                    f"variance must be from {feasible[0]:g} to {feasible[1]:g} for the count {x}, which may become "
+                    f"{(x + allowed).tolist()} with mean {x}, got {v!r}"
+                )
+            own, variance = max_entropy_row(allowed, v, at_most=relaxed)
+        row[allowed + self.max_deviation] = own
         return row, variance
+
+    def _warn_where_degenerate(self) -> None:
+        """Say which small counts one number as variance leaves on their two farthest deviations, and what to do instead."""
+        if not isinstance(self.deviation_variance, float):
+            return
+        at_end = [
+            x for x in range(1, len(self._rows) - 1) if at_variance_end(self._allowed(x), self.deviation_variance)
+        ]
+        if at_end:
+            x, deviations = at_end[-1], self._allowed(at_end[-1])
+            ends = ", ".join(f"p({y} | {x}) = {np.exp(self.log_each(y, x)):.4g}" for y in x + deviations[[0, -1]])
+            warnings.warn(
+                f"variance {self.deviation_variance:g} is the largest that is possible, or more, for the count "
+                f"{' and '.join(map(str, at_end))}, which leaves two deviations: {ends}, and p({x} | {x}) = 0. Offices relax the "
+                f"variance of small counts: give variance_at_most={self.deviation_variance:g}, a variance for each count, or the "
+                "office's table as ptable",
+                UserWarning,
+                skip_file_prefixes=_NOT_THE_USERS,
+            )
 
     @property
     def row_variances(self) -> Floats:
@@ -216,8 +292,10 @@ class CellKey(PerturbedLaw):
     def __repr__(self) -> str:
         if self.ptable is not None:
             return f"CellKey(ptable={self.ptable!r})"
+        v, relaxed = self.deviation_variance, self.variance_at_most
+        stated = f"variance_at_most={relaxed}" if v is None else f"variance={v}"
         return (
-            f"CellKey(max_deviation={self.max_deviation}, variance={self.deviation_variance}, "
+            f"CellKey(max_deviation={self.max_deviation}, {stated}, "
             f"not_smaller_than={self.not_smaller_than}, zeros={self.zeros!r})"
         )
 
@@ -243,12 +321,25 @@ def ten_five_rule() -> CellKey:
     return CellKey(ptable=TransitionTable.by_count({**small, **rest}, period=5))
 
 
+def deviations_of(x: int, max_deviation: int, not_smaller_than: int, zeros: str) -> Ints:
+    """The deviations that a count may have, increasing: those that lead to 0, or to `not_smaller_than` or more."""
+    found: Ints = np.arange(-max_deviation, max_deviation + 1, dtype=np.int64)
+    if x == 0 and zeros == "kept":
+        return np.zeros(1, dtype=np.int64)
+    return np.asarray(found[(x + found == 0) | (x + found >= max(not_smaller_than, 1))])
+
+
 def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _check_alone(max_deviation: Any, variance: Any, least: int, zeros: str) -> None:
-    given = {"max_deviation": max_deviation, "variance": variance, "not_smaller_than": least or None}
+def _check_alone(max_deviation: Any, variance: Any, at_most: Any, least: int, zeros: str) -> None:
+    given = {
+        "max_deviation": max_deviation,
+        "variance": variance,
+        "variance_at_most": at_most,
+        "not_smaller_than": least or None,
+    }
     extra = [name for name, value in given.items() if value is not None] + (["zeros"] if zeros != "kept" else [])
     if extra:
         raise ValueError(f"ptable says all of the law, so {', '.join(extra)} must be left out")
@@ -267,11 +358,18 @@ def _table_of(ptable: Any) -> TransitionTable:
     raise TypeError(f"ptable must be a TransitionTable{hint}, got {type(ptable).__name__}")
 
 
-def _checked(max_deviation: Any, variance: Any) -> tuple[int, float]:
+def _checked(max_deviation: Any, variance: Any, name: str) -> tuple[int, float | tuple[float, ...]]:
     d = _validate.positive_integer(_whole(max_deviation), "max_deviation")
     if d > _LARGEST_DEVIATION:
         raise ValueError(f"max_deviation must be at most {_LARGEST_DEVIATION}, got {d}")
-    v = _validate.positive_real(variance, "variance")
+    if name == "variance" and isinstance(variance, (Sequence, np.ndarray)) and not isinstance(variance, str):
+        found = tuple(_validate.nonnegative_real(v, f"variance of the count {x}") for x, v in enumerate(variance))
+        if not found:
+            raise ValueError("variance must hold at least one number, that of the count 0")
+        if len(found) > _LARGEST_DEVIATION * 4:
+            raise ValueError(f"variance must hold at most {_LARGEST_DEVIATION * 4} numbers, got {len(found)}")
+        return d, found
+    v = _validate.positive_real(variance, name)
     if v > d * d:
-        raise ValueError(f"variance must be at most {d * d}, the square of max_deviation, got {v!r}")
+        raise ValueError(f"{name} must be at most {d * d}, the square of max_deviation, got {v!r}")
     return d, v

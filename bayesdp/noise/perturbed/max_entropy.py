@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["feasible_variances", "max_entropy_row", "max_entropy_zero_row"]
+__all__ = ["at_variance_end", "feasible_variances", "max_entropy_row", "max_entropy_zero_row"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -40,7 +40,19 @@ def feasible_variances(deviations: Ints) -> tuple[float, float] | None:
     return least, float(-low * high)
 
 
-def max_entropy_row(deviations: Ints, variance: float) -> tuple[Floats, float]:
+def at_variance_end(deviations: Ints, variance: float) -> bool:
+    """Whether the nearest feasible variance is the largest one, which leaves two deviations of more.
+
+    Examples
+    --------
+    >>> at_variance_end(np.arange(-1, 4), 4.0), at_variance_end(np.arange(-3, 4), 4.0)
+    (True, False)
+    """
+    ends = feasible_variances(deviations)
+    return ends is not None and ends[0] < ends[1] and len(deviations) > 2 and variance >= ends[1] * (1.0 - _EDGE)
+
+
+def max_entropy_row(deviations: Ints, variance: float, *, at_most: bool = False) -> tuple[Floats, float]:
     """The law of largest entropy with mean zero on these deviations, whose variance is the one given, or the nearest feasible one.
 
     Parameters
@@ -48,6 +60,8 @@ def max_entropy_row(deviations: Ints, variance: float) -> tuple[Floats, float]:
     deviations : int64 array, shape (n,)
         Increasing; `feasible_variances` is not None.
     variance : float
+    at_most : bool
+        Whether smaller variances will do: the law of largest entropy among all that have one.
 
     Returns
     -------
@@ -73,15 +87,21 @@ def max_entropy_row(deviations: Ints, variance: float) -> tuple[Floats, float]:
     least, largest = ends
     if variance <= least * (1.0 + _EDGE):
         return _on_two(deviations, _inner(deviations)), least
+    v = deviations.astype(np.float64)
+    if at_most and least < largest:
+        free = _tilted(v[None])
+        if (own := float(free @ v**2)) <= variance:
+            return free, own
     if variance >= largest * (1.0 - _EDGE):
         return _on_two(deviations, (int(deviations[0]), int(deviations[-1]))), largest
-    v = deviations.astype(np.float64)
     return _tilted(np.stack([v, v**2 - variance])), variance
 
 
-def max_entropy_zero_row(deviations: Ints, variance: float) -> tuple[Floats, float]:
+def max_entropy_zero_row(deviations: Ints, variance: float, *, at_most: bool = False) -> tuple[Floats, float]:
     """The law of largest entropy on deviations from 0 up with a mean square, or the nearest feasible one: its mean is not zero."""
-    largest = float(deviations[-1]) ** 2
+    largest, mean = float(deviations[-1]) ** 2, float(np.mean(deviations**2))
+    if at_most and mean <= variance:
+        return np.full(len(deviations), 1.0 / len(deviations)), mean
     if variance >= largest * (1.0 - _EDGE):
         return (deviations == deviations[-1]).astype(np.float64), largest
     v = deviations.astype(np.float64)
