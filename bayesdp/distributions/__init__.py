@@ -10,7 +10,8 @@ its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace`, `TruncatedGaussian`, `BoundaryInflatedGaussian` and the four discrete laws of such names are elementwise,
 with values between ``lower`` and ``upper``; `RescaledLaplace` has vectors of shares that add up to 1; `BoxNorm` is noise of vectors of
 statistics; `Censored` has what is published within thresholds of another law.
-`RandomRounding`, `ConventionalRounding`, `CellKey` and `TransitionTable` are elementwise, counts published for counts ``mu``.
+`RandomRounding`, `ConventionalRounding`, `CellKey` and `TransitionTable` are elementwise, counts published for counts ``mu``;
+`PerturbedByRows` is such a law whose table is a variable, as `PerturbationRows`, or has an unknown `PerturbationVariance`.
 In most models `bayesdp.observe` puts them in for you.
 `distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution`, `perturbed_distribution` and
 `table_distribution` make those of laws of independent values, within bounds, of perturbed counts, and whose noise is a whole table
@@ -47,6 +48,12 @@ from bayesdp.distributions.perturbed.cell_key import CellKey
 from bayesdp.distributions.perturbed.censored import Censored
 from bayesdp.distributions.perturbed.rounding import ConventionalRounding, RandomRounding
 from bayesdp.distributions.perturbed.transition_table import TransitionTable
+from bayesdp.distributions.perturbed.unknown import (
+    PerturbationRows,
+    PerturbationVariance,
+    PerturbedByRows,
+    UnknownPerturbation,
+)
 from bayesdp.distributions.polytope.box_norm import BoxNorm
 from bayesdp.distributions.polytope.k_norm import KNorm
 from bayesdp.distributions.polytope.lattice_k_norm import LatticeKNorm
@@ -82,6 +89,9 @@ __all__ = [
     "LatticeKNorm",
     "LatticeLaplace",
     "MixedLaplace",
+    "PerturbationRows",
+    "PerturbationVariance",
+    "PerturbedByRows",
     "ProjectedGaussian",
     "ProjectedLaplace",
     "ProjectedLaplaceGivenRows",
@@ -96,6 +106,7 @@ __all__ = [
     "TruncatedGaussian",
     "TruncatedLaplace",
     "Tulap",
+    "UnknownPerturbation",
     "add_likelihood",
     "bounded_distribution",
     "distribution_of",

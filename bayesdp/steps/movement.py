@@ -56,7 +56,10 @@ def kernel_target(reading: Reading, parameters: Sequence[Floats] | None = None) 
             reading.fiber, reading.terms, family, bounded=reading.cells_limited, open=bool(reading.doubts), spread=0.0
         )
     theta, shape, *others = parameters
-    terms = tuple(replace(term, scale=scale) for term, scale in zip(reading.terms, others, strict=False))
+    terms = tuple(
+        term if term.changing else replace(term, scale=scale)
+        for term, scale in zip(reading.terms, others, strict=False)
+    )
     return Target(
         reading.fiber,
         terms,

@@ -49,8 +49,8 @@ def _core(op: PerturbedRV, node: Any) -> tuple[Any, None]:
     return drawn_in_python(op, 0)
 
 
-def looked_up(table: Transitions, value: Any, mu: Any) -> Any:
-    """The log-mass of published values given counts, as a tensor; `Transitions.log_each` in PyTensor."""
+def looked_up(table: Transitions, value: Any, mu: Any, log_mass: Any = None) -> Any:
+    """The log-mass of published values given counts, as a tensor (`Transitions.log_each`); `log_mass` in the place of the table's."""
     value, mu = pt.broadcast_arrays(pt.as_tensor_variable(value), mu)
     rows, width = table.mass.shape
     column = value - mu - table.lowest
@@ -63,7 +63,7 @@ def looked_up(table: Transitions, value: Any, mu: Any) -> Any:
     first = rows - max(table.period, 1)
     row = pt.switch(pt.lt(count, rows), count, first + pt.mod(count - first, max(table.period, 1)))
     place = row * width + pt.cast(pt.switch(inside, column, 0), "int64")
-    flat = pt.constant(table.log_mass.reshape(-1))
+    flat = pt.constant(table.log_mass.reshape(-1)) if log_mass is None else log_mass.flatten()
     return pt.switch(inside, flat[place.flatten()].reshape(place.shape), -np.inf)
 
 
