@@ -11,7 +11,7 @@ its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 with values between ``lower`` and ``upper``; `RescaledLaplace` has vectors of shares that add up to 1; `BoxNorm` is noise of vectors of
 statistics; `Censored` has what is published within thresholds of another law.
 `RandomRounding`, `ConventionalRounding`, `CellKey` and `TransitionTable` are elementwise, counts published for counts ``mu``;
-`PerturbedByRows` is such a law whose table is a variable, as `PerturbationRows`, or has an unknown `PerturbationVariance`.
+`PerturbedByRows` is such a law whose table is a variable, as `PerturbationRows` that are not known.
 In most models `bayesdp.observe` puts them in for you.
 `distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution`, `perturbed_distribution` and
 `table_distribution` make those of laws of independent values, within bounds, of perturbed counts, and whose noise is a whole table
@@ -42,18 +42,12 @@ from bayesdp.distributions.independent.tulap import Tulap
 from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
-from bayesdp.distributions.perturbed import of_counts  # noqa: F401  # it registers a likelihood
 from bayesdp.distributions.perturbed.base import perturbed_distribution
+from bayesdp.distributions.perturbed.by_rows import PerturbationRows, PerturbedByRows, UnknownPerturbation
 from bayesdp.distributions.perturbed.cell_key import CellKey
 from bayesdp.distributions.perturbed.censored import Censored
 from bayesdp.distributions.perturbed.rounding import ConventionalRounding, RandomRounding
 from bayesdp.distributions.perturbed.transition_table import TransitionTable
-from bayesdp.distributions.perturbed.unknown import (
-    PerturbationRows,
-    PerturbationVariance,
-    PerturbedByRows,
-    UnknownPerturbation,
-)
 from bayesdp.distributions.polytope.box_norm import BoxNorm
 from bayesdp.distributions.polytope.k_norm import KNorm
 from bayesdp.distributions.polytope.lattice_k_norm import LatticeKNorm
@@ -90,7 +84,6 @@ __all__ = [
     "LatticeLaplace",
     "MixedLaplace",
     "PerturbationRows",
-    "PerturbationVariance",
     "PerturbedByRows",
     "ProjectedGaussian",
     "ProjectedLaplace",

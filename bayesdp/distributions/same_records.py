@@ -29,7 +29,7 @@ from pymc.logprob.abstract import _logprob
 from bayesdp.distributions.answers import answers
 from bayesdp.distributions.exact_answers import OFF_FIBER, UnmergedRV
 from bayesdp.distributions.independent.tulap_of_counts import are_free
-from bayesdp.distributions.perturbed.unknown import PerturbedByRows
+from bayesdp.distributions.perturbed.by_rows import PerturbedByRows
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.fibers.kernel.state import cell_codes
 from bayesdp.noise import NoiseLaw, UnknownPerturbation
@@ -82,7 +82,7 @@ class SameRecordsRV(UnmergedRV):
 
     @classmethod
     def make(cls, x: Any, *others: Any, parts: Sequence[SharedPart], known: int) -> Any:
-        """Apply to a table, the published numbers of each part, and the rows of laws that are variables."""
+        """Apply to a table, the published numbers of each part, and the rows of unknown laws."""
         inner = [own.type() for own in (x, *others)]
         found = _differing(*_classes(parts, inner[0], inner[1 : len(parts) + 1]))
         return cls(parts, known, inputs=inner, outputs=[found])(x, *others)
@@ -96,30 +96,19 @@ class SameRecords(Distribution):
     x : tensor variable
         The counts.
     published : sequence of tensor variables
-        Numbers of each part.
+        Numbers of each part; then the rows of parts whose law is unknown.
     parts : sequence of SharedPart
     known : int
         See `SameRecordsRV`.
-    rows : sequence of tensor variables
-        Of parts with an `UnknownPerturbation`, in their order.
     """
 
     rv_type = SameRecordsRV
     rv_op = SameRecordsRV.make
 
     @classmethod
-    def dist(
-        cls,
-        x: Any,
-        published: Sequence[Any],
-        *,
-        parts: Sequence[SharedPart],
-        known: int = 0,
-        rows: Sequence[Any] = (),
-        **_: Any,
-    ) -> Any:
+    def dist(cls, x: Any, published: Sequence[Any], *, parts: Sequence[SharedPart], known: int = 0, **_: Any) -> Any:
         """Make an unregistered variable."""
-        return SameRecordsRV.make(x, *published, *rows, parts=parts, known=known)
+        return SameRecordsRV.make(x, *published, parts=parts, known=known)
 
 
 def _classes(parts: Sequence[SharedPart], x: Any, published: Sequence[Any]) -> tuple[Any, Any, Any]:
@@ -144,23 +133,20 @@ def _differing(numbers: Any, again: Any, order: Any) -> Any:
     return pt.sum(again & pt.neq(numbers[1:], numbers[:-1]))
 
 
-def _surplus(
-    parts: Sequence[SharedPart], x: Any, published: Sequence[Any], rows: Sequence[Any], again: Any, order: Any
-) -> Any:
+def _surplus(parts: Sequence[SharedPart], x: Any, published: Any, rows: Any, again: Any, order: Any) -> Any:
     """What the likelihoods of the parts count too often."""
     masses, tables = [], iter(rows)
     for part, data in zip(parts, published, strict=True):
         sets = part.shared > 0
         numbers = data.flatten()[np.flatnonzero(sets[part.published])]
-        if isinstance(part.law, UnknownPerturbation):
-            own = PerturbedByRows.dist(answers(part.query, x, sets), next(tables), part.law)
-            masses.append(pm.logp(own, pt.cast(numbers, "int64")))
-        else:
-            masses.append(_log_masses(part, x, numbers, sets))
+        own = [next(tables)] if isinstance(part.law, UnknownPerturbation) else []
+        masses.append(_log_masses(part, x, numbers, sets, *own))
     return pt.sum(pt.switch(again, pt.maximum(pt.concatenate(masses)[order][1:], OFF_FIBER), 0.0))
 
 
-def _log_masses(part: SharedPart, x: Any, numbers: Any, sets: npt.NDArray[np.bool_]) -> Any:
+def _log_masses(part: SharedPart, x: Any, numbers: Any, sets: npt.NDArray[np.bool_], rows: Any = None) -> Any:
+    if rows is not None:
+        return pm.logp(PerturbedByRows.dist(answers(part.query, x, sets), rows, part.law), pt.cast(numbers, "int64"))
     parameters = {
         name: np.broadcast_to(value, part.query.shape).reshape(-1)[sets] if isinstance(value, np.ndarray) else value
         for name, value in part.law.model_parameters().items()

@@ -42,8 +42,7 @@ class NoiseTerm:
     laws : int64 array, shape (rows,), optional
         By which law a row shares its perturbation with rows about the same records, of any term; 0: it does not. For ``windows``.
     changing : bool
-        Whether the log-masses of the windows are parameters: `Target.set_noise` takes them in the place of a scale. What cannot be, and
-        all else of the windows, stays.
+        Whether the log-masses of the windows are parameters, which `Target.set_noise` takes in the place of a scale.
     by_law : callable, optional
         For ``windows``, the log-likelihood of the true answers of these rows by the law itself.
     """

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from bayesdp.distributions.perturbed.unknown import rows_of
+from bayesdp.distributions.perturbed.by_rows import rows_of
 from bayesdp.distributions.same_records import SameRecords, SharedPart
 from bayesdp.inference.noisy_part import free_name
 from bayesdp.inference.registry import observed_by
 from bayesdp.measurements import Measured
-from bayesdp.noise import UnknownPerturbation
 from bayesdp.noise.records import shared_laws
 
 __all__ = ["observe_same_records"]
@@ -43,10 +42,12 @@ def observe_same_records(model: pm.Model, x: Any, measurements: Sequence[Measure
     SameRecords(
         free_name(model, "same_records"),
         x,
-        [numbers for _, numbers in parts],
+        [
+            *(numbers for _, numbers in parts),
+            *(rows for part, _ in parts if (rows := rows_of(model, part.law)) is not None),
+        ],
         parts=[part for part, _ in parts],
         known=count if _overlap([part for part, _ in parts[:count]]) else 0,
-        rows=[rows_of(model, part.law) for part, _ in parts if isinstance(part.law, UnknownPerturbation)],
         observed=np.int64(0),
     )
 

@@ -16,9 +16,10 @@ import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 import scipy.sparse as sp
+from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.distributions.perturbed.unknown import PerturbedByRowsRV
+from bayesdp.distributions.perturbed.base import PerturbedRV
 from bayesdp.fibers import NoiseTerm
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.windows import spread_of_windows
@@ -66,8 +67,8 @@ def window_term(
 ) -> tuple[NoiseTerm, Any, Reach | None, str] | None:
     """The term of a variable whose law tabulates its log-mass."""
     # `rv`: observed. `keep`, shape (rows,): which answers were published. `observed`, shape (published,). Returns the term; how
-    # widely each row varies, or the log-masses of windows that change; the true answers that the law leaves possible, if that limits any; why the moves are not known to
-    # connect them (empty if they are). None alone for answers that are no whole numbers of the table.
+    # widely each row varies, or log-masses that change; the true answers that the law leaves possible, if that limits any; why the
+    # moves are not known to connect them (empty if they are). None alone for answers that are no whole numbers of the table.
     if np.any(query.matrix.data != np.rint(query.matrix.data)):
         return None
     shape = value_of(model.rvs_to_values[rv]).shape
@@ -81,10 +82,9 @@ def window_term(
     published[keep] = observed
     by_law = partial(_log_likelihood, law, values)
     parameter, op = pt.constant(scale), rv.owner.op
-    changing = isinstance(op, PerturbedByRowsRV)
+    changing = isinstance(op, PerturbedRV) and not isinstance(op.table(rv), Constant)
     if changing:
-        places = op.law.transitions.window_places(values)
-        parameter = op.log_mass(rv.owner.inputs[3]).flatten()[places]
+        parameter = op.log_mass(op.table(rv)).flatten()[op.law.transitions.window_places(values)]
     term = NoiseTerm(query, published, "windows", scale, keep, windows=windows, changing=changing, by_law=by_law)
     last = windows.low + windows.length - 1
     ends_below, ends_above = np.isneginf(windows.below), np.isneginf(windows.above)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,7 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.max_entropy import (
-    at_variance_end,
-    feasible_variances,
-    max_entropy_row,
-    max_entropy_zero_row,
-)
+from bayesdp.noise.perturbed.max_entropy import feasible_variances, max_entropy_row, max_entropy_zero_row
 from bayesdp.noise.perturbed.ptable_file import read_ptable
 from bayesdp.noise.perturbed.transition_table import TransitionTable
 from bayesdp.noise.perturbed.transitions import Transitions
@@ -68,14 +64,13 @@ class CellKey(PerturbedLaw):
     variance : float or sequence of float, optional
         V, above 0 and at most ``D**2``. For small counts a variance of V may not be possible with mean zero: 1 becomes 0 or more, so
         that its variance is at most D, and where 1 and 2 may not be published it is at least 2. Such a count has the feasible variance
-        that is nearest to V. Where that is the largest one, all probability is on the two deviations farthest away, which no office
-        would have: a warning says so. A sequence has one variance for each count from 0 on; all larger counts have the last one.
-        It is taken at its word: each must be feasible, and that of 0 is 0 where zeros are kept.
+        that is nearest to V. Where that is the largest one, only the two deviations farthest away are left: a warning says so.
+        A sequence has one variance for each count from 0 on, the last one for all from there on. It is taken at its word: each must
+        be feasible, and that of 0 is 0 where zeros are kept.
     variance_at_most : float, optional
-        In the place of `variance`: the row of each count has the largest entropy among those with mean zero and a variance of V or
-        less. That is the row with variance V where one with mean zero only would vary more, and otherwise that one (for large counts
-        all deviations are equally likely from ``V = D (D + 1) / 3`` on). So offices relax the variance of small counts. A count whose
-        least variance is above V has that one.
+        In the place of `variance`: the largest entropy among the rows with mean zero and a variance of V or less, or the least
+        variance where that is above V. So offices relax the variance of small counts; large ones reach V unless all deviations are
+        equally likely before, at ``D (D + 1) / 3``.
     not_smaller_than : int, default 0
         No smaller positive count is published; the tables of Giessing (2016) call this number less one js. 0 and 1: all counts are.
     zeros : {"kept", "perturbed"}, default "kept"
@@ -85,13 +80,13 @@ class CellKey(PerturbedLaw):
     Raises
     ------
     TypeError, ValueError
-        If neither a table nor D and V are given, or both; or if a count has no deviations with mean zero, or of the variance of
-        its place in a sequence, which the message names.
+        If neither a table nor D and V are given, or both; or if a count has no deviations with mean zero and the variance stated for
+        it, which the message names.
 
     Warns
     -----
     UserWarning
-        If one number as `variance` leaves a small count on two deviations; it names the count and its probabilities.
+        If one number as `variance` leaves a small count on two deviations.
 
     See Also
     --------
@@ -110,12 +105,6 @@ class CellKey(PerturbedLaw):
     [0.3981, 0.3058, 0.1942, 0.1019, 0.0]
     >>> law.mean([0, 1, 50]).round(6).tolist(), law.variance((3,), location=[0, 1, 50]).round(6).tolist()
     ([0.0, 1.0, 50.0], [0.0, 1.0, 1.0])
-
-    A variance of 4 is too much for 1, and for 4 where 1 and 2 are not published; relaxed, both may stay near:
-
-    >>> law = CellKey(max_deviation=3, variance_at_most=4, not_smaller_than=3)
-    >>> np.exp(law.log_each([0, 3, 4], 1)).round(3).tolist(), np.exp(law.log_each(np.arange(3, 8), 4)).round(3).tolist()
-    ([0.705, 0.181, 0.115], [0.459, 0.261, 0.148, 0.084, 0.048])
     """
 
     ptable: TransitionTable | None
@@ -147,13 +136,10 @@ class CellKey(PerturbedLaw):
             ptable = _table_of(ptable)
         elif max_deviation is None or (variance is None) == (variance_at_most is None):
             raise ValueError(
-                "a cell-key law needs max_deviation and either variance or variance_at_most, or ptable, the perturbation table of "
-                "the office"
+                "a cell-key law needs max_deviation and either variance or variance_at_most, or ptable, the table of the office"
             )
-        elif variance is None:
-            max_deviation, variance_at_most = _checked(max_deviation, variance_at_most, "variance_at_most")
         else:
-            max_deviation, variance = _checked(max_deviation, variance, "variance")
+            max_deviation, variance, variance_at_most = _checked(max_deviation, variance, variance_at_most)
         for name, value in (
             ("ptable", ptable),
             ("max_deviation", max_deviation),
@@ -179,14 +165,7 @@ class CellKey(PerturbedLaw):
     @classmethod
     def stated_parameters(cls) -> dict[str, Any]:
         """The parameters of the constructor with their defaults: `variance` is a method of laws, and no field."""
-        return {
-            "ptable": None,
-            "max_deviation": None,
-            "variance": None,
-            "not_smaller_than": 0,
-            "zeros": "kept",
-            "variance_at_most": None,
-        }
+        return {own.name: own.default for own in signature(cls).parameters.values()}
 
     def _parameters(self) -> dict[str, Any]:
         return {
@@ -213,55 +192,43 @@ class CellKey(PerturbedLaw):
 
     def _allowed(self, x: int) -> Ints:
         """The deviations of a count that the table may have."""
-        assert self.max_deviation is not None
-        return deviations_of(x, self.max_deviation, self.not_smaller_than, self.zeros)
+        return deviations_of(x, self.max_deviation or 0, self.not_smaller_than, self.zeros)
 
     def _row(self, x: int) -> tuple[Floats, float]:
-        assert self.max_deviation is not None
-        allowed, row = self._allowed(x), np.zeros(2 * self.max_deviation + 1)
-        own = row[allowed + self.max_deviation]
-        given = self.variance_at_most if self.deviation_variance is None else self.deviation_variance
+        allowed, row = self._allowed(x), np.zeros(2 * (self.max_deviation or 0) + 1)
         relaxed = self.deviation_variance is None
-        assert given is not None
-        v = given[min(x, len(given) - 1)] if isinstance(given, tuple) else given
-        if x == 0:
-            if self.zeros == "kept" and isinstance(given, tuple) and v != 0.0:
-                raise ValueError(f"variance must begin with 0, that of the count 0 where zeros are kept, got {v!r}")
-            own = np.ones(1) if self.zeros == "kept" else max_entropy_zero_row(allowed, v, at_most=relaxed)[0]
-            mean = float(own @ allowed)
-            variance = float(own @ (allowed - mean) ** 2)
-        else:
-            feasible = feasible_variances(allowed) if allowed.size else None
-            if feasible is None:
-                raise ValueError(
-                    f"max_deviation {self.max_deviation} is too small for not_smaller_than {self.not_smaller_than}: the count {x} may "
-                    f"become {(x + allowed).tolist()}, and no law on these has the mean {x}; max_deviation must be at least "
-                    f"{self.not_smaller_than - 1}"
-                )
-            if isinstance(given, tuple) and not feasible[0] <= v <= feasible[1]:
-                raise ValueError(
-                    f"variance must be from {feasible[0]:g} to {feasible[1]:g} for the count {x}, which may become "
-                    f"{(x + allowed).tolist()} with mean {x}, got {v!r}"
-                )
-            own, variance = max_entropy_row(allowed, v, at_most=relaxed)
-        row[allowed + self.max_deviation] = own
-        return row, variance
+        given: Any = self.variance_at_most if relaxed else self.deviation_variance
+        stated = isinstance(given, tuple)
+        v = given[min(x, len(given) - 1)] if stated else given
+        feasible = feasible_variances(allowed) if allowed.size else None
+        if feasible is None and x:
+            raise ValueError(
+                f"max_deviation {self.max_deviation} is too small for not_smaller_than {self.not_smaller_than}: the count {x} may "
+                f"become {(x + allowed).tolist()}, and no law on these has the mean {x}; max_deviation must be at least "
+                f"{self.not_smaller_than - 1}"
+            )
+        if stated and feasible and (x or self.zeros == "kept") and not feasible[0] <= v <= feasible[1]:
+            raise ValueError(
+                f"variance must be from {feasible[0]:g} to {feasible[1]:g} for the count {x}, which may become "
+                f"{(x + allowed).tolist()}, got {v!r}"
+            )
+        how = max_entropy_row if x else max_entropy_zero_row
+        own, _ = how(allowed, v, at_most=relaxed) if allowed.size > 1 else (np.ones(1), 0.0)
+        row[allowed + (self.max_deviation or 0)] = own
+        return row, float(own @ (allowed - own @ allowed) ** 2)
 
     def _warn_where_degenerate(self) -> None:
-        """Say which small counts one number as variance leaves on their two farthest deviations, and what to do instead."""
-        if not isinstance(self.deviation_variance, float):
-            return
-        at_end = [
-            x for x in range(1, len(self._rows) - 1) if at_variance_end(self._allowed(x), self.deviation_variance)
-        ]
-        if at_end:
-            x, deviations = at_end[-1], self._allowed(at_end[-1])
-            ends = ", ".join(f"p({y} | {x}) = {np.exp(self.log_each(y, x)):.4g}" for y in x + deviations[[0, -1]])
+        """Say which small counts one number as variance leaves on their two farthest deviations."""
+        v, allowed = self.deviation_variance, [self._allowed(x) for x in range(len(self._rows) - 1)]
+        left = [np.flatnonzero(row) - (self.max_deviation or 0) for row, _ in self._rows]
+        found = [x for x, own in enumerate(allowed) if x and len(own) > 2 and np.array_equal(left[x], own[[0, -1]])]
+        if found and isinstance(v, float):
+            x = found[-1]
+            ends = ", ".join(f"p({x + d} | {x}) = {np.exp(self.log_each(x + d, x)):.4g}" for d in left[x])
             warnings.warn(
-                f"variance {self.deviation_variance:g} is the largest that is possible, or more, for the count "
-                f"{' and '.join(map(str, at_end))}, which leaves two deviations: {ends}, and p({x} | {x}) = 0. Offices relax the "
-                f"variance of small counts: give variance_at_most={self.deviation_variance:g}, a variance for each count, or the "
-                "office's table as ptable",
+                f"variance {v:g} is the largest that is possible, or more, for the count {' and '.join(map(str, found))}, which "
+                f"leaves two deviations: {ends}, and p({x} | {x}) = 0. Offices relax the variance of small counts: give "
+                f"variance_at_most={v:g}, a variance for each count, or the office's table as ptable",
                 UserWarning,
                 skip_file_prefixes=_NOT_THE_USERS,
             )
@@ -292,12 +259,8 @@ class CellKey(PerturbedLaw):
     def __repr__(self) -> str:
         if self.ptable is not None:
             return f"CellKey(ptable={self.ptable!r})"
-        v, relaxed = self.deviation_variance, self.variance_at_most
-        stated = f"variance_at_most={relaxed}" if v is None else f"variance={v}"
-        return (
-            f"CellKey(max_deviation={self.max_deviation}, {stated}, "
-            f"not_smaller_than={self.not_smaller_than}, zeros={self.zeros!r})"
-        )
+        given = {name: value for name, value in self._parameters().items() if value is not None}
+        return f"CellKey({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
 
 def ten_five_rule() -> CellKey:
@@ -334,13 +297,9 @@ def _whole(value: Any) -> Any:
 
 
 def _check_alone(max_deviation: Any, variance: Any, at_most: Any, least: int, zeros: str) -> None:
-    given = {
-        "max_deviation": max_deviation,
-        "variance": variance,
-        "variance_at_most": at_most,
-        "not_smaller_than": least or None,
-    }
-    extra = [name for name, value in given.items() if value is not None] + (["zeros"] if zeros != "kept" else [])
+    values = (max_deviation, variance, at_most, least or None, None if zeros == "kept" else zeros)
+    names = ("max_deviation", "variance", "variance_at_most", "not_smaller_than", "zeros")
+    extra = [name for name, value in zip(names, values, strict=True) if value is not None]
     if extra:
         raise ValueError(f"ptable says all of the law, so {', '.join(extra)} must be left out")
 
@@ -358,18 +317,18 @@ def _table_of(ptable: Any) -> TransitionTable:
     raise TypeError(f"ptable must be a TransitionTable{hint}, got {type(ptable).__name__}")
 
 
-def _checked(max_deviation: Any, variance: Any, name: str) -> tuple[int, float | tuple[float, ...]]:
+def _checked(max_deviation: Any, variance: Any, at_most: Any) -> tuple[int, Any, Any]:
     d = _validate.positive_integer(_whole(max_deviation), "max_deviation")
     if d > _LARGEST_DEVIATION:
         raise ValueError(f"max_deviation must be at most {_LARGEST_DEVIATION}, got {d}")
-    if name == "variance" and isinstance(variance, (Sequence, np.ndarray)) and not isinstance(variance, str):
-        found = tuple(_validate.nonnegative_real(v, f"variance of the count {x}") for x, v in enumerate(variance))
-        if not found:
-            raise ValueError("variance must hold at least one number, that of the count 0")
-        if len(found) > _LARGEST_DEVIATION * 4:
-            raise ValueError(f"variance must hold at most {_LARGEST_DEVIATION * 4} numbers, got {len(found)}")
-        return d, found
-    v = _validate.positive_real(variance, name)
+    if isinstance(variance, (Sequence, np.ndarray)) and not isinstance(variance, str):
+        if not 0 < len(variance) <= 4 * _LARGEST_DEVIATION:
+            raise ValueError(
+                f"variance must hold 1 to {4 * _LARGEST_DEVIATION} numbers, from that of 0 on, got {len(variance)}"
+            )
+        return d, tuple(_validate.nonnegative_real(v, f"variance of {x}") for x, v in enumerate(variance)), None
+    name = "variance_at_most" if variance is None else "variance"
+    v = _validate.positive_real(at_most if variance is None else variance, name)
     if v > d * d:
         raise ValueError(f"{name} must be at most {d * d}, the square of max_deviation, got {v!r}")
-    return d, v
+    return (d, None, v) if variance is None else (d, v, None)

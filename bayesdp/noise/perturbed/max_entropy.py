@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["at_variance_end", "feasible_variances", "max_entropy_row", "max_entropy_zero_row"]
+__all__ = ["feasible_variances", "max_entropy_row", "max_entropy_zero_row"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -38,18 +38,6 @@ def feasible_variances(deviations: Ints) -> tuple[float, float] | None:
     else:  # the nearest deviations on both sides
         least = float(-deviations[deviations < 0].max() * deviations[deviations > 0].min())
     return least, float(-low * high)
-
-
-def at_variance_end(deviations: Ints, variance: float) -> bool:
-    """Whether the nearest feasible variance is the largest one, which leaves two deviations of more.
-
-    Examples
-    --------
-    >>> at_variance_end(np.arange(-1, 4), 4.0), at_variance_end(np.arange(-3, 4), 4.0)
-    (True, False)
-    """
-    ends = feasible_variances(deviations)
-    return ends is not None and ends[0] < ends[1] and len(deviations) > 2 and variance >= ends[1] * (1.0 - _EDGE)
 
 
 def max_entropy_row(deviations: Ints, variance: float, *, at_most: bool = False) -> tuple[Floats, float]:

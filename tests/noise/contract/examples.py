@@ -228,5 +228,7 @@ for _example in (
         variant="gaps",
     ),
     Example(noise.TransitionTable([-3, -2, -1, 0, 1, 2, 3, 4, 5], _ROWS), 6),
+    Example(noise.UnknownPerturbation(2, small=3), 6, sampled=True, outcomes=5),
+    Example(noise.UnknownPerturbation(2, prior="max-entropy"), 6, sampled=True, outcomes=5, variant="entropy"),
 ):
     register_example(_example)

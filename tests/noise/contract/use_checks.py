@@ -101,8 +101,10 @@ def fitted(example: Example) -> Fitted:
 
 def log_law(example: Example) -> Floats:
     """Log of prior times law for each of `TABLES`, by SciPy and by `NoiseLaw.logp`."""
-    values = example.values
-    laws = [example.law.logp(values, example.around(table), example.kept) for table in TABLES]
+    values, law = example.values, example.law
+    # A law that is learnt has a mass of several numbers together that is no product.
+    logp = getattr(law, "log_marginal", lambda *given: law.logp(*given, example.kept))
+    laws = [logp(values, example.around(table)) for table in TABLES]
     return np.asarray(stats.poisson.logpmf(TABLES, RATE).sum(axis=1) + laws)
 
 
