@@ -145,7 +145,7 @@ def _surplus(parts: Sequence[SharedPart], x: Any, published: Any, rows: Any, aga
 
 
 def _log_masses(part: SharedPart, x: Any, numbers: Any, sets: npt.NDArray[np.bool_], rows: Any = None) -> Any:
-    if rows is not None:
+    if isinstance(part.law, UnknownPerturbation):
         return pm.logp(PerturbedByRows.dist(answers(part.query, x, sets), rows, part.law), pt.cast(numbers, "int64"))
     parameters = {
         name: np.broadcast_to(value, part.query.shape).reshape(-1)[sets] if isinstance(value, np.ndarray) else value

@@ -154,7 +154,6 @@ def _judged(draws: xr.DataArray, determined: npt.NDArray[np.bool_] | None) -> tu
         free = free & ~xr.DataArray(determined, dims=free.dims)
     constant = (draws == first).all(("chain", "draw"))
     if determined is None and draws.dtype.kind == "f":
-        # What is exactly 0 or 1 in every draw of a real variable is so by its structure: a deviation that no count can have, the
-        # diagonal of a matrix of correlations.
+        # By its structure: a deviation that no count can have, the diagonal of a matrix of correlations.
         free = free & ~(constant & first.isin([0.0, 1.0]))
     return free & ~constant, bool((constant & free).any())

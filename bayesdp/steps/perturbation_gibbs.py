@@ -10,7 +10,6 @@ import pytensor.tensor as pt
 from pymc.initial_point import PointType
 from pymc.logprob.abstract import _logprob
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
-from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.compile.mode import Mode
 from pytensor.graph.replace import graph_replace
@@ -24,17 +23,13 @@ from bayesdp.steps._compiled import compiled, depends, log_density
 
 __all__ = ["PerturbationGibbs", "register"]
 
-_PLAIN = Mode(linker="py", optimizer="fast_compile")
-"""Operations of NumPy, 2 ms for small tables: numba would compile them for half a minute, and save nothing of large ones."""
-
-
-@dataclass_state
-class PerturbationGibbsState(StepMethodState):
-    """Nothing but the generator changes while sampling."""
+_PLAIN = Mode(
+    linker="py", optimizer="fast_compile"
+)  # numba would compile half a minute, and save nothing of large tables
 
 
 class _Table(NamedTuple):
-    """The rows of one law; how often each deviation occurs at a point; the log-density of what else depends on the rows, or None."""
+    """The rows of one law; how often each deviation occurs at a point; the log-density of what else depends on them, or None."""
 
     name: str
     law: UnknownPerturbation
@@ -68,17 +63,16 @@ class PerturbationGibbs(BlockedStep):
     name = "perturbation_gibbs"
     default_blocked = True
     stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int]]]] = {"perturbation_accepted": (np.float64, [])}
-    _state_class = PerturbationGibbsState
+    _state_class = StepMethodState
 
     def __init__(
         self,
         vars: Any = None,  # the name is PyMC's
         *,
         model: pm.Model | None = None,
-        initial_point: PointType | None = None,
         compile_kwargs: dict[str, Any] | None = None,
-        blocked: bool = True,
         rng: Any = None,
+        **_: Any,
     ) -> None:
         model = pm.modelcontext(model)
         self.vars = chosen_values(model, vars, _is_rows, "PerturbationGibbs", "PerturbationRows")
@@ -113,7 +107,8 @@ def _read(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _Table
     law = rows.owner.op.law
     # The log-likelihood adds up the logarithms of the rows, each as often as it occurs. Its gradient says how often, and is read off
     # where all entries are 1: there it is a whole number, also where an entry of the rows as they stand is 0.
-    given, total, known = pt.matrix("rows", dtype="float64"), pt.zeros(()), [rows]
+    known, total = [rows], pt.zeros(())
+    given: Any = pt.matrix("rows", dtype="float64")
     for rv in model.observed_RVs:
         op, inputs = rv.owner.op, list(rv.owner.inputs)
         if isinstance(op, PerturbedRV) and op.table(rv) is rows:
@@ -124,7 +119,7 @@ def _read(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _Table
             continue
         known.append(rv)
         total = total + pt.sum(_logprob(op, (model.rvs_to_values[rv],), *inputs))
-    often = pt.grad(total, given, disconnected_inputs="ignore")
+    often: Any = pt.grad(total, given, disconnected_inputs="ignore")
     counts = model.replace_rvs_by_values(
         graph_replace([often], {given: pt.ones(law.concentrations.shape)}, strict=False)
     )

@@ -10,12 +10,12 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy import stats
-from scipy.special import gammaln
 
 import bayesdp as bdp
 from bayesdp.noise import UnknownPerturbation
 from tests.comparison.variation import assert_close_in_variation
 from tests.noise.contract.mass_checks import PYTHON
+from tests.noise.perturbed.learnt import log_of_tallies
 
 AREAS = {"area": ["a", "b", "c"]}
 RATE = np.array([1.0, 2.0, 3.0])
@@ -59,21 +59,18 @@ def tallies(law: UnknownPerturbation, values: Sequence[int], total: int | None) 
     return counts, possible
 
 
-def enumerated(law: UnknownPerturbation, values: Sequence[int], total: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def enumerated(
+    law: UnknownPerturbation, values: Sequence[int], total: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Posterior of `TABLES`, and posterior means of the rows: the Dirichlet (or the variance) is integrated out for each table."""
     counts, possible = tallies(law, values, total)
-    log = stats.poisson.logpmf(TABLES, RATE).sum(axis=1)
+    log = stats.poisson.logpmf(TABLES, RATE).sum(axis=1) + log_of_tallies(law, counts)
     if law.prior == "dirichlet":
-        prior = law.concentrations
-        after = np.where(prior > 0, prior + counts, 0.0)
-        log = log + gammaln(np.where(after > 0, after, 1.0)).sum(axis=(1, 2)) - gammaln(after.sum(axis=2)).sum(axis=1)
+        after = law.concentrations + np.where(law.concentrations > 0, counts, 0.0)
         rows = after / after.sum(axis=2, keepdims=True)
     else:
-        tables = law.tables
-        each = np.einsum("trd,krd->tk", counts, np.log(np.where(tables > 0, tables, 1.0)))
-        log = log + np.logaddexp.reduce(each, axis=1)
-        weight = np.exp(each - np.logaddexp.reduce(each, axis=1, keepdims=True))
-        rows = np.einsum("tk,krd->trd", weight, tables)
+        each = np.einsum("trd,krd->tk", counts, np.log(np.where(law.tables > 0, law.tables, 1.0)))
+        rows = np.einsum("tk,krd->trd", np.exp(each - np.logaddexp.reduce(each, axis=1, keepdims=True)), law.tables)
     log = np.where(possible, log, -np.inf)
     posterior = np.exp(log - log.max())
     posterior /= posterior.sum()

@@ -29,8 +29,8 @@ __all__ = ["PerturbedRV", "counts_of", "perturbed_distribution", "perturbed_op"]
 class PerturbedRV(RandomVariable):
     """Random variable of a law of perturbed counts, which is among its props; inputs are the counts and the table's probabilities.
 
-    Where `of_counts`, what cannot be has a large negative log-mass while the counts are being sampled, as for exact answers: a sampler
-    of other variables may run before the step method of the counts has moved the start to where the published answers are possible.
+    Where `of_counts`, what cannot be has a large negative log-mass while counts are sampled, as for exact answers: a sampler of other
+    variables may run before the step method of the counts has moved them to where the published answers are possible.
     """
 
     law_type = PerturbedLaw
@@ -82,10 +82,8 @@ def _logp(op: PerturbedRV, values: Any, rng: Any, size: Any, mu: Any, rows: Any,
 def _support_point(op: PerturbedRV, rv: Any, rng: Any, size: Any, mu: Any, rows: Any) -> Any:
     """A published value that is possible for each count: its likeliest one."""
     table = op.law.transitions
-    likeliest = table.lowest + pt.argmax(rows, axis=-1).flatten()
-    count = pt.maximum(mu, 0)
-    row = _row_of(table, count)
-    return pt.zeros_like(rv) + count + likeliest[row.flatten()].reshape(row.shape)
+    likeliest, row = table.lowest + pt.argmax(rows, axis=-1).flatten(), _row_of(table, pt.maximum(mu, 0))
+    return pt.zeros_like(rv) + pt.maximum(mu, 0) + likeliest[row.flatten()].reshape(row.shape)
 
 
 def _row_of(table: Transitions, count: Any) -> Any:

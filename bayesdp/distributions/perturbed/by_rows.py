@@ -17,7 +17,7 @@ from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.parameters import is_discrete
 from bayesdp.distributions.perturbed.base import PerturbedRV, counts_of, perturbed_distribution, perturbed_op
 from bayesdp.distributions.registry import distribution_of
-from bayesdp.noise.base import Floats, Ints
+from bayesdp.noise.base import Floats
 from bayesdp.noise.perturbed.base import PerturbedLaw
 
 __all__ = ["PerturbationRows", "PerturbationRowsRV", "PerturbedByRows", "UnknownPerturbation", "rows_of"]
@@ -41,7 +41,7 @@ class PerturbationRowsRV(PerturbedRV):
 
     name, signature, dtype = "perturbation_rows", "(r,d)->(r,d)", "float64"
 
-    def rng_fn(self, rng: np.random.Generator, means: Any, size: Sequence[int] | None = None) -> Floats:
+    def rng_fn(self, rng: np.random.Generator, means: Any, size: Sequence[int] | None = None) -> Floats:  # type: ignore[override]
         """Draw tables."""
         lead = () if size is None else tuple(size)
         drawn = [self.law.drawn_rows(rng) for _ in range(int(np.prod(lead)))]
@@ -99,17 +99,12 @@ class PerturbedByRows(pm.Discrete):
     Parameters
     ----------
     mu : tensor_like of int
-        The true counts.
+        The true counts; real numbers raise TypeError.
     rows : tensor_like of float, shape (counts, deviations)
         Row x for counts x from 0 on, each with sum 1, in the layout of ``like.transitions.mass``: a `PerturbationRows`, or any
-        expression, such as a table for rounding with an unknown probability.
+        expression, such as a table for rounding with an unknown probability. Another shape raises ValueError.
     like : PerturbedLaw
         A law with the same possible deviations, whose last rows repeat in the same way. Only that is read off it.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `mu` holds real numbers, or the shape of `rows` is another.
 
     Examples
     --------
@@ -149,20 +144,20 @@ def _add_perturbed(law: PerturbedLaw, name: str, mu: Any, parameters: Any, *, in
     rows: Any = pt.constant(law.transitions.mass)
     if isinstance(law, noise.UnknownPerturbation):
         model = pm.modelcontext(None)
-        rows = rows_of(model, law)
-        if rows is None:
-            dims = tuple(_dim(model, name, *own) for own in (("count", law.counts), ("deviation", law.deviations)))
-            rows = PerturbationRows(f"{name}_law", law, dims=dims)
-            if law.prior != "dirichlet":
-                place = pt.argmin(pt.sum(pt.abs(rows - pt.constant(law.tables)), axis=(1, 2)))
-                pm.Deterministic(f"{name}_law_variance", pt.constant(law.variances)[place])
+        known = rows_of(model, law)
+        rows = _new_rows(model, law, name) if known is None else known
     PerturbedByRows(name, mu, rows, like=law, **data)
 
 
-def _dim(model: pm.Model, name: str, dim: str, labels: Ints) -> str:
-    """The dimension, with the name of the measurement before it where the model has something else of that name."""
-    taken = dim in model.named_vars or (dim in model.coords and tuple(model.coords[dim] or ()) != tuple(labels))
-    own = f"{name}_{dim}" if taken else dim
-    if own not in model.coords:
-        model.add_coord(own, labels)
-    return own
+def _new_rows(model: pm.Model, law: noise.UnknownPerturbation, name: str) -> Any:
+    """Add the rows of a law, with their dimensions, which have the name of the measurement before them where theirs are taken."""
+    dims = []
+    for dim, labels in (("count", law.counts), ("deviation", law.deviations)):
+        taken = dim in model.named_vars or tuple(model.coords.get(dim) or labels) != tuple(labels)
+        dims.append(f"{name}_{dim}" if taken else dim)
+        model.add_coord(dims[-1], labels)
+    rows = PerturbationRows(f"{name}_law", law, dims=dims)
+    if law.prior != "dirichlet":
+        place = pt.argmin(pt.sum(pt.abs(rows - pt.constant(law.tables)), axis=(1, 2)))
+        pm.Deterministic(f"{name}_law_variance", pt.constant(law.variances)[place])
+    return rows

@@ -18,7 +18,7 @@ from bayesdp import _validate
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.max_entropy import feasible_variances, max_entropy_row, max_entropy_zero_row
 from bayesdp.noise.perturbed.ptable_file import read_ptable
-from bayesdp.noise.perturbed.transition_table import TransitionTable
+from bayesdp.noise.perturbed.transition_table import TransitionTable, whole
 from bayesdp.noise.perturbed.transitions import Transitions
 
 __all__ = ["CellKey", "deviations_of", "ten_five_rule"]
@@ -27,8 +27,7 @@ type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 _LARGEST_DEVIATION = 1000
-_NOT_THE_USERS = (f"{Path(__file__).parents[2]}{os.sep}",)
-"""The folder of this package: a warning names the line of the user's that led here."""
+_NOT_THE_USERS = (f"{Path(__file__).parents[2]}{os.sep}",)  # a warning names the line of the user's that led here
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -64,7 +63,7 @@ class CellKey(PerturbedLaw):
     variance : float or sequence of float, optional
         V, above 0 and at most ``D**2``. For small counts a variance of V may not be possible with mean zero: 1 becomes 0 or more, so
         that its variance is at most D, and where 1 and 2 may not be published it is at least 2. Such a count has the feasible variance
-        that is nearest to V. Where that is the largest one, only the two deviations farthest away are left: a warning says so.
+        that is nearest to V. Where that is the largest one, only the two deviations farthest away are left: a UserWarning says so.
         A sequence has one variance for each count from 0 on, the last one for all from there on. It is taken at its word: each must
         be feasible, and that of 0 is 0 where zeros are kept.
     variance_at_most : float, optional
@@ -82,11 +81,6 @@ class CellKey(PerturbedLaw):
     TypeError, ValueError
         If neither a table nor D and V are given, or both; or if a count has no deviations with mean zero and the variance stated for
         it, which the message names.
-
-    Warns
-    -----
-    UserWarning
-        If one number as `variance` leaves a small count on two deviations.
 
     See Also
     --------
@@ -130,7 +124,7 @@ class CellKey(PerturbedLaw):
         variance_at_most: Any = None,
     ) -> None:
         _validate.choice(zeros, ("kept", "perturbed"), "zeros")
-        least = _validate.nonnegative_integer(_whole(not_smaller_than), "not_smaller_than")
+        least = _validate.nonnegative_integer(whole(not_smaller_than), "not_smaller_than")
         if ptable is not None:
             _check_alone(max_deviation, variance, variance_at_most, least, zeros)
             ptable = _table_of(ptable)
@@ -292,10 +286,6 @@ def deviations_of(x: int, max_deviation: int, not_smaller_than: int, zeros: str)
     return np.asarray(found[(x + found == 0) | (x + found >= max(not_smaller_than, 1))])
 
 
-def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def _check_alone(max_deviation: Any, variance: Any, at_most: Any, least: int, zeros: str) -> None:
     values = (max_deviation, variance, at_most, least or None, None if zeros == "kept" else zeros)
     names = ("max_deviation", "variance", "variance_at_most", "not_smaller_than", "zeros")
@@ -318,7 +308,7 @@ def _table_of(ptable: Any) -> TransitionTable:
 
 
 def _checked(max_deviation: Any, variance: Any, at_most: Any) -> tuple[int, Any, Any]:
-    d = _validate.positive_integer(_whole(max_deviation), "max_deviation")
+    d = _validate.positive_integer(whole(max_deviation), "max_deviation")
     if d > _LARGEST_DEVIATION:
         raise ValueError(f"max_deviation must be at most {_LARGEST_DEVIATION}, got {d}")
     if isinstance(variance, (Sequence, np.ndarray)) and not isinstance(variance, str):

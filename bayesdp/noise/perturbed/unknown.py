@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.cell_key import CellKey, deviations_of
 from bayesdp.noise.perturbed.max_entropy import feasible_variances
-from bayesdp.noise.perturbed.transition_table import TransitionTable
+from bayesdp.noise.perturbed.transition_table import TransitionTable, whole
 from bayesdp.noise.perturbed.transitions import Transitions
 from bayesdp.queries import Query
 
@@ -57,11 +56,7 @@ class UnknownPerturbation(PerturbedLaw):
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, or no variance leaves every count its deviations.
-
-    See Also
-    --------
-    bayesdp.noise.CellKey : a table that is known, or follows from a variance.
+        If a parameter is out of range; the message says what would be valid.
 
     Examples
     --------
@@ -85,10 +80,10 @@ class UnknownPerturbation(PerturbedLaw):
     def __post_init__(self) -> None:
         _validate.choice(self.zeros, ("kept", "perturbed"), "zeros")
         _validate.choice(self.prior, ("dirichlet", "max-entropy"), "prior")
-        d = _validate.positive_integer(_whole(self.max_deviation), "max_deviation")
-        least = _validate.nonnegative_integer(_whole(self.not_smaller_than), "not_smaller_than")
+        d = _validate.positive_integer(whole(self.max_deviation), "max_deviation")
+        least = _validate.nonnegative_integer(whole(self.not_smaller_than), "not_smaller_than")
         first = d + (least if least > 1 else 0)
-        small = first if self.small is None else _validate.nonnegative_integer(_whole(self.small), "small")
+        small = first if self.small is None else _validate.nonnegative_integer(whole(self.small), "small")
         if d > 100:
             raise ValueError(f"max_deviation must be at most 100 where the law is learnt, got {d}")
         if not first <= small <= 1000:
@@ -98,7 +93,7 @@ class UnknownPerturbation(PerturbedLaw):
         for name, value in given.items():
             object.__setattr__(self, name, value)
         if self.prior == "max-entropy":
-            _ = self.variances  # raises where there are none
+            _ = self.variances  # raises where a count has no law with mean zero
 
     @property
     def same_cell_same_value(self) -> bool:
@@ -120,7 +115,7 @@ class UnknownPerturbation(PerturbedLaw):
     def concentrations(self) -> Floats:
         """Parameters of the Dirichlet rows, shape (counts, deviations); 0 where a deviation is not possible."""
         own = [deviations_of(x, self.max_deviation, self.not_smaller_than, self.zeros) for x in self.counts.tolist()]
-        return self.concentration * np.stack([np.isin(self.deviations, possible) for possible in own])
+        return np.asarray(self.concentration * np.stack([np.isin(self.deviations, possible) for possible in own]))
 
     @property
     def variances(self) -> Floats:
@@ -136,9 +131,8 @@ class UnknownPerturbation(PerturbedLaw):
     @cached_property
     def transitions(self) -> Transitions:
         """The prior means of the rows."""
-        own = self.concentrations / self.concentrations.sum(axis=1, keepdims=True)
-        means = own if self.prior == "dirichlet" else self.tables.mean(axis=0)
-        return Transitions(-self.max_deviation, means, 1)
+        own = self.concentrations if self.prior == "dirichlet" else self.tables.mean(axis=0)
+        return Transitions(-self.max_deviation, own / own.sum(axis=1, keepdims=True), 1)
 
     def given(self, rows: npt.ArrayLike) -> CellKey:
         """The law with known rows, shape (counts, deviations): those of a draw from the posterior, say."""
@@ -158,7 +152,7 @@ class UnknownPerturbation(PerturbedLaw):
             rows = np.exp(np.where(self.concentrations > 0, logs - logs.max(axis=1, keepdims=True), -np.inf))
             return np.asarray(rows / rows.sum(axis=1, keepdims=True))
         seen = np.nonzero(counts)
-        masses = np.log(self.tables[:, *seen]) @ counts[seen]
+        masses = np.log(self.tables[:, seen[0], seen[1]]) @ counts[seen]
         return np.asarray(self.tables[np.argmax(masses + rng.gumbel(size=len(masses)))])
 
     def draw_answers(self, rng: _validate.Seed, queries: Sequence[Query], table: npt.ArrayLike) -> list[Floats | Ints]:
@@ -173,15 +167,6 @@ def _by_variance(d: int, least: int, zeros: str) -> tuple[Floats, Floats]:
     free = CellKey(max_deviation=d, variance_at_most=d * d, not_smaller_than=least, zeros=zeros)
     ends = [feasible_variances(deviations_of(x, d, least, zeros)) or (0, 0) for x in range(1, len(free.row_variances))]
     low, high = max((first for first, last in ends if first < last), default=0.0), float(free.row_variances.max())
-    if high <= low * (1 + 1e-6):
-        raise ValueError(
-            f"prior 'max-entropy' has no variances for max_deviation {d} and not_smaller_than {least}: a small count needs {low:g} at "
-            "least, and no row has more; take a larger max_deviation, or the prior 'dirichlet'"
-        )
     variances = low + (high - low) * np.arange(1, _VARIANCES + 1) / _VARIANCES
     laws = [CellKey(max_deviation=d, variance_at_most=v, not_smaller_than=least, zeros=zeros) for v in variances]
     return variances, np.stack([law.transitions.mass for law in laws])
-
-
-def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
