@@ -38,8 +38,8 @@ if TYPE_CHECKING:
         tables,
     )
     from bayesdp.calibration import design
-    from bayesdp.composition import Composition, compose, is_nested
-    from bayesdp.consistency import PostProcessedWarning
+    from bayesdp.composition import Composition, check_law, compose, is_nested
+    from bayesdp.consistency import LawCheck, PostProcessedWarning
     from bayesdp.frames import Frame
     from bayesdp.hierarchies import gls
     from bayesdp.inference import (
@@ -78,9 +78,9 @@ __version__ = "0.1.0"
 __all__ = [
     "BoundaryInflatedLaplace", "Composition", "ConfidentialCounts", "ContinuousCounts", "CorrelatedGaussian", "Exact",
     "ExtendedGaussian", "ExtendedLaplace", "FlatCounts", "Frame", "Identity", "Invariants", "KNorm", "LatticeGaussian",
-    "LatticeLaplace", "LawComparison", "LinearQuery", "Margins", "Measured", "PostProcessedWarning",
+    "LatticeLaplace", "LawCheck", "LawComparison", "LinearQuery", "Margins", "Measured", "PostProcessedWarning",
     "ProjectedGaussian", "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals",
-    "TruncatedLaplace", "__version__", "calibration", "compare_laws", "compose", "datasets", "design", "distributions",
+    "TruncatedLaplace", "__version__", "calibration", "check_law", "compare_laws", "compose", "datasets", "design", "distributions",
     "feasible_point", "fit_hierarchy", "fit_parts", "gls", "hierarchies", "inference", "is_nested", "mechanisms",
     "noise", "observe", "plots", "priors", "privacy", "published_table", "report", "sample", "set_release",
     "significance", "summary", "suppressed", "tables", "thresholded", "top_coded",
@@ -88,8 +88,8 @@ __all__ = [
 
 _HOMES: Final[Mapping[str, str]] = {
     "calibration": "design",
-    "composition": "Composition compose is_nested",
-    "consistency": "PostProcessedWarning",
+    "composition": "Composition check_law compose is_nested",
+    "consistency": "LawCheck PostProcessedWarning",
     "frames": "Frame",
     "hierarchies": "gls",
     "inference": "ConfidentialCounts ContinuousCounts FlatCounts feasible_point observe sample set_release",
@@ -124,6 +124,7 @@ for _purpose, _module, _function in (
     ("write a file of columns", "bayesdp.storage.noise_writing", "write_noise_csv"),
     ("read a file of columns", "bayesdp.storage.noise_reading", "read_noise_csv"),
     ("draw a design", "bayesdp.plots.designs", "designs"),
+    ("draw a check of a law", "bayesdp.plots.law_check", "draw_law_check"),
     ("register step methods", "bayesdp.steps", "register"),
 ):
     connect(_purpose, _module, _function)

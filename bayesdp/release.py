@@ -17,12 +17,13 @@ from bayesdp._release_files import ReleaseFiles
 from bayesdp._validate import boolean, choice, shown
 from bayesdp._wiring import connected
 from bayesdp.consistency import (
+    LawCheck,
     PostProcessedWarning,
     check_consistent,
     check_noisy_keeps_invariants,
     check_not_made_consistent,
     check_one_value,
-    contradiction_within,
+    law_check,
     warn_if_post_processed,
 )
 from bayesdp.fibers import Fiber
@@ -194,12 +195,17 @@ class Release(ReleaseFiles):
         release.check_stated()
         if about == "counts":  # statistics may be anywhere between their bounds, and whole numbers by their nature
             if adding_up == "refuse":
-                check_not_made_consistent(release.measurements, release.exact)
-            warn_if_post_processed(release.measurements, release.exact)
-            told = contradiction_within(release.measurements)
-            if told is not None and adding_up == "refuse":
-                raise ValueError(told)
-            if told is not None:
+                check_not_made_consistent(release.measurements, release.exact, release.law_check.groups)
+            warn_if_post_processed(release.measurements, release.exact, release.law_check.groups)
+            worst = release.law_check.contradiction(lambda one, other: one != other and min(one, other) >= 0)
+            if worst is not None:
+                told = (
+                    f"{worst.words} contradict each other by their laws: {worst.told}. They are taken as one table at one time; fit "
+                    "tables of different times or populations each by itself, or correct a law. If they are of one table, "
+                    "adding_up='warn' (--adding-up warn) takes them as they are"
+                )
+                if adding_up == "refuse":
+                    raise ValueError(told)
                 warnings.warn(told, PostProcessedWarning, stacklevel=2)
         return release
 
@@ -269,6 +275,11 @@ class Release(ReleaseFiles):
     def invariants(self) -> Invariants:
         """The exact equalities as one linear map."""
         return Invariants([part.query for part in self.exact if part.sign == "="], self.frame)
+
+    @cached_property
+    def law_check(self) -> LawCheck:
+        """Whether the numbers are compatible with their laws, worked out once; see `bayesdp.check_law`."""
+        return law_check(self.measurements, self.exact)
 
     @cached_property
     def fiber(self) -> Fiber:

@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp.cli.errors import say
     from bayesdp.cli.files import check_release_path, write_release
     from bayesdp.cli.printing import announce
-    from bayesdp.consistency import PostProcessedWarning, contradiction_within, signs_of_post_processing
+    from bayesdp.consistency import PostProcessedWarning, signs_of_post_processing
     from bayesdp.release import Release
 
     check_release_path(args.output, force=args.force)
@@ -121,7 +121,8 @@ def run(args: argparse.Namespace) -> int:
         else:
             table, measured, exact = published_release_parts(args)
             release = Release.from_published(table, measured, exact, simulated=args.simulated, adding_up=args.adding_up)
-    signs = signs_of_post_processing(release.measurements, release.exact), contradiction_within(release.measurements)
+    check = release.law_check
+    signs = signs_of_post_processing(release.measurements, release.exact, check.groups), check.warning
     write_release(release, args.output, force=args.force)
     announce(args.output, f"{release!r}\nwritten to {args.output}")
     for told in filter(None, signs):

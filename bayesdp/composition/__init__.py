@@ -2,6 +2,7 @@
 
 - `compose` several releases: joint invariant, joint fiber, its semi-adjacent parameter, cells that only the
   combination determines, total loss;
+- `check_law`: whether their numbers are compatible with the laws stated of them;
 - `joint_release`, `as_one`: their measurements and exact parts as one release, without and with their total guarantee;
 - `posterior_release`: the same of the releases that a posterior is based on; `tables_of_posterior`: of each of its tables;
 - `check_posterior`: whether its draws agree with them, `converged_of`: what it says of convergence;
@@ -18,7 +19,7 @@ from bayesdp.composition.attributes import converged_of
 from bayesdp.composition.checked_posterior import check_posterior
 from bayesdp.composition.composed import Composition
 from bayesdp.composition.composing import compose
-from bayesdp.composition.joint import joint_release, releases_of_posterior
+from bayesdp.composition.joint import check_law, joint_release, releases_of_posterior
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.composition.of_posterior import determined_of, draws_of, releases_of_tables, tables_of_posterior
 from bayesdp.composition.streamed import CELLS, Streamed, is_streamed
@@ -30,6 +31,7 @@ __all__ = [
     "Composition",
     "Streamed",
     "as_one",
+    "check_law",
     "check_posterior",
     "compose",
     "converged_of",

@@ -10,11 +10,11 @@ from typing import Any
 import xarray as xr
 
 from bayesdp._validate import shown
-from bayesdp.consistency import check_consistent, contradiction
-from bayesdp.measurements import Measured, described
+from bayesdp.consistency import LawCheck, check_consistent
+from bayesdp.measurements import Exact, Measured, described
 from bayesdp.release import Release
 
-__all__ = ["joint_release", "releases_of_posterior"]
+__all__ = ["check_law", "joint_release", "releases_of_posterior"]
 
 _NEVER_BY_CHANCE = 4
 """Two measurements with this number of answers that are all equal have the same noise; fewer may be equal by chance."""
@@ -82,21 +82,78 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
             check_consistent(tuple(dict.fromkeys((*one.exact, *other.exact))))
         except ValueError as error:
             raise ValueError(f"the releases do not fit together: {first} and {second}: {error}") from error
-        told = contradiction((one.measurements, one.exact), (other.measurements, other.exact), len(pairs))
-        if told is not None:
-            raise ValueError(
-                f"the releases do not fit together: {first} and {second} contradict each other by their laws: {told}. They are taken "
-                "as one table at one time; fit tables of different times or populations each by itself, or correct a law"
-            )
-    exact = tuple(dict.fromkeys(part for own in releases for part in own.exact))
-    measurements = _renamed([part for own in releases for part in own.measurements])
     try:
-        simulated = any(own.simulated for own in releases)
-        joint = Release(releases[0].frame, measurements, exact, simulated=simulated, about=releases[0].about)
+        joint = _joined(releases)
         joint.check_feasible()
     except ValueError as error:
         raise ValueError(f"the releases do not fit together: {error}") from error
+    owners = [k for k, own in enumerate(releases) for _ in own.measurements]
+    exact = dict[Exact, int]()
+    for k, own in enumerate(releases):
+        for part in own.exact:
+            exact.setdefault(part, k)
+    owners += reversed(exact.values())  # sources that are exact are negative numbers: from the end
+    told = joint.law_check.contradiction(lambda one, other: owners[one] != owners[other])
+    if told is not None:
+        first, second = (called[owners[source]] for source in told.sources)
+        raise ValueError(
+            f"the releases do not fit together: {first} and {second} contradict each other by their laws: {told.told}. They are taken "
+            "as one table at one time; fit tables of different times or populations each by itself, or correct a law"
+        )
     return joint
+
+
+def _joined(releases: Sequence[Release]) -> Release:
+    exact = tuple(dict.fromkeys(part for own in releases for part in own.exact))
+    measurements = _renamed([part for own in releases for part in own.measurements])
+    simulated = any(own.simulated for own in releases)
+    return Release(releases[0].frame, measurements, exact, simulated=simulated, about=releases[0].about)
+
+
+def check_law(release: Release, *others: Release) -> LawCheck:
+    """Are the published numbers compatible with the laws stated of them? Without a model of the counts.
+
+    Compared are sums that are equal in every table: published totals with sums of published parts, several measurements of the
+    same sums, noisy sums with exact ones. What they differ by is noise alone, whose law is known: p-values hold for every true table.
+    Differences may be too large (more noise than stated, tables of two times, an error) or too small (totals that are sums of
+    published cells, less noise than stated).
+
+    Parameters
+    ----------
+    release : Release
+    *others : Release
+        Of the same table. All numbers are compared with all, for one p-value.
+
+    Returns
+    -------
+    LawCheck
+        ``pvalue`` (NaN where no published sums have to agree), ``table`` with a row for each group of differences, ``worst`` with the
+        worst ones by name, ``chi_square``, and ``plot()``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is no release, or they are not about one table.
+
+    Examples
+    --------
+    Noise of standard deviation 4 that is stated as 1.5:
+
+    >>> import bayesdp as bdp
+    >>> table = {"area": list("abcdefghijkl"), "sex": ["f", "m"]}
+    >>> noisy = bdp.noise.DiscreteGaussian(4.0).draw(1, (12, 2), location=30)
+    >>> cells = bdp.Measured(bdp.Identity(table), noisy, bdp.noise.DiscreteGaussian(1.5))
+    >>> release = bdp.Release.from_published(table, [cells], [bdp.Exact(bdp.Margins(table, ["area"]), [60] * 12)])
+    >>> bdp.check_law(release).pvalue < 1e-4
+    True
+    """
+    releases = (release, *others)
+    for number, own in enumerate(releases, 1):
+        given: Any = own
+        if not isinstance(given, Release):
+            raise TypeError(f"release {number} must be a bayesdp.Release, got {type(own).__name__}")
+        _check_same_table(releases[0], "release 1", own, f"release {number}")
+    return release.law_check if not others else _joined(releases).law_check
 
 
 def releases_of_posterior(tree: xr.DataTree) -> tuple[Release, ...]:

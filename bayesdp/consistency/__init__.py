@@ -15,7 +15,7 @@ from bayesdp.consistency._determined import determined_answers, unmoved, unseen_
 from bayesdp.consistency._general import check_kernel, equalities, implied
 from bayesdp.consistency._made_consistent import check_not_made_consistent, made_consistent
 from bayesdp.consistency._sums import check_pair
-from bayesdp.consistency.contradictions import contradiction, contradiction_within
+from bayesdp.consistency.law_check import LawCheck, law_check, warn_of_law
 from bayesdp.consistency.post_processed import (
     FALSE_ALARMS,
     PostProcessedWarning,
@@ -27,9 +27,9 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart, rows_of
 
 __all__ = [
-    "FALSE_ALARMS", "CountedOnceWarning", "PostProcessedWarning", "check_consistent", "check_noisy_keeps_invariants",
-    "check_not_made_consistent", "check_one_value", "contradiction", "contradiction_within", "counted_once", "determined_answers",
-    "implied_answers", "made_consistent", "signs_of_post_processing", "unmoved", "unseen_tables", "warn_if_post_processed",
+    "FALSE_ALARMS", "CountedOnceWarning", "LawCheck", "PostProcessedWarning", "check_consistent", "check_noisy_keeps_invariants",
+    "check_not_made_consistent", "check_one_value", "counted_once", "determined_answers", "implied_answers", "law_check",
+    "made_consistent", "signs_of_post_processing", "unmoved", "unseen_tables", "warn_if_post_processed", "warn_of_law",
 ]  # fmt: skip
 
 

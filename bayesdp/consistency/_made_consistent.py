@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from bayesdp.consistency._adding_up import adding_up, all_sums
+from bayesdp.consistency._differences import Differences, agreeing, answers_of, differences_of
 from bayesdp.consistency._general import equalities
 from bayesdp.consistency._perturbed import perturbed_adding_up
-from bayesdp.consistency._published import published_of
 from bayesdp.consistency.post_processed import FALSE_ALARMS
 from bayesdp.measurements import Exact, Measured
 
@@ -17,15 +16,14 @@ FEWEST_SUMS = 10
 """Fewer sums that agree are warned about, where chance does not explain them, and not refused."""
 
 
-def made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = ()) -> str | None:
+def made_consistent(
+    measurements: Iterable[Measured], exact: Iterable[Exact] = (), groups: Sequence[Differences] | None = None
+) -> str | None:
     """Which published sums add up although their noise is independent, with a bound on the chance of it; None where none do.
 
-    Looked at are measurements with independent noise of a law with a scale (`DiscreteLaplace`, `DiscreteGaussian`, `Laplace`,
-    `Gaussian`), and exact equalities. Two sets of sums, such as cells and totals of areas, are compared at the finest labels that
-    both add up to. Whatever the true table is, the noise of each total would have to be one number, that which the noise of
-    the cells adds up to: the chance that all agree is at most the product, over the sums, of the largest probability that the
-    law gives to any number. It is reported where at least `FEWEST_SUMS` agree, all that both determine, and that product is below
-    `FALSE_ALARMS` divided by the number of comparisons. Noise on a lattice keeps exact totals by its law, and is left out.
+    Differences of sums under independent noise of a law with a scale, or exact, as `bayesdp.check_law` compares them: their laws give
+    the chance that all are 0, whatever the true table is. It is reported where at least `FEWEST_SUMS` agree, all that both
+    determine, and it is below `FALSE_ALARMS` divided by the number of comparisons.
 
     Perturbed counts (rounded, cell keys) add up now and then: the chance that all published sums of the finest numbers agree with
     these is worked out from the laws, and reported below one in a thousand. Counts whose remainders by a base are not equally likely,
@@ -35,6 +33,8 @@ def made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = (
     ----------
     measurements : iterable of Measured
     exact : iterable of Exact
+    groups : sequence, optional
+        The differences of a `bayesdp.check_law` of these, where it was made before.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = (
     >>> noisy = law.draw(np.random.default_rng(1), (12, 2), location=30)
     >>> cells = Measured(Identity(table), noisy, law)
     >>> made_consistent([cells, Measured(Margins(table, ["area"]), noisy.sum(axis=1), law)])
-    'noisy answers by area × sex and noisy answers by area agree exactly on all 12 sums that both determine (chance at most 7e-14)'
+    '24 answers by area × sex and 12 answers by area agree exactly on all 12 sums that both determine (chance at most 4e-16)'
 
     Totals with noise of their own agree on some:
 
@@ -60,17 +60,19 @@ def made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = (
     >>> made_consistent([cells, Measured(Margins(table, ["area"]), own, law)]) is None
     True
     """
-    measurements, exact_parts = list(measurements), equalities(exact)
-    compared, found = adding_up(all_sums(published_of(measurements), exact_parts), fewest=FEWEST_SUMS)
-    found = [(bound, words) for bound, words in found if bound * compared < FALSE_ALARMS]
-    found += perturbed_adding_up(measurements, exact_parts)
+    measurements, exact = list(measurements), list(exact)
+    groups = differences_of(answers_of(measurements, exact)[0])[0] if groups is None else groups
+    found = [(bound, words) for bound, words in agreeing(groups, FEWEST_SUMS) if bound * len(groups) < FALSE_ALARMS]
+    found += perturbed_adding_up(measurements, equalities(exact))
     return "; ".join(f"{words} (chance at most {max(bound, 1e-99):.0e})" for bound, words in found) or None
 
 
-def check_not_made_consistent(measurements: Iterable[Measured], exact: Iterable[Exact] = ()) -> None:
+def check_not_made_consistent(
+    measurements: Iterable[Measured], exact: Iterable[Exact] = (), groups: Sequence[Differences] | None = None
+) -> None:
     """Refuse noisy numbers that add up everywhere, see `made_consistent`."""
     measurements = list(measurements)
-    told = made_consistent(measurements, exact)
+    told = made_consistent(measurements, exact, groups)
     if told is None:
         return
     laws = ", ".join(dict.fromkeys(str(part.law) for part in measurements if part.law.independent))

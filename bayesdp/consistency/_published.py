@@ -38,15 +38,6 @@ class Published:
         """How many answers there are, and the labels that they are by."""
         return described(self.measured.query)
 
-    def largest_mass(self) -> Floats:
-        """For each answer, a bound on the probability of any one published number, whatever the confidential table."""
-        # Both densities, and both laws on the integers around an integer, are largest at their location. A real number is published
-        # as one multiple of the grid just if the noisy value falls into an interval of that length.
-        at_zero = np.zeros(len(self.values))
-        if self.measured.law.integer:
-            return np.asarray(np.exp(self.law(self.scale).log_mass(at_zero)))
-        return np.asarray(np.minimum(self.grid * np.exp(self.law(self.scale).log_density(at_zero)), 1.0))
-
     def cdf(self, at: Floats, scale: float) -> Floats:
         """Distribution function of noise of one scale, at some points."""
         return np.asarray(self.law(np.full(at.shape, scale)).cdf(at))

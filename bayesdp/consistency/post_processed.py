@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from bayesdp.consistency._adding_up import adding_up, all_sums
+from bayesdp.consistency._differences import Differences, agreeing, answers_of, differences_of
 from bayesdp.consistency._general import equalities
 from bayesdp.consistency._multiples import BASES, multiples
 from bayesdp.consistency._near_zero import TESTS, near_zero
@@ -23,7 +23,9 @@ class PostProcessedWarning(UserWarning):
     """The published numbers look clipped, rounded or made consistent after the noise was added, or as if they were of two tables."""
 
 
-def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[Exact] = ()) -> str | None:
+def signs_of_post_processing(
+    measurements: Iterable[Measured], exact: Iterable[Exact] = (), groups: Sequence[Differences] | None = None
+) -> str | None:
     """What about the published numbers the stated law does not explain, with advice; None where nothing was found.
 
     For independent noise of the laws `DiscreteLaplace`, `DiscreteGaussian`, `Laplace` and `Gaussian`; noise that keeps exact
@@ -42,6 +44,8 @@ def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[E
     ----------
     measurements : iterable of Measured
     exact : iterable of Exact
+    groups : sequence, optional
+        The differences of a `bayesdp.check_law` of these, where it was made before.
 
     Returns
     -------
@@ -60,16 +64,16 @@ def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[E
     >>> signs_of_post_processing([clipped]).split(" (probability")[0]
     'none of the 60 noisy numbers (60 answers by county) is negative and 23 are exactly 0'
     """
-    measurements, exact_parts = list(measurements), equalities(exact)
+    measurements, exact = list(measurements), list(exact)
     published = published_of(measurements)
-    compared, found = adding_up(all_sums(published, exact_parts))
-    level = FALSE_ALARMS / max(compared + len(published) * (TESTS + len(BASES)), 1)
-    reported = perturbed = perturbed_adding_up(measurements, exact_parts)
+    groups = differences_of(answers_of(measurements, exact)[0])[0] if groups is None else groups
+    level = FALSE_ALARMS / max(len(groups) + len(published) * (TESTS + len(BASES)), 1)
+    reported = perturbed = perturbed_adding_up(measurements, equalities(exact))
     for answers in published:
         for signs in (near_zero(answers), multiples(answers)):
             # One sign of a kind: exact zeros before small numbers, the largest base before its divisors.
             reported = reported + [sign for sign in signs if sign[0] < level][:1]
-    reported = reported + [sign for sign in found if sign[0] < level]
+    reported = reported + [sign for sign in agreeing(groups) if sign[0] < level]
     if not reported:
         return None
     listed = "; ".join(
@@ -87,14 +91,19 @@ def signs_of_post_processing(measurements: Iterable[Measured], exact: Iterable[E
     )
 
 
-def warn_if_post_processed(measurements: Iterable[Measured], exact: Iterable[Exact], stacklevel: int = 2) -> None:
+def warn_if_post_processed(
+    measurements: Iterable[Measured],
+    exact: Iterable[Exact],
+    groups: Sequence[Differences] | None = None,
+    stacklevel: int = 2,
+) -> None:
     """Warn of `signs_of_post_processing`.
 
     Warns
     -----
     PostProcessedWarning
     """
-    reported = signs_of_post_processing(measurements, exact)
+    reported = signs_of_post_processing(measurements, exact, groups)
     if reported is not None:
         warnings.warn(reported, PostProcessedWarning, stacklevel=stacklevel + 1)
 

@@ -105,6 +105,13 @@ class Chain:
             raise ValueError(_IMPROPER)
         return changed
 
+    def sweep_of(self, family: int, moves: int) -> None:
+        """Take `moves` steps along directions of one family."""
+        shares = np.zeros(len(self.state.cumulative))
+        shares[family:] = 1.0
+        if sweep(self._none, moves, self._family, self.concave, self.state._replace(cumulative=shares)) < 0:
+            raise ValueError(_IMPROPER)
+
     def _looking(self, moves: int) -> int:
         """How many of some moves look at the table: none unless a family of them keeps precise answers (`Moves.whole`)."""
         return int(moves * DONOR_SHARE) if self._donors.whole[0] else 0

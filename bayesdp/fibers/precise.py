@@ -7,12 +7,18 @@ only ones that lead from one mode to another (two cells whose sum is known to +-
 The rule. The variances of all noisy answers, and the spread of a cell, are sorted into levels: a level begins with the
 smallest variance that is left and takes all below four times that. The last level, which holds the spread of a cell and what is
 no more precise than that, is dropped. For each of the others there is a set of directions that keep the exact answers, the
-answers of the level and all more precise ones. A set that keeps no more sums than the one before it, or that leaves
-no direction, is dropped too: precise cells by themselves ask for no directions of their own.
+answers of the level and all more precise ones, if that leaves any.
 
-Some directions besides are drawn by looking at which cells are not 0 (`bayesdp.fibers.kernel.donors`): those of each set, of the
-exact answers, and of up to three sums of a set some at a time. The last change a few precise sums by a little, which the next
-may change back: where many cells are 0 few directions keep them all.
+Where three or more sums of a level nest or cross, each cell is in many, and a step has the room that is left to it by the narrowest.
+A difference of two labels of some dimension changes no sum over that dimension; products of differences along several
+dimensions leave more sums alone, but change more cells. So for every set of dimensions, and levels of the labels in them (groups
+that are published), there is a set of directions that keep the sums which such differences leave alone. Where all margins of
+a table and its cells are perturbed by little, these are the only ones that get about; how often each is taken is
+learnt (`bayesdp.steps.count_chains`).
+
+Some directions besides are drawn by looking at which cells are not 0 (`bayesdp.fibers.kernel.donors`), where a level as a whole
+leaves directions: those of each set, of the sets of some of its sums, and of the exact answers. The last two change a few precise
+sums by a little, which the next may change back: where many cells are 0 few directions keep them all.
 
 The rule looks at the release, and at the parameters with which a chain starts, and never at the table.
 """
@@ -20,7 +26,7 @@ The rule looks at the release, and at the parameters with which a chain starts, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -34,15 +40,15 @@ from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
 
 __all__ = ["APART", "LARGEST", "precise_sets", "spread_of"]
 
-_MOST_SUMS = 3
-"""Sums of more queries are kept all or not at all."""
-
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 type Part = SumPart | MatrixPart
 
 APART = 4.0
 """A level ends where the variance is this many times that of its most precise answer."""
+
+_OVERLAPPING = 3
+"""Of fewer sums none are kept without the others: a cell that moves on its own changes no more answers than that."""
 
 LARGEST = 100_000
 """Tables of more cells get no directions for precise answers: the lists of these would be as long as the table, for each
@@ -103,18 +109,46 @@ def precise_sets(fiber: Fiber, terms: Sequence[NoiseTerm], spread: float = np.in
     # `LARGEST` cells.
     if fiber.frame.size > LARGEST:
         return ()
-    variances = _variances(terms)
+    exact, variances = fiber.moving_invariants, _variances(terms)
     kept: list[Kept] = []
-    rank: int | None = None
+    before: list[Query] = []
     for end in _levels(variances, spread):
-        own = _kept(fiber, variances, end)
-        if not has_families(own.invariants):
-            continue
-        rank = fiber.moving_invariants.rank if rank is None else rank
-        if own.invariants.rank > rank and own.invariants.dimension and not np.all(own.fixed | fiber.system.fixed):
-            kept.append(own)
-            rank = own.invariants.rank
+        fixed, sums, rows = _precise(fiber, variances, end)
+        if np.all(fixed | fiber.system.fixed):
+            break
+        new = [own for own in sums if own not in before]
+        for chosen in (new + rows, new, *_left_alone(new)):
+            invariants = Invariants([exact.query, *before, *chosen], fiber.frame)
+            if not has_families(invariants) or invariants.rank == exact.rank or not invariants.dimension:
+                continue
+            if not any(_spans(own.invariants, invariants) for own in kept):
+                kept.append(Kept(invariants, fixed, whole=len(chosen) >= len(new)))
+        before = sums
     return tuple(kept)
+
+
+def _spans(invariants: Invariants, others: Invariants) -> bool:
+    """Whether some sums determine others, all of which are among them or sums of them."""
+    both = Invariants([invariants.query, others.query], invariants.frame)
+    return invariants.rank == others.rank == both.rank
+
+
+def _left_alone(sums: Sequence[Query]) -> list[list[Query]]:
+    """Some of the sums that differences along some dimensions leave alone, for every set of dimensions and levels of these."""
+    # A rule gives each dimension a level: labels that agree at that level are exchanged, at the top none. It leaves alone
+    # the sums that are no finer than that in a dimension where labels are exchanged.
+    nested = Invariants(sums).nested if len(sums) >= _OVERLAPPING else None
+    if nested is None:
+        return []
+    levels = [nested.level_of(part) for part in nested.parts]
+    tops = [len(axis.codes) - 1 for axis in nested.axes]
+    found: dict[tuple[int, ...], list[Query]] = {}
+    for rule in product(*(range(top + 1) for top in tops)):
+        moved = [axis for axis, top in enumerate(tops) if rule[axis] < top]
+        alone = tuple(i for i, own in enumerate(levels) if any(own[axis] <= rule[axis] for axis in moved))
+        if 0 < len(alone) < len(sums):
+            found.setdefault(alone, [sums[i] for i in alone])
+    return list(found.values())
 
 
 def _variances(terms: Sequence[NoiseTerm]) -> dict[Part, Floats]:
@@ -152,10 +186,9 @@ def _levels(variances: dict[Part, Floats], spread: float) -> list[float]:
     return ends
 
 
-def _kept(fiber: Fiber, variances: dict[Part, Floats], end: float) -> Kept:
-    """Exact answers and all noisy ones with variances below `end`."""
-    # Sums are kept whole where all of them that were published are that precise, and at least half were; single cells are held
-    # fixed; other rows are a matrix. In a large table only what has a closed form is kept.
+def _precise(fiber: Fiber, variances: dict[Part, Floats], end: float) -> tuple[Mask, list[Query], list[Query]]:
+    """All noisy answers with variances below `end`: single cells, which are held fixed, sums, and other rows."""
+    # Sums are kept whole where all of them that were published are that precise, and at least half were; other rows are a matrix.
     frame = fiber.frame
     fixed = np.zeros(frame.size, dtype=np.bool_)
     sums: list[Query] = []
@@ -176,11 +209,4 @@ def _kept(fiber: Fiber, variances: dict[Part, Floats], end: float) -> Kept:
         fixed[matrix[alone].indices] = True
         if not alone.all():
             rows.append(LinearQuery(frame, matrix[~alone], [str(i) for i in range(int((~alone).sum()))]))
-    exact = fiber.moving_invariants.query
-    invariants = Invariants([exact, *sums, *rows], frame)
-    if rows and not has_families(invariants):
-        invariants = Invariants([exact, *sums], frame)
-    chosen = (
-        [own for size in range(1, len(sums)) for own in combinations(sums, size)] if len(sums) <= _MOST_SUMS else []
-    )
-    return Kept(invariants, fixed, tuple(Kept(Invariants([exact, *own], frame), fixed) for own in chosen))
+    return fixed, sums, rows

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from bayesdp.hierarchies.modes import TiedGroups
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
 from bayesdp.inference.continuous.relaxation import declaration
 from bayesdp.inference.diagnostics import diagnose
+from bayesdp.inference.held import what_holds
 from bayesdp.inference.registry import releases_of
 from bayesdp.inference.replacing import warn_replaced
 from bayesdp.release import Release
@@ -70,7 +72,8 @@ def annotate(
     tables = Tables.of(model)
     tables.add_releases(tree, model, seed, command)
     fixed, tied = tables.add_limits(tree, model, take_ends(tree))
-    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed, told, tied))
+    held = partial(what_holds, model)
+    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed, told, tied, held))
     return tree
 
 

@@ -31,6 +31,7 @@ def diagnose(
     determined: dict[str, npt.NDArray[np.bool_]],
     told: Callable[[str, int, int], None] | None = None,
     tied: Mapping[str, TiedGroups] | None = None,
+    held: Callable[[str, xr.DataArray, xr.DataArray], str] | None = None,
 ) -> xr.Dataset:
     """Effective sample sizes and R-hat of every free quantity, and a verdict.
 
@@ -49,6 +50,8 @@ def diagnose(
     tied : mapping, optional
         The tied groups of tables whose chains started far apart: the check `bayesdp.hierarchies.modes.missed_modes` is
         then part of the verdict.
+    held : callable, optional
+        Says of a table whose chains did not converge, by its name, draws and R-hat, what holds it; added to the message.
 
     Returns
     -------
@@ -97,7 +100,11 @@ def diagnose(
         if name in posterior.data_vars:
             table = posterior[name].transpose("chain", "draw", *groups.structure.frame.dims)
             modes[name] = missed_modes_of_draws(table.values, groups)
-    return xr.Dataset(found, attrs=with_modes(attributes, modes))
+    attributes = with_modes(attributes, modes)
+    if held is not None and attributes.get("verdict_counts") == "not converged":
+        tables = [name for name in judged_of if name in determined]
+        attributes["message"] += "".join(held(name, posterior[name], found[f"{name}_rhat"]) for name in tables)
+    return xr.Dataset(found, attrs=attributes)
 
 
 def diagnosed_variable(

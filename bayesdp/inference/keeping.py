@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from bayesdp.hierarchies.modes import TiedGroups
 from bayesdp.inference.annotating import Tables, take_ends
 from bayesdp.inference.carrying import carried, note_run
 from bayesdp.inference.diagnostics import diagnose, not_diagnosed
+from bayesdp.inference.held import what_holds
 from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.progress import diagnostics_lines
@@ -39,6 +41,7 @@ class Drawn:
 
     Attributes
     ----------
+    model : pymc.Model
     tree : xarray.DataTree
         Draws, releases, limits of the cells, and in the place of diagnostics the reason why there are none yet: all that a
         file needs.
@@ -48,6 +51,7 @@ class Drawn:
         For tables that were moved as hierarchies, the groups of which chains began at different ends.
     """
 
+    model: pm.Model
     tree: xr.DataTree
     fixed: dict[str, npt.NDArray[np.bool_]] | None
     tied: dict[str, TiedGroups] = field(default_factory=dict)
@@ -94,7 +98,7 @@ def drawn(
         stop.optional(lambda: known.append(tables.add_limits(tree, model, ends)))
         reason = "sampling was interrupted" if stop.interrupted else "the run ended before the diagnostics"
         tree["diagnostics"] = xr.DataTree(not_diagnosed(reason))
-    return Drawn(tree, *known[0]) if known else Drawn(tree, None)
+    return Drawn(model, tree, *known[0]) if known else Drawn(model, tree, None)
 
 
 def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC, *, told: bool = True) -> xr.DataTree:
@@ -109,7 +113,7 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC, *, told: 
     with carried(tree):
         if fixed is not None and (small or not stop.interrupted):
             known = fixed
-            stop.optional(lambda: found.append(diagnose(posterior, known, lines, tied)))
+            stop.optional(lambda: found.append(diagnose(posterior, known, lines, tied, partial(what_holds, run.model))))
         if found:
             tree["diagnostics"] = xr.DataTree(found[0])
         elif not stop.interrupted:

@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 
 from bayesdp.composition import joint_release
+from bayesdp.consistency import warn_of_law
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.distributions.exact_answers import ExactAnswers
 from bayesdp.fibers import Fiber
@@ -65,6 +66,8 @@ def observe(release: Release, x: Any) -> None:
     CountedOnceWarning
         If a cell was published in several tables with one perturbation, as under cell keys. It is counted once, and is unmeasured
         in the later tables of the release that is kept with the posterior. Equal noisy numbers under other laws are two measurements.
+    PostProcessedWarning
+        If published sums contradict one another more, or less, than the stated laws explain (`bayesdp.check_law`, p below 1e-4).
 
     Examples
     --------
@@ -91,6 +94,7 @@ def observe(release: Release, x: Any) -> None:
     ]
     release = observed_once(release, earlier)
     joint = joint_release([*earlier, release])  # that they fit together, and no noise is counted twice
+    warn_of_law(joint.law_check)
     if is_continuous(x, model):
         observe_continuous(release, x)
         return

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp.moves.families import Classes, classes_of
-from bayesdp.moves.moves import CYCLE, LISTED, MOST_FACTORS, PRODUCT, SUMS, Moves
+from bayesdp.moves.moves import CYCLE, EXACT, LISTED, MOST_FACTORS, PRODUCT, SUMS, Kept, Moves
 
 __all__ = ["KEPT_SHARE", "UNPROVED", "Builder"]
 
@@ -22,6 +22,9 @@ _SUMS_SHARE = 0.08
 
 KEPT_SHARE = 0.5
 """Share of the directions that keep precise noisy answers besides, where there are any."""
+
+PARTS_SHARE = 0.2
+"""What those that keep only some of the sums have of that, where others keep them all."""
 
 UNPROVED = (
     "no Markov basis is known for these invariants, and none was found by computation: basic moves are mixed with "
@@ -53,7 +56,9 @@ class Builder:
         self._pool: list[Ints] = [np.zeros(0, dtype=np.int64)]
         self._used = 0
         self._longest = 1
-        self._sets: list[int] = []
+        self._sets: list[tuple[int, bool]] = []
+        self._keeping = EXACT
+        self._names: list[str] = []
         self._looking: list[list[int]] = []
         self._whole = 0
         self._known: set[tuple[bytes, bytes]] = set()
@@ -67,6 +72,7 @@ class Builder:
         """
         self._rows.append([PRODUCT, len(factors), *self._factors(factors)])
         self._weights.append(1.0)
+        self._names.append(self._keeping)
         self._longest = max(self._longest, 2 ** len(factors))
 
     def _factors(self, factors: Sequence[Classes]) -> list[int]:
@@ -127,11 +133,15 @@ class Builder:
         if self._rows and not proved:
             self._rows.append([SUMS, 0])
             self._weights.append(_SUMS_SHARE * sum(self._weights))
+            self._names.append("sums of several")
         meta = _packed(self._rows)
         cumulative = np.cumsum(self._weights, dtype=np.float64)
         if len(cumulative):
             cumulative /= cumulative[-1]
-        return Moves(meta, cumulative, np.concatenate(self._pool), self._longest, proved, claim, looking, self._whole)
+        names = tuple(self._names)
+        return Moves(
+            meta, cumulative, np.concatenate(self._pool), self._longest, proved, claim, looking, self._whole, names
+        )
 
     def look(self, families: Sequence[Sequence[Classes]], whole: bool) -> None:
         """Have products of up to three differences drawn by looking at which cells are not 0; each of them once."""
@@ -142,19 +152,23 @@ class Builder:
                 self._whole += whole
                 self._looking.append([PRODUCT, len(factors), *self._factors(factors)])
 
-    def begin_set(self) -> None:
-        """The families that follow keep more than those before; they get a share of the directions to themselves."""
-        self._sets.append(len(self._rows))
+    def begin_set(self, own: Kept) -> None:
+        """The families that follow keep a level of precise answers, or some of its sums; they get a share of the directions."""
+        self._sets.append((len(self._rows), own.whole))
+        self._keeping = own.name
 
     def _share_out(self) -> None:
-        """Weights of the sets of families: those of the exact answers first, the others share `KEPT_SHARE` evenly."""
-        bounds = [0, *self._sets, len(self._rows)]
-        sets = [(low, high) for low, high in pairwise(bounds) if high > low]
+        """Weights of the sets of families: those of the exact answers first, the others share `KEPT_SHARE`."""
+        bounds = [0, *(start for start, _ in self._sets), len(self._rows)]
+        kinds = [None, *(whole for _, whole in self._sets)]
+        sets = [(*ends, kind) for ends, kind in zip(pairwise(bounds), kinds, strict=True) if ends[1] > ends[0]]
+        numbers = {kind: sum(own == kind for *_, own in sets) for kind in (None, True, False)}
         if len(sets) < 2:
             return
-        for i, (low, high) in enumerate(sets):
-            share = KEPT_SHARE / (len(sets) - 1) if i else 1.0 - KEPT_SHARE
-            self._weights[low:high] = [share / (high - low)] * (high - low)
+        parts = KEPT_SHARE * (0.0 if not numbers[False] else PARTS_SHARE if numbers[True] else 1.0)
+        shares = {None: 1.0 - KEPT_SHARE, True: KEPT_SHARE - parts, False: parts}
+        for low, high, kind in sets:
+            self._weights[low:high] = [shares[kind] / numbers[kind] / (high - low)] * (high - low)
 
     def _lay_down(self, values: npt.NDArray[np.integer]) -> int:
         """Append a list to the pool; returns where it starts."""
@@ -166,4 +180,5 @@ class Builder:
     def _add(self, kind: int, factors: list[list[int]], longest: int) -> None:
         self._rows.append([kind, len(factors), *(n for factor in factors for n in factor)])
         self._weights.append(1.0)
+        self._names.append(self._keeping)
         self._longest = max(self._longest, longest)

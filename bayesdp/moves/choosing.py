@@ -113,11 +113,11 @@ def moves_for(
             builder.pairs(classes, np.flatnonzero(allowed))
             builder.further(directions)
     for own in kept:
-        builder.begin_set()
+        builder.begin_set(own)
         _add_families(builder, own.invariants, allowed & ~own.fixed, bool(limited.any()), beside=True)
-    if kept:
-        _look(builder, kept, allowed, whole=True)
-        _look(builder, [part for own in kept for part in own.parts], allowed, whole=False)
+    if any(own.whole for own in kept):
+        _look(builder, [own for own in kept if own.whole], allowed, whole=True)
+        _look(builder, [own for own in kept if not own.whole], allowed, whole=False)
         _look(builder, [Kept(invariants, ~allowed)], allowed, whole=False)
     return builder.moves(proved, claim)
 
@@ -129,9 +129,9 @@ def moves_keeping(kept: Sequence[Kept], allowed: Mask) -> Moves:
     are the cells, its nodes the sums; its matrix is totally unimodular, and they are its Graver basis.
     """
     builder = Builder()
-    for own in (each for whole in kept for each in (whole, *whole.parts)):
+    for own in kept:
         free, nested = allowed & ~own.fixed, own.invariants.nested
-        builder.begin_set()
+        builder.begin_set(own)
         _add_families(builder, own.invariants, free, bounded=False, beside=True)
         if nested is not None and len(nested.generators) == 2:
             rows, columns = (row_of_cell(nested, levels)[free] for levels in nested.generators)

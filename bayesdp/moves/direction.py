@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._numba import nb
+from bayesdp._jit import compiled, inlined, inside
 from bayesdp._random import below, uniform
 from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS
 
@@ -14,7 +14,7 @@ __all__ = ["draw_direction"]
 type Ints = npt.NDArray[np.int64]
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def _product(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], cells: Ints, steps: Ints) -> int:
     """A product of differences: in each factor, two distinct offsets of one class (in proportion to its size)."""
     count = 1
@@ -38,7 +38,7 @@ def _product(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], 
     return count
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _listed(meta: Ints, family: int, pool: Ints, state: npt.NDArray[np.uint64], cells: Ints, steps: Ints) -> int:
     which = below(state, meta[family, 2])
     start, end = pool[meta[family, 3] + which], pool[meta[family, 3] + which + 1]
@@ -48,7 +48,7 @@ def _listed(meta: Ints, family: int, pool: Ints, state: npt.NDArray[np.uint64], 
     return int(end - start)
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _cycle(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], cells: Ints, steps: Ints) -> int:
     """A random simple cycle of a bipartite graph whose edges are cells.
 
@@ -91,7 +91,7 @@ def _cycle(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], ce
         steps[length] = node
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def _one(
     meta: Ints,
     cumulative: npt.NDArray[np.float64],
@@ -117,7 +117,7 @@ def _one(
     return 0
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@compiled
 def draw_direction(
     meta: Ints,
     cumulative: npt.NDArray[np.float64],

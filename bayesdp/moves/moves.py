@@ -17,8 +17,8 @@ sums
     every integer direction that the kernel has room for (64 moves without common cells, and more) has
     positive probability.
 
-Noisy answers that are precise beside the others are kept by a share of the directions (`Kept`): a direction that
-changes one has next to no room, and two tables that agree in it may be joined by no others. These families come
+Noisy answers that are precise beside the others are kept by a share of the directions (`Kept`), all of them or some: a direction
+that changes one has next to no room, and two tables that agree in it may be joined by no others. These families come
 beside those of the exact answers, so that they take nothing from what is proved.
 """
 
@@ -30,14 +30,18 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.invariants import Invariants
+from bayesdp.queries import SumPart
 
-__all__ = ["CYCLE", "LISTED", "MOST_FACTORS", "PRODUCT", "SUMS", "Kept", "Moves"]
+__all__ = ["CYCLE", "EXACT", "LISTED", "MOST_FACTORS", "PRODUCT", "SUMS", "Kept", "Moves"]
 
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
 
 MOST_FACTORS = 3
 """Products of more differences are not drawn by looking at the table."""
+
+EXACT = "exact answers"
+"""Name of the families that keep nothing else."""
 
 PRODUCT, LISTED, CYCLE, SUMS = 0, 1, 2, 3
 """Kinds of families; the first number of a family's row in `Moves.meta`."""
@@ -68,6 +72,8 @@ class Moves:
         out as in `meta`. None where no noisy answer is precise beside the others.
     whole : int
         How many of these, the first ones, keep all that a set of directions keeps; the others only some of its sums.
+    names : tuple of str
+        What each family keeps, by the dimensions of the sums; `EXACT` for those of the exact answers alone.
     """
 
     meta: Ints
@@ -78,6 +84,7 @@ class Moves:
     claim: str
     looking: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     whole: int = 0
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,4 +93,13 @@ class Kept:
 
     invariants: Invariants  # the exact answers and some noisy ones
     fixed: Mask  # cells that these directions do not move, shape (cells,)
-    parts: tuple[Kept, ...] = ()  # the same with some of the noisy sums only
+    whole: bool = True  # all precise answers of a level, and not only some of its sums
+
+    @property
+    def name(self) -> str:
+        """What is kept, by the dimensions of the sums."""
+        words = [
+            " × ".join(part.keep) or "the total" if isinstance(part, SumPart) else "other sums"
+            for part in self.invariants.query.parts
+        ]
+        return ", ".join(dict.fromkeys(words)) or EXACT

@@ -15,12 +15,19 @@ from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.ends import chain_number, paired, to_ends
 from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import Structure
+from bayesdp.moves.moves import SUMS
 from bayesdp.steps._table_gibbs import LEAST_MOVES
 
 __all__ = ["CountChain", "LineChain", "SweepChain"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+
+_FIRST_TABLES = 8
+"""Tables of the tuning after which steps are measured: before, little is known of how widely cells vary."""
+
+_EVEN = 0.4
+"""What all families have in common of the moves, in even parts, however far their steps go: some cells may be moved by few of them."""
 
 
 class CountChain(Protocol):
@@ -76,11 +83,20 @@ class CountChain(Protocol):
 class LineChain(Chain):
     """A table in general: a sweep is as many random lines as it has degrees of freedom."""
 
-    # `dimension`: degrees of freedom.
+    # `dimension`: degrees of freedom. Where some families of directions keep noisy answers, how often each is taken is learnt while
+    # tuning: in proportion to how far its steps move the table, squares of cells in units of their variances, but for a share that
+    # all keep. Steps that measure this begin at the table as it stands, which is put back. Random sums keep their share.
 
     def __init__(self, target: Target, rng: np.random.Generator, dimension: int) -> None:
         super().__init__(target, rng)
         self._dimension = dimension
+        families, cells = len(target.moves.cumulative), target.fiber.frame.size
+        self._learns = families > len(target.fiber_moves.cumulative)
+        self._measured = families - (target.moves.meta[-1, 0] == SUMS) if self._learns else 0
+        if self._learns:
+            self.state = self.state._replace(cumulative=target.moves.cumulative.copy())
+        # How many tables were seen, their mean and squared deviations from it, and how far each family has moved them.
+        self._tuned = np.zeros(1 + 2 * cells + self._measured if self._learns else 0)
 
     @property
     def upper(self) -> Ints:
@@ -93,14 +109,25 @@ class LineChain(Chain):
         return self.state.generator
 
     @property
+    def shares(self) -> Floats:
+        """How often each family of directions is taken."""
+        return np.diff(self.state.cumulative, prepend=0.0)
+
+    @property
     def memory(self) -> Floats:
-        """The sums over the table that moves keep up to date by differences."""
-        return np.concatenate([self.state.rows[:, VALUE], self.state.groups[:, SQUARED]])
+        """The sums over the table that moves keep up to date by differences, and what the tuning has learnt."""
+        learnt = self.state.cumulative if self._learns else self._tuned
+        return np.concatenate([self.state.rows[:, VALUE], self.state.groups[:, SQUARED], learnt, self._tuned])
 
     def remember(self, memory: Floats, *, same: bool) -> None:
-        """See `CountChain`."""
+        """See `CountChain`; how often families are taken belongs to the chain, whatever its table is."""
+        rows, groups = len(self.state.rows), len(self.state.groups)
         if same:
-            self.state.rows[:, VALUE], self.state.groups[:, SQUARED] = np.split(memory, [len(self.state.rows)])
+            self.state.rows[:, VALUE], self.state.groups[:, SQUARED] = np.split(memory[: rows + groups], [rows])
+        if self._learns:
+            families = len(self.state.cumulative)
+            self.state.cumulative[:] = memory[rows + groups : rows + groups + families]
+            self._tuned = memory[rows + groups + families :].copy()
 
     def ready(self) -> None:
         """See `CountChain`."""
@@ -108,6 +135,9 @@ class LineChain(Chain):
 
     def begin(self, counts: Ints, *, scatter: bool) -> None:
         """See `CountChain`."""
+        if self._learns:
+            self.state.cumulative[:] = self.target.moves.cumulative
+            self._tuned[:] = 0.0
         self.load(counts)
         if scatter:
             self.disperse()
@@ -118,10 +148,46 @@ class LineChain(Chain):
         return self.sweep(moves) / moves
 
     def learn(self) -> None:
-        """Nothing is tuned."""
+        """Measure how far steps of each family go; shares by it after 8, 16, 32, ... tables."""
+        if not self._learns:
+            return
+        start = self.counts.copy()
+        cells = len(start)
+        mean, spread = self._tuned[1 : 1 + cells], self._tuned[1 + cells : 1 + 2 * cells]
+        self._tuned[0] += 1.0
+        seen, before = int(self._tuned[0]), start - mean
+        mean += before / seen
+        spread += before * (start - mean)
+        if seen < _FIRST_TABLES:
+            return
+        moves = max(self._dimension // (4 * self._measured), 16)
+        known = spread > 0.0
+        units = np.where(known, seen / np.where(known, spread, 1.0), 0.0)
+        for family in range(self._measured):
+            at = self.counts.copy()
+            self.sweep_of(family, moves)
+            self._tuned[1 + 2 * cells + family] += float(units @ np.square(self.counts - at)) / moves
+        self.load(start)
+        if seen & (seen - 1) == 0:
+            self._share_out()
 
     def settle(self) -> None:
-        """Nothing is tuned."""
+        """Take each family as often as was learnt, from now on."""
+        if self._learns and self._tuned[0] >= _FIRST_TABLES:
+            self._share_out()
+            self._tuned[:] = 0.0
+
+    def _share_out(self) -> None:
+        """Shares in proportion to how far the steps of each family go, but for what all keep."""
+        far, shares = (
+            self._tuned[len(self._tuned) - self._measured :],
+            np.diff(self.target.moves.cumulative, prepend=0.0),
+        )
+        if not far.any():
+            return
+        own = shares[: self._measured]
+        shares[: self._measured] = own.sum() * (_EVEN / self._measured + (1.0 - _EVEN) * far / far.sum())
+        self.state.cumulative[:] = np.cumsum(shares) / shares.sum()
 
 
 class SweepChain(TreeChain):

@@ -14,6 +14,7 @@ from bayesdp._validate import positive_integer
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.steps._assigned import chosen_values, register_step
 from bayesdp.steps._table_gibbs import TableGibbs
+from bayesdp.steps.count_chains import LineChain
 from bayesdp.steps.slow_forms import warn_slow_rates
 from bayesdp.steps.table import CountTable
 
@@ -48,6 +49,9 @@ class FiberGibbs(TableGibbs):
     connectivity : dict
         For each variable, what is known of its moves: ``proved`` says whether they connect every fiber of these
         invariants (a Markov basis); where they do not, random sums of moves reach every table with positive probability.
+    shares : dict
+        For each variable, what its directions keep, by the dimensions of the sums (``"exact answers"``: nothing else), and the
+        share of them that do, as learnt while tuning; empty for a hierarchy.
 
     Raises
     ------
@@ -66,8 +70,10 @@ class FiberGibbs(TableGibbs):
     in independent pairs of opposite ones, so that `bayesdp.inference.diagnose` can look for missed modes; there is no such check
     for other tables. Every step stays on the fiber. Other step methods refuse the counts when they are made.
 
-    Half of the directions keep noisy answers besides that are precise beside the others: with less than a quarter of their
-    variance, and of the spread of a cell. Where scales or priors are variables of the model, their values at the initial
+    Some directions keep noisy answers besides that are precise beside the others: with less than a quarter of their
+    variance, and of the spread of a cell; all of these, and of three or more that nest or cross those that differences along some
+    dimensions leave alone (two cells change no sum over a dimension in which they differ). How often each kind is
+    taken is learnt while tuning, and frozen. Where scales or priors are variables of the model, their values at the initial
     point decide, once and for all, so that the steps leave the posterior invariant whatever values they take later
     (`bayesdp.fibers.precise`). Where these are sums that nest or cross, and the table is not moved as a hierarchy, half of all moves
     are drawn by looking at which cells are not 0, and accepted or rejected so that the posterior stays
@@ -125,6 +131,18 @@ class FiberGibbs(TableGibbs):
     def connectivity(self) -> dict[str, dict[str, Any]]:
         """What is known of the moves of each variable: ``proved`` and ``claim``."""
         return {t.name: {"proved": t.proved, "claim": t.claim} for t in self.tables}
+
+    @property
+    def shares(self) -> dict[str, dict[str, float]]:
+        """What the directions of each variable keep, and the share of them that do."""
+        found: dict[str, dict[str, float]] = {}
+        for table in self.tables:
+            own = found[table.name] = {}
+            chain = table.chain
+            if isinstance(chain, LineChain):
+                for name, share in zip(table.target.moves.names, chain.shares.tolist(), strict=True):
+                    own[name] = own.get(name, 0.0) + share
+        return found
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

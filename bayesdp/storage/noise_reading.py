@@ -95,7 +95,7 @@ def read_noise_csv(
     _check_sum(target, description, name)
     release = _release(description, plan, target, name)
     if release.about == "counts":
-        warn_if_post_processed(release.measurements, release.exact)
+        warn_if_post_processed(release.measurements, release.exact, release.law_check.groups)
     return release
 
 

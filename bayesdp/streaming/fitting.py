@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from bayesdp._validate import positive_integer, shown
+from bayesdp.consistency import warn_of_law
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.structure import structure_of
@@ -206,6 +207,7 @@ def fit_hierarchy(
         raise NoStructure(
             f"release is no hierarchy: {reason}. For tables in general use bdp.observe and bdp.sample"
         ) from reason
+    warn_of_law(release.law_check)
     run = Run(release, target, structure, prior, plan, queries)
     if memory_check:
         run.budget.check(plan)

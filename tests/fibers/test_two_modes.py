@@ -143,4 +143,4 @@ def test_scales_that_change_later_change_no_direction():
     after = chain.state.meta, chain.state.cumulative, chain.state.pool
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
     equal = replace(case.target, terms=tuple(replace(t, scale=np.ones(t.values.shape)) for t in case.target.terms))
-    assert equal.moves is equal.fiber_moves  # a target with these scales has no precise answers
+    assert len(equal.moves.meta) > len(case.target.moves.meta)  # a target with these scales keeps one margin as well

@@ -9,7 +9,8 @@ import pytest
 from numba.core.errors import NumbaError
 from numba.core.options import DefaultOptions
 
-from bayesdp.hierarchies.kernel import jit, moves
+from bayesdp import _jit as jit
+from bayesdp.hierarchies.kernel import moves
 
 
 def _source(x, y):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._numba import nb
+from bayesdp._jit import compiled, inside
 from bayesdp._random import below, by_log_weight, exponential
 from bayesdp.fibers.kernel.ratios import log_ratio, windowed
 from bayesdp.fibers.kernel.state import IMPOSSIBLE, NOISY, ONE, VALUE, WINDOW, WINDOW_WEIGHT, ZERO, X
@@ -38,12 +38,12 @@ LEADS_EMPTY: Any = np.int64(5)
 what a step adds to it, whether it leads its class, and whether it does where cells of the line are empty."""
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _home(code: int, mask: int) -> int:
     return ((code ^ (code >> 29)) * 6364136223846793005 >> 24) & mask
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _slot(slots: Ints, code: int) -> int:
     """Where a class is, or would be."""
     mask = len(slots) - 1
@@ -53,7 +53,7 @@ def _slot(slots: Ints, code: int) -> int:
     return at
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _enter(slots: Ints, code: int, number: int) -> bool:
     """Add a row to its class; whether it is the first one. Empty answers have no class."""
     if code == 0:
@@ -65,7 +65,7 @@ def _enter(slots: Ints, code: int, number: int) -> bool:
     return bool(slots[at, ROWS] == 1)
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _leave(slots: Ints, code: int, number: int) -> None:
     """Take a row out of its class; slots behind one that becomes free move up, so that searches may stop at free ones."""
     if code == 0:
@@ -86,7 +86,7 @@ def _leave(slots: Ints, code: int, number: int) -> None:
     slots[hole, NUMBERS] = 0
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def gather_classes(cells_int: Ints, rows: Floats, indptr: Ints, indices: Ints, codes: Ints, laws: Ints, classes: Ints,
                    slots: Ints) -> None:  # fmt: skip
     """The classes of a table, from scratch."""
@@ -102,7 +102,7 @@ def gather_classes(cells_int: Ints, rows: Floats, indptr: Ints, indices: Ints, c
             _enter(slots, classes[j], int(rows[j, NOISY]))
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def turn_cell(cell: int, held: bool, rows: Floats, indptr: Ints, indices: Ints, codes: Ints, laws: Ints, classes: Ints,
               slots: Ints) -> None:  # fmt: skip
     """A cell that was empty is held, or the other way round: the rows that it is in change their classes."""
@@ -115,7 +115,7 @@ def turn_cell(cell: int, held: bool, rows: Floats, indptr: Ints, indices: Ints, 
             _enter(slots, classes[j], number)
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def open_classes(low: int, high: int, cells_int: Ints, rows: Floats, indptr: Ints, indices: Ints, cells: Ints, steps: Ints,
                  count: int, mark: Ints, codes: Ints, laws: Ints, classes: Ints, slots: Ints, met_rows: Ints) -> int:  # fmt: skip
     """Take the rows that a direction meets out of their classes, if these may change along it or have other rows."""
@@ -151,7 +151,7 @@ def open_classes(low: int, high: int, cells_int: Ints, rows: Floats, indptr: Int
     return 0 if alone else found
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _codes_at(k: int, always: int, cells_int: Ints, indptr: Ints, indices: Ints, cells: Ints, steps: Ints, count: int,
               mark: Ints, codes: Ints, laws: Ints, met_rows: Ints, found: int) -> None:  # fmt: skip
     """The codes of the rows after k steps; `always` above 0: with all cells of the direction held."""
@@ -166,7 +166,7 @@ def _codes_at(k: int, always: int, cells_int: Ints, indptr: Ints, indices: Ints,
                     met_rows[NOW, mark[j] - 1] += codes[c] * (2 * laws[j] + 1)
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _lead(k: int, always: int, leads: int, cells_int: Ints, rows: Floats, indptr: Ints, indices: Ints, cells: Ints, steps: Ints,
           count: int, mark: Ints, codes: Ints, laws: Ints, slots: Ints, met_rows: Ints, found: int) -> int:  # fmt: skip
     """Note which rows lead their classes after k steps, and return how many have another number than others of their class."""
@@ -183,7 +183,7 @@ def _lead(k: int, always: int, leads: int, cells_int: Ints, rows: Floats, indptr
     return differing
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _joined_mass(k: int, differing: int, cells_int: Ints, rows: Floats, windows: Floats, indptr: Ints, indices: Ints, cells: Ints,
                  steps: Ints, count: int, mark: Ints, codes: Ints, laws: Ints, slots: Ints, met_rows: Ints,
                  found: int) -> float:  # fmt: skip
@@ -203,7 +203,7 @@ def _joined_mass(k: int, differing: int, cells_int: Ints, rows: Floats, windows:
     return total
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def draw_joined(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
                 windows: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints,
                 met_steps: Floats, rows_met: int, curvature: float, slope: float, weights: Floats, indptr: Ints, indices: Ints,
@@ -247,7 +247,7 @@ def draw_joined(low: int, high: int, family: int, cells_int: Ints, cells_float: 
     return low + at if at >= 0 else 0
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def close_classes(k: int, cells_int: Ints, rows: Floats, indptr: Ints, indices: Ints, cells: Ints, steps: Ints, count: int,
                   mark: Ints, codes: Ints, laws: Ints, classes: Ints, slots: Ints, met_rows: Ints, found: int) -> None:  # fmt: skip
     """Put the rows into their classes after k steps, which are taken afterwards."""

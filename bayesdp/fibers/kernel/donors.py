@@ -31,7 +31,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._numba import nb
+from bayesdp._jit import compiled, inside
 from bayesdp._random import below, uniform
 from bayesdp.fibers.kernel.line import draw_step
 from bayesdp.fibers.kernel.occupied import Donors
@@ -45,7 +45,7 @@ __all__ = ["move_donors"]
 type Ints = npt.NDArray[np.int64]
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def _note(donors: Donors, cells_int: Ints, cell: int, occupied: int) -> int:
     """Bring the list of occupied cells up to date for one cell; the length of the list, which was `occupied`."""
     at = donors.where[cell]
@@ -63,7 +63,7 @@ def _note(donors: Donors, cells_int: Ints, cell: int, occupied: int) -> int:
     return occupied
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def _apart(donors: Donors, family: int, factor: int, p: int, q: int) -> bool:
     """Whether two cells have different labels of a factor, which may be exchanged."""
     one, two = donors.place[family, factor, p], donors.place[family, factor, q]
@@ -71,7 +71,7 @@ def _apart(donors: Donors, family: int, factor: int, p: int, q: int) -> bool:
     return bool(one != two and donors.first[start + one] == donors.first[start + two])
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def _shift(donors: Donors, family: int, factor: int, p: int, q: int) -> int:
     """What is added to the number of a cell where the label of p is replaced by that of q."""
     start = donors.start[family, factor]
@@ -80,7 +80,7 @@ def _shift(donors: Donors, family: int, factor: int, p: int, q: int) -> int:
     )
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def _chance_of_half(donors: Donors, factors: int, cells: Ints, half: int, occupied: int) -> float:
     """w(H) of a pair or square, of the cells ``half, half + 1, ..`` of its direction; 0 if one is not occupied."""
     for i in range(half, half + factors):
@@ -89,7 +89,7 @@ def _chance_of_half(donors: Donors, factors: int, cells: Ints, half: int, occupi
     return 1.0 / occupied if factors == 1 else 2.0 / (float(occupied) * (occupied - 1.0))
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def _another(donors: Donors, family: int, factor: int, p: int, generator: npt.NDArray[np.uint64]) -> int:
     """A cell with another label of a factor, uniform among those that the label may be exchanged with."""
     start, own = donors.start[family, factor], donors.place[family, factor, p]
@@ -100,7 +100,7 @@ def _another(donors: Donors, family: int, factor: int, p: int, generator: npt.ND
     return int(p + donors.offset[start + label] - donors.offset[start + own])
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def _draw(
     donors: Donors, family: int, generator: npt.NDArray[np.uint64], occupied: int, cells: Ints, steps: Ints
 ) -> int:
@@ -127,7 +127,7 @@ def _draw(
     return 4
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def move_donors(moves: int, family: int, concave: bool, state: State, donors: Donors) -> int:
     """Take `moves` steps, of families in turn."""
     # Changes the same parts of the state as `sweep`, and the work space of the donors. `family`: prior family, see `FAMILIES`.

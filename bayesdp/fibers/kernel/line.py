@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 
-from bayesdp._numba import nb
+from bayesdp._jit import inlined
 from bayesdp._random import uniform
 from bayesdp.fibers.kernel.classes import close_classes, draw_joined, open_classes
 from bayesdp.fibers.kernel.state import (
@@ -61,7 +61,7 @@ from bayesdp.fibers.kernel.wide import IMPROPER, draw_unrestricted, draw_wide
 __all__ = ["draw_step"]
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def draw_step(family: int, concave: bool, state: State, line: Line, count: int) -> int:
     """Draw the step along the direction in ``line.cells`` and ``line.steps``, and take it."""
     # Changes the table, the values of the rows and the l2 residuals of the state, its generator, and the work space. `family`:
@@ -218,7 +218,7 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
                 break
         if not done:
             k = draw_wide(low, high, family, cells_int, cells_float, rows, groups, windows, generator, cells, steps, count, met,
-                      met_steps, rows_met, curvature, slope)  # fmt: skip
+                      met_steps, rows_met, curvature, slope, weights)  # fmt: skip
     else:
         k = draw_unrestricted(low, high, family, cells_int, cells_float, rows, groups, windows, generator, cells, steps, count, met,
                           met_steps, rows_met, curvature, slope, moving, residuals, weights)  # fmt: skip

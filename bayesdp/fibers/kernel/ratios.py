@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._numba import nb
+from bayesdp._jit import compiled, inside
 from bayesdp.fibers.kernel.state import (
     ACROSS,
     ALONG,
@@ -41,7 +41,7 @@ type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 
-@nb.njit(cache=True, error_model="numpy")
+@compiled
 def log_gamma_difference(a: float, k: float) -> float:
     """``lgamma(a + k) - lgamma(a)`` without the cancellation of two large numbers."""
     b = a + k
@@ -62,7 +62,7 @@ def log_gamma_difference(a: float, k: float) -> float:
     return (a - 0.5) * math.log1p(k / a) + k * (math.log(b) - 1.0) + series
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def _cell_log_ratio(family: int, theta: float, shape: float, x: int, step: int) -> float:
     """Log prior ratio of one cell going from x to x + step."""
     total = theta * step
@@ -75,7 +75,7 @@ def _cell_log_ratio(family: int, theta: float, shape: float, x: int, step: int) 
     return total
 
 
-@nb.njit(cache=True, error_model="numpy")
+@compiled
 def windowed(rows: Floats, windows: Floats, j: int, value: float) -> float:
     """The tabulated log-mass of row j at a value, without its weight; linear beyond its window."""
     start, at, last = int(rows[j, WINDOW_START]), value - rows[j, WINDOW_LOW], rows[j, WINDOW_LENGTH] - 1.0
@@ -86,7 +86,7 @@ def windowed(rows: Floats, windows: Floats, j: int, value: float) -> float:
     return float(windows[start + int(at)])
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def window_change(sign: int, rows: Floats, windows: Floats, met: Ints, met_steps: Floats, rows_met: int,
                    residuals: Floats) -> float:  # fmt: skip
     """What the tabulated log-masses change by in one step of that sign; moves their residuals along."""
@@ -101,7 +101,7 @@ def window_change(sign: int, rows: Floats, windows: Floats, met: Ints, met_steps
     return total
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def log_ratio(k: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats, windows: Floats,
                cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats, rows_met: int,
                curvature: float, slope: float) -> float:  # fmt: skip
@@ -131,7 +131,7 @@ def log_ratio(k: int, family: int, cells_int: Ints, cells_float: Floats, rows: F
     return total
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def rewind(
     cells_int: Ints, rows: Floats, cells: Ints, count: int, met: Ints, rows_met: int, moving: Ints, residuals: Floats
 ) -> None:
@@ -142,7 +142,7 @@ def rewind(
         residuals[i] = rows[met[i], NOISY] - rows[met[i], VALUE]
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def advance(sign: int, k: int, family: int, cells_float: Floats, rows: Floats, groups: Floats, cells: Ints, steps: Ints,
              count: int, met: Ints, met_steps: Floats, rows_met: int, moving: Ints, residuals: Floats) -> float:  # fmt: skip
     """Go from step k to k + 1 (times `sign`): the ratio of the weights, without the Gaussian part and the tabulated one."""

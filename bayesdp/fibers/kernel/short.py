@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesdp._numba import nb
+from bayesdp._jit import inside
 from bayesdp._random import below, next_word, uniform
 from bayesdp.fibers.kernel.state import (
     EXP_MINUS_RATE,
@@ -37,7 +37,7 @@ from bayesdp.fibers.kernel.weights import NEGLIGIBLE, REFLECT, SHORT, find_step,
 __all__ = ["short_moves"]
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def short_moves(moves: int, family: int, state: State, line: Line) -> tuple[int, int, int]:
     """Take up to `moves` steps; stop early at a direction that needs the general way."""
     # Changes the table and the generator of the state, and the work space. `family`: prior family, see `FAMILIES`. `state`: all

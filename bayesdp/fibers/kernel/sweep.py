@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._numba import nb
+from bayesdp._jit import compiled, inlined, inside
 from bayesdp.fibers.kernel.classes import turn_cell
 from bayesdp.fibers.kernel.line import draw_step
 from bayesdp.fibers.kernel.short import short_moves
@@ -20,7 +20,7 @@ type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def add_up_squares(rows: Floats, groups: Floats) -> None:
     """Squared lengths of the residuals of l2 laws, from scratch.
 
@@ -36,7 +36,7 @@ def add_up_squares(rows: Floats, groups: Floats) -> None:
             groups[g, SQUARED] += (rows[j, NOISY] - rows[j, VALUE]) ** 2
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def line_of(state: State) -> Line:
     """The work space, cut up once a call: making a view costs as much as drawing a number."""
     support, ints, floats = state.support, state.scratch_int, state.scratch_float
@@ -56,7 +56,7 @@ def line_of(state: State) -> Line:
     )
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def sweep(tables: Ints, moves: int, family: int, concave: bool, state: State) -> int:
     """For each row of `tables`, take `moves` exact-conditional steps along random directions, and write the table to the row."""
     # Without rows, `moves` steps are taken once. Changes `tables`, and of the state the table, the values of the rows, the l2
@@ -65,13 +65,9 @@ def sweep(tables: Ints, moves: int, family: int, concave: bool, state: State) ->
     # themselves. Returns how many steps changed the table; -1 if the law has no finite mass along a direction.
     changed = 0
     line, meta = line_of(state), state.meta
-    short = (
-        concave
-        and len(state.rows) == 0
-        and len(meta) > 0
-        and np.all(meta[:, 0] == PRODUCT)
-        and 2 ** np.max(meta[:, 1]) <= UNIT_CELLS
-    )
+    short = concave and len(state.rows) == 0 and len(meta) > 0
+    for which in range(len(meta)):  # in a loop: numpy would make arrays
+        short = short and meta[which, 0] == PRODUCT and 2 ** meta[which, 1] <= UNIT_CELLS
     for draw in range(max(len(tables), 1)):
         add_up_squares(state.rows, state.groups)
         done = 0
@@ -97,7 +93,7 @@ def sweep(tables: Ints, moves: int, family: int, concave: bool, state: State) ->
     return changed
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def move_once(family: int, concave: bool, state: State) -> tuple[int, int]:
     """One direction and one step, to be accepted or taken back; changes the same parts of the state as `sweep`."""
     # Returns the number of cells of the direction (left in the scratch arrays) and the step, or `IMPROPER`.
@@ -109,7 +105,7 @@ def move_once(family: int, concave: bool, state: State) -> tuple[int, int]:
     return count, draw_step(family, concave, state, line, count)
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def take_back(count: int, k: int, state: State) -> None:
     """Undo the step of the last `move_once`, whose direction still stands in the scratch arrays."""
     groups, rows, cells_int = state.groups, state.rows, state.cells_int

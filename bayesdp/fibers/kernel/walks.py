@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._numba import nb
+from bayesdp._jit import compiled, inside
 from bayesdp._random import below, uniform
 from bayesdp.fibers.kernel.occupied import LONGEST, Donors
 
@@ -28,7 +28,7 @@ __all__ = ["walk", "write_walk"]
 type Ints = npt.NDArray[np.int64]
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def _next(
     donors: Donors, family: int, factor: int, at: int, wanted: int, nodes: Ints, length: int
 ) -> tuple[float, int]:
@@ -54,14 +54,14 @@ def _next(
     return float(choices), found
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def _moved(donors: Donors, family: int, factor: int, cell: int, label: int) -> int:
     """The cell that has another label of a factor."""
     start = donors.start[family, factor]
     return int(cell + donors.offset[start + label] - donors.offset[start + donors.place[family, factor, cell]])
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def walk(donors: Donors, family: int, layer: int, p: int, across: int, nodes: Ints, length: int,
           generator: npt.NDArray[np.uint64]) -> tuple[int, float]:  # fmt: skip
     """Walk from the cell p, or work out the chance of a walk that is given."""
@@ -113,7 +113,7 @@ def walk(donors: Donors, family: int, layer: int, p: int, across: int, nodes: In
     return 0, 0.0
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@inside
 def write_walk(donors: Donors, family: int, layer: int, p: int, across: int, nodes: Ints, length: int, cells: Ints,
                 steps: Ints) -> int:  # fmt: skip
     """The direction of a closed walk; the number of its cells."""

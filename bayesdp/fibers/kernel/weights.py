@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._numba import nb
+from bayesdp._jit import compiled, inside
 from bayesdp.fibers.kernel.ratios import advance, rewind, window_change
 from bayesdp.fibers.kernel.state import BINOMIAL, FLAT, NEGBIN, WINDOW
 
@@ -32,7 +32,7 @@ within the window (17 / 4 as far): whether tables are used is known before the d
 _LARGE = 1e200
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats,
               groups: Floats, windows: Floats, tabulated: bool, cells: Ints, steps: Ints, count: int, met: Ints,
               met_steps: Floats, rows_met: int,
@@ -69,7 +69,7 @@ def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells
     return (limit if limit <= room else -1), total, 0.0
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def tabulate_units(sign: int, limit: int, at: int, family: int, count: int, rising: int, prior: float, curvature: float,
                     slope: float, near: Floats, weights: Floats, total: float,
                     negligible: float) -> tuple[int, float, float]:  # fmt: skip
@@ -128,7 +128,7 @@ def tabulate_units(sign: int, limit: int, at: int, family: int, count: int, risi
     return (k if limit <= room else -1), total, 0.0
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def find_step(target: float, first_up: int, up: int, first_down: int, down: int, weights: Floats) -> tuple[int, float]:
     """The step in whose share of the cumulated weights `target` falls, and the upper edge of that share.
 
@@ -156,7 +156,7 @@ def find_step(target: float, first_up: int, up: int, first_down: int, down: int,
     return 0, 0.0
 
 
-@nb.njit(cache=True, error_model="numpy")
+@compiled
 def reflected_step(share: float, above: float, under: float, up: int, down: int, rest: float, more: float,
                    weights: Floats) -> tuple[int, bool]:  # fmt: skip
     """Reflect the table's place on its line: the share of the law below it becomes the share above it."""

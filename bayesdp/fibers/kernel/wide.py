@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._numba import nb
+from bayesdp._jit import inside
 from bayesdp._random import below, by_log_weight, exponential, uniform
 from bayesdp.fibers.kernel.ratios import advance, log_ratio, rewind, window_change
 from bayesdp.fibers.kernel.state import (
@@ -40,10 +40,10 @@ _SCANNED = 1024
 """Laws that are not log-concave: longer intervals take a slice step instead of being tabulated."""
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
           windows: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats,
-          rows_met: int, curvature: float, slope: float) -> int:  # fmt: skip
+          rows_met: int, curvature: float, slope: float, scratch: Floats) -> int:  # fmt: skip
     """Rejection for a wide log-concave law: flat between two points one unit below the mode, geometric beyond."""
 
     def f(k: int) -> float:
@@ -74,9 +74,7 @@ def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Fl
     peak = f(mode)
     if not abs(peak) < math.inf:
         return IMPROPER
-    ends = np.empty(2, dtype=np.int64)
-    falls = np.empty(2)
-    heights = np.empty(2)
+    ends, falls, heights, masses = scratch[:2], scratch[2:4], scratch[4:6], scratch[6:9]
     for side in range(2):
         sign = 1 if side == 1 else -1
         bound = (high - mode) if side == 1 else (mode - low)
@@ -99,15 +97,15 @@ def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Fl
         falls[side] = f(mode + sign * (far - 1)) - f(mode + sign * far) if far > 0 else 0.0
         if heights[side] > -1.0:  # the bound came first: no tail
             falls[side] = math.inf
-    masses = np.zeros(3)
-    masses[0] = float(ends[0] + ends[1] + 1)
+    masses[0] = ends[0] + ends[1] + 1.0
     for side in range(2):
+        masses[1 + side] = 0.0
         if falls[side] < math.inf:
             masses[1 + side] = math.exp(heights[side]) * math.exp(-falls[side]) / -math.expm1(-falls[side])
     while True:
         u = uniform(generator) * (masses[0] + masses[1] + masses[2])
         if u < masses[0]:
-            k = mode - ends[0] + below(generator, int(masses[0]))
+            k = mode - int(ends[0]) + below(generator, int(masses[0]))
             bound_log = 0.0
         else:
             side = 0 if u < masses[0] + masses[1] else 1
@@ -115,7 +113,7 @@ def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Fl
             if distance > UNBOUNDED:
                 continue
             beyond = 1 + math.floor(distance)
-            far = ends[side] + beyond
+            far = int(ends[side]) + beyond
             k = mode + far if side == 1 else mode - far
             bound_log = heights[side] - falls[side] * beyond
             if k < low or k > high:
@@ -124,7 +122,7 @@ def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Fl
             return int(k)
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inside
 def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
                   windows: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints,
                   met_steps: Floats, rows_met: int, curvature: float, slope: float, moving: Ints, residuals: Floats,

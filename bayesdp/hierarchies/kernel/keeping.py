@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._jit import compiled, inlined, inside
 from bayesdp._random import below, uniform
-from bayesdp.hierarchies.kernel.jit import compiled, inlined, inside
 from bayesdp.hierarchies.kernel.moves import meeting_level
 from bayesdp.hierarchies.kernel.state import ONE, State
 from bayesdp.hierarchies.kernel.sums import draw_along, fall_of, take_step

@@ -12,8 +12,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._jit import compiled, inlined, inside
 from bayesdp._random import below, uniform
-from bayesdp.hierarchies.kernel.jit import compiled, inlined, inside
 
 __all__ = ["draw_many", "draw_pair", "draw_square"]
 

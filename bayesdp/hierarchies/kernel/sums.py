@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._jit import compiled, inlined, inside
 from bayesdp._random import below, uniform
-from bayesdp.hierarchies.kernel.jit import compiled, inlined, inside
 from bayesdp.hierarchies.kernel.lines import draw_many
 from bayesdp.hierarchies.kernel.moves import meeting_level
 from bayesdp.hierarchies.kernel.state import ONE, PRECISION, RESIDUAL, TWO, UNBOUNDED, ZERO, State

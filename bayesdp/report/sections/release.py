@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayesdp.composition import LOSS_UNKNOWN
+from bayesdp.composition import LOSS_UNKNOWN, check_law
 from bayesdp.fibers import Fiber
 from bayesdp.measurements import SIGNS, Exact, described, held_back
 from bayesdp.plots.noise import draw_noise_law
@@ -35,6 +35,7 @@ def write(context: Context) -> Html:
             _exact(context),
             element("h3", "Noisy"),
             *_noisy(context),
+            *_compatible(context),
             element("h3", "Whom the noise protects"),
             *guarantees(context),
             element("h3", "Cells that the exact values determine"),
@@ -116,6 +117,24 @@ def _noisy(context: Context) -> list[Html]:
         alt = f"Law of the noise {measured.law}; {lines}, in counts."
         written += [law, embedded(draw_noise_law(measured, scale), alt)]
     return written
+
+
+def _compatible(context: Context) -> list[Html]:
+    """Whether the numbers are compatible with the stated laws; with a picture if not."""
+    check = check_law(*context.fit.releases)
+    if check.warning is not None:
+        told = boxed("bad", "Not compatible with the stated law. ", check.warning)
+        drawn = any(group.observed.sum() for group in check.groups)
+        return (
+            [told, embedded(check.plot(2), "Differences of published sums beside what the law says.")]
+            if drawn
+            else [told]
+        )
+    p = "" if check.pvalue != check.pvalue else f" (p = {check.pvalue:.2g}, whatever the true table)"
+    fits = f"Published sums that have to agree differ as the stated laws say{p}."
+    return [
+        paragraph(fits if p else "No published sums have to agree, so that nothing checks the stated laws by itself.")
+    ]
 
 
 def guarantees(context: Context) -> list[Html]:

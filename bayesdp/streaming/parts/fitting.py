@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ import xarray as xr
 
 import bayesdp
 from bayesdp._validate import positive_integer
+from bayesdp.consistency import PostProcessedWarning
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.inference.keeping import tell_verdict
@@ -212,6 +214,11 @@ def fit_parts(
     with folder_of(folder, resume=resume) as place, running(client, jobs, labels) as runner:
         looks: list[work.Look] = runner.run([Task(k, work.look, (memory_check,)) for k in range(len(labels))])
         check_dims(looks, labels, top, queries, axis)
+        if told := [
+            f"part {label!r}: {own.law}" for label, own in zip(labels, looks, strict=True) if own.law is not None
+        ]:
+            more = f" ({len(told) - 1} more such parts)" if len(told) > 1 else ""
+            warnings.warn(f"{told[0]}{more}", PostProcessedWarning, stacklevel=2)
         if memory_check:
             answers = sum(query.rows.size for query in noisy) + sum(query.rows for query in queries.values())
             above = 3 * 8 * plan.chains * (plan.draws // size) * answers

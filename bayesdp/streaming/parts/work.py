@@ -56,6 +56,7 @@ class Look:
     known: list[npt.NDArray[np.bool_]]
     fixed: list[npt.NDArray[np.bool_]]  # the same for each noisy query above
     release: str  # a digest of what is published
+    law: str | None  # why that is not compatible with the stated law
     recorded: dict[str, str]  # digests of the queries whose draws are kept, by name
     formula: str  # the prior
     leaves: int  # with `free`: leaves, and cells that can move
@@ -110,6 +111,7 @@ def look(built: Built, memory_check: bool) -> Look:  # tasks have their argument
         known=[known_sums(structure, keep) for keep in built.job.known],
         fixed=[known_sums(structure, term.keep) for term in built.job.above],
         release=digest(built.release),
+        law=built.release.law_check.warning,
         recorded={name: digest(query) for name, query in built.queries.items()},
         formula=built.job.prior.formula,
         leaves=len(structure.order),

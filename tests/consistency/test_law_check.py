@@ -1,0 +1,603 @@
+"""Published numbers against the laws stated of them: exact laws of differences, false alarms, power, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy import linalg, stats
+
+import bayesdp as bdp
+from bayesdp.cli import main
+from bayesdp.consistency import _differences, law_check
+from bayesdp.streaming import fitting
+
+N = bdp.noise
+LABELS = {"county": [f"c{i}" for i in range(8)], "sex": ["f", "m"]}
+GAPS = np.array([0.0, 1.0, 5.0, 20.0, 50.0])
+
+
+def release(values, law, query=None):
+    return bdp.Release.from_published(LABELS, [bdp.Measured(query or bdp.Identity(LABELS), values, law)])
+
+
+def tails(law, *scales):
+    """P(|sum of noise| >= gap), as the check works it out."""
+    terms = [_differences.Term((law.name, own), law.at_scales(np.array(own)), bounded=False) for own in scales]
+    counts = np.ones((len(terms), len(GAPS)), dtype=np.int64)
+    variance = np.array([term.moments[0] for term in terms]) @ counts
+    return _differences._chances(terms, counts, variance, GAPS, np.ones((2, len(GAPS)), bool), whole=law.integer)[0][0]
+
+
+def contradicting(one, other, level=1e-6):
+    """The words of a contradiction between two lists of measurements, and None without."""
+    found = law_check([*one, *other], [])
+    told = [g for g in found.groups if (g.sources[0] < len(one)) != (g.sources[1] < len(one))]
+    worst = min(told, key=lambda group: group.too_far)
+    return worst.told if worst.too_far < level / len(told) else None
+
+
+def test_tails_of_sums_of_noise_are_those_of_their_laws():
+    b, q = 2.5, np.exp(-1 / 2.5)
+    mass = (1 - q) / (1 + q) * q ** np.abs(np.arange(-400, 401))
+    two, at = np.convolve(mass, mass), np.abs(np.arange(-800, 801))
+    discrete = [two[at >= gap].sum() for gap in GAPS]
+    np.testing.assert_allclose(tails(N.DiscreteLaplace(b=1.0), b, b)[:4], discrete[:4], rtol=1e-9)
+    laplace = (1 + GAPS / (2 * b)) * np.exp(-GAPS / b)  # the difference of two
+    normal = 2 * stats.norm.sf(GAPS / 5)
+    for found, exact in ((tails(N.Laplace(1.0), b, b), laplace), (tails(N.Gaussian(1.0), 3.0, 4.0), normal)):
+        assert np.all(found >= np.maximum(exact, 0) * (1 - 1e-9))  # never smaller: bounds
+        np.testing.assert_allclose(found[:4], exact[:4], rtol=0.1)
+
+
+def test_arrays_of_scales_and_answers_that_were_not_published():
+    scales = np.exp(np.random.default_rng(1).uniform(0, 3, (8, 2)))
+    law = N.DiscreteGaussian(sigma=scales)
+    x = np.random.default_rng(2).poisson(50.0, (8, 2))
+    hidden = np.zeros((8, 2), dtype=bool)
+    hidden[0, 0] = True
+    far = x.astype(float)
+    far[0, 0] = np.nan
+    one, other = (
+        bdp.Measured(bdp.Identity(LABELS), far, law, unmeasured=hidden),
+        bdp.Measured(bdp.Identity(LABELS), x, law),
+    )
+    assert contradicting([one], [other]) is None
+    x[3, 1] += 12 * scales[3, 1]
+    told = contradicting([one], [bdp.Measured(bdp.Identity(LABELS), x, law)])
+    assert "of 15 answers" in told
+    assert told.index("county=c3, sex=m") < 80
+
+
+def test_two_years_are_refused_by_name(tmp_path, capsys):
+    law = N.DiscreteGaussian(sigma=5.0)
+    x = np.random.default_rng(3).poisson(200.0, (8, 2))
+    release(x, law).to_netcdf(tmp_path / "y2023.nc")
+    later = x.copy()
+    later[2, 1] += 64
+    release(later, law).to_netcdf(tmp_path / "y2024.nc")
+    files = [str(tmp_path / "y2023.nc"), str(tmp_path / "y2024.nc")]
+    assert main(["fit", *files, "-o", str(tmp_path / "p.nc")]) == 2
+    said = capsys.readouterr().err
+    assert "y2023.nc and" in said
+    assert f"county=c2, sex=m {x[2, 1]} and {later[2, 1]}" in said
+    assert "one table at one time" in said
+    with pytest.raises(ValueError, match="release 1 and release 2 contradict each other by their laws"):
+        bdp.compose(release(x, law), release(later, law))
+
+
+YEARS = np.random.default_rng(3).poisson(200.0, (2, 8, 2))
+LAW = N.DiscreteGaussian(sigma=5.0)
+
+
+@pytest.mark.parametrize("query", [bdp.Identity(LABELS), bdp.Margins(LABELS, ["county"]), bdp.Totals(LABELS)])
+def test_two_years_in_one_release_are_refused(query):
+    """The same answers, or sums of them."""
+    x = YEARS[0]
+    moved = x.copy()
+    moved[2, 1] += 200
+    measured = [
+        bdp.Measured(bdp.Identity(LABELS), x, LAW, name="y2023"),
+        bdp.Measured(query, query.apply(moved) + 1, LAW),
+    ]
+    with pytest.raises(
+        ValueError, match=r"y2023, 16 answers by county × sex and .* contradict each other by their laws: of"
+    ) as told:
+        bdp.Release.from_published(LABELS, measured)
+    assert "one table at one time" in str(told.value)
+    with pytest.warns(bdp.consistency.PostProcessedWarning, match="contradict each other by their laws"):
+        assert len(bdp.Release.from_published(LABELS, measured, adding_up="warn").measurements) == 2
+    fine = [measured[0], bdp.Measured(query, query.apply(x) + 1, LAW)]
+    assert len(bdp.Release.from_published(LABELS, fine).measurements) == 2
+
+
+def test_two_years_on_the_command_line(tmp_path, capsys):
+    def table(path, values):
+        rows = [
+            f"{county},{sex},{values[i, j]}" for i, county in enumerate(LABELS["county"]) for j, sex in enumerate("fm")
+        ]
+        path.write_text("\n".join(["county,sex,n", *rows]) + "\n")
+        return str(path)
+
+    files = [table(tmp_path / f"y{k}.csv", YEARS[k]) for k in range(2)]
+    law = ["--law", "discrete-gaussian sigma=5"]
+    asked = ["import", files[0], *law, "--noisy", files[1], *law, "-o", str(tmp_path / "r.nc")]
+    assert main(asked) == 2
+    assert "contradict each other by their laws" in capsys.readouterr().err
+    assert main([*asked, "--adding-up", "warn"]) == 0
+    assert "warning: " in capsys.readouterr().err
+
+
+def test_many_small_changes_are_refused_though_none_is_large():
+    table = {"county": [f"c{i}" for i in range(400)]}
+    law, rng = N.DiscreteGaussian(sigma=5.0), np.random.default_rng(4)
+    x = rng.poisson(300.0, 400)
+    one = bdp.Measured(bdp.Identity(table), law.draw(rng, (400,), location=x), law)
+    moved = x + rng.choice([-8, 8], 400)
+    other = bdp.Measured(bdp.Identity(table), law.draw(rng, (400,), location=moved), law)
+    assert contradicting([one], [other]) is not None
+
+
+def test_what_bounded_laws_cannot_have_given():
+    law = N.RandomRounding(3)
+    x = np.full((8, 2), 30)
+    x[1, 0] = 36
+    with pytest.raises(ValueError, match=r"county=c1, sex=f 30 and 36 \(impossible\)"):
+        bdp.compose(release(np.full((8, 2), 30), law), release(x, law))
+    exact = bdp.Release.from_published(LABELS, exact=[bdp.Exact(bdp.Margins(LABELS, ["county"]), [60] * 8)])
+    with pytest.raises(ValueError, match=r"county=c1 66 and 60 \(impossible\)"):
+        bdp.compose(release(x, law), exact)
+
+
+# ------------------------------------------------------------------------------------------------ the law of differences
+
+LAW_4 = N.DiscreteGaussian(sigma=4.0)
+UNIFORM = N.TransitionTable(range(-3, 4), [[0, 0, 0, 1, 0, 0, 0]] * 3 + [[1 / 7] * 7], period=1)
+ALL_LAWS = {
+    "gaussian": N.Gaussian(4.0),
+    "discrete gaussian": N.DiscreteGaussian(1.5),
+    "laplace": N.Laplace(3.0),
+    "discrete laplace": N.DiscreteLaplace(1.0),
+    "rounding at random": N.RandomRounding(3),
+    "cell keys": N.CellKey(max_deviation=3, variance=4),
+    "uniform": UNIFORM,
+    "rounding": N.ConventionalRounding(5),
+}
+AREAS = {"area": [f"a{i}" for i in range(15)], "sex": ["f", "m"]}
+
+
+def published(table, queries, counts, law, rng, stated=None):
+    """Answers as a law gives them, stated to be of another one."""
+    drawn = law.draw_answers(rng, queries, counts)
+    return [bdp.Measured(query, own, stated or law) for query, own in zip(queries, drawn, strict=True)]
+
+
+def all_margins(table):
+    return [bdp.Identity(table), bdp.Margins(table, ["area"]), bdp.Margins(table, ["sex"]), bdp.Totals(table)]
+
+
+def test_differences_of_perturbed_counts_have_the_convolved_law():
+    """Against a sum over all deviations: a total minus two parts, uniform from -3 to 3 each."""
+    [group] = law_check([bdp.Measured(bdp.Identity(AREAS), np.full((15, 2), 50), UNIFORM),
+                         bdp.Measured(bdp.Margins(AREAS, ["area"]), 100 + np.arange(15) - 7, UNIFORM)], []).groups  # fmt: skip
+    off = np.arange(-3, 4)
+    sums = (off[:, None, None] + off[:, None] - off).reshape(-1)
+    half = len(group.expected) // 2
+    exact = np.array([np.mean(sums == k) for k in range(-half, half + 1)])
+    np.testing.assert_allclose(group.expected, 15 * exact, atol=1e-10)
+    assert group.observed[half - 7 : half + 8].tolist() == [1] * 15
+    p_far = np.mean(np.abs(sums) >= 7)
+    assert group.worst[0] == ("area=a0", 100.0, 93.0, pytest.approx(p_far))
+    assert group.single == pytest.approx(min(1.0, 15 * p_far))
+    far = np.array([np.mean(np.abs(sums) >= abs(k)) for k in range(-7, 8)])
+    assert group.large == pytest.approx(stats.chi2.sf(-2 * np.log(far).sum(), 30))
+    tails = [stats.binom.sf(0, 15, exact[half + k]) for k in (-7, 7)]  # one each, where .1 is expected
+    assert group.shape == pytest.approx(min(1.0, 2 * len(exact) * min(tails)))
+    assert group.pvalue == pytest.approx(min(1.0, 3 * min(group.single, group.large, group.shape)))
+
+
+@pytest.mark.parametrize("law", [N.RandomRounding(3), N.RandomRounding(5), N.RandomRounding(5, "nearest")], ids=str)
+def test_rounding_is_bounded_over_all_remainders(law):
+    """Two parts and their total: P(as large) under each pair of remainders, by a sum over all deviations."""
+    base, gaps = law.base, np.arange(0.0, 3 * law.base)
+    term = _differences.Term((str(law), 0.0), law.transitions, bounded=True)
+    counts, ones = np.vstack([np.full(len(gaps), 2), np.full(len(gaps), -1)]), np.ones((2, len(gaps)), bool)
+    bound = _differences._chances([term, term], counts, np.full(len(gaps), 10.0), gaps, ones, whole=True)[0][0]
+    off = np.arange(-base, base + 1)
+    rows = [np.exp(law.log_each(10 * base + r + off, 10 * base + r)) for r in range(base)]
+    sums = np.abs(off[:, None, None] + off[:, None] - off)
+    for one, other in product(range(base), repeat=2):
+        mass = rows[one][:, None, None] * rows[other][:, None] * rows[(one + other) % base]
+        assert mass.sum() == pytest.approx(1.0)
+        assert all(mass[sums >= gap].sum() <= most + 1e-9 for gap, most in zip(gaps, bound, strict=True))
+    assert bound[-1] < 1e-6
+
+
+def test_real_noise_is_binned_by_its_law():
+    """Differences of two normal numbers: bins of half a standard deviation."""
+    law = N.Gaussian(3.0)
+    measured = [
+        bdp.Measured(bdp.Identity(LABELS), np.zeros((8, 2)), law),
+        bdp.Measured(bdp.Identity(LABELS), np.ones((8, 2)), law),
+    ]
+    [group] = law_check(measured, []).groups
+    edges = (np.arange(-8, 8) + 0.5) / 2
+    exact = np.diff(stats.norm.cdf(edges), prepend=0.0, append=1.0)
+    np.testing.assert_allclose(group.expected, 16 * exact, rtol=1e-3, atol=1e-6)
+    assert group.spread == pytest.approx(1 / 18)
+
+
+def test_least_squares_are_those_of_dense_matrices():
+    rng, law = (
+        np.random.default_rng(8),
+        N.Gaussian(np.exp(rng_scales := np.random.default_rng(1).uniform(0, 1, (15, 2)))),
+    )
+    assert rng_scales.shape == (15, 2)
+    x = rng.poisson(30, (15, 2))
+    hidden = np.zeros(15, dtype=bool)
+    hidden[3] = True
+    rows = np.where(hidden, np.nan, N.Gaussian(2.0).draw(rng, (15,), location=x.sum(1)))
+    weights = bdp.LinearQuery(AREAS, rng.integers(-2, 3, (6, 30)), [f"w{k}" for k in range(6)])
+    measured = [
+        bdp.Measured(bdp.Identity(AREAS), law.draw(rng, (15, 2), location=x), law),
+        bdp.Measured(bdp.Margins(AREAS, ["area"]), rows, N.Gaussian(2.0), unmeasured=hidden),
+        bdp.Measured(
+            weights, N.DiscreteGaussian(4.0).draw(rng, (6,), location=weights.apply(x)), N.DiscreteGaussian(4.0)
+        ),
+    ]
+    exact = [bdp.Exact(bdp.Margins(AREAS, ["sex"]), x.sum(0))]
+    found = law_check(measured, exact).chi_square
+    matrix = np.vstack([own.query.matrix.toarray()[~own.unmeasured.reshape(-1)] for own in measured]).astype(float)
+    values = np.concatenate([own.values[~own.unmeasured].reshape(-1) for own in measured])
+    sd = np.concatenate([np.sqrt(own.law.variance(own.query.shape))[~own.unmeasured].reshape(-1) for own in measured])
+    known = exact[0].query.matrix.toarray().astype(float)
+    free = linalg.null_space(known)
+    start = np.linalg.lstsq(known, x.sum(0).astype(float), rcond=None)[0]
+    a, b = matrix @ free / sd[:, None], (values - matrix @ start) / sd
+    rest = b - a @ np.linalg.lstsq(a, b, rcond=None)[0]
+    assert found.statistic == pytest.approx(rest @ rest, rel=1e-5)
+    assert found.df == len(b) - np.linalg.matrix_rank(a) == 15 - 1 + 6 + 2
+    assert found.pvalue == pytest.approx(
+        2 * min(stats.chi2.sf(rest @ rest, found.df), stats.chi2.cdf(rest @ rest, found.df)), rel=1e-3
+    )
+
+
+def test_a_chi_square_of_noise_that_is_not_normal():
+    """Laplace noise: its p-value where there are many contradictions, none where there are few."""
+    law, rng = N.Laplace(3.0), np.random.default_rng(4)
+    few, many = ({"area": [f"a{i}" for i in range(n)]} for n in (20, 400))
+    for table, known in ((few, False), (many, True)):
+        query = bdp.Identity(table)
+        p = [
+            law_check(published(table, [query] * 2, rng.poisson(9, query.shape), law, rng), []).chi_square.pvalue
+            for _ in range(100)
+        ]
+        assert np.isfinite(p).all() == known
+    assert 0.25 < np.mean(p) < 0.9
+    assert np.mean(np.array(p) < 0.05) <= 0.05 + 3 * np.sqrt(0.05 / 100)
+
+
+# -------------------------------------------------------------------------------------------------- levels of the p-value
+
+
+def false_alarms(law, runs, seed):
+    """Shares of p-values of at most 5 %, 1 % and 1e-4, with counts near those whose rows are their own, zeros, and exact sums."""
+    rng, p = np.random.default_rng(seed), np.empty(runs)
+    queries = all_margins(AREAS)
+    for run in range(runs):
+        x = rng.poisson(rng.choice([0, 9, 40], size=(15, 2)))
+        measured = published(AREAS, [queries[0], queries[1], queries[3]], x, law, rng)
+        p[run] = law_check(measured, [bdp.Exact(queries[2], x.sum(axis=0))]).pvalue
+    return [float(np.mean(p <= level)) for level in (0.05, 0.01, 1e-4)]
+
+
+@pytest.mark.parametrize("law", ALL_LAWS.values(), ids=ALL_LAWS)
+def test_false_alarms(law):
+    """At most at the level, but for three standard errors (1 in 700); the chance of one at 1e-4 is below 1 %."""
+    rates = false_alarms(law, 80, seed=5)
+    assert rates[0] <= 0.05 + 3 * np.sqrt(0.05 / 80)
+    assert rates[2] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", ALL_LAWS.values(), ids=ALL_LAWS)
+def test_false_alarms_in_many_releases(law):
+    """10,000 releases each: at 1e-4 one is expected, and more than 6 have a chance of 1e-4."""
+    rates = false_alarms(law, 10_000, seed=6)
+    for rate, level in zip(rates[:2], (0.05, 0.01), strict=True):
+        assert rate <= level + 3 * np.sqrt(level / 10_000)
+    assert rates[2] * 10_000 <= 6
+
+
+def test_answers_under_a_threshold_are_no_false_alarms():
+    """Published are those from 30 on, whose noise was pushed upwards: counts around the threshold."""
+    law, rng, p = N.Censored(N.DiscreteGaussian(5.0), below=30), np.random.default_rng(7), []
+    for _ in range(100):
+        x = rng.poisson(30, (15, 2))
+        own = [bdp.Measured(q, law.coded(N.DiscreteGaussian(5.0).draw(rng, q.shape, location=q.apply(x))), law)
+               for q in all_margins(AREAS)[:2]]  # fmt: skip
+        p.append(law_check(own, []).pvalue)
+    assert np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 / 100)
+
+
+def test_only_numbers_that_are_far_from_the_law_are_published():
+    """Counts of 24 whose noise brought them to 30: the others count as differences that fit."""
+    law, table = N.Censored(N.DiscreteGaussian(5.0), below=30), {"area": [f"a{i}" for i in range(300)]}
+    drawn = N.DiscreteGaussian(5.0).draw(3, (300,), location=24)
+    assert 20 < (drawn >= 30).sum() < 60
+    found = law_check(
+        [bdp.Measured(bdp.Identity(table), law.coded(drawn), law)], [bdp.Exact(bdp.Identity(table), [24] * 300)]
+    )
+    assert found.groups[0].number == 300
+    assert found.pvalue > 0.5
+
+
+def test_a_sum_of_one_part_with_records_has_its_number():
+    """Under cell keys, where the other part is empty: differences of 0 are no sign of anything."""
+    law, x = ALL_LAWS["cell keys"], np.random.default_rng(1).poisson(60, (15, 2)) * [1, 0]
+    found = law_check(published(AREAS, all_margins(AREAS)[:2], x, law, 2), [])
+    assert found.groups[0].observed.sum() == 0
+    assert found.pvalue == 1.0
+
+
+def test_small_counts_have_rows_of_their_own():
+    """Deviations of up to 3 below 20, of at most 1 above."""
+    rows = [[0, 0, 0, 1, 0, 0, 0]] * 3 + [[1 / 7] * 7] * 17 + [[0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0]]
+    law, rng = N.TransitionTable(range(-3, 4), rows, period=1), np.random.default_rng(3)
+    for mean, number in ((8, 0), (60, 15)):
+        x = np.full((15, 2), mean)
+        [group] = law_check(published(AREAS, all_margins(AREAS)[:2], x, law, rng), []).groups
+        assert group.observed.sum() == number
+        assert group.pvalue > 0.01
+
+
+# -------------------------------------------------------------------------------------------------------------- power
+
+
+COUNTS = np.random.default_rng(20).poisson(60, (15, 2))
+
+
+def noisy_release(stated, seed=3, law=LAW_4):
+    rng = np.random.default_rng(seed)
+    cells = published(AREAS, [bdp.Identity(AREAS)], COUNTS, law, rng, stated)
+    exact = [
+        bdp.Exact(bdp.Margins(AREAS, ["area"]), COUNTS.sum(1)),
+        bdp.Exact(bdp.Margins(AREAS, ["sex"]), COUNTS.sum(0)),
+    ]
+    return bdp.Release.from_published(AREAS, cells, exact)
+
+
+def observed(release):
+    with pm.Model(coords=release.coords) as model:
+        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(60.0), dims=release.dims))
+    return model
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.5, 40.0])
+def test_a_wrong_sigma_is_said_by_observe(sigma):
+    """4 is true: 15 noisy sums against exact ones."""
+    release = noisy_release(N.DiscreteGaussian(sigma))
+    words = "less noise|less than noise of their own" if sigma > 4 else "The noise is larger than stated"
+    with pytest.warns(bdp.PostProcessedWarning, match=words) as told:
+        observed(release)
+    assert len([w for w in told if issubclass(w.category, UserWarning)]) == 1
+    assert bdp.check_law(release).pvalue < 1e-4
+
+
+def test_the_right_sigma_is_not():
+    observed(noisy_release(LAW_4))  # warnings are errors
+    assert bdp.check_law(noisy_release(LAW_4)).pvalue > 0.01
+
+
+def test_a_wrong_sigma_is_said_by_fit_hierarchy(monkeypatch):
+    class Stopped(Exception):
+        pass
+
+    def stop(*_):
+        raise Stopped
+
+    monkeypatch.setattr(fitting, "Run", stop)  # it is said before anything is compiled
+    prior = bdp.hierarchies.priors.FixedNegativeBinomial(mean=60.0, shape=5.0)
+    with pytest.warns(bdp.PostProcessedWarning, match="not compatible with the stated law"), pytest.raises(Stopped):
+        bdp.fit_hierarchy(noisy_release(N.DiscreteGaussian(1.5)), prior)
+
+
+@pytest.mark.parametrize(
+    "law", [UNIFORM, N.CellKey(max_deviation=3, variance=4), N.DiscreteGaussian(2.0), N.Laplace(2.0)], ids=str
+)
+def test_totals_that_are_sums_of_published_cells_are_no_measurements(law):
+    """As in ONS 2021: every difference is 0 where the law says a standard deviation of 3.5."""
+    x = np.random.default_rng(1).poisson(200, (15, 2))
+    cells = bdp.Measured(bdp.Identity(AREAS), law.draw(np.random.default_rng(2), (15, 2), location=x), law)
+    totals = bdp.Measured(bdp.Margins(AREAS, ["area"]), cells.values.sum(axis=1), law)
+    found = bdp.check_law(bdp.Release(cells.query.frame, (cells, totals), ()))
+    assert found.pvalue < 1e-4
+    assert "no measurements of their own" in found.warning
+    assert found.table["spread"].tolist() == [0.0]
+
+
+def test_what_is_impossible_is_named():
+    law = N.CellKey(max_deviation=2, variance=1.5)
+    x = np.full((15, 2), 100)
+    totals = np.full(15, 200)
+    totals[4] = 207  # three deviations of at most 2
+    measured = [bdp.Measured(bdp.Identity(AREAS), x, law), bdp.Measured(bdp.Margins(AREAS, ["area"]), totals, law)]
+    found = law_check(measured, [])
+    assert found.pvalue == 0.0
+    assert found.worst[0] == ("area=a4", 200.0, 207.0, 0.0)
+    assert "area=a4 200 and 207" in found.warning
+    assert "(impossible)" in found.warning
+    measured[1] = bdp.Measured(bdp.Margins(AREAS, ["area"]), np.where(totals == 207, 206, 200), law)
+    assert law_check(measured, []).groups[0].impossible == 0
+
+
+def test_another_shape_of_the_same_variance_is_found():
+    """Deviations of 2 where the law says up to 3 at random: variance 4 both."""
+    table, rng = {"area": [f"a{i}" for i in range(600)]}, np.random.default_rng(4)
+    other = N.TransitionTable([-2, 0, 2], [[0, 1, 0]] * 3 + [[0.5, 0, 0.5]], period=1)
+    query, x = bdp.Identity(table), rng.poisson(100, 600)
+    assert law_check(published(table, [query] * 2, x, UNIFORM, rng), []).pvalue > 0.01
+    found = law_check(published(table, [query] * 2, x, other, rng, UNIFORM), [])
+    assert found.pvalue < 1e-4
+    assert "spread otherwise" in found.warning
+
+
+# ---------------------------------------------------------------------------------------------------------- the result
+
+
+def test_nothing_to_compare():
+    cells = bdp.Measured(bdp.Identity(AREAS), COUNTS, LAW_4)
+    release = bdp.Release.from_published(AREAS, [cells])
+    found = bdp.check_law(release)
+    assert np.isnan(found.pvalue)
+    assert found.warning is None
+    assert repr(found) == "<LawCheck: no published sums have to agree>"
+    with pytest.raises(ValueError, match="no differences to draw"):
+        found.plot()
+    exact = bdp.Release.from_published(AREAS, exact=[bdp.Exact(bdp.Totals(AREAS), 1000)])
+    assert np.isnan(bdp.check_law(exact).pvalue)
+    lattice = bdp.LatticeLaplace(bdp.Totals(AREAS), epsilon=1.0).release(COUNTS, rng=1)
+    assert "nothing is worked out for sums of noise of the law lattice-laplace" in repr(bdp.check_law(lattice))
+
+
+def test_several_releases_and_what_is_refused():
+    one = bdp.Release.from_published(AREAS, [bdp.Measured(bdp.Identity(AREAS), COUNTS, LAW_4)])
+    other = bdp.Release.from_published(AREAS, [bdp.Measured(bdp.Totals(AREAS), COUNTS.sum() + 200, LAW_4)])
+    found = bdp.check_law(one, other)
+    assert found.pvalue < 1e-4
+    assert f"total {COUNTS.sum()} and {COUNTS.sum() + 200}" in found.warning
+    with pytest.raises(TypeError, match=r"release 2 must be a bayesdp\.Release, got int"):
+        bdp.check_law(one, 3)
+    with pytest.raises(ValueError, match=r"release 1 and release 2 have different labels|has the dimensions"):
+        bdp.check_law(one, release(YEARS[0], LAW))
+
+
+def test_its_table_its_words_and_its_picture(tmp_path):
+    found = bdp.check_law(noisy_release(N.DiscreteGaussian(1.5)))
+    assert found.table.index.tolist() == [
+        "30 answers by area × sex and exact sums by area",
+        "30 answers by area × sex and exact sums by sex",
+    ]
+    assert found.table["number"].tolist() == [15, 2]
+    assert "fits least: " in repr(found)
+    assert "chi-square" in repr(found)
+    axes = found.plot().axes
+    assert [own.get_xlabel() for own in axes] == ["difference (count)"] * 2
+    assert sum(bar.get_height() for bar in axes[0].patches) == 15
+    assert len(found.plot(1).axes) == 1
+
+
+def test_it_is_worked_out_once(monkeypatch):
+    """By `from_published`, and not again by `observe`."""
+    calls = []
+    monkeypatch.setattr(
+        sys.modules[law_check.__module__],
+        "differences_of",
+        lambda own: (calls.append(1), _differences.differences_of(own))[1],
+    )
+    observed(noisy_release(LAW_4))
+    assert len(calls) == 1
+
+
+def test_large_tables_take_no_time():
+    """100,000 cells with all margins: 0.4 s on the machine that this was written on."""
+    table = {"area": [f"a{i}" for i in range(1000)], "sex": list("fm"), "age": [str(i) for i in range(50)]}
+    rng, x = np.random.default_rng(1), np.random.default_rng(2).poisson(20, (1000, 2, 50))
+    keep = [own for size in range(4) for own in combinations(table, size)]
+    queries = [bdp.Margins(table, list(own)) if own else bdp.Totals(table) for own in keep]
+    measured = published(table, queries, x, LAW, rng)
+    start = time.perf_counter()
+    found = law_check(measured, [])
+    assert time.perf_counter() - start < 5.0
+    assert found.pvalue > 1e-3
+    assert len(found.groups) == 28
+
+
+def test_import_says_so(tmp_path, capsys):
+    lines = [
+        f"{area},{sex},{COUNTS[i, j] + 9 * (-1) ** i}"
+        for i, area in enumerate(AREAS["area"])
+        for j, sex in enumerate("fm")
+    ]
+    (tmp_path / "cells.csv").write_text("\n".join(["area,sex,n", *lines]) + "\n")
+    totals = [f"{area},{COUNTS[i].sum()}" for i, area in enumerate(AREAS["area"])]
+    (tmp_path / "areas.csv").write_text("\n".join(["area,n", *totals]) + "\n")
+    asked = [
+        "import",
+        str(tmp_path / "cells.csv"),
+        "--law",
+        "discrete-gaussian sigma=1.5",
+        "--exact",
+        str(tmp_path / "areas.csv"),
+    ]
+    assert main([*asked, "-o", str(tmp_path / "r.nc")]) == 0
+    assert "not compatible with the stated law" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------------------ real tables
+
+SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
+WORK = SHARED / "abs2016_working_population"
+NZ = SHARED / "statsnz2013/age_sex_by_electorate.csv"
+
+
+def australia(largest):
+    """W01 of the SA3 areas: all margins, uniform deviations of counts above 20; smaller ones may be anything within these."""
+    sexes, work = ["M", "F"], ["EWFT", "EWPT", "EAFW", "EHW_NS"]
+    ages = ["15_19", *(f"{age}_{age + 4}" for age in range(20, 75, 5)), "75ov"]
+    files = [pd.read_csv(WORK / f"2016Census_W01{part}_AUS_SA3.csv", index_col=0) for part in "AB"]
+    data = pd.concat(files, axis=1)
+    rows = np.array([[float(x + d >= 0) for d in range(-largest, largest + 1)] for x in range(21 - largest)])
+    law = N.CellKey(ptable=N.TransitionTable(range(-largest, largest + 1), rows / rows.sum(1, keepdims=True), period=1))
+    table = {"area": [str(code) for code in data.index], "sex": sexes, "age": ages, "work": work}
+    measured = []
+    for keep in (own for size in range(4) for own in combinations(["sex", "age", "work"], size)):
+        asked = [labels if name in keep else [total] for name, labels, total in
+                 (("sex", sexes, "P"), ("age", ages, "Tot"), ("work", work, "Tot"))]  # fmt: skip
+        query = bdp.Margins(table, ["area", *keep])
+        columns = ["_".join(own) for own in product(*asked)]
+        measured.append(
+            bdp.Measured(query, data[columns].to_numpy().reshape(query.shape), law, name=" ".join(["area", *keep]))
+        )
+    return law_check(measured, [])
+
+
+@pytest.mark.skipif(not WORK.is_dir(), reason="the Australian tables are not here")
+def test_australian_tables_are_compatible_with_deviations_up_to_3_and_not_2():
+    found = australia(3)
+    assert found.pvalue > 1e-4
+    assert not found.table["impossible"].any()
+    sizes = found.table["spread"].dropna()
+    assert np.average(sizes, weights=found.table.loc[sizes.index, "number"]) == pytest.approx(1.0, abs=0.1)
+    other = australia(2)
+    assert other.pvalue == 0.0
+    assert other.table["impossible"].sum() > 100
+    assert other.warning.endswith("look at bayesdp.check_law(release)")
+    assert "area=10106, age=45_49, work=EAFW 30 and 21" in other.warning
+
+
+@pytest.mark.skipif(not NZ.is_file(), reason="the tables of New Zealand are not here")
+@pytest.mark.parametrize("at_random", [True, False])
+def test_the_tables_of_new_zealand_are_rounded_at_random(at_random):
+    """Males and females against all: differences of up to 6, where rounding to the nearest multiple reaches 3."""
+    rows = pd.read_csv(NZ)
+    rows = rows[
+        (rows["dimensions"] == "By general electorate") & ~rows["row_header3"].str.contains("Total|Median|18 Years")
+    ]
+    rows = rows[~rows["row_header2"].str.contains("Total")]
+    values = rows.pivot(index=["row_header2", "row_header3"], columns="col_header2", values="value").dropna()
+    table = {"row": [" ".join(own) for own in values.index], "sex": ["Male", "Female"]}
+    law = N.RandomRounding(3) if at_random else N.ConventionalRounding(3)
+    cells = bdp.Measured(bdp.Identity(table), values[table["sex"]].to_numpy(), law)
+    totals = bdp.Measured(bdp.Margins(table, ["row"]), values["Total people"].to_numpy(), law)
+    found = law_check([cells, totals], [])
+    assert (found.pvalue > 0.5) == at_random
+    assert (found.table["impossible"].sum() > 5) != at_random
+    assert len(values) > 1000

@@ -1,0 +1,208 @@
+"""Tables of which every margin is published, each number perturbed on its own: families of directions for every set of dimensions.
+
+The exact posteriors are enumerated here, by the laws themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import combinations, product
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import pytest
+from scipy import special
+
+import bayesdp as bdp
+from bayesdp.inference import FiberGibbs
+from bayesdp.steps.count_chains import LineChain
+from tests.fibers.harness import LEVEL, p_values
+
+STARTS = 4_000
+RATE, SHAPE = 3.0, 0.8
+
+
+def wall(reach: int, *, bent: bool = False) -> bdp.noise.TransitionTable:
+    """Deviations of at most `reach`, all as likely, or large ones more likely; zeros are kept, and no count below 0 is published."""
+    rows: dict[int, dict[int, float]] = {0: {0: 1.0}}
+    for x in range(1, reach + 1):
+        near = {v: 1.0 + 2.0 * bent * abs(v) for v in range(-min(x, reach), reach + 1)}
+        rows[x] = {v: p / sum(near.values()) for v, p in near.items()}
+    return bdp.noise.TransitionTable.by_count(rows, period=1)
+
+
+GAPS = bdp.noise.TransitionTable.by_count(
+    {
+        0: {0: 1.0},
+        1: {-1: 0.6, 2: 0.4},
+        2: {-2: 0.4, 2: 0.6},
+        3: {-3: 0.2, 0: 0.3, 2: 0.3, 4: 0.2},
+        4: dict.fromkeys((-4, 0, 2, 3), 0.25),
+        5: {-5: 0.1, -2: 0.2, 0: 0.2, 2: 0.2, 4: 0.2, 5: 0.1},
+        6: dict.fromkeys((-5, -3, -2, 0, 2, 3, 4, 5), 0.125),
+    },
+    period=1,
+)
+"""Deviations of 1 are not possible but from a count of 4 or 5 to none, and no 1 or 2 is published."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table of a small shape, and what is published of it."""
+
+    shape: tuple[int, ...]
+    law: bdp.noise.NoiseLaw
+    seed: int = 1
+    zeros: tuple[int, ...] = ()
+    exact_total: bool = False
+    released: bdp.Release = field(init=False)
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(self.seed)
+        frame = {dim: [f"{dim}{i}" for i in range(size)] for dim, size in zip("abc", self.shape, strict=True)}
+        truth = 1 + rng.poisson(RATE, self.shape)
+        truth.reshape(-1)[list(self.zeros)] = 0
+        queries: list[bdp.Query] = [] if self.exact_total else [bdp.Totals(frame)]
+        for size in (1, 2, 3):
+            queries += [bdp.Margins(frame, list(dims)) for dims in combinations(frame, size)]
+        published = [bdp.Measured(q, self.law.draw(rng, q.shape, location=q.apply(truth)), self.law) for q in queries]
+        exact = [bdp.Exact(bdp.Totals(frame), truth.sum())] if self.exact_total else []
+        made = bdp.Release.from_published(frame, published, exact, adding_up="warn")
+        object.__setattr__(self, "released", made)
+
+    def chain(self) -> LineChain:
+        with pm.Model(coords=self.released.coords):
+            base = pm.NegativeBinomial.dist(mu=RATE, alpha=SHAPE)
+            bdp.observe(self.released, bdp.ConfidentialCounts("x", base, dims=self.released.dims))
+            chain = FiberGibbs().tables[0].chain
+        assert isinstance(chain, LineChain)
+        chain.reseed(np.random.default_rng(self.seed))
+        return chain
+
+    def posterior(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """All tables that the laws allow, and their probabilities: layer by layer, what a layer itself rules out first."""
+        cells = next(own for own in self.released.measurements if own.query.rows == np.prod(self.shape))
+        guess = np.arange(int(cells.values.max()) + 8)
+        options = [guess[np.isfinite(self.law.log_each(y, guess))] for y in cells.values.reshape(-1)]
+        layers = np.array_split(np.arange(len(options)), self.shape[0])
+        found = np.zeros((1, 0), dtype=np.int64)
+        for layer in layers:
+            more = np.array(list(product(*(options[cell] for cell in layer))), dtype=np.int64)
+            more = more[np.isfinite(self._log_law(more, layer))]
+            seen = np.arange(found.shape[1] + len(layer))
+            found = np.concatenate([np.repeat(found, len(more), axis=0), np.tile(more, (len(found), 1))], axis=1)
+            found = found[np.isfinite(self._log_law(found, seen))]
+        for own in self.released.exact:
+            found = found[np.all(found @ own.query.matrix.toarray().T == own.values.reshape(-1), axis=1)]
+        weight = self._log_law(found, np.arange(len(options)))
+        p = SHAPE / (SHAPE + RATE)
+        weight = weight + np.sum(
+            special.gammaln(found + SHAPE) - special.gammaln(found + 1) + found * np.log1p(-p), axis=1
+        )
+        probability = np.exp(weight - weight.max())
+        return found, probability / probability.sum()
+
+    def _log_law(self, tables: npt.NDArray[np.int64], cells: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """By the published numbers about these cells alone."""
+        total = np.zeros(len(tables))
+        for own in self.released.measurements:
+            matrix, values = own.query.matrix.toarray(), np.asarray(own.values).reshape(-1)
+            inside = matrix[:, np.setdiff1d(np.arange(matrix.shape[1]), cells)].sum(axis=1) == 0
+            with np.errstate(invalid="ignore"):
+                total += own.law.log_each(values[inside], tables @ matrix[np.ix_(inside, cells)].T).sum(axis=1)
+        return total
+
+
+CASES = {
+    "2x2x2, walls of 1": Case((2, 2, 2), wall(1), seed=7),
+    "2x2x2, walls of 2": Case((2, 2, 2), wall(2, bent=True), seed=16),
+    "2x3x2, walls of 1": Case((2, 3, 2), wall(1, bent=True), seed=5),
+    "2x3x2, walls of 2": Case((2, 3, 2), wall(2), seed=15, zeros=(1, 6, 7)),
+    "2x2x2, gaps": Case((2, 2, 2), GAPS, seed=4),
+    "2x3x2, gaps": Case((2, 3, 2), GAPS, seed=15),
+    "2x2x2, zeros kept": Case((2, 2, 2), wall(2), seed=21, zeros=(0, 6)),
+    "2x2x2, total": Case((2, 2, 2), wall(2), seed=20, exact_total=True),
+    "2x3x2, total": Case((2, 3, 2), wall(1), seed=23, exact_total=True),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_steps_of_each_family_from_exact_draws(name):
+    """A step of a family leaves the law as it is. False alarms: `LEVEL` for each test of each family."""
+    case = CASES[name]
+    tables, probability = case.posterior()
+    assert 8 <= len(tables) < 400_000
+    chain, rng = case.chain(), np.random.default_rng(11)
+    families = chain._measured
+    assert families >= 7  # a family for each set of dimensions
+    starts = tables[rng.choice(len(tables), STARTS, p=probability)]
+    moved = np.zeros(families)
+    for family in range(families):
+        ends = np.empty_like(starts)
+        for start, end in zip(starts, ends, strict=True):
+            chain.load(start)
+            chain.sweep_of(family, 3)
+            end[:] = chain.counts
+        moved[family] = np.mean(np.any(starts != ends, axis=1))
+        assert min(p_values(ends, tables, probability)) > LEVEL, family
+    assert (moved > 0.0).sum() >= families / 2
+
+
+APART = {"2x3x2, walls of 1", "2x2x2, gaps", "2x3x2, gaps"}
+"""Few tables, and so far apart that lines of no family join them in 10,000 moves."""
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in APART])
+def test_a_chain_with_learnt_shares(name):
+    """Tables far apart in one chain, whose shares were learnt. False alarms: `LEVEL` each."""
+    case = CASES[name]
+    tables, probability = case.posterior()
+    chain = case.chain()
+    chain.begin(tables[0], scatter=False)
+    for _ in range(40):
+        chain.move(2)
+        chain.learn()
+    chain.settle()
+    assert np.isclose(chain.shares.sum(), 1.0)
+    assert chain.shares.min() > 0.0
+    assert not np.allclose(chain.state.cumulative, chain.target.moves.cumulative)
+    draws = np.empty((STARTS, tables.shape[1]), dtype=np.int64)
+    for own in draws:
+        chain.move(40)
+        own[:] = chain.counts
+    assert min(p_values(draws, tables, probability)) > LEVEL
+
+
+def test_what_directions_keep_is_stated():
+    case = CASES["2x2x2, walls of 1"]
+    with pm.Model(coords=case.released.coords):
+        base = pm.NegativeBinomial.dist(mu=RATE, alpha=SHAPE)
+        bdp.observe(case.released, bdp.ConfidentialCounts("x", base, dims=case.released.dims))
+        shares = FiberGibbs().shares["x"]
+    assert sum(shares.values()) == pytest.approx(1.0)
+    # Cells on their own, pairs along a dimension keep the sums over it, squares those over either of two, and cubes all.
+    assert {"exact answers", "the total, a, b, a × b"} < shares.keys()
+    assert len(shares) == 1 + 7
+
+
+def test_chains_that_stand_apart_are_told_of_with_what_holds_them():
+    """Two chains begin at tables that differ in some cells, of which steps of families do not lead from one to the other."""
+    case = CASES["2x3x2, gaps"]
+    tables, _ = case.posterior()
+    apart = tables[[0, int(np.argmax(np.abs(tables - tables[0]).sum(axis=1)))]]
+    with pm.Model(coords=case.released.coords):
+        base = pm.NegativeBinomial.dist(mu=RATE, alpha=SHAPE)
+        bdp.observe(case.released, bdp.ConfidentialCounts("x", base, dims=case.released.dims))
+        starts = [{"x": table.reshape(case.shape)} for table in apart]
+        found = bdp.sample(
+            200, tune=20, chains=2, cores=1, random_seed=1, initvals=starts, quiet=True, progressbar=False
+        )
+    attrs = found["diagnostics"].attrs
+    assert attrs["verdict"] == "not converged"
+    assert "on average in the chains; at the end of chain" in attrs["message"]
+    words = attrs["message"].partition("ruled out by ")[2]
+    number, value = re.search(r"published (\d+), now (\d+)", words).groups()
+    steps = [np.isneginf(GAPS.log_each(int(number), int(value) + step)) for step in (-1, 1)]
+    assert any(steps)
