@@ -10,7 +10,8 @@ its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace`, `TruncatedGaussian`, `BoundaryInflatedGaussian` and the four discrete laws of such names are elementwise,
 with values between ``lower`` and ``upper``; `RescaledLaplace` has vectors of shares that add up to 1; `BoxNorm` is noise of vectors of
 statistics; `Censored` has what is published within thresholds of another law.
-`RandomRounding`, `ConventionalRounding`, `CellKey` and `TransitionTable` are elementwise, counts published for counts ``mu``.
+`RandomRounding`, `ConventionalRounding`, `CellKey` and `TransitionTable` are elementwise, counts published for counts ``mu``;
+`PerturbedByRows` is such a law whose table is a variable, as `PerturbationRows` that are not known.
 In most models `bayesdp.observe` puts them in for you.
 `distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution`, `perturbed_distribution` and
 `table_distribution` make those of laws of independent values, within bounds, of perturbed counts, and whose noise is a whole table
@@ -41,8 +42,8 @@ from bayesdp.distributions.independent.tulap import Tulap
 from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
-from bayesdp.distributions.perturbed import of_counts  # noqa: F401  # it registers a likelihood
 from bayesdp.distributions.perturbed.base import perturbed_distribution
+from bayesdp.distributions.perturbed.by_rows import PerturbationRows, PerturbedByRows, UnknownPerturbation
 from bayesdp.distributions.perturbed.cell_key import CellKey
 from bayesdp.distributions.perturbed.censored import Censored
 from bayesdp.distributions.perturbed.rounding import ConventionalRounding, RandomRounding
@@ -82,6 +83,8 @@ __all__ = [
     "LatticeKNorm",
     "LatticeLaplace",
     "MixedLaplace",
+    "PerturbationRows",
+    "PerturbedByRows",
     "ProjectedGaussian",
     "ProjectedLaplace",
     "ProjectedLaplaceGivenRows",
@@ -96,6 +99,7 @@ __all__ = [
     "TruncatedGaussian",
     "TruncatedLaplace",
     "Tulap",
+    "UnknownPerturbation",
     "add_likelihood",
     "bounded_distribution",
     "distribution_of",

@@ -29,9 +29,10 @@ from pymc.logprob.abstract import _logprob
 from bayesdp.distributions.answers import answers
 from bayesdp.distributions.exact_answers import OFF_FIBER, UnmergedRV
 from bayesdp.distributions.independent.tulap_of_counts import are_free
+from bayesdp.distributions.perturbed.by_rows import PerturbedByRows
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.fibers.kernel.state import cell_codes
-from bayesdp.noise import NoiseLaw
+from bayesdp.noise import NoiseLaw, UnknownPerturbation
 from bayesdp.queries import Query
 
 __all__ = ["SameRecords", "SameRecordsRV", "SharedPart"]
@@ -65,7 +66,7 @@ class SameRecordsRV(UnmergedRV):
     Parameters
     ----------
     parts : sequence of SharedPart
-        One for each input after the counts.
+        One for each input after the counts; then come the rows of parts whose law is unknown, in their order.
     known : int
         How many of them, the first ones, another such variable of the model is about already.
     """
@@ -80,12 +81,11 @@ class SameRecordsRV(UnmergedRV):
         super().__init__(**kwargs)
 
     @classmethod
-    def make(cls, x: Any, *published: Any, parts: Sequence[SharedPart], known: int) -> Any:
-        """Apply to a table and the published numbers of each part."""
-        inner = [own.type() for own in (x, *published)]
-        return cls(parts, known, inputs=inner, outputs=[_differing(*_classes(parts, inner[0], inner[1:]))])(
-            x, *published
-        )
+    def make(cls, x: Any, *others: Any, parts: Sequence[SharedPart], known: int) -> Any:
+        """Apply to a table, the published numbers of each part, and the rows of unknown laws."""
+        inner = [own.type() for own in (x, *others)]
+        found = _differing(*_classes(parts, inner[0], inner[1 : len(parts) + 1]))
+        return cls(parts, known, inputs=inner, outputs=[found])(x, *others)
 
 
 class SameRecords(Distribution):
@@ -96,7 +96,7 @@ class SameRecords(Distribution):
     x : tensor variable
         The counts.
     published : sequence of tensor variables
-        Numbers of each part.
+        Numbers of each part; then the rows of parts whose law is unknown.
     parts : sequence of SharedPart
     known : int
         See `SameRecordsRV`.
@@ -133,16 +133,20 @@ def _differing(numbers: Any, again: Any, order: Any) -> Any:
     return pt.sum(again & pt.neq(numbers[1:], numbers[:-1]))
 
 
-def _surplus(parts: Sequence[SharedPart], x: Any, published: Sequence[Any], again: Any, order: Any) -> Any:
+def _surplus(parts: Sequence[SharedPart], x: Any, published: Any, rows: Any, again: Any, order: Any) -> Any:
     """What the likelihoods of the parts count too often."""
-    masses = []
+    masses, tables = [], iter(rows)
     for part, data in zip(parts, published, strict=True):
         sets = part.shared > 0
-        masses.append(_log_masses(part, x, data.flatten()[np.flatnonzero(sets[part.published])], sets))
+        numbers = data.flatten()[np.flatnonzero(sets[part.published])]
+        own = [next(tables)] if isinstance(part.law, UnknownPerturbation) else []
+        masses.append(_log_masses(part, x, numbers, sets, *own))
     return pt.sum(pt.switch(again, pt.maximum(pt.concatenate(masses)[order][1:], OFF_FIBER), 0.0))
 
 
-def _log_masses(part: SharedPart, x: Any, numbers: Any, sets: npt.NDArray[np.bool_]) -> Any:
+def _log_masses(part: SharedPart, x: Any, numbers: Any, sets: npt.NDArray[np.bool_], rows: Any = None) -> Any:
+    if isinstance(part.law, UnknownPerturbation):
+        return pm.logp(PerturbedByRows.dist(answers(part.query, x, sets), rows, part.law), pt.cast(numbers, "int64"))
     parameters = {
         name: np.broadcast_to(value, part.query.shape).reshape(-1)[sets] if isinstance(value, np.ndarray) else value
         for name, value in part.law.model_parameters().items()
@@ -152,10 +156,11 @@ def _log_masses(part: SharedPart, x: Any, numbers: Any, sets: npt.NDArray[np.boo
 
 
 @_logprob.register(SameRecordsRV)
-def _same_records_logp(op: SameRecordsRV, values: Any, x: Any, *published: Any, **_: Any) -> Any:
+def _same_records_logp(op: SameRecordsRV, values: Any, x: Any, *others: Any, **_: Any) -> Any:
+    published, rows = others[: len(op.parts)], others[len(op.parts) :]
     found = _classes(op.parts, x, published)
-    surplus = _surplus(op.parts, x, published, *found[1:])
+    surplus = _surplus(op.parts, x, published, rows, *found[1:])
     if op.known:
         before = op.parts[: op.known], x, published[: op.known]
-        surplus = surplus - _surplus(*before, *_classes(*before)[1:])
+        surplus = surplus - _surplus(*before, rows, *_classes(*before)[1:])
     return pt.switch(pt.eq(_differing(*found), values[0]), -surplus, OFF_FIBER if are_free(x) else -np.inf)

@@ -41,6 +41,8 @@ class NoiseTerm:
         Of the published rows, in their order, for ``windows``.
     laws : int64 array, shape (rows,), optional
         By which law a row shares its perturbation with rows about the same records, of any term; 0: it does not. For ``windows``.
+    changing : bool
+        Whether the log-masses of the windows are parameters, which `Target.set_noise` takes in the place of a scale.
     by_law : callable, optional
         For ``windows``, the log-likelihood of the true answers of these rows by the law itself.
     """
@@ -53,6 +55,7 @@ class NoiseTerm:
     coordinates: Floats | None = None
     windows: LogMassWindows | None = None
     laws: npt.NDArray[np.int64] | None = None
+    changing: bool = False
     by_law: Callable[[npt.NDArray[np.int64]], float] | None = None
 
     def __post_init__(self) -> None:

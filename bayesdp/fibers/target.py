@@ -138,13 +138,14 @@ class Target:
     def new_state(self) -> State:
         """A state with bounds, rows and noise filled in; counts zero, prior weights one."""
         groups = sum(term.kind == "l2" for term in self.terms)
-        state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups, self._windows, self._laws)
+        state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups, self._windows.copy(), self._laws)
         state.cells_int[:, columns.LOWER] = self.fiber.system.lower
         state.cells_int[:, columns.UPPER] = self.fiber.system.upper
         start = self._row_starts[-1]
         _, state.rows[start:, columns.ROW_LOWER], state.rows[start:, columns.ROW_UPPER] = self._limits
         self._set_windows(state)
-        self.set_noise(state, [term.scale for term in self.terms], [term.values for term in self.terms])
+        scales = [term.windows.log_mass if term.windows and term.changing else term.scale for term in self.terms]
+        self.set_noise(state, scales, [term.values for term in self.terms])
         return state
 
     @cached_property
@@ -165,7 +166,7 @@ class Target:
         return found
 
     def _set_windows(self, state: State) -> None:
-        """Write where the tabulated log-mass of each row stands. Parameters and published answers do not change it."""
+        """Write where the tabulated log-mass of each row stands, which nothing changes."""
         before = 0
         for start, term in zip(self._row_starts[:-1], self.terms, strict=True):
             windows = term.windows
@@ -177,7 +178,7 @@ class Target:
             state.rows[rows, columns.WINDOW_START] = windows.start + before
             state.rows[rows, columns.WINDOW_BELOW] = windows.below
             state.rows[rows, columns.WINDOW_ABOVE] = windows.above
-            state.rows[rows, columns.WINDOW_BENT] = bent(windows)
+            state.rows[rows, columns.WINDOW_BENT] = term.changing | bent(windows)
             ends_below, ends_above = np.isneginf(windows.below), np.isneginf(windows.above)
             state.rows[rows, columns.ROW_LOWER] = np.where(ends_below, windows.low, -np.inf)
             state.rows[rows, columns.ROW_UPPER] = np.where(ends_above, windows.low + windows.length - 1, np.inf)
@@ -210,9 +211,12 @@ class Target:
         return matrix[keep], lower[keep], upper[keep]
 
     def set_noise(self, state: State, scales: Sequence[Floats], values: Sequence[Floats], temper: float = 1.0) -> None:
-        """Write the noise of every term with the given scales and noisy answers; ``temper`` below 1 flattens it."""
+        """Write the noise of every term with the given scales and noisy answers; ``temper`` below 1 flattens it.
+
+        A term with windows that change (`NoiseTerm.changing`) has their log-masses as its scale.
+        """
         clear_noise(state)
-        group = 0
+        group = before = 0
         for simple, start, term, scale, noisy in zip(
             self._cell_terms, self._row_starts[:-1], self.terms, scales, values, strict=True
         ):
@@ -221,6 +225,10 @@ class Target:
                 rows = state.rows[start : start + len(noisy)]
                 rows[:, columns.NOISY] = np.where(measured, noisy, 0.0)
                 rows[:, columns.WINDOW_WEIGHT] = np.where(measured, temper, 0.0)
+                entries = len(term.windows.log_mass)
+                if term.changing:
+                    state.windows[before : before + entries] = without_infinities(np.asarray(scale))
+                before += entries
                 continue
             weight = np.broadcast_to(np.asarray(scale, dtype=np.float64), measured.shape)
             weight = np.where(measured, 1.0 / np.square(weight) if term.kind == "gaussian" else weight, 0.0) * temper

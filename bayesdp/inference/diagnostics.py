@@ -36,7 +36,8 @@ def diagnose(
     """Effective sample sizes and R-hat of every free quantity, and a verdict.
 
     A constant chain looks perfect to the usual formulas (its effective sample size is the number of draws). Cells that
-    the exact answers determine are therefore left out (NaN), and a free cell that never moved counts as not converged.
+    the exact answers determine are therefore left out (NaN), and a free cell that never moved counts as not converged. Parameters that
+    are exactly 0 or 1 in every draw are left out, too.
 
     Parameters
     ----------
@@ -159,4 +160,7 @@ def _judged(draws: xr.DataArray, determined: npt.NDArray[np.bool_] | None) -> tu
     if determined is not None:
         free = free & ~xr.DataArray(determined, dims=free.dims)
     constant = (draws == first).all(("chain", "draw"))
+    if determined is None and draws.dtype.kind == "f":
+        # By its structure: a deviation that no count can have, the diagonal of a matrix of correlations.
+        free = free & ~(constant & first.isin([0.0, 1.0]))
     return free & ~constant, bool((constant & free).any())

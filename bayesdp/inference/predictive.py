@@ -15,6 +15,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.tensor.type import discrete_dtypes
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
+from bayesdp.distributions.perturbed.by_rows import rows_of
 from bayesdp.distributions.same_records import SameRecordsRV
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
 from bayesdp.inference.registry import observed_by, releases_of
@@ -121,9 +122,10 @@ def _share_perturbations(prior: xr.DataTree, model: pm.Model, random_seed: Any) 
             for own, data in zip(release.measurements, published, strict=False)
         ]
         for law in {own.law for own, _ in parts if own.law.same_cell_same_value}:
-            mine = [(own, values) for own, values in parts if own.law == law]
+            mine, rows = [(own, values) for own, values in parts if own.law == law], rows_of(model, law)
             for place in np.ndindex(tables[name].shape[:2]):
-                drawn = law.draw_answers(rng, [own.query for own, _ in mine], tables[name].values[place])
+                given: Any = law if rows is None else law.given(tables[rows.name].values[place])  # type: ignore[attr-defined]
+                drawn = given.draw_answers(rng, [own.query for own, _ in mine], tables[name].values[place])
                 for (own, values), new in zip(mine, drawn, strict=True):
                     kept = new.reshape(-1)[~own.unmeasured.reshape(-1)]
                     values[place] = kept.reshape(values.shape[2:])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
+from bayesdp.distributions.perturbed.by_rows import rows_of
 from bayesdp.distributions.same_records import SameRecords, SharedPart
 from bayesdp.inference.noisy_part import free_name
 from bayesdp.inference.registry import observed_by
@@ -41,7 +42,10 @@ def observe_same_records(model: pm.Model, x: Any, measurements: Sequence[Measure
     SameRecords(
         free_name(model, "same_records"),
         x,
-        [numbers for _, numbers in parts],
+        [
+            *(numbers for _, numbers in parts),
+            *(rows for part, _ in parts if (rows := rows_of(model, part.law)) is not None),
+        ],
         parts=[part for part, _ in parts],
         known=count if _overlap([part for part, _ in parts[:count]]) else 0,
         observed=np.int64(0),

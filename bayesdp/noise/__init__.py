@@ -31,7 +31,8 @@ where the confidential value is.
 `BoxNorm`, ``box-norm``, is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
 Counts that offices publish after rounding or perturbing them (`PerturbedLaw`) have probabilities given the true count, and no
 differential privacy: ``random-rounding`` (`RandomRounding`), ``conventional-rounding`` (`ConventionalRounding`), ``cell-key``
-(`CellKey`) and ``transition-table`` (`TransitionTable`), any table of probabilities.
+(`CellKey`) and ``transition-table`` (`TransitionTable`), any table of probabilities. ``unknown-perturbation``
+(`UnknownPerturbation`) is a table that is not published, and learnt.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`, `PerturbedLaw`) or of
 `NoiseLaw`, imported here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
@@ -71,6 +72,7 @@ from bayesdp.noise.perturbed.named import cell_key, conventional_rounding, rando
 from bayesdp.noise.perturbed.ptable_file import read_ptable
 from bayesdp.noise.perturbed.rounding import ConventionalRounding, RandomRounding
 from bayesdp.noise.perturbed.transition_table import TransitionTable
+from bayesdp.noise.perturbed.unknown import UnknownPerturbation
 from bayesdp.noise.polytope.box_norm import BoxNorm
 from bayesdp.noise.polytope.k_norm import KNorm
 from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
@@ -124,6 +126,7 @@ __all__ = [
     "TruncatedGaussian",
     "TruncatedLaplace",
     "Tulap",
+    "UnknownPerturbation",
     "cell_key",
     "censored_counts",
     "conventional_rounding",

@@ -107,6 +107,6 @@ class _LogDensity:
     fixed: list[npt.NDArray[Any]]
 
     def __call__(self, point: Point, counts: Ints) -> float:
-        contiguous = np.ascontiguousarray(counts)  # the state of the kernel has strides
+        contiguous = np.asarray(counts, order="C")  # the state of the kernel has strides
         values = [contiguous if name == self.table else point[name] for name in self.names]
         return float(self.function(*values, *self.fixed)[0])

@@ -56,7 +56,7 @@ def kernel_target(reading: Reading, parameters: Sequence[Floats] | None = None) 
             reading.fiber, reading.terms, family, bounded=reading.cells_limited, open=bool(reading.doubts), spread=0.0
         )
     theta, shape, *others = parameters
-    terms = tuple(replace(term, scale=scale) for term, scale in zip(reading.terms, others, strict=False))
+    terms = tuple(t if t.changing else replace(t, scale=s) for t, s in zip(reading.terms, others, strict=False))
     return Target(
         reading.fiber,
         terms,

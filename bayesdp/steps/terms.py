@@ -48,8 +48,8 @@ class Reading:
     family: str | None  # the fast prior family, or None for any other base
     # Terms whose noisy answers are symbolic too: noise of which a part is a variable of the model.
     moving: tuple[int, ...]
-    # Log weight and shape of the prior (each broadcast to the cells, flat), then the scale of each term, then the noisy answers of
-    # the moving terms, on value variables.
+    # Log weight and shape of the prior (each broadcast to the cells, flat), then the scale of each term (the log-masses of its windows
+    # where those change), then the noisy answers of the moving terms, on value variables.
     symbolic: list[Any]
     # Everything else in the model that depends on the counts: reached through the compiled log-density.
     unknown: list[Any]
@@ -150,12 +150,13 @@ def _sharing(model: pm.Model, x: Any, found: list[Known], numbers: list[Any]) ->
     if not mine:
         return found, set()
     place = {id(source(value)): i for i, value in enumerate(numbers)}
-    terms = [place.get(id(source(own))) for own in mine[-1].owner.inputs[1:]]
+    parts = mine[-1].owner.op.parts
+    terms = [place.get(id(source(own))) for own in mine[-1].owner.inputs[1 : len(parts) + 1]]
     windows = [None if i is None else found[i].term.windows for i in terms]
     if any(own is None or np.isfinite([own.below, own.above]).any() for own in windows):
         return found, set()
     several = list(found)
-    for i, part in zip(terms, mine[-1].owner.op.parts, strict=True):
+    for i, part in zip(terms, parts, strict=True):
         assert i is not None
         doubt = found[i].doubt or "answers about the same records have one number"
         several[i] = replace(found[i], term=replace(found[i].term, laws=part.shared), doubt=doubt)

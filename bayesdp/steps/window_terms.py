@@ -16,8 +16,10 @@ import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 import scipy.sparse as sp
+from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 
+from bayesdp.distributions.perturbed.base import PerturbedRV
 from bayesdp.fibers import NoiseTerm
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.windows import spread_of_windows
@@ -65,8 +67,8 @@ def window_term(
 ) -> tuple[NoiseTerm, Any, Reach | None, str] | None:
     """The term of a variable whose law tabulates its log-mass."""
     # `rv`: observed. `keep`, shape (rows,): which answers were published. `observed`, shape (published,). Returns the term; how
-    # widely each row varies; the true answers that the law leaves possible, if that limits any; why the moves are not known to
-    # connect them (empty if they are). None alone for answers that are no whole numbers of the table.
+    # widely each row varies, or log-masses that change; the true answers that the law leaves possible, if that limits any; why the
+    # moves are not known to connect them (empty if they are). None alone for answers that are no whole numbers of the table.
     if np.any(query.matrix.data != np.rint(query.matrix.data)):
         return None
     shape = value_of(model.rvs_to_values[rv]).shape
@@ -79,7 +81,11 @@ def window_term(
     published = np.zeros(query.rows)
     published[keep] = observed
     by_law = partial(_log_likelihood, law, values)
-    term = NoiseTerm(query, published, "windows", scale, keep, windows=windows, by_law=by_law)
+    parameter, op = pt.constant(scale), rv.owner.op
+    changing = isinstance(op, PerturbedRV) and not isinstance(op.table(rv), Constant)
+    if changing:
+        parameter = op.log_mass(op.table(rv)).flatten()[op.law.transitions.window_places(values)]
+    term = NoiseTerm(query, published, "windows", scale, keep, windows=windows, changing=changing, by_law=by_law)
     last = windows.low + windows.length - 1
     ends_below, ends_above = np.isneginf(windows.below), np.isneginf(windows.above)
     reach = None
@@ -106,7 +112,7 @@ def window_term(
         if np.isneginf(windows.log_mass).any()
         else ""
     )
-    return term, pt.constant(scale), reach, gaps
+    return term, parameter, reach, gaps
 
 
 def _log_likelihood(law: NoiseLaw, values: npt.NDArray[Any], answers: npt.NDArray[Any]) -> float:

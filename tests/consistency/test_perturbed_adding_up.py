@@ -17,7 +17,7 @@ from bayesdp.queries import Identity, Margins, Totals
 from bayesdp.release import Release
 
 SIX = {"a": list("abcdef"), "b": list("uvwxyz")}
-GAPPED = CellKey(max_deviation=3, variance=4, not_smaller_than=3)
+GAPPED = CellKey(max_deviation=3, variance=(0, 3, 4, 4, 3, 4), not_smaller_than=3)
 KEYS = CellKey(max_deviation=2, variance=1.0)
 LAWS = [
     RandomRounding(3),

@@ -21,7 +21,7 @@ from bayesdp.inference import FiberGibbs
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_by_records
 
-GAPPED = bdp.noise.CellKey(max_deviation=3, variance=4, not_smaller_than=3)
+GAPPED = bdp.noise.CellKey(max_deviation=3, variance=(0, 3, 4, 4, 3, 4), not_smaller_than=3)
 # The same probabilities, each number perturbed on its own: the office's numbers are not those of this law with keys.
 ON_THEIR_OWN = bdp.noise.TransitionTable(range(-3, 4), GAPPED.transitions.mass)
 TWO_OFF = bdp.noise.TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.5, 2: 0.5}, 2: {-2: 0.5, 2: 0.5}}, period=1)
@@ -32,7 +32,7 @@ LAWS = [
     bdp.noise.RandomRounding(5),
     bdp.noise.ConventionalRounding(5),
     bdp.noise.CellKey(max_deviation=2, variance=1.0),
-    bdp.noise.CellKey(max_deviation=3, variance=4, not_smaller_than=3, zeros="perturbed"),
+    bdp.noise.CellKey(max_deviation=3, variance=(4, 3, 4, 4, 3, 4), not_smaller_than=3, zeros="perturbed"),
     bdp.noise.ten_five_rule(),
 ]
 SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -16,55 +16,96 @@ from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.distributions._python_draws import applied, drawn_in_python
 from bayesdp.distributions.docstrings import distribution_doc
+from bayesdp.distributions.exact_answers import OFF_FIBER
+from bayesdp.distributions.independent.tulap_of_counts import are_free
 from bayesdp.distributions.parameters import is_discrete
 from bayesdp.distributions.registry import register_distribution
-from bayesdp.noise.base import Ints
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.transitions import Transitions
 
-__all__ = ["PerturbedRV", "looked_up", "perturbed_distribution"]
+__all__ = ["PerturbedRV", "counts_of", "perturbed_distribution", "perturbed_op"]
 
 
 class PerturbedRV(RandomVariable):
-    """Random variable of a law of perturbed counts; the law, which is known, is among its props."""
+    """Random variable of a law of perturbed counts, which is among its props; inputs are the counts and the table's probabilities.
 
-    law_type: ClassVar[type[PerturbedLaw]]
-    signature = "()->()"
-    dtype = "int64"
-    __props__: tuple[str, ...] = (*RandomVariable.__props__, "law")  # type: ignore[assignment]
+    Where `of_counts`, what cannot be has a large negative log-mass while counts are sampled, as for exact answers: a sampler of other
+    variables may run before the step method of the counts has moved them to where the published answers are possible.
+    """
 
-    def __init__(self, law: PerturbedLaw, **props: Any) -> None:
-        self.law = law
+    law_type = PerturbedLaw
+    name, signature, dtype = "perturbed", "(),(r,d)->()", "int64"
+    __props__: tuple[str, ...] = (*RandomVariable.__props__, "law", "of_counts")  # type: ignore[assignment]
+
+    def __init__(self, law: Any, of_counts: bool = False, **props: Any) -> None:
+        self.law, self.of_counts, own = law, of_counts, type(law).__name__
+        self._print_name = (own, rf"\operatorname{{{own}}}")
         super().__init__(**props)
 
-    def rng_fn(self, rng: np.random.Generator, mu: Any, size: Sequence[int] | None = None) -> Ints:
-        """Draw an array of independent counts."""
-        counts = np.asarray(mu)
-        shape = counts.shape if size is None else tuple(size)
-        return self.law.draw(rng, shape, location=counts)
+    def rng_fn(self, rng: np.random.Generator, mu: Any, rows: Any, size: Sequence[int] | None = None) -> Any:
+        """Draw an array of independent counts by one table."""
+        counts, table = np.asarray(mu), self.law.transitions
+        if not np.array_equal(np.reshape(rows, table.mass.shape), table.mass):
+            table = Transitions(table.lowest, np.reshape(rows, table.mass.shape), table.period)
+        return table.draw(rng, np.array(counts if size is None else np.broadcast_to(counts, size), order="C"))
+
+    @staticmethod
+    def table(rv: Any) -> Any:
+        """The probabilities of such a variable, without the dimensions that it gives them for its answers."""
+        rows = rv.owner.inputs[3]
+        return rows.owner.inputs[0] if rows.ndim > 2 and rows.owner is not None else rows
+
+    def log_mass(self, rows: Any) -> Any:
+        """Logarithms of probabilities, minus infinity for what the law does not have."""
+        possible = self.law.transitions.mass > 0.0
+        return pt.switch(possible, pt.log(pt.switch(possible, rows, 1.0)), -np.inf)
+
+
+@classmethod  # type: ignore[misc]  # of the distributions
+def perturbed_op(cls: Any, *inputs: Any, law: PerturbedLaw, size: Any = None, rng: Any = None, **props: Any) -> Any:
+    """Apply the random variable of a law."""
+    return applied(cls.rv_type(law, **props), *inputs, size=size, rng=rng)
 
 
 @numba_core_rv_funcify.register(PerturbedRV)
 def _core(op: PerturbedRV, node: Any) -> tuple[Any, None]:
-    return drawn_in_python(op, 0)
+    return drawn_in_python(op, op.ndim_supp)
 
 
-def looked_up(table: Transitions, value: Any, mu: Any) -> Any:
-    """The log-mass of published values given counts, as a tensor; `Transitions.log_each` in PyTensor."""
+@pm.logprob.abstract._logprob.register(PerturbedRV)
+def _logp(op: PerturbedRV, values: Any, rng: Any, size: Any, mu: Any, rows: Any, **_: Any) -> Any:
+    mass = looked_up(op.law.transitions, values[0], mu, op.log_mass(rows))
+    return pt.maximum(mass, OFF_FIBER) if op.of_counts and are_free(mu) else mass
+
+
+@pm.distributions.distribution._support_point.register(PerturbedRV)
+def _support_point(op: PerturbedRV, rv: Any, rng: Any, size: Any, mu: Any, rows: Any) -> Any:
+    """A published value that is possible for each count: its likeliest one."""
+    table = op.law.transitions
+    likeliest, row = table.lowest + pt.argmax(rows, axis=-1).flatten(), _row_of(table, pt.maximum(mu, 0))
+    return pt.zeros_like(rv) + pt.maximum(mu, 0) + likeliest[row.flatten()].reshape(row.shape)
+
+
+def _row_of(table: Transitions, count: Any) -> Any:
+    """`Transitions.row_of` in PyTensor."""
+    period = max(table.period, 1)
+    first = len(table.mass) - period
+    return pt.switch(pt.lt(count, len(table.mass)), count, first + pt.mod(count - first, period))
+
+
+def looked_up(table: Transitions, value: Any, mu: Any, log_mass: Any) -> Any:
+    """The log-mass of published values given counts, as a tensor; `Transitions.log_each` in PyTensor, by other log-masses."""
     value, mu = pt.broadcast_arrays(pt.as_tensor_variable(value), mu)
-    rows, width = table.mass.shape
+    width = table.mass.shape[1]
     column = value - mu - table.lowest
     inside = pt.ge(mu, 0) & pt.ge(column, 0) & pt.lt(column, width)
     if not is_discrete(value):
         inside = inside & pt.eq(value, pt.floor(value))
     if np.isfinite(table.largest_count):
         inside = inside & pt.le(mu, int(table.largest_count))
-    count = pt.switch(inside, mu, 0)
-    first = rows - max(table.period, 1)
-    row = pt.switch(pt.lt(count, rows), count, first + pt.mod(count - first, max(table.period, 1)))
+    row = _row_of(table, pt.switch(inside, mu, 0))
     place = row * width + pt.cast(pt.switch(inside, column, 0), "int64")
-    flat = pt.constant(table.log_mass.reshape(-1))
-    return pt.switch(inside, flat[place.flatten()].reshape(place.shape), -np.inf)
+    return pt.switch(inside, log_mass.flatten()[place.flatten()].reshape(place.shape), -np.inf)
 
 
 def perturbed_distribution(law: type[PerturbedLaw]) -> Callable[[type], Any]:
@@ -97,19 +138,6 @@ def perturbed_distribution(law: type[PerturbedLaw]) -> Callable[[type], Any]:
 def _made(law: type[PerturbedLaw], own: type) -> Any:
     if not issubclass(own, pm.Discrete):
         raise TypeError(f"{own.__name__} must be a subclass of pymc.Discrete, as the law {law.name!r} is")
-    kind: Any = type(PerturbedRV)
-    rv_type = kind(
-        f"{own.__name__}RV",
-        (PerturbedRV,),
-        {
-            "__doc__": f"Random variable of `{own.__name__}`.",
-            "__module__": own.__module__,
-            "__qualname__": f"{own.__qualname__}.rv_type",  # an attribute of the distribution, so that pickle finds it
-            "name": law.name.replace("-", "_"),
-            "law_type": law,
-            "_print_name": (own.__name__, rf"\operatorname{{{own.__name__}}}"),
-        },
-    )
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     entries = [
         inspect.Parameter(name, plain, default=inspect.Parameter.empty if default is MISSING else default)
@@ -117,42 +145,25 @@ def _made(law: type[PerturbedLaw], own: type) -> Any:
     ]
     signature = inspect.Signature([inspect.Parameter("mu", plain), *entries])
 
-    def rv_op(cls: Any, mu: Any, *, law: PerturbedLaw, size: Any = None, rng: Any = None) -> Any:
-        """Apply the random variable of this law."""
-        return applied(rv_type(law), mu, size=size, rng=rng)
-
     def dist(cls: Any, *args: Any, **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
         given = {name: kwargs.pop(name) for name in signature.parameters if name in kwargs}
         stated = signature.bind(*args, **given)
         mu = stated.arguments.pop("mu")
-        return super(made, cls).dist([_counts(mu, law)], law=law(**stated.arguments), **kwargs)
-
-    def logp(op: Any, values: Any, rng: Any, size: Any, mu: Any, **_: Any) -> Any:
-        return looked_up(op.law.transitions, values[0], mu)
-
-    def support_point(op: Any, rv: Any, rng: Any, size: Any, mu: Any) -> Any:
-        """A published value that is possible for each count: its likeliest one."""
-        table = op.law.transitions
-        likeliest = pt.constant(table.lowest + table.mass.argmax(axis=1))
-        first, period = len(table.mass) - max(table.period, 1), max(table.period, 1)
-        count = pt.maximum(mu, 0)
-        row = pt.switch(pt.lt(count, len(table.mass)), count, first + pt.mod(count - first, period))
-        return pt.zeros_like(rv) + count + likeliest[row.flatten()].reshape(row.shape)
+        own = law(**stated.arguments)
+        return super(made, cls).dist([counts_of(mu, law.name), pt.constant(own.transitions.mass)], law=own, **kwargs)
 
     # For `help`, which leaves out the first parameter of a bound method.
     dist.__signature__ = inspect.Signature([inspect.Parameter("cls", plain), *signature.parameters.values()])  # type: ignore[attr-defined]
     replaced = {key: value for key, value in vars(own).items() if key not in _OF_THE_FIRST}
-    body = {"rv_type": rv_type, "rv_op": classmethod(rv_op), "dist": classmethod(dist), "law_type": law, **replaced}
+    body = {"rv_type": PerturbedRV, "rv_op": perturbed_op, "dist": classmethod(dist), "law_type": law, **replaced}
     body["__doc__"] = _doc(law, own, list(signature.parameters))
     made: Any = type(own)(own.__name__, own.__bases__, body)
-    pm.logprob.abstract._logprob.register(rv_type)(logp)
-    pm.distributions.distribution._support_point.register(rv_type)(support_point)
     register_distribution(law, made)
     return made
 
 
-def _counts(given: Any, law: type[PerturbedLaw]) -> Any:
+def counts_of(given: Any, law: str) -> Any:
     """Accept a location of whole numbers; a constant that is written as real numbers must be whole."""
     variable = pt.as_tensor_variable(given)
     if is_discrete(variable):
@@ -162,7 +173,7 @@ def _counts(given: Any, law: type[PerturbedLaw]) -> Any:
         if np.all(numbers == np.rint(numbers)):
             return pt.constant(numbers.astype(np.int64))
     raise TypeError(
-        f"mu must hold counts, whole numbers, under the law {law.name!r}, got a variable of {variable.dtype}: its probabilities are "
+        f"mu must hold counts, whole numbers, under the law {law!r}, got a variable of {variable.dtype}: its probabilities are "
         "given for counts only (ConfidentialCounts has whole numbers; ContinuousCounts has not)"
     )
 

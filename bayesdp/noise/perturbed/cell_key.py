@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +18,16 @@ from bayesdp import _validate
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.max_entropy import feasible_variances, max_entropy_row, max_entropy_zero_row
 from bayesdp.noise.perturbed.ptable_file import read_ptable
-from bayesdp.noise.perturbed.transition_table import TransitionTable
+from bayesdp.noise.perturbed.transition_table import TransitionTable, whole
 from bayesdp.noise.perturbed.transitions import Transitions
 
-__all__ = ["CellKey", "ten_five_rule"]
+__all__ = ["CellKey", "deviations_of", "ten_five_rule"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 _LARGEST_DEVIATION = 1000
+_NOT_THE_USERS = (f"{Path(__file__).parents[2]}{os.sep}",)  # a warning names the line of the user's that led here
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -45,7 +49,7 @@ class CellKey(PerturbedLaw):
     ========  ================================================================================
     Support   counts from x - D to x + D; none below 0 and none below `not_smaller_than` but 0
     Mean      x (of a table that is given: see `mean`)
-    Variance  V, or the feasible variance nearest to it for small counts; see `row_variances`
+    Variance  V, at most V, or the feasible variance nearest to it for small counts; see `row_variances`
     ========  ================================================================================
 
     Not differentially private: deviations are bounded.
@@ -56,10 +60,16 @@ class CellKey(PerturbedLaw):
         The office's own table, as from `read_ptable`; the other parameters must then be left out.
     max_deviation : int, optional
         D, from 1 to 1000.
-    variance : float, optional
+    variance : float or sequence of float, optional
         V, above 0 and at most ``D**2``. For small counts a variance of V may not be possible with mean zero: 1 becomes 0 or more, so
         that its variance is at most D, and where 1 and 2 may not be published it is at least 2. Such a count has the feasible variance
-        that is nearest to V (a rule of ours: offices may do otherwise, and then publish or keep a table).
+        that is nearest to V. Where that is the largest one, only the two deviations farthest away are left: a UserWarning says so.
+        A sequence has one variance for each count from 0 on, the last one for all from there on. It is taken at its word: each must
+        be feasible, and that of 0 is 0 where zeros are kept.
+    variance_at_most : float, optional
+        In the place of `variance`: the largest entropy among the rows with mean zero and a variance of V or less, or the least
+        variance where that is above V. So offices relax the variance of small counts; large ones reach V unless all deviations are
+        equally likely before, at ``D (D + 1) / 3``.
     not_smaller_than : int, default 0
         No smaller positive count is published; the tables of Giessing (2016) call this number less one js. 0 and 1: all counts are.
     zeros : {"kept", "perturbed"}, default "kept"
@@ -69,7 +79,8 @@ class CellKey(PerturbedLaw):
     Raises
     ------
     TypeError, ValueError
-        If neither a table nor D and V are given, or both; or if a count has no deviations with mean zero, which the message names.
+        If neither a table nor D and V are given, or both; or if a count has no deviations with mean zero and the variance stated for
+        it, which the message names.
 
     See Also
     --------
@@ -92,14 +103,15 @@ class CellKey(PerturbedLaw):
 
     ptable: TransitionTable | None
     max_deviation: int | None
-    deviation_variance: float | None
+    deviation_variance: float | tuple[float, ...] | None
     not_smaller_than: int
     zeros: str
+    variance_at_most: float | None
 
     name = "cell-key"
     relation = (
-        "max_deviation=D variance=V, and not_smaller_than=N and zeros=kept or perturbed; or the path of a file with the "
-        "perturbation table (columns i, j and p)"
+        "max_deviation=D variance=V (or variance=V0:V1:V2 by count from 0 on, or variance_at_most=V), and not_smaller_than=N and "
+        "zeros=kept or perturbed; or the path of a file with the perturbation table (columns i, j and p)"
     )
 
     def __init__(
@@ -109,28 +121,31 @@ class CellKey(PerturbedLaw):
         variance: Any = None,
         not_smaller_than: Any = 0,
         zeros: str = "kept",
+        variance_at_most: Any = None,
     ) -> None:
         _validate.choice(zeros, ("kept", "perturbed"), "zeros")
-        least = _validate.nonnegative_integer(_whole(not_smaller_than), "not_smaller_than")
+        least = _validate.nonnegative_integer(whole(not_smaller_than), "not_smaller_than")
         if ptable is not None:
-            _check_alone(max_deviation, variance, least, zeros)
+            _check_alone(max_deviation, variance, variance_at_most, least, zeros)
             ptable = _table_of(ptable)
-        elif max_deviation is None or variance is None:
+        elif max_deviation is None or (variance is None) == (variance_at_most is None):
             raise ValueError(
-                "a cell-key law needs max_deviation and variance, or ptable, the perturbation table of the office"
+                "a cell-key law needs max_deviation and either variance or variance_at_most, or ptable, the table of the office"
             )
         else:
-            max_deviation, variance = _checked(max_deviation, variance)
+            max_deviation, variance, variance_at_most = _checked(max_deviation, variance, variance_at_most)
         for name, value in (
             ("ptable", ptable),
             ("max_deviation", max_deviation),
             ("deviation_variance", variance),
             ("not_smaller_than", least),
             ("zeros", zeros),
+            ("variance_at_most", variance_at_most),
         ):
             object.__setattr__(self, name, value)
         if ptable is None:
             _ = self._rows  # raises for a count without deviations of mean zero
+            self._warn_where_degenerate()
 
     @property
     def same_cell_same_value(self) -> bool:
@@ -144,7 +159,7 @@ class CellKey(PerturbedLaw):
     @classmethod
     def stated_parameters(cls) -> dict[str, Any]:
         """The parameters of the constructor with their defaults: `variance` is a method of laws, and no field."""
-        return {"ptable": None, "max_deviation": None, "variance": None, "not_smaller_than": 0, "zeros": "kept"}
+        return {own.name: own.default for own in signature(cls).parameters.values()}
 
     def _parameters(self) -> dict[str, Any]:
         return {
@@ -153,6 +168,7 @@ class CellKey(PerturbedLaw):
             "variance": self.deviation_variance,
             "not_smaller_than": self.not_smaller_than,
             "zeros": self.zeros,
+            "variance_at_most": self.variance_at_most,
         }
 
     @classmethod
@@ -162,33 +178,54 @@ class CellKey(PerturbedLaw):
 
     @cached_property
     def _rows(self) -> list[tuple[Floats, float]]:
-        """Probabilities of -D, ..., D for the counts from 0 to that from which on all deviations are allowed, and their variances."""
+        """Probabilities of -D, ..., D for the counts from 0 to that from which on there is one row, and their variances."""
         assert self.max_deviation is not None
         least, d = self.not_smaller_than, self.max_deviation
-        return [self._row(x) for x in range(d + (least if least > 1 else 0) + 1)]
+        stated = len(self.deviation_variance) if isinstance(self.deviation_variance, tuple) else 0
+        return [self._row(x) for x in range(max(d + (least if least > 1 else 0) + 1, stated))]
+
+    def _allowed(self, x: int) -> Ints:
+        """The deviations of a count that the table may have."""
+        return deviations_of(x, self.max_deviation or 0, self.not_smaller_than, self.zeros)
 
     def _row(self, x: int) -> tuple[Floats, float]:
-        assert self.max_deviation is not None
-        assert self.deviation_variance is not None
-        deviations = np.arange(-self.max_deviation, self.max_deviation + 1, dtype=np.int64)
-        y = x + deviations
-        allowed = (y == 0) | (y >= max(self.not_smaller_than, 1))
-        row = np.zeros(len(deviations))
-        if x == 0:
-            if self.zeros == "kept":
-                row[deviations == 0] = 1.0
-                return row, 0.0
-            row[allowed], _ = max_entropy_zero_row(deviations[allowed], self.deviation_variance)
-            mean = float(row @ deviations)
-            return row, float(row @ (deviations - mean) ** 2)
-        if not allowed.any() or feasible_variances(deviations[allowed]) is None:
+        allowed, row = self._allowed(x), np.zeros(2 * (self.max_deviation or 0) + 1)
+        relaxed = self.deviation_variance is None
+        given: Any = self.variance_at_most if relaxed else self.deviation_variance
+        stated = isinstance(given, tuple)
+        v = given[min(x, len(given) - 1)] if stated else given
+        feasible = feasible_variances(allowed) if allowed.size else None
+        if feasible is None and x:
             raise ValueError(
                 f"max_deviation {self.max_deviation} is too small for not_smaller_than {self.not_smaller_than}: the count {x} may "
-                f"become {y[allowed].tolist()}, and no law on these has the mean {x}; max_deviation must be at least "
+                f"become {(x + allowed).tolist()}, and no law on these has the mean {x}; max_deviation must be at least "
                 f"{self.not_smaller_than - 1}"
             )
-        row[allowed], variance = max_entropy_row(deviations[allowed], self.deviation_variance)
-        return row, variance
+        if stated and feasible and (x or self.zeros == "kept") and not feasible[0] <= v <= feasible[1]:
+            raise ValueError(
+                f"variance must be from {feasible[0]:g} to {feasible[1]:g} for the count {x}, which may become "
+                f"{(x + allowed).tolist()}, got {v!r}"
+            )
+        how = max_entropy_row if x else max_entropy_zero_row
+        own, _ = how(allowed, v, at_most=relaxed) if allowed.size > 1 else (np.ones(1), 0.0)
+        row[allowed + (self.max_deviation or 0)] = own
+        return row, float(own @ (allowed - own @ allowed) ** 2)
+
+    def _warn_where_degenerate(self) -> None:
+        """Say which small counts one number as variance leaves on their two farthest deviations."""
+        v, allowed = self.deviation_variance, [self._allowed(x) for x in range(len(self._rows) - 1)]
+        left = [np.flatnonzero(row) - (self.max_deviation or 0) for row, _ in self._rows]
+        found = [x for x, own in enumerate(allowed) if x and len(own) > 2 and np.array_equal(left[x], own[[0, -1]])]
+        if found and isinstance(v, float):
+            x = found[-1]
+            ends = ", ".join(f"p({x + d} | {x}) = {np.exp(self.log_each(x + d, x)):.4g}" for d in left[x])
+            warnings.warn(
+                f"variance {v:g} is the largest that is possible, or more, for the count {' and '.join(map(str, found))}, which "
+                f"leaves two deviations: {ends}, and p({x} | {x}) = 0. Offices relax the variance of small counts: give "
+                f"variance_at_most={v:g}, a variance for each count, or the office's table as ptable",
+                UserWarning,
+                skip_file_prefixes=_NOT_THE_USERS,
+            )
 
     @property
     def row_variances(self) -> Floats:
@@ -216,10 +253,8 @@ class CellKey(PerturbedLaw):
     def __repr__(self) -> str:
         if self.ptable is not None:
             return f"CellKey(ptable={self.ptable!r})"
-        return (
-            f"CellKey(max_deviation={self.max_deviation}, variance={self.deviation_variance}, "
-            f"not_smaller_than={self.not_smaller_than}, zeros={self.zeros!r})"
-        )
+        given = {name: value for name, value in self._parameters().items() if value is not None}
+        return f"CellKey({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
 
 def ten_five_rule() -> CellKey:
@@ -243,13 +278,18 @@ def ten_five_rule() -> CellKey:
     return CellKey(ptable=TransitionTable.by_count({**small, **rest}, period=5))
 
 
-def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def deviations_of(x: int, max_deviation: int, not_smaller_than: int, zeros: str) -> Ints:
+    """The deviations that a count may have, increasing: those that lead to 0, or to `not_smaller_than` or more."""
+    found: Ints = np.arange(-max_deviation, max_deviation + 1, dtype=np.int64)
+    if x == 0 and zeros == "kept":
+        return np.zeros(1, dtype=np.int64)
+    return np.asarray(found[(x + found == 0) | (x + found >= max(not_smaller_than, 1))])
 
 
-def _check_alone(max_deviation: Any, variance: Any, least: int, zeros: str) -> None:
-    given = {"max_deviation": max_deviation, "variance": variance, "not_smaller_than": least or None}
-    extra = [name for name, value in given.items() if value is not None] + (["zeros"] if zeros != "kept" else [])
+def _check_alone(max_deviation: Any, variance: Any, at_most: Any, least: int, zeros: str) -> None:
+    values = (max_deviation, variance, at_most, least or None, None if zeros == "kept" else zeros)
+    names = ("max_deviation", "variance", "variance_at_most", "not_smaller_than", "zeros")
+    extra = [name for name, value in zip(names, values, strict=True) if value is not None]
     if extra:
         raise ValueError(f"ptable says all of the law, so {', '.join(extra)} must be left out")
 
@@ -267,11 +307,18 @@ def _table_of(ptable: Any) -> TransitionTable:
     raise TypeError(f"ptable must be a TransitionTable{hint}, got {type(ptable).__name__}")
 
 
-def _checked(max_deviation: Any, variance: Any) -> tuple[int, float]:
-    d = _validate.positive_integer(_whole(max_deviation), "max_deviation")
+def _checked(max_deviation: Any, variance: Any, at_most: Any) -> tuple[int, Any, Any]:
+    d = _validate.positive_integer(whole(max_deviation), "max_deviation")
     if d > _LARGEST_DEVIATION:
         raise ValueError(f"max_deviation must be at most {_LARGEST_DEVIATION}, got {d}")
-    v = _validate.positive_real(variance, "variance")
+    if isinstance(variance, (Sequence, np.ndarray)) and not isinstance(variance, str):
+        if not 0 < len(variance) <= 4 * _LARGEST_DEVIATION:
+            raise ValueError(
+                f"variance must hold 1 to {4 * _LARGEST_DEVIATION} numbers, from that of 0 on, got {len(variance)}"
+            )
+        return d, tuple(_validate.nonnegative_real(v, f"variance of {x}") for x, v in enumerate(variance)), None
+    name = "variance_at_most" if variance is None else "variance"
+    v = _validate.positive_real(at_most if variance is None else variance, name)
     if v > d * d:
-        raise ValueError(f"variance must be at most {d * d}, the square of max_deviation, got {v!r}")
-    return d, v
+        raise ValueError(f"{name} must be at most {d * d}, the square of max_deviation, got {v!r}")
+    return (d, None, v) if variance is None else (d, v, None)

@@ -40,7 +40,7 @@ def feasible_variances(deviations: Ints) -> tuple[float, float] | None:
     return least, float(-low * high)
 
 
-def max_entropy_row(deviations: Ints, variance: float) -> tuple[Floats, float]:
+def max_entropy_row(deviations: Ints, variance: float, *, at_most: bool = False) -> tuple[Floats, float]:
     """The law of largest entropy with mean zero on these deviations, whose variance is the one given, or the nearest feasible one.
 
     Parameters
@@ -48,6 +48,8 @@ def max_entropy_row(deviations: Ints, variance: float) -> tuple[Floats, float]:
     deviations : int64 array, shape (n,)
         Increasing; `feasible_variances` is not None.
     variance : float
+    at_most : bool
+        Whether smaller variances will do: the law of largest entropy among all that have one.
 
     Returns
     -------
@@ -73,15 +75,21 @@ def max_entropy_row(deviations: Ints, variance: float) -> tuple[Floats, float]:
     least, largest = ends
     if variance <= least * (1.0 + _EDGE):
         return _on_two(deviations, _inner(deviations)), least
+    v = deviations.astype(np.float64)
+    if at_most and least < largest:
+        free = _tilted(v[None])
+        if (own := float(free @ v**2)) <= variance:
+            return free, own
     if variance >= largest * (1.0 - _EDGE):
         return _on_two(deviations, (int(deviations[0]), int(deviations[-1]))), largest
-    v = deviations.astype(np.float64)
     return _tilted(np.stack([v, v**2 - variance])), variance
 
 
-def max_entropy_zero_row(deviations: Ints, variance: float) -> tuple[Floats, float]:
+def max_entropy_zero_row(deviations: Ints, variance: float, *, at_most: bool = False) -> tuple[Floats, float]:
     """The law of largest entropy on deviations from 0 up with a mean square, or the nearest feasible one: its mean is not zero."""
-    largest = float(deviations[-1]) ** 2
+    largest, mean = float(deviations[-1]) ** 2, float(np.mean(deviations**2))
+    if at_most and mean <= variance:
+        return np.full(len(deviations), 1.0 / len(deviations)), mean
     if variance >= largest * (1.0 - _EDGE):
         return (deviations == deviations[-1]).astype(np.float64), largest
     v = deviations.astype(np.float64)

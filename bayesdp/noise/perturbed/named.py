@@ -60,9 +60,10 @@ def cell_key(
     ptable: TransitionTable | str | Path | None = None,
     *,
     max_deviation: int | None = None,
-    variance: float | None = None,
+    variance: float | Sequence[float] | None = None,
     not_smaller_than: int = 0,
     zeros: str = "kept",
+    variance_at_most: float | None = None,
 ) -> CellKey:
     """Counts perturbed by cell keys, by a table or the path of its file, or by maximum entropy; see `CellKey`.
 
@@ -71,9 +72,10 @@ def cell_key(
     ptable : TransitionTable, str or Path, optional
         A path is read by `read_ptable`.
     max_deviation : int, optional
-    variance : float, optional
+    variance : float or sequence of float, optional
     not_smaller_than : int, default 0
     zeros : {"kept", "perturbed"}, default "kept"
+    variance_at_most : float, optional
 
     Returns
     -------
@@ -85,4 +87,4 @@ def cell_key(
     cell-key max_deviation=5 variance=3.0 not_smaller_than=3 zeros=kept
     """
     table = read_ptable(ptable) if isinstance(ptable, (str, Path)) else ptable
-    return CellKey(table, max_deviation, variance, not_smaller_than, zeros)
+    return CellKey(table, max_deviation, variance, not_smaller_than, zeros, variance_at_most)

@@ -15,7 +15,7 @@ from bayesdp import _validate
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.transitions import Transitions
 
-__all__ = ["SUM_TOLERANCE", "TransitionTable"]
+__all__ = ["SUM_TOLERANCE", "TransitionTable", "whole"]
 
 SUM_TOLERANCE = 1e-8
 """How far the sum of a row may be from 1."""
@@ -87,7 +87,7 @@ class TransitionTable(PerturbedLaw):
     def __post_init__(self) -> None:
         deviations = _deviations(self.deviations)
         rows = _rows(self.rows, len(deviations))
-        period = _validate.nonnegative_integer(_whole(self.period), "period")
+        period = _validate.nonnegative_integer(whole(self.period), "period")
         if period > len(rows):
             raise ValueError(
                 f"period must be at most the number of rows, {len(rows)}, because the last rows repeat, got {period}"
@@ -102,7 +102,7 @@ class TransitionTable(PerturbedLaw):
         object.__setattr__(self, "deviations", deviations)
         object.__setattr__(self, "rows", tuple(map(tuple, rows.tolist())))
         object.__setattr__(self, "period", period)
-        object.__setattr__(self, "below", _validate.nonnegative_integer(_whole(self.below), "below"))
+        object.__setattr__(self, "below", _validate.nonnegative_integer(whole(self.below), "below"))
         self._check_below()
 
     def _check_below(self) -> None:
@@ -192,7 +192,7 @@ class TransitionTable(PerturbedLaw):
         """
         if not isinstance(rows, Mapping):
             raise TypeError(f"rows must be a mapping from counts to mappings, got {type(rows).__name__}")
-        counts = sorted(_validate.nonnegative_integer(_whole(x), "rows") for x in rows)
+        counts = sorted(_validate.nonnegative_integer(whole(x), "rows") for x in rows)
         missing = sorted(set(range(max(counts, default=0) + 1)) - set(counts))
         if missing:
             raise ValueError(f"rows must have every count from 0 on, but the row of x = {missing[0]} is missing")
@@ -264,13 +264,13 @@ class TransitionTable(PerturbedLaw):
         return f"<TransitionTable: {str(self).removeprefix(self.name + ' <')}"
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """A whole number that is written as a real one, as an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _deviation(value: Any, argument: str) -> int:
-    number = _whole(value)
+    number = whole(value)
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
         raise TypeError(f"{argument} must hold whole numbers, got {value!r}")
     return int(number)

@@ -146,15 +146,15 @@ class Transitions:
         """The smallest and the largest true count that are near enough to a published number; none if they are reversed."""
         return max(0, value - self.highest), int(min(value - self.lowest, self.largest_count))
 
-    def _column(self, value: int) -> tuple[int, Floats]:
-        """The log-mass of a published number by true counts from the first on that are possible; empty if there is none."""
+    def _column(self, value: int) -> tuple[int, Ints]:
+        """Where the mass of a published number stands, flat, by true counts from the first that is possible; empty if none is."""
         low, high = self.candidates(value)
         counts = np.arange(low, high + 1, dtype=np.int64)
-        log_mass = self.log_each(np.full(counts.shape, value), counts)
-        possible = np.flatnonzero(np.isfinite(log_mass))
+        places = self.row_of(counts) * self.mass.shape[1] + value - counts - self.lowest
+        possible = np.flatnonzero(self.mass.reshape(-1)[places] > 0.0)
         if not possible.size:
-            return low, log_mass[:0]
-        return low + int(possible[0]), log_mass[possible[0] : possible[-1] + 1]
+            return low, places[:0]
+        return low + int(possible[0]), places[possible[0] : possible[-1] + 1]
 
     def _keys(self, values: Ints) -> Ints:
         """The smallest published number whose column is the same one, moved; published numbers may differ by periods."""
@@ -178,10 +178,15 @@ class Transitions:
             low=low[which] + (flat - keys[which]),
             start=start[which],
             length=length[which],
-            log_mass=np.concatenate([column for _, column in columns]),
+            log_mass=self.log_mass.reshape(-1)[self.window_places(values)],
             below=never,
             above=never,
         )
+
+    def window_places(self, values: Ints) -> Ints:
+        """Where in `mass`, flat, each entry of `windows` stands: other masses of the same table have the windows at these places."""
+        keys = np.unique(self._keys(values.reshape(-1)))
+        return np.concatenate([self._column(int(key))[1] for key in keys])
 
     def possible(self, values: Ints) -> Mask:
         """Which published numbers some true count can lead to."""

@@ -56,7 +56,7 @@ def test_counts_that_are_given_have_none_where_they_are_impossible(model):
 
 
 def test_log_mass_given_known_counts_is_that_of_the_law():
-    own = bdp.distributions.perturbed.of_counts.PerturbedOfCounts.dist(np.array([31, 33]), LAW)
+    own = bdp.distributions.PerturbedByRows.dist(np.array([31, 33]), LAW.transitions.mass, LAW)
     np.testing.assert_allclose(pm.logp(own, PUBLISHED[[0, 0]]).eval(), [np.log(2 / 3), -np.inf], rtol=1e-12)
 
 

@@ -217,11 +217,18 @@ for _example in (
     Example(noise.Censored(noise.Gaussian(2.0), below=-1, above=6), 11, variant="gaussian"),
     Example(noise.RandomRounding(5), 6, sampled=True, outcomes=2),
     Example(noise.ConventionalRounding(5), 6, outcomes=1),
-    Example(noise.CellKey(max_deviation=4, variance=4.0), 6),
+    Example(noise.CellKey(max_deviation=4, variance=3.5), 6),
     Example(
         noise.CellKey(noise.TransitionTable([-1, 0, 1], [[0, 1, 0], [0.3, 0.4, 0.3]])), 6, outcomes=3, variant="ptable"
     ),
-    Example(noise.CellKey(max_deviation=3, variance=4.0, not_smaller_than=3), 6, outcomes=5, variant="gaps"),
+    Example(
+        noise.CellKey(max_deviation=3, variance=(0.0, 3.0, 4.0, 4.0, 3.0, 4.0), not_smaller_than=3),
+        6,
+        outcomes=5,
+        variant="gaps",
+    ),
     Example(noise.TransitionTable([-3, -2, -1, 0, 1, 2, 3, 4, 5], _ROWS), 6),
+    Example(noise.UnknownPerturbation(2, small=3), 6, sampled=True, outcomes=5),
+    Example(noise.UnknownPerturbation(2, prior="max-entropy"), 6, sampled=True, outcomes=5, variant="entropy"),
 ):
     register_example(_example)

@@ -18,7 +18,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp.calibration import sbc
 from bayesdp.inference import FiberGibbs
-from bayesdp.noise import NoiseLaw
+from bayesdp.noise import NoiseLaw, UnknownPerturbation
 from bayesdp.plots.noise import draw_noise_law
 from bayesdp.plots.noise_scale import noise_scale
 from bayesdp.privacy import Guarantee, PairLoss, StatisticGuarantee
@@ -31,6 +31,7 @@ from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.noise.contract.examples import LINE, SQUARE, Example
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.contract.words import assert_reason
+from tests.noise.perturbed.learnt import log_marginal
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -101,8 +102,11 @@ def fitted(example: Example) -> Fitted:
 
 def log_law(example: Example) -> Floats:
     """Log of prior times law for each of `TABLES`, by SciPy and by `NoiseLaw.logp`."""
-    values = example.values
-    laws = [example.law.logp(values, example.around(table), example.kept) for table in TABLES]
+    values, law = example.values, example.law
+    if isinstance(law, UnknownPerturbation):  # several numbers tell of one table
+        laws = [log_marginal(law, values, table) for table in TABLES]
+    else:
+        laws = [law.logp(values, example.around(table), example.kept) for table in TABLES]
     return np.asarray(stats.poisson.logpmf(TABLES, RATE).sum(axis=1) + laws)
 
 
@@ -128,7 +132,10 @@ def check_kernel(example: Example, own: Fitted) -> None:
     [table] = own.step.tables
     target, point = table.target, own.model.initial_point()
     theta, shape, *others = table._parameters(*[point[name] for name in table._inputs])
-    terms = [replace(term, scale=scale) for term, scale in zip(target.terms, others, strict=False)]
+    terms = [
+        replace(term, windows=replace(term.windows, log_mass=scale)) if term.changing else replace(term, scale=scale)
+        for term, scale in zip(target.terms, others, strict=False)
+    ]
     for i, answers in zip(table._moving, others[len(terms) :], strict=True):
         terms[i] = replace(terms[i], values=answers)
     found = log_prior(target.family, theta, shape, TABLES) + log_noise(SimpleNamespace(terms=terms), TABLES)
@@ -271,9 +278,12 @@ def check_calibration(example: Example, own: Fitted) -> None:
         return
 
     def simulate(rng: np.random.Generator) -> tuple[dict[str, Any], bdp.Release]:
-        x = rng.poisson(RATE)
-        values = example.law.draw(rng, (3,), invariants=example.kept, location=x)
-        return {"x": x}, released(example.law, values, total=int(x.sum()))
+        x, law, truth = rng.poisson(RATE), example.law, {}
+        if isinstance(law, UnknownPerturbation):
+            truth = {"noisy_law": law.drawn_rows(rng)}
+            law = law.given(truth["noisy_law"])
+        values = law.draw(rng, (3,), invariants=example.kept, location=x)
+        return {"x": x} | truth, released(example.law, values, total=int(x.sum()))
 
     found = sbc(simulate, model_of, ["x"], n=2, seed=3, progressbar=False, draws=30, tune=5)
     assert found["verdict"].attrs["calibrated"] in (0, 1)

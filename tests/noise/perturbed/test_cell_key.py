@@ -60,6 +60,7 @@ def test_rows_are_those_of_a_general_solver(x: int, max_deviation: int, variance
     ("max_deviation", "variance", "not_smaller_than"),
     [(1, 0.5, 0), (2, 1.0, 0), (5, 3.0, 3), (9, 6.0, 5), (100, 400.0, 0)],
 )
+@pytest.mark.filterwarnings("ignore:variance 400 is the largest:UserWarning")
 def test_moments_are_zero_and_the_variance(max_deviation: int, variance: float, not_smaller_than: int) -> None:
     law = CellKey(max_deviation=max_deviation, variance=variance, not_smaller_than=not_smaller_than)
     counts = np.arange(3 * max_deviation)
@@ -86,7 +87,10 @@ def test_closed_forms() -> None:
     for x in (1, 2, 50):
         assert row_of(law, x) == pytest.approx({x - 1: 0.15, x: 0.7, x + 1: 0.15}, abs=1e-14)
     # From 1 with D = 2: -1, 0, 1, 2; V = 2 is the largest variance, on -1 and 2 alone.
-    assert row_of(CellKey(max_deviation=2, variance=3.0), 1) == pytest.approx({0: 2 / 3, 3: 1 / 3})
+    with pytest.warns(
+        UserWarning, match=r"the largest .* for the count 1, .*: p\(0 \| 1\) = 0.6667, p\(3 \| 1\) = 0.3333, and p\(1"
+    ):
+        assert row_of(CellKey(max_deviation=2, variance=3.0), 1) == pytest.approx({0: 2 / 3, 3: 1 / 3})
     # 1 and 2 may not be published: 1 becomes 0 or 3 with a variance of 2 at the least, 2 becomes 0 or 3.
     small = CellKey(max_deviation=2, variance=1.0, not_smaller_than=3)
     assert row_of(small, 1) == pytest.approx({0: 2 / 3, 3: 1 / 3})
@@ -97,6 +101,73 @@ def test_closed_forms() -> None:
     logs = np.log([row[40 + v] / row[40] for v in range(1, 7)])
     np.testing.assert_allclose(logs / np.arange(1, 7) ** 2, logs[0])
     assert row[38] == pytest.approx(row[42])
+
+
+def relaxed(deviations: np.ndarray, variance: float) -> np.ndarray:
+    """The problem with a variance of at most so much, by a general solver."""
+    found = minimize(
+        lambda p: float(np.sum(p * np.log(np.maximum(p, 1e-300)))),
+        np.full(len(deviations), 1.0 / len(deviations)),
+        jac=lambda p: np.log(np.maximum(p, 1e-300)) + 1.0,
+        bounds=[(1e-12, 1.0)] * len(deviations),
+        constraints=[
+            {"type": "eq", "fun": lambda p: p.sum() - 1.0},
+            {"type": "eq", "fun": lambda p: p @ deviations},
+            {"type": "ineq", "fun": lambda p: variance - p @ deviations**2},
+        ],
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    assert found.success
+    return found.x
+
+
+@pytest.mark.parametrize("x", [1, 2, 3, 4, 5, 30])
+@pytest.mark.parametrize(
+    ("max_deviation", "variance", "not_smaller_than"), [(3, 4.0, 3), (3, 2.5, 3), (4, 5.0, 0), (2, 4.0, 0), (5, 2.0, 0)]
+)
+def test_a_variance_of_at_most_so_much(x: int, max_deviation: int, variance: float, not_smaller_than: int) -> None:
+    law = CellKey(max_deviation=max_deviation, variance_at_most=variance, not_smaller_than=not_smaller_than)
+    allowed = [y for y in range(max(x - max_deviation, 0), x + max_deviation + 1) if y == 0 or y >= not_smaller_than]
+    found = np.exp(law.log_each(allowed, x))
+    np.testing.assert_allclose(found, relaxed(np.array(allowed) - x, variance), atol=3e-6)
+    assert found.min() > 1e-4  # nothing is left out, as under a variance that is fixed
+    assert law.variance((), location=x) <= variance + 1e-9
+
+
+def test_relaxed_rows_are_uniform_where_nothing_else_is_asked() -> None:
+    law = CellKey(max_deviation=3, variance_at_most=9, zeros="perturbed")
+    assert row_of(law, 30) == pytest.approx(dict.fromkeys(range(27, 34), 1 / 7))
+    assert row_of(law, 0) == pytest.approx(dict.fromkeys(range(4), 1 / 4))
+    # Under the bound is the law of that variance, where it is feasible.
+    fixed, relaxed_law = CellKey(max_deviation=3, variance=2.0), CellKey(max_deviation=3, variance_at_most=2.0)
+    np.testing.assert_allclose(relaxed_law.row_variances, [0, *np.minimum(2.0, relaxed_law.row_variances[1:])])
+    assert row_of(fixed, 30) == pytest.approx(row_of(relaxed_law, 30))
+
+
+def test_a_variance_for_each_count() -> None:
+    law = CellKey(max_deviation=4, variance=[0, 1, 1.5, 2])
+    np.testing.assert_allclose(law.variance((5,), location=[0, 1, 2, 3, 40]), [0, 1, 1.5, 2, 2], atol=1e-9)
+    np.testing.assert_allclose(law.mean([0, 1, 2, 3, 40]), [0, 1, 2, 3, 40], atol=1e-9)
+    assert row_of(law, 2) == pytest.approx(row_of(CellKey(max_deviation=4, variance=1.5), 2))
+    # It may go on beyond the counts near zero, and the last number is that of all larger ones.
+    long = CellKey(max_deviation=1, variance=np.append(0.0, np.linspace(0.1, 0.8, 30)))
+    np.testing.assert_allclose(long.variance((3,), location=[5, 30, 900]), [long.deviation_variance[5], 0.8, 0.8])
+
+
+def test_a_law_that_says_so_by_count_is_not_warned_of_and_files_and_words_keep_it() -> None:
+    with pytest.warns(
+        UserWarning, match=r"variance 4 is the largest .* count 1 and 4, .*: p\(3 \| 4\) = 0.75, p\(7 \| 4\) = 0.25, "
+    ):
+        degenerate = CellKey(max_deviation=3, variance=4, not_smaller_than=3)
+    by_count = CellKey(max_deviation=3, variance=(0, 3, 4, 4, 3, 4), not_smaller_than=3)
+    assert row_of(by_count, 4) == row_of(degenerate, 4) == pytest.approx({3: 0.75, 7: 0.25})
+    for law in (by_count, CellKey(max_deviation=3, variance_at_most=4, not_smaller_than=3)):
+        assert parse_law(str(law)) == law
+        assert NoiseLaw.from_description(json.loads(json.dumps(law.describe()))) == law
+        assert eval(repr(law)) == law
+    assert parse_law("cell-key max_deviation=3 variance=0:3:4:4:3:4 not_smaller_than=3") == by_count
+    assert cell_key(max_deviation=2, variance_at_most=1) == CellKey(max_deviation=2, variance_at_most=1.0)
 
 
 def test_perturbed_zeros_have_the_mean_square() -> None:
@@ -118,8 +189,25 @@ def test_no_law_has_mean_zero_is_an_error_that_names_the_count() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({}, "needs max_deviation and variance, or ptable"),
-        ({"max_deviation": 2}, "needs max_deviation and variance"),
+        ({}, "needs max_deviation and either variance or variance_at_most, or ptable"),
+        ({"max_deviation": 2}, "needs max_deviation and either variance"),
+        ({"max_deviation": 2, "variance": 1.0, "variance_at_most": 1.0}, "needs max_deviation and either variance"),
+        ({"max_deviation": 2, "variance_at_most": 5.0}, "variance_at_most must be at most 4"),
+        ({"max_deviation": 2, "variance_at_most": [1.0]}, "variance_at_most must be a positive real number"),
+        ({"max_deviation": 2, "variance": []}, "variance must hold 1 to 4000 numbers, from that of 0 on, got 0"),
+        ({"max_deviation": 2, "variance": [0, -1]}, "variance of 1 must be a finite number of at least 0"),
+        (
+            {"max_deviation": 2, "variance": [1, 1]},
+            r"variance must be from 0 to 0 for the count 0, which may become \[0\], got 1",
+        ),
+        (
+            {"max_deviation": 2, "variance": [0, 2, 5]},
+            r"variance must be from 0 to 4 for the count 2, which may become \[0, 1, 2, 3, 4\], got 5",
+        ),
+        (
+            {"max_deviation": 3, "variance": [0, 1, 2], "not_smaller_than": 3},
+            r"variance must be from 2 to 3 for the count 1, which may become \[0, 3, 4\]",
+        ),
         ({"max_deviation": 2, "variance": 5.0}, "variance must be at most 4, the square of max_deviation"),
         ({"max_deviation": 2, "variance": 0.0}, "variance must be a finite number greater than 0"),
         ({"max_deviation": 2000, "variance": 1.0}, "max_deviation must be at most 1000"),
@@ -131,7 +219,25 @@ def test_no_law_has_mean_zero_is_an_error_that_names_the_count() -> None:
         ),
         ({"ptable": "table.csv"}, r"must be a TransitionTable \(read_ptable reads a file; .*\), got str"),
     ],
-    ids=["none", "half", "large", "zero", "far", "fraction", "zeros", "both", "path"],
+    ids=[
+        "none",
+        "half",
+        "two",
+        "most",
+        "list",
+        "empty",
+        "negative",
+        "first",
+        "above",
+        "below",
+        "large",
+        "zero",
+        "far",
+        "fraction",
+        "zeros",
+        "both",
+        "path",
+    ],
 )
 def test_arguments_that_are_none_are_refused(arguments, says: str) -> None:
     with pytest.raises((ValueError, TypeError), match=says):

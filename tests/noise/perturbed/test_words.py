@@ -94,7 +94,7 @@ def test_errors_on_the_command_line_are_one_line(run) -> None:
     for law, words in (
         ("random-rounding base=3", "county=Beta, education=Low is 22, which no count leads to"),
         ("cell-key none.csv", "no perturbation table none.csv"),
-        ("cell-key max_deviation=2", "needs max_deviation and variance"),
+        ("cell-key max_deviation=2", "needs max_deviation and either variance"),
         ("random-rounding", "lacks parameter 'base'"),
     ):
         result = run("import", "rounded.csv", "--law", law, "-o", "release.nc")

@@ -1,0 +1,134 @@
+"""The step method of perturbation tables that are not known."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.initial_point import PointType
+from pymc.logprob.abstract import _logprob
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.util import get_random_generator
+from pytensor.compile.mode import Mode
+from pytensor.graph.replace import graph_replace
+
+from bayesdp.distributions.perturbed.base import PerturbedRV
+from bayesdp.distributions.perturbed.by_rows import PerturbationRowsRV
+from bayesdp.distributions.same_records import SameRecordsRV
+from bayesdp.noise import UnknownPerturbation
+from bayesdp.steps._assigned import chosen_values, register_step
+from bayesdp.steps._compiled import compiled, depends, log_density
+
+__all__ = ["PerturbationGibbs", "register"]
+
+_PLAIN = Mode(
+    linker="py", optimizer="fast_compile"
+)  # numba would compile half a minute, and save nothing of large tables
+
+
+class _Table(NamedTuple):
+    """The rows of one law; how often each deviation occurs at a point; the log-density of what else depends on them, or None."""
+
+    name: str
+    law: UnknownPerturbation
+    occurring: Any
+    inputs: list[str]
+    rest: Any
+
+
+class PerturbationGibbs(BlockedStep):
+    """Draws perturbation tables that are not known; PyMC assigns it to every `bayesdp.distributions.PerturbationRows` by itself.
+
+    Given the counts all deviations are known, and the rows are drawn exactly: from Dirichlet laws with the concentrations plus how
+    often each deviation of each row occurs, or under the prior of maximum entropy one of its tables by the products of the
+    masses. Answers about the same records count once. What else in the model depends on the rows is accounted for by accepting or
+    rejecting. Another variable raises TypeError.
+
+    Parameters
+    ----------
+    vars : list of variables
+        The rows; all of the model if left out.
+    model, initial_point, compile_kwargs, blocked, rng
+        Supplied by PyMC.
+
+    Examples
+    --------
+    >>> from pymc.step_methods import STEP_METHODS
+    >>> PerturbationGibbs in STEP_METHODS
+    True
+    """
+
+    name = "perturbation_gibbs"
+    default_blocked = True
+    stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int]]]] = {"perturbation_accepted": (np.float64, [])}
+    _state_class = StepMethodState
+
+    def __init__(
+        self,
+        vars: Any = None,  # the name is PyMC's
+        *,
+        model: pm.Model | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        rng: Any = None,
+        **_: Any,
+    ) -> None:
+        model = pm.modelcontext(model)
+        self.vars = chosen_values(model, vars, _is_rows, "PerturbationGibbs", "PerturbationRows")
+        self.rng = get_random_generator(rng)
+        self.tables = [_read(model, value, compile_kwargs or {}) for value in self.vars]
+
+    def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
+        """Draw every table; the point that is passed in is left as it is."""
+        new, accepted = point.copy(), 0
+        for table in self.tables:
+            [counts] = table.occurring(*(new[name] for name in table.inputs))
+            drawn = table.law.drawn_rows(self.rng, counts)
+            rest, threshold = table.rest, np.log1p(-self.rng.random())
+            if rest is None or rest(new, drawn) - rest(new, new[table.name]) > threshold:
+                new[table.name] = drawn
+                accepted += 1
+        return new, [{"perturbation_accepted": accepted / len(self.tables)}]
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:
+        """Claim rows of tables, and nothing else."""
+        return Competence.IDEAL if _is_rows(var) else Competence.INCOMPATIBLE
+
+
+def _is_rows(var: Any) -> bool:
+    return var.owner is not None and isinstance(var.owner.op, PerturbationRowsRV)
+
+
+def _read(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _Table:
+    """Find the answers whose likelihood is a product of the rows, and what else depends on them."""
+    rows = model.values_to_rvs[value]
+    law = rows.owner.op.law
+    # The log-likelihood adds up the logarithms of the rows, each as often as it occurs. Its gradient says how often, and is read off
+    # where all entries are 1: there it is a whole number, also where an entry of the rows as they stand is 0.
+    known, total = [rows], pt.zeros(())
+    given: Any = pt.matrix("rows", dtype="float64")
+    for rv in model.observed_RVs:
+        op, inputs = rv.owner.op, list(rv.owner.inputs)
+        if isinstance(op, PerturbedRV) and op.table(rv) is rows:
+            inputs[3] = given
+        elif isinstance(op, SameRecordsRV) and rows in inputs:
+            inputs = [given if one is rows else one for one in inputs]
+        else:
+            continue
+        known.append(rv)
+        total = total + pt.sum(_logprob(op, (model.rvs_to_values[rv],), *inputs))
+    often: Any = pt.grad(total, given, disconnected_inputs="ignore")
+    counts = model.replace_rvs_by_values(
+        graph_replace([often], {given: pt.ones(law.concentrations.shape)}, strict=False)
+    )
+    occurring, names = compiled(model, counts, {"mode": _PLAIN} | compile_kwargs)
+    others = [rv for rv in [*model.free_RVs, *model.observed_RVs, *model.potentials] if rv not in known]
+    rest = log_density(model, [rv for rv in others if depends(model, rv, value)], value.name, compile_kwargs)
+    return _Table(value.name, law, occurring, names, rest)
+
+
+def register() -> None:
+    """Tell PyMC of the step method, once."""
+    register_step(PerturbationGibbs)
