@@ -33,6 +33,7 @@ from scipy import stats
 
 from bayesdp._text import printable
 from bayesdp.consistency._general import equalities
+from bayesdp.consistency._published import grid_of
 from bayesdp.consistency._sums import Ints, meet, row_map
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.queries import SumPart
@@ -133,7 +134,7 @@ class Answers:
     terms: tuple[Term, ...] = ()
     which: Ints | None = None  # the term of each answer
     variance: Floats | None = None  # of additive noise
-    whole: bool = True  # whole numbers
+    grid: float = 0.0  # of real numbers as they were published; 0 of whole ones
     finely: bool = True  # whether terms are those of the answers, or somewhat larger
     keyed: str = ""  # the law, where it gives the same records the same number
 
@@ -169,6 +170,7 @@ def answers_of(measurements: Iterable[Measured], exact: Iterable[Exact]) -> tupl
                 f"{named}{described(measured.query)}: nothing is worked out for sums of noise of the law {law.name}"
             )
             continue
+        grid = 0.0 if law.integer else grid_of(values[sure])
         start, keyed = 0, repr(law.describe()) if law.same_cell_same_value else ""
         for part in measured.query.parts:
             own = slice(start, start := start + part.rows)
@@ -176,7 +178,7 @@ def answers_of(measurements: Iterable[Measured], exact: Iterable[Exact]) -> tupl
             found.append(
                 Answers(
                     source, called, part, values[own], low[own], high[own], sure[own], counted[own], tuple(terms), which[own],
-                    None if variance is None else variance[own], law.integer, finely, keyed,
+                    None if variance is None else variance[own], grid, finely, keyed,
                 )
             )  # fmt: skip
     for place, item in enumerate(exact):
@@ -271,10 +273,8 @@ def _compared(common: Any, left: Answers, right: Answers) -> Differences:
     if bounded:
         far = np.maximum(ends[0, 0] - ends[1, 1], ends[1, 0] - ends[0, 1]) > 0.0
     variance = np.array([term.moments[0] for term in terms]) @ np.abs(counts)
-    whole = all(side.whole for side in sides)
-    chances, bins, unit, expected = _chances(
-        terms, np.array(counts), variance, gap, np.array([sure, counted]), whole=whole
-    )
+    grid = min((side.grid for side in sides if side.grid), default=0.0)
+    chances, bins, unit, expected = _chances(terms, np.array(counts), variance, gap, np.array([sure, counted]), grid)
     finely = all(side.finely for side in sides)
     exactly = finely and all(t.exact for t in terms) and not np.isnan(expected).any()
     n, some = max(int(counted.sum()), 1), bool(sure.any())
@@ -303,7 +303,7 @@ def _unusual(observed: Ints, expected: Floats, fewest: int, most: int) -> float:
 
 
 def _chances(
-    terms: list[Term], counts: Ints, variance: Floats, gap: Floats, masks: Mask, *, whole: bool
+    terms: list[Term], counts: Ints, variance: Floats, gap: Floats, masks: Mask, grid: float
 ) -> tuple[Floats, Ints, float, Floats]:
     """P(as large) and P(as small) of each difference, its bin, the unit of bins, and the numbers expected of both masks.
 
@@ -314,7 +314,7 @@ def _chances(
     widest = max((float(term.law.mass.shape[1]) for term in terms if term.bounded), default=0.0)
     means = np.array([term.moments[1] for term in terms]) @ numbers
     reach = 45.0 * scale + 12.0 * float(sd.max()) + float(means.max()) + widest
-    whole &= reach < _POINTS
+    whole = not grid and reach < _POINTS
     step = 1.0 if whole else 2.0 ** np.ceil(np.log2(max(scale / 64.0, reach / _POINTS)))
     points = int(2.0 ** np.ceil(np.log2(2.0 * (reach / step + 2.0))))
     end = points // 2
@@ -339,14 +339,15 @@ def _chances(
         column, own = counts[:, first[sort]], sort_of == sort
         used = np.flatnonzero(column)
         mass, far, near = _law(tuple(terms[k] for k in used), tuple(int(column[k]) for k in used), step, points)
-        steps = np.abs(gap[own]) / step  # noise that is rounded to the grid may be one step off
+        # Noise that is rounded may be one step off, and half the grid in each of the numbers that were published.
+        steps, slack = np.abs(gap[own]) / step, 2.0 + 0.5 * grid * np.abs(column).sum() / step
         chances[0, own] = far[np.clip(np.ceil(steps - (1e-6 if whole else 1.0)), 0, end).astype(np.int64)]
-        chances[1, own] = near[np.minimum(np.floor(steps + (1e-6 if whole else 2.0)), end - 1).astype(np.int64)]
-        at = (np.arange(points) - end) * step / width[first[sort]]
-        if whole:
-            share = np.bincount(np.clip(np.rint(at), -half, half).astype(np.int64) + half, mass, 2 * half + 1)
-        else:
-            below = np.interp(np.arange(-half, half) + 0.5, at + 0.5 * step / width[first[sort]], np.cumsum(mass))
-            share = np.diff(below, prepend=0.0, append=1.0)
+        chances[1, own] = near[np.minimum(np.floor(steps + (1e-6 if whole else slack)), end - 1).astype(np.int64)]
+        if not whole:  # differences are multiples of the grid
+            ends, wide = (np.arange(points) - end + 0.5) * step, max(grid, step)
+            last = int(ends[-1] / wide)
+            mass = np.diff(np.interp((np.arange(-last, last + 2) - 0.5) * wide, ends, np.cumsum(mass)))
+        at = (np.arange(len(mass)) - len(mass) // 2) * (1.0 if whole else wide) / width[first[sort]]
+        share = np.bincount(np.clip(np.rint(at), -half, half).astype(np.int64) + half, mass, 2 * half + 1)
         expected += sizes[:, sort, None] * share
     return chances, bins, unit, expected

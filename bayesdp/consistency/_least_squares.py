@@ -66,7 +66,10 @@ def least_squares(answers: Sequence[Answers]) -> LeastSquares | None:
     skew, z = df * (8.0 + 12.0 * k4 + k6) / sd**3, (statistic - df) / sd
     if found[1] not in (0, 1, 2) or (k4 + k6 > 0.0 and skew > _SKEWEST):
         return LeastSquares(statistic if found[1] in (0, 1, 2) else np.nan, df, np.nan)
-    low = stats.norm.cdf(z) if k4 + k6 > 0.0 else stats.chi2.cdf(statistic, df)
+    # Numbers on a grid may come out closer than the law of real ones says: by a random vector of variance 1 / 12, here 1.
+    coarse = max((own.grid or 1.0) / float(own.variance.min()) ** 0.5 for own in noisy if own.variance is not None)
+    above = (statistic**0.5 + df**0.5 * coarse) ** 2
+    low = stats.norm.cdf((above - df) / sd) if k4 + k6 > 0.0 else stats.chi2.cdf(above, df)
     return LeastSquares(statistic, df, min(1.0, 2.0 * float(min(low, stats.pearson3.sf(z, skew)))))
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bayesdp.measurements import Measured, described
 from bayesdp.measurements.checks import has_negative_entry
 
-__all__ = ["Published", "published_of"]
+__all__ = ["Published", "grid_of", "published_of"]
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -54,13 +54,13 @@ def published_of(measurements: Iterable[Measured]) -> list[Published]:
             values = np.asarray(measured.values, dtype=np.float64).reshape(-1)
             measures = ~measured.unmeasured.reshape(-1)
             scale = np.broadcast_to(law.scale, shape).reshape(-1)
-            grid = 1.0 if law.integer else _grid(values[measures])
+            grid = 1.0 if law.integer else grid_of(values[measures])
             nonnegative = ~has_negative_entry(measured.query)
             found.append(Published(measured, law.at_scales, values, scale, measures, nonnegative, grid))
     return found
 
 
-def _grid(values: Floats) -> float:
+def grid_of(values: Floats) -> float:
     """The coarsest power of ten, of 1 at most, that all values are multiples of; else the rounding of binary numbers."""
     # If numbers were published to a fixed number of decimals then this is no finer than that: bounds that grow with the grid hold
     # for the true one.

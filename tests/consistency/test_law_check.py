@@ -33,7 +33,9 @@ def tails(law, *scales):
     terms = [_differences.Term((law.name, own), law.at_scales(np.array(own)), bounded=False) for own in scales]
     counts = np.ones((len(terms), len(GAPS)), dtype=np.int64)
     variance = np.array([term.moments[0] for term in terms]) @ counts
-    return _differences._chances(terms, counts, variance, GAPS, np.ones((2, len(GAPS)), bool), whole=law.integer)[0][0]
+    return _differences._chances(
+        terms, counts, variance, GAPS, np.ones((2, len(GAPS)), bool), 0.0 if law.integer else 1e-9
+    )[0][0]
 
 
 def contradicting(one, other, level=1e-6):
@@ -209,7 +211,7 @@ def test_rounding_is_bounded_over_all_remainders(law):
     base, gaps = law.base, np.arange(0.0, 3 * law.base)
     term = _differences.Term((str(law), 0.0), law.transitions, bounded=True)
     counts, ones = np.vstack([np.full(len(gaps), 2), np.full(len(gaps), -1)]), np.ones((2, len(gaps)), bool)
-    bound = _differences._chances([term, term], counts, np.full(len(gaps), 10.0), gaps, ones, whole=True)[0][0]
+    bound = _differences._chances([term, term], counts, np.full(len(gaps), 10.0), gaps, ones, 0.0)[0][0]
     off = np.arange(-base, base + 1)
     rows = [np.exp(law.log_each(10 * base + r + off, 10 * base + r)) for r in range(base)]
     sums = np.abs(off[:, None, None] + off[:, None] - off)
@@ -224,7 +226,7 @@ def test_real_noise_is_binned_by_its_law():
     """Differences of two normal numbers: bins of half a standard deviation."""
     law = N.Gaussian(3.0)
     measured = [
-        bdp.Measured(bdp.Identity(LABELS), np.zeros((8, 2)), law),
+        bdp.Measured(bdp.Identity(LABELS), np.full((8, 2), np.pi / 1e3), law),
         bdp.Measured(bdp.Identity(LABELS), np.ones((8, 2)), law),
     ]
     [group] = law_check(measured, []).groups
@@ -314,6 +316,18 @@ def test_false_alarms_in_many_releases(law):
     for rate, level in zip(rates[:2], (0.05, 0.01), strict=True):
         assert rate <= level + 3 * np.sqrt(level / 10_000)
     assert rates[2] * 10_000 <= 6
+
+
+@pytest.mark.parametrize("decimals", [0, 2])
+def test_real_noise_that_was_rounded_is_no_false_alarm(decimals):
+    """Whole numbers under a standard deviation of 3: many, and one sum that agrees with an exact one."""
+    law, table, rng = N.Gaussian(3.0), {"area": [f"a{i}" for i in range(20_000)]}, np.random.default_rng(5)
+    values = np.round(law.draw(rng, (2, 20_000)), decimals)
+    measured = [bdp.Measured(bdp.Identity(table), own, law) for own in values]
+    [group] = law_check(measured, []).groups
+    assert group.pvalue > 0.01
+    cells = bdp.Measured(bdp.Identity(AREAS), COUNTS * 1.0, law)
+    observed(bdp.Release.from_published(AREAS, [cells], [bdp.Exact(bdp.Totals(AREAS), COUNTS.sum())]))
 
 
 def test_answers_under_a_threshold_are_no_false_alarms():
