@@ -168,7 +168,7 @@ ALL_LAWS = {
     "laplace": N.Laplace(3.0),
     "discrete laplace": N.DiscreteLaplace(1.0),
     "rounding at random": N.RandomRounding(3),
-    "cell keys": N.CellKey(max_deviation=3, variance=4),
+    "cell keys": N.CellKey(max_deviation=3, variance_at_most=4),
     "uniform": UNIFORM,
     "rounding": N.ConventionalRounding(5),
 }
@@ -424,7 +424,7 @@ def test_a_wrong_sigma_is_said_by_fit_hierarchy(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "law", [UNIFORM, N.CellKey(max_deviation=3, variance=4), N.DiscreteGaussian(2.0), N.Laplace(2.0)], ids=str
+    "law", [UNIFORM, N.CellKey(max_deviation=3, variance_at_most=4), N.DiscreteGaussian(2.0), N.Laplace(2.0)], ids=str
 )
 def test_totals_that_are_sums_of_published_cells_are_no_measurements(law):
     """As in ONS 2021: every difference is 0 where the law says a standard deviation of 3.5."""
