@@ -52,7 +52,7 @@ def made_consistent(
     >>> noisy = law.draw(np.random.default_rng(1), (12, 2), location=30)
     >>> cells = Measured(Identity(table), noisy, law)
     >>> made_consistent([cells, Measured(Margins(table, ["area"]), noisy.sum(axis=1), law)])
-    '24 answers by area × sex and 12 answers by area agree exactly on all 12 sums that both determine (chance at most 4e-16)'
+    '24 answers by area × sex and 12 answers by area agree exactly on all 12 sums that both determine (chance at most 9e-17)'
 
     Totals with noise of their own agree on some:
 

@@ -46,6 +46,8 @@ PUBLISHERS: dict[str, str] = {
     "conventional-rounding": "Many statistical offices, to the nearest 5 or 10; HESA in the United Kingdom to the nearest 5.",
     "cell-key": "The Australian Bureau of Statistics (TableBuilder), the Office for National Statistics (Census 2021 of England and "
     "Wales) and Destatis (Zensus 2022 in Germany). Their parameters are public in part only.",
+    "unknown-perturbation": "Offices that perturb counts by cell keys and keep their table of probabilities: the Australian Bureau of "
+    "Statistics (2016 Census DataPacks).",
     "transition-table": "Any office whose table of probabilities is public.",
     "box-norm": _NONE + "Noise of a vector of statistics that is published as a whole.",
 }

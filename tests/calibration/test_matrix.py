@@ -37,6 +37,8 @@ def test_every_noise_law_of_the_library_is_in_the_matrix():
     elsewhere = {"laplace", "gaussian", "canonical", "rescaled-laplace"}
     # Rounding without chance, and tables of probabilities in general: posteriors by enumeration (tests/noise/perturbed).
     elsewhere |= {"conventional-rounding", "transition-table"}
+    # A law that is learnt: enumeration, and calibration of its own (tests/steps/test_perturbation_gibbs.py).
+    elsewhere |= {"unknown-perturbation"}
     assert set(law_names().split(", ")) - laws - in_statistics == elsewhere
     assert len(CASES) == len({case.name for case in CASES}) == 4 * len({case.mechanism for case in CASES})
 

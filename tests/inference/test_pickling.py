@@ -58,6 +58,7 @@ TRIPLE = {
     "conventional-rounding": (noise.ConventionalRounding(5), [5, 0, 5]),
     "cell-key": (noise.CellKey(max_deviation=3, variance=2.0), [3, 2, 4]),
     "transition-table": (noise.TransitionTable([-1, 0, 1], [[0, 1, 0], [0.25, 0.5, 0.25]]), [3, 2, 4]),
+    "unknown-perturbation": (noise.UnknownPerturbation(1), [3, 2, 4]),
     "censored": (noise.Censored(noise.DiscreteGaussian(2.0), below=3), [2, 4, 3]),
     "k-norm": (noise.KNorm(0.8, HELMERT.T[[0, 0, 1]] - HELMERT.T[[1, 2, 2]]), [4.5, -0.75, 4.25]),
 }

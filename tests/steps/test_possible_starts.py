@@ -116,6 +116,7 @@ def test_where_a_total_is_exact():
     assert_possible(released(frame, truth, GAPPED, rng, exact=exact))
 
 
+@pytest.mark.filterwarnings("ignore:the published numbers are not compatible")  # made so that few tables are left
 def test_precise_noise_does_not_push_a_chain_into_a_gap():
     """Every sum is 4 apart from the next: one between two of them would gain 2e6 in log-likelihood by a cell in its gap."""
     frame = {"a": ["p", "q", "r"]}
@@ -141,6 +142,7 @@ def test_a_start_in_a_gap_that_a_user_gives_is_replaced():
     assert_possible(release, starts=[np.array([4, 4])] * 3)
 
 
+@pytest.mark.filterwarnings("ignore:the published numbers are not compatible")  # made so that few tables are left
 def test_gaps_that_leave_no_table_are_named():
     """Cells of 7 and 7 came from 5 or 9 each, and so their sum is 10, 14 or 18."""
     frame = {"a": ["p", "q"]}

@@ -44,13 +44,13 @@ def _fitted(shape, keep, draws=600):
 
 @pytest.mark.parametrize(("shape", "keep"), [((4, 5, 4, 3), 2), ((4, 8, 6), 1)], ids=["three margins", "two margins"])
 def test_chains_that_start_in_different_modes_agree(shape, keep):
-    rhat, told = _fitted(shape, keep)
+    rhat, told = _fitted(shape, keep, draws=1200)
     assert rhat < 1.1
     assert told["missed_modes"] != "disagree"
     assert "no move" not in told["message"]
 
 
-@pytest.mark.parametrize(("shape", "keep"), [((4, 5, 4, 3), 2), ((4, 8, 6), 1)], ids=["three margins", "two margins"])
+@pytest.mark.parametrize(("shape", "keep"), [((4, 8, 6), 1)], ids=["two margins"])  # three have families of their own
 def test_without_the_moves_they_do_not_and_it_is_said(shape, keep, monkeypatch):
     moves = chain.moves_of
 

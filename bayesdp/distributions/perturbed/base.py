@@ -44,7 +44,7 @@ class PerturbedRV(RandomVariable):
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, rows: Any, size: Sequence[int] | None = None) -> Any:
         """Draw an array of independent counts by one table."""
-        counts, table = np.asarray(mu), self.law.transitions
+        counts, table = self.law._counts(np.asarray(mu)), self.law.transitions
         if not np.array_equal(np.reshape(rows, table.mass.shape), table.mass):
             table = Transitions(table.lowest, np.reshape(rows, table.mass.shape), table.period)
         return table.draw(rng, np.array(counts if size is None else np.broadcast_to(counts, size), order="C"))
