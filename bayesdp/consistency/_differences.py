@@ -343,11 +343,14 @@ def _chances(
         steps, slack = np.abs(gap[own]) / step, 2.0 + 0.5 * grid * np.abs(column).sum() / step
         chances[0, own] = far[np.clip(np.ceil(steps - (1e-6 if whole else 1.0)), 0, end).astype(np.int64)]
         chances[1, own] = near[np.minimum(np.floor(steps + (1e-6 if whole else slack)), end - 1).astype(np.int64)]
-        if not whole:  # differences are multiples of the grid
-            ends, wide = (np.arange(points) - end + 0.5) * step, max(grid, step)
-            last = int(ends[-1] / wide)
-            mass = np.diff(np.interp((np.arange(-last, last + 2) - 0.5) * wide, ends, np.cumsum(mass)))
-        at = (np.arange(len(mass)) - len(mass) // 2) * (1.0 if whole else wide) / width[first[sort]]
-        share = np.bincount(np.clip(np.rint(at), -half, half).astype(np.int64) + half, mass, 2 * half + 1)
+        if not whole:  # differences are multiples of the grid, or any number
+            ends, below = (np.arange(points) - end + 0.5) * step, np.cumsum(mass)
+            edges = (np.arange(-half, half) + 0.5) * width[first[sort]]
+            if grid >= step:  # each bin begins between two multiples
+                edges = (np.ceil(edges / grid - 1e-9) - 0.5) * grid
+            share = np.diff(np.interp(edges, ends, below), prepend=0.0, append=below[-1])
+        else:
+            at = (np.arange(points) - end) / width[first[sort]]
+            share = np.bincount(np.clip(np.rint(at), -half, half).astype(np.int64) + half, mass, 2 * half + 1)
         expected += sizes[:, sort, None] * share
     return chances, bins, unit, expected

@@ -37,8 +37,9 @@ class UnknownPerturbation(PerturbedLaw):
     from the least variances that rows can have to that which limits none. That is one number, learnt from fewer answers. Rows
     of small counts are told from the prior of small cells by little else than sums.
 
-    Mass, mean, variance and `draw` are those of *one* number, its row integrated out. To simulate several, `draw_answers` draws a
-    table and then all answers with it; `drawn` gives a table as a law. Not differentially private.
+    Support, mass, mean, variance and `draw` are those of *one* number, its row integrated out: whole numbers x + v, with the prior
+    means of the row of x. To simulate several, `draw_answers` draws a table and then all answers with it; `drawn` gives a table as a
+    law. Not differentially private.
 
     Parameters
     ----------
