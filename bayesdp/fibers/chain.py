@@ -12,6 +12,7 @@ from bayesdp.fibers.kernel.donors import move_donors
 from bayesdp.fibers.kernel.occupied import donors_of
 from bayesdp.fibers.kernel.state import FAMILIES, NOISY
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
+from bayesdp.fibers.price import raise_the_price
 from bayesdp.fibers.target import Target
 
 __all__ = ["Chain"]
@@ -153,10 +154,19 @@ class Chain:
         """Undo the last `propose`."""
         take_back(count, step, self.state)
 
-    def disperse(self, sweeps: int = 5) -> None:
-        """Scatter a start: a few sweeps with the noise flattened, so that chains begin apart."""
+    def disperse(self, sweeps: int = 5) -> bool:
+        """Scatter a start, so that chains begin apart; whether the laws of the noise allow the table that it ends at.
+
+        Where they forbid answers, these cost a price, which rises (`bayesdp.fibers.price`); elsewhere the noise is flattened for a few
+        sweeps.
+        """
+        moves = max(self.target.fiber.invariants.dimension, 1)
+        if any(term.windows is not None for term in self.target.terms):
+            tenth = max(moves // 10, 10)
+            return raise_the_price(self.state, lambda: self.sweep(tenth)) and not self.differing
         self.target.set_noise(self.state, self._scales, self._values, temper=0.25)
         self.load(self.counts.copy())
-        self.sweep(sweeps * max(self.target.fiber.invariants.dimension, 1))
+        self.sweep(sweeps * moves)
         self.target.set_noise(self.state, self._scales, self._values)
         self.load(self.counts.copy())
+        return True

@@ -50,7 +50,7 @@ APART = 4.0
 _OVERLAPPING = 3
 """Of fewer sums none are kept without the others: a cell that moves on its own changes no more answers than that."""
 
-LARGEST = 100_000
+LARGEST = 200_000
 """Tables of more cells get no directions for precise answers: the lists of these would be as long as the table, for each
 family."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +12,14 @@ from bayesdp._random import seed_state
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.hierarchies.connectivity import effective_levels
 from bayesdp.hierarchies.crossing import Crossing, mean_precisions, spread_of_cells
+from bayesdp.hierarchies.ends import to_ends
 from bayesdp.hierarchies.groups import donors_of, tied_groups, tied_siblings, tying_query, visits_of
 from bayesdp.hierarchies.kernel.crossing import LABELS, cross
 from bayesdp.hierarchies.kernel.keeping import Directions, keep
 from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, ROOM, State
 from bayesdp.hierarchies.kernel.sums import add_lines
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSSING, KEEPING, MIX, NEAR, SINGLE, SQUARES, SUMS, sweep
+from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import Structure, sum_parts
 from bayesdp.moves.moves import Moves
 
@@ -39,6 +42,9 @@ _SMALL = 1_000
 
 _FEWEST = 50
 """Steps of a sweep along directions that keep precise answers, at least, of up to 40 free cells: they cost such tables little."""
+
+_MOVING = ("generator", "counts", "group_start", "group_cell", "donor_start", "donor_cell", "visits", "tried")
+"""Arrays of `State` that say where a chain is; all others follow from the target, the hyperparameters or the counts."""
 
 _NEVER = -1e6
 """Stands for a log weight of minus infinity, of cells that must be 0: e to its power is 0, and differences of two are numbers."""
@@ -198,6 +204,36 @@ class TreeChain:
         free = self.structure.free
         own = free[free.any(axis=1)][:, free.any(axis=0)]
         return bool(self.missed or not (own.all(axis=0).any() or own.all(axis=1).any()))
+
+    @property
+    def table(self) -> Ints:
+        """The table as it stands, leaves by cells."""
+        return self.state.counts
+
+    @property
+    def groups(self) -> tuple[Ints, Ints]:
+        """The groups of tied cells: where those of each leaf begin, and their cells."""
+        return self.state.group_start, self.state.group_cell
+
+    def begin_apart(self, rng: np.random.Generator, second: bool) -> None:
+        """Start at a random table near the linear estimate, opposite to the other chain of its pair (`bayesdp.hierarchies.ends`)."""
+        start = start_table(self.target, self.structure, rng, opposite=second)
+        self.load(np.asarray(self.structure.in_frame(start), dtype=np.int64))
+        to_ends(self, rng, int(second))
+
+    def learn(self) -> None:
+        """Nothing: donors are chosen by means over many sweeps (`choose_donors`)."""
+
+    def saved(self) -> dict[str, npt.NDArray[Any]]:
+        """What a chain goes on from."""
+        return {"mix": self.mix, **{name: getattr(self.state, name) for name in _MOVING}}
+
+    def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
+        """Put a chain where it was."""
+        self.mix = np.zeros_like(self.mix)  # a run of an earlier version goes on without the moves that it did not have
+        self.mix[: len(saved["mix"])] = saved["mix"]
+        moving: dict[str, Any] = {name: saved[name] for name in _MOVING}
+        self.state = self.state._replace(**moving)
 
     @property
     def tying(self) -> int | None:

@@ -139,8 +139,8 @@ class LineChain(Chain):
             self.state.cumulative[:] = self.target.moves.cumulative
             self._tuned[:] = 0.0
         self.load(counts)
-        if scatter:
-            self.disperse()
+        if scatter and not self.disperse():
+            self.load(counts)
 
     def move(self, sweeps: int) -> float:
         """See `CountChain`."""

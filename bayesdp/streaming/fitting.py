@@ -21,6 +21,7 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.streaming.arguments import chains_of, check_prior, generator_from, planned
 from bayesdp.streaming.journal import RunJournal
+from bayesdp.streaming.line_tree import is_perturbed, perturbed_target
 from bayesdp.streaming.plausible import TableWriter, thinned
 from bayesdp.streaming.recording import named_queries
 from bayesdp.streaming.run import Run
@@ -65,7 +66,8 @@ def fit_hierarchy(
     Parameters
     ----------
     release : Release
-        Of counts, with independent normal noise (discrete or not) on sums of cells.
+        Of counts, with independent normal noise (discrete or not) on sums of cells, or with perturbed sums (rounded, cell keys) by
+        known laws.
     prior : CellPrior
         Such as `bayesdp.hierarchies.priors.FixedNegativeBinomial`. Its hyperparameters are sampled too, and kept.
     record : Query, mapping or iterable of Query
@@ -193,7 +195,8 @@ def fit_hierarchy(
     """
     check_prior(prior)
     plan = planned(draws, tune, chains_of(chains, [prior]), cores, thin, counts, bins, batches, quantiles)
-    target = target_of(release, prior.family)
+    perturbed = isinstance(release, Release) and release.about == "counts" and is_perturbed(release)
+    target = None if perturbed else target_of(release, prior.family)
     frame = release.frame
     reserved = [name for name in (*frame.dims, *(own for own, _, _ in frame.groups)) if name in _RESERVED]
     if reserved:
@@ -202,7 +205,10 @@ def fit_hierarchy(
         frame.labels_of(leaves)
     queries = named_queries(record, frame, prior.names)
     try:
-        structure = structure_of(target, leaves)
+        if target is None:
+            target, structure = perturbed_target(release, prior.family, leaves)
+        else:
+            structure = structure_of(target, leaves)
     except NoStructure as reason:
         raise NoStructure(
             f"release is no hierarchy: {reason}. For tables in general use bdp.observe and bdp.sample"

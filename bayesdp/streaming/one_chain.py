@@ -14,14 +14,14 @@ import numpy.typing as npt
 from bayesdp._heap import give_back
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.ends import chain_number, ends_of, paired, to_ends
+from bayesdp.hierarchies.ends import chain_number, ends_of, paired
 from bayesdp.hierarchies.priors import CellPrior
-from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.queries import Query
 from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.cells import Kept, batching, new_kept, take
 from bayesdp.streaming.journal import KeptTables, Writer
+from bayesdp.streaming.line_tree import LineTree
 from bayesdp.streaming.plausible import TableWriter
 from bayesdp.streaming.recording import Recorder, occupied
 
@@ -32,9 +32,6 @@ type Ints = npt.NDArray[np.int64]
 
 _STARTING = threading.Lock()
 """Chains start one after another: a start needs more memory than a chain that runs."""
-
-_MOVING = ("generator", "counts", "group_start", "group_cell", "donor_start", "donor_cell", "visits", "tried")
-"""Arrays of `State` that say where a chain is; all others follow from the target, the hyperparameters or the counts."""
 
 _CHOOSING = (16, 8, 4, 2, 1)
 """Donors are chosen anew after one part in so many of the tuning, by the means since the last time; why more than once is told at
@@ -74,17 +71,18 @@ class OneChain:
         # `stopped`: asked between two sweeps.
         plan, structure = self.plan, self.structure
         saved = None if self.journal is None else self.journal.read()
-        chain = TreeChain(self.target, structure, self.rng)
+        tables = any(term.windows is not None for term in self.target.terms)
+        chain = (LineTree if tables else TreeChain)(self.target, structure, self.rng)
         self.missed = chain.missed
         typical, since = (
-            np.zeros(chain.state.counts.shape, dtype=np.float32),
+            np.zeros(chain.table.shape, dtype=np.float32),
             0,
         )  # sums are whole, and exact below 2**24
         if saved is None:
             with _STARTING:
                 self._begin(chain)
                 give_back()
-            hyper = self.prior.start(structure, chain.state.counts)
+            hyper = self.prior.start(structure, chain.table)
         else:
             hyper = self._restored(chain, saved)
             if "typical" in saved:
@@ -95,7 +93,8 @@ class OneChain:
             if stopped():
                 return
             hyper = self._sweep(chain, hyper)
-            typical += chain.state.counts
+            chain.learn()
+            typical += chain.table
             since += 1
             self.done += 1
             if sweep in choosing:
@@ -107,16 +106,15 @@ class OneChain:
         give_back()
         self._keep(chain, hyper, stopped, saved or {})
 
-    def _state(self, chain: TreeChain, hyper: dict[str, Floats]) -> dict[str, npt.NDArray[Any]]:
+    def _state(self, chain: TreeChain | LineTree, hyper: dict[str, Floats]) -> dict[str, npt.NDArray[Any]]:
         """All that the chain goes on from, and what it has kept."""
         drawn = self.draws
         arrays: dict[str, npt.NDArray[Any]] = {
             "done": np.array(self.done),
             "draws": np.array(drawn),
             "rng": np.array(json.dumps(self.rng.bit_generator.state, default=_plain)),
-            "mix": chain.mix,
         }
-        arrays |= {f"state:{name}": getattr(chain.state, name) for name in _MOVING}
+        arrays |= {f"state:{name}": own for name, own in chain.saved().items()}
         arrays |= {f"hyper:{name}": np.asarray(own) for name, own in hyper.items()}
         assert self.ends is not None
         assert self.groups is not None
@@ -127,43 +125,36 @@ class OneChain:
             arrays |= {f"drawn:{name}": own[:drawn] for name, own in self.hyper.items()}
         return arrays
 
-    def _restored(self, chain: TreeChain, saved: dict[str, npt.NDArray[Any]]) -> dict[str, Floats]:
+    def _restored(self, chain: TreeChain | LineTree, saved: dict[str, npt.NDArray[Any]]) -> dict[str, Floats]:
         """Put a chain where it was; its hyperparameters."""
         self.done, self.draws = int(saved["done"]), int(saved["draws"])
         self.rng.bit_generator.state = json.loads(str(saved["rng"]))
-        chain.mix = np.zeros_like(
-            chain.mix
-        )  # a run of an earlier version goes on without the moves that it did not have
-        chain.mix[: len(saved["mix"])] = saved["mix"]
-        moving: dict[str, Any] = {name: saved[f"state:{name}"] for name in _MOVING}
-        chain.state = chain.state._replace(**moving)
+        chain.restore({name[6:]: own for name, own in saved.items() if name.startswith("state:")})
         self.ends, self.groups = saved["ends"], (saved["group_start"], saved["group_cell"])
         return {name[6:]: own for name, own in saved.items() if name.startswith("hyper:")}
 
-    def _begin(self, chain: TreeChain) -> None:
-        """Start at a random table near the linear estimate, opposite to the other chain of its pair (`bayesdp.hierarchies.ends`)."""
+    def _begin(self, chain: TreeChain | LineTree) -> None:
+        """Start at a random table, far from those of other chains."""
         rng, second = paired(self.rng, chain_number(self.rng))
-        start = start_table(self.target, self.structure, rng, opposite=second)
-        chain.load(np.asarray(self.structure.in_frame(start), dtype=np.int64))
-        to_ends(chain, rng, int(second))
-        self.groups = chain.state.group_start, chain.state.group_cell
-        self.ends = ends_of(self.groups, chain.state.counts)
+        chain.begin_apart(rng, second)
+        self.groups = chain.groups
+        self.ends = ends_of(self.groups, chain.table)
 
-    def _set(self, chain: TreeChain, hyper: dict[str, Floats]) -> None:
+    def _set(self, chain: TreeChain | LineTree, hyper: dict[str, Floats]) -> None:
         chain.set_cells(*self.prior.weights(self.structure, hyper))
 
-    def _sweep(self, chain: TreeChain, hyper: dict[str, Floats]) -> dict[str, Floats]:
+    def _sweep(self, chain: TreeChain | LineTree, hyper: dict[str, Floats]) -> dict[str, Floats]:
         """A sweep of the table, and of the hyperparameters given it."""
         chain.sweep()
         if not self.prior.names:
             return hyper
-        hyper = self.prior.update(self.structure, chain.state.counts, hyper, self.rng)
+        hyper = self.prior.update(self.structure, chain.table, hyper, self.rng)
         self._set(chain, hyper)
         return hyper
 
     def _keep(
         self,
-        chain: TreeChain,
+        chain: TreeChain | LineTree,
         hyper: dict[str, Floats],
         stopped: Callable[[], bool],
         saved: dict[str, npt.NDArray[Any]],
@@ -185,7 +176,7 @@ class OneChain:
                 if stopped():
                     return
                 hyper = self._sweep(chain, hyper)
-            counts = chain.state.counts
+            counts = chain.table
             cells = occupied(counts) if self.recorders else None
             for recorder in self.recorders.values():
                 recorder.take(counts, draw, cells)

@@ -1,0 +1,65 @@
+"""Starts where laws end or have gaps: a forbidden answer costs a price, which is raised until none is left.
+
+Neither the table that such a run begins with nor the walls between possible tables matter much: chains end far apart. What is found
+is possible by the tabulated laws; that nothing is found does not say that there is nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.fibers.kernel import state as columns
+from bayesdp.fibers.kernel.state import IMPOSSIBLE, State
+
+__all__ = ["raise_the_price"]
+
+type Ints = npt.NDArray[np.int64]
+
+_FIRST, _RAISE, _GAP = 0.1, 1.05, 3.0
+"""The first price of a unit beyond the end of a law, by how much it is raised, and what an answer in a gap costs at least."""
+
+_MOST = 400
+"""Times that it is raised at most; the price is 3e7 then."""
+
+_ENDS = (columns.WINDOW_BELOW, columns.WINDOW_ABOVE, columns.WINDOW_BENT, columns.ROW_LOWER, columns.ROW_UPPER)
+
+
+def raise_the_price(state: State, move: Callable[[], object]) -> bool:
+    """Move a table while the price rises; whether the laws allow the one that it ends at. The state has its laws again."""
+    # `move`: a tenth of a sweep or so. Rows without windows, and limits of single cells, stay as they are.
+    rows = np.flatnonzero(state.rows[:, columns.WINDOW_LENGTH] > 0.0)
+    laws, ends = state.windows.copy(), state.rows[np.ix_(rows, _ENDS)]
+    forbidden = laws <= IMPOSSIBLE / 2.0
+    least = float(laws[~forbidden].min(initial=0.0))
+    found, price = False, _FIRST
+    try:
+        state.rows[np.ix_(rows, _ENDS[2:])] = [1.0, -np.inf, np.inf]
+        for tried in range(_MOST):
+            state.windows[forbidden] = least - _GAP * price
+            for column, own in zip(_ENDS[:2], ends.T[:2], strict=True):
+                state.rows[rows, column] = np.where(np.isneginf(own), -price, own)
+            move()
+            if tried % 5 == 4 and _possible(state, rows, ends, forbidden):
+                found = True
+                break
+            price *= _RAISE
+    finally:
+        state.windows[:] = laws
+        state.rows[np.ix_(rows, _ENDS)] = ends
+    return found
+
+
+def _possible(state: State, rows: Ints, ends: npt.NDArray[np.float64], forbidden: npt.NDArray[np.bool_]) -> bool:
+    """Whether no answer is beyond an end of its law, or in a gap of it."""
+    own = state.rows[rows]
+    value, low = own[:, columns.VALUE], own[:, columns.WINDOW_LOW]
+    length = own[:, columns.WINDOW_LENGTH]
+    below, above = value < low, value >= low + length
+    if np.any(below & np.isneginf(ends[:, 0])) or np.any(above & np.isneginf(ends[:, 1])):
+        return False
+    inside = ~(below | above)
+    place = (own[:, columns.WINDOW_START] + value - low)[inside].astype(np.int64)
+    return not forbidden[place].any()
