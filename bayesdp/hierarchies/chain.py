@@ -12,7 +12,7 @@ from bayesdp._random import seed_state
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.hierarchies.connectivity import effective_levels
 from bayesdp.hierarchies.crossing import Crossing, mean_precisions, spread_of_cells
-from bayesdp.hierarchies.ends import to_ends
+from bayesdp.hierarchies.ends import chain_number, paired, to_ends
 from bayesdp.hierarchies.groups import donors_of, tied_groups, tied_siblings, tying_query, visits_of
 from bayesdp.hierarchies.kernel.crossing import LABELS, cross
 from bayesdp.hierarchies.kernel.keeping import Directions, keep
@@ -215,11 +215,12 @@ class TreeChain:
         """The groups of tied cells: where those of each leaf begin, and their cells."""
         return self.state.group_start, self.state.group_cell
 
-    def begin_apart(self, rng: np.random.Generator, second: bool) -> None:
+    def begin_apart(self, rng: np.random.Generator) -> None:
         """Start at a random table near the linear estimate, opposite to the other chain of its pair (`bayesdp.hierarchies.ends`)."""
-        start = start_table(self.target, self.structure, rng, opposite=second)
+        pair, second = paired(rng, chain_number(rng))
+        start = start_table(self.target, self.structure, pair, opposite=second)
         self.load(np.asarray(self.structure.in_frame(start), dtype=np.int64))
-        to_ends(self, rng, int(second))
+        to_ends(self, pair, int(second))
 
     def learn(self) -> None:
         """Nothing: donors are chosen by means over many sweeps (`choose_donors`)."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 
-from bayesdp.distributions import ConfidentialCounts
+from bayesdp.distributions.confidential_counts import ConfidentialCounts
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.hierarchies.structure import Structure, structure_of
 from bayesdp.inference import observe
@@ -38,7 +38,8 @@ def perturbed_target(release: Release, family: str, leaves: str | None) -> tuple
     for own in release.measurements:
         if getattr(own.law, "name", "") == "unknown-perturbation":
             raise NotImplementedError(
-                f"{own!r}: hierarchies take laws that are known; put the release into a model with bdp.observe and draw with bdp.sample"
+                f"{own!r}: hierarchies take laws that are known; put the release into a model with bdp.observe and draw with "
+                "bdp.sample, which learn it"
             )
     with pm.Model(coords=release.coords) as model:
         x = ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=1.0, alpha=1.0), dims=release.dims)
@@ -79,7 +80,7 @@ class LineTree:
         shape = self.structure.free.shape
         self.lines.set_prior(*(self.structure.in_frame(np.broadcast_to(own, shape)) for own in (theta, alpha)))
 
-    def begin_apart(self, rng: np.random.Generator, second: bool) -> None:
+    def begin_apart(self, rng: np.random.Generator) -> None:
         """Begin at a possible table far from those of other chains."""
         fiber, guide = self.lines.target.fiber, self.lines.target.guide()
         if fiber.invariants.rank:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bayesdp._heap import give_back
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.ends import chain_number, ends_of, paired
+from bayesdp.hierarchies.ends import ends_of
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.queries import Query
@@ -135,8 +135,7 @@ class OneChain:
 
     def _begin(self, chain: TreeChain | LineTree) -> None:
         """Start at a random table, far from those of other chains."""
-        rng, second = paired(self.rng, chain_number(self.rng))
-        chain.begin_apart(rng, second)
+        chain.begin_apart(self.rng)
         self.groups = chain.groups
         self.ends = ends_of(self.groups, chain.table)
 
