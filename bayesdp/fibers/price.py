@@ -18,11 +18,14 @@ __all__ = ["raise_the_price"]
 
 type Ints = npt.NDArray[np.int64]
 
-_FIRST, _RAISE, _GAP = 0.1, 1.05, 3.0
-"""The first price of a unit beyond the end of a law, by how much it is raised, and what an answer in a gap costs at least."""
+_FIRST, _LAST, _RAISE, _GAP = 0.1, 100.0, 1.05, 3.0
+"""Prices of a unit beyond the end of a law, by how much they are raised, and how many of them an answer in a gap costs at least."""
 
-_MOST = 400
-"""Times that it is raised at most; the price is 3e7 then."""
+_PATIENCE = (1, 2, 4, 8, 16, 32)
+"""The price is raised in steps that are so many times smaller, if the steps before did not lead to a table."""
+
+_LOOK = 5
+"""Whether the table is possible is looked at after so many steps."""
 
 _ENDS = (columns.WINDOW_BELOW, columns.WINDOW_ABOVE, columns.WINDOW_BENT, columns.ROW_LOWER, columns.ROW_UPPER)
 
@@ -34,22 +37,21 @@ def raise_the_price(state: State, move: Callable[[], object]) -> bool:
     laws, ends = state.windows.copy(), state.rows[np.ix_(rows, _ENDS)]
     forbidden = laws <= IMPOSSIBLE / 2.0
     least = float(laws[~forbidden].min(initial=0.0))
-    found, price = False, _FIRST
     try:
         state.rows[np.ix_(rows, _ENDS[2:])] = [1.0, -np.inf, np.inf]
-        for tried in range(_MOST):
-            state.windows[forbidden] = least - _GAP * price
-            for column, own in zip(_ENDS[:2], ends.T[:2], strict=True):
-                state.rows[rows, column] = np.where(np.isneginf(own), -price, own)
-            move()
-            if tried % 5 == 4 and _possible(state, rows, ends, forbidden):
-                found = True
-                break
-            price *= _RAISE
+        for patience in _PATIENCE:
+            times = int(np.log(_LAST / _FIRST) / np.log(_RAISE) * patience)
+            for tried, price in enumerate(np.geomspace(_FIRST, _LAST, times)):
+                state.windows[forbidden] = least - _GAP * price
+                for column, own in zip(_ENDS[:2], ends.T[:2], strict=True):
+                    state.rows[rows, column] = np.where(np.isneginf(own), -price, own)
+                move()
+                if tried % _LOOK == 0 and _possible(state, rows, ends, forbidden):
+                    return True
+        return False
     finally:
         state.windows[:] = laws
         state.rows[np.ix_(rows, _ENDS)] = ends
-    return found
 
 
 def _possible(state: State, rows: Ints, ends: npt.NDArray[np.float64], forbidden: npt.NDArray[np.bool_]) -> bool:

@@ -87,7 +87,12 @@ class LineTree:
             start = fiber.find_point(guide.reshape(fiber.frame.shape), self.lines.target.gaps).reshape(-1)
         else:
             start = np.clip(np.rint(guide).astype(np.int64), fiber.system.lower, fiber.system.upper)
-        self.lines.begin(start, scatter=True)
+        self.lines.load(start)
+        if not self.lines.disperse():
+            raise ValueError(
+                "no table was found that all published numbers can come from by their laws; bdp.check_law(release) tells of numbers "
+                "that contradict one another"
+            )
 
     def sweep(self) -> None:
         """Move each free cell about once."""
