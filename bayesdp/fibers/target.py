@@ -7,7 +7,7 @@ noise scales) may change from step to step; its structure does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -96,7 +96,12 @@ class Target:
         of a chain leaves its posterior invariant. Without precise answers these are `fiber_moves`.
         """
         kept = precise_sets(self.fiber, self.terms, self.spread)
-        return self.fiber.moves_beside(kept, bounded=self._bounded, unknown=self.open) if kept else self.fiber_moves
+        if not kept:
+            return self.fiber_moves
+        moves = self.fiber.moves_beside(kept, bounded=self._bounded, unknown=self.open)
+        # Within walls families of lines get about; looking at which cells are not 0 takes half of the moves, and adds little.
+        walls = any(term.windows is not None for term in self.terms)
+        return replace(moves, looking=moves.looking[:0], whole=0) if walls else moves
 
     @cached_property
     def moves_keeping(self) -> Moves | None:
@@ -111,7 +116,7 @@ class Target:
         return moves_keeping((Kept(exact, ~allowed), *precise_sets(self.fiber, self.terms)), allowed)
 
     @cached_property
-    def _cell_terms(self) -> tuple[bool, ...]:
+    def cell_terms(self) -> tuple[bool, ...]:
         """Which terms act on single cells, in the columns of the cells; the others have rows."""
         # Gaussian terms add up. There is room for one Laplace term a cell: the first that asks for the table itself.
         laplace = next((term for term in self.terms if term.on_cells and term.kind == "l1"), None)
@@ -119,14 +124,14 @@ class Target:
 
     @cached_property
     def _row_starts(self) -> tuple[int, ...]:
-        sizes = [0 if simple else term.rows for simple, term in zip(self._cell_terms, self.terms, strict=True)]
+        sizes = [0 if simple else term.rows for simple, term in zip(self.cell_terms, self.terms, strict=True)]
         return tuple(int(n) for n in np.concatenate([[0], np.cumsum(sizes)]))
 
     @cached_property
     def matrix(self) -> sp.csr_array | None:
         """General rows: noisy answers that are not single cells, or have a tabulated log-mass, then limits."""
         limits = self._limits[0]
-        noisy = [term.matrix for simple, term in zip(self._cell_terms, self.terms, strict=True) if not simple]
+        noisy = [term.matrix for simple, term in zip(self.cell_terms, self.terms, strict=True) if not simple]
         stacked = [*noisy, *([limits] if limits.shape[0] else [])]
         return sp.csr_array(sp.vstack(stacked, format="csr")) if stacked else None
 
@@ -218,7 +223,7 @@ class Target:
         clear_noise(state)
         group = before = 0
         for simple, start, term, scale, noisy in zip(
-            self._cell_terms, self._row_starts[:-1], self.terms, scales, values, strict=True
+            self.cell_terms, self._row_starts[:-1], self.terms, scales, values, strict=True
         ):
             measured = term.measured
             if term.windows is not None:

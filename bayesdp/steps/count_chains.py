@@ -26,8 +26,11 @@ type Ints = npt.NDArray[np.int64]
 _FIRST_TABLES = 8
 """Tables of the tuning after which steps are measured: before, little is known of how widely cells vary."""
 
-_EVEN = 0.4
+_EVEN = 0.2
 """What all families have in common of the moves, in even parts, however far their steps go: some cells may be moved by few of them."""
+
+_ROUNDS = 300
+"""In search of the best shares: they change by less than a thousandth at the end."""
 
 
 class CountChain(Protocol):
@@ -84,19 +87,29 @@ class LineChain(Chain):
     """A table in general: a sweep is as many random lines as it has degrees of freedom."""
 
     # `dimension`: degrees of freedom. Where some families of directions keep noisy answers, how often each is taken is learnt while
-    # tuning: in proportion to how far its steps move the table, squares of cells in units of their variances, but for a share that
-    # all keep. Steps that measure this begin at the table as it stands, which is put back. Random sums keep their share.
+    # tuning. For the cells and for the sums of each published kind, how far a step of a family moves them is measured: the mean of
+    # squares in units of their variances, whose inverse is a time. The shares are those with the least sum of these times, so that
+    # totals, which few steps change, get their due, but for a part that all families have in common. Steps that measure this begin at
+    # the table as it stands, which is put back. Random sums keep their share.
 
     def __init__(self, target: Target, rng: np.random.Generator, dimension: int) -> None:
         super().__init__(target, rng)
         self._dimension = dimension
-        families, cells = len(target.moves.cumulative), target.fiber.frame.size
+        families = len(target.moves.cumulative)
         self._learns = families > len(target.fiber_moves.cumulative)
         self._measured = families - (target.moves.meta[-1, 0] == SUMS) if self._learns else 0
         if self._learns:
             self.state = self.state._replace(cumulative=target.moves.cumulative.copy())
-        # How many tables were seen, their mean and squared deviations from it, and how far each family has moved them.
-        self._tuned = np.zeros(1 + 2 * cells + self._measured if self._learns else 0)
+        # The kind of each cell and row: 0 for cells; rows that only limit the table have none.
+        kinds = [np.zeros(target.fiber.frame.size, dtype=np.int64)]
+        for simple, term in zip(target.cell_terms, target.terms, strict=True):
+            if not simple:
+                sizes = [part.rows for part in term.query.parts] if term.coordinates is None else [term.rows]
+                kinds.append(np.repeat(np.arange(len(sizes)), sizes) + kinds[-1].max() + 1)
+        self._kinds = np.concatenate(kinds)
+        self._sizes = np.bincount(self._kinds)
+        # How many tables were seen, their mean and squared deviations from it, and how far each family has moved each kind.
+        self._tuned = np.zeros(1 + 2 * len(self._kinds) + self._measured * len(self._sizes) if self._learns else 0)
 
     @property
     def upper(self) -> Ints:
@@ -151,22 +164,21 @@ class LineChain(Chain):
         """Measure how far steps of each family go; shares by it after 8, 16, 32, ... tables."""
         if not self._learns:
             return
-        start = self.counts.copy()
-        cells = len(start)
-        mean, spread = self._tuned[1 : 1 + cells], self._tuned[1 + cells : 1 + 2 * cells]
+        start, now = self.counts.copy(), self._numbers
+        mean, spread = self._tuned[1 : 1 + 2 * len(now)].reshape(2, -1)
         self._tuned[0] += 1.0
-        seen, before = int(self._tuned[0]), start - mean
+        seen, before = int(self._tuned[0]), now - mean
         mean += before / seen
-        spread += before * (start - mean)
+        spread += before * (now - mean)
         if seen < _FIRST_TABLES:
             return
         moves = max(self._dimension // (4 * self._measured), 16)
         known = spread > 0.0
         units = np.where(known, seen / np.where(known, spread, 1.0), 0.0)
-        for family in range(self._measured):
-            at = self.counts.copy()
+        for family, rates in enumerate(self._rates):
+            at = self._numbers
             self.sweep_of(family, moves)
-            self._tuned[1 + 2 * cells + family] += float(units @ np.square(self.counts - at)) / moves
+            rates += np.bincount(self._kinds, units * np.square(self._numbers - at)) / (self._sizes * moves)
         self.load(start)
         if seen & (seen - 1) == 0:
             self._share_out()
@@ -177,16 +189,28 @@ class LineChain(Chain):
             self._share_out()
             self._tuned[:] = 0.0
 
+    @property
+    def _numbers(self) -> Floats:
+        """Cells and rows as they stand."""
+        rows = self.state.rows[: len(self._kinds) - len(self.counts), VALUE]
+        return np.concatenate([self.counts.astype(np.float64), rows])
+
+    @property
+    def _rates(self) -> Floats:
+        """How far each family has moved each kind, a view."""
+        return self._tuned[1 + 2 * len(self._kinds) :].reshape(self._measured, -1)
+
     def _share_out(self) -> None:
-        """Shares in proportion to how far the steps of each family go, but for what all keep."""
-        far, shares = (
-            self._tuned[len(self._tuned) - self._measured :],
-            np.diff(self.target.moves.cumulative, prepend=0.0),
-        )
-        if not far.any():
+        """The shares with the least sum of times, but for what all families have in common."""
+        rates = self._rates[:, self._rates.any(axis=0)]
+        if not rates.size:
             return
-        own = shares[: self._measured]
-        shares[: self._measured] = own.sum() * (_EVEN / self._measured + (1.0 - _EVEN) * far / far.sum())
+        best = np.full(self._measured, 1.0 / self._measured)
+        for _ in range(_ROUNDS):  # each round lessens the sum: the multiplicative rule for designs (Torsney, 1983)
+            best *= np.sqrt(rates @ (best @ rates) ** -2.0)
+            best /= best.sum()
+        shares = np.diff(self.target.moves.cumulative, prepend=0.0)
+        shares[: self._measured] = shares[: self._measured].sum() * (_EVEN / self._measured + (1.0 - _EVEN) * best)
         self.state.cumulative[:] = np.cumsum(shares) / shares.sum()
 
 
