@@ -18,8 +18,8 @@ __all__ = ["raise_the_price"]
 
 type Ints = npt.NDArray[np.int64]
 
-_FIRST, _LAST, _RAISE, _GAP = 0.1, 100.0, 1.05, 3.0
-"""Prices of a unit beyond the end of a law, by how much they are raised, and how many of them an answer in a gap costs at least."""
+_LAST, _RAISE, _GAP = 100.0, 1.05, 3.0
+"""The last price, by how much it is raised, and how many of it an answer in a gap costs at least."""
 
 _PATIENCE = (1, 2, 4, 8, 16, 32)
 """The price is raised in steps that are so many times smaller, if the steps before did not lead to a table."""
@@ -30,9 +30,9 @@ _LOOK = 5
 _ENDS = (columns.WINDOW_BELOW, columns.WINDOW_ABOVE, columns.WINDOW_BENT, columns.ROW_LOWER, columns.ROW_UPPER)
 
 
-def raise_the_price(state: State, move: Callable[[], object]) -> bool:
+def raise_the_price(state: State, move: Callable[[], object], first: float = 0.1) -> bool:
     """Move a table while the price rises; whether the laws allow the one that it ends at. The state has its laws again."""
-    # `move`: a tenth of a sweep or so. Rows without windows, and limits of single cells, stay as they are.
+    # `move`: a tenth of a sweep or so. `first`: the first price of a unit beyond the end of a law. Rows without windows, and limits of single cells, stay as they are.
     rows = np.flatnonzero(state.rows[:, columns.WINDOW_LENGTH] > 0.0)
     laws, ends = state.windows.copy(), state.rows[np.ix_(rows, _ENDS)]
     forbidden = laws <= IMPOSSIBLE / 2.0
@@ -40,8 +40,8 @@ def raise_the_price(state: State, move: Callable[[], object]) -> bool:
     try:
         state.rows[np.ix_(rows, _ENDS[2:])] = [1.0, -np.inf, np.inf]
         for patience in _PATIENCE:
-            times = int(np.log(_LAST / _FIRST) / np.log(_RAISE) * patience)
-            for tried, price in enumerate(np.geomspace(_FIRST, _LAST, times)):
+            times = int(np.log(_LAST / first) / np.log(_RAISE) * patience)
+            for tried, price in enumerate(np.geomspace(first, _LAST, times)):
                 state.windows[forbidden] = least - _GAP * price
                 for column, own in zip(_ENDS[:2], ends.T[:2], strict=True):
                     state.rows[rows, column] = np.where(np.isneginf(own), -price, own)

@@ -152,8 +152,8 @@ class LineChain(Chain):
             self.state.cumulative[:] = self.target.moves.cumulative
             self._tuned[:] = 0.0
         self.load(counts)
-        if scatter and not self.disperse():
-            self.load(counts)
+        if scatter:
+            self.disperse()
 
     def move(self, sweeps: int) -> float:
         """See `CountChain`."""

@@ -1,0 +1,76 @@
+"""Hierarchies whose published numbers are perturbed: against enumeration, by journals, and what is refused."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import special
+
+import bayesdp as bdp
+from bayesdp.hierarchies.priors import FixedNegativeBinomial
+
+FRAME = {"area": ["a", "b", "c"], "sex": ["f", "m"], "region": ("area", ["n", "n", "s"])}
+MEAN, SHAPE = 4.0, 1.5
+LAW = bdp.noise.RandomRounding(3)
+FAR = 5.0  # standard errors: a false alarm in 1.7 million of each comparison
+
+
+def released(law, seed=3):
+    rng = np.random.default_rng(seed)
+    truth = rng.negative_binomial(SHAPE, SHAPE / (SHAPE + MEAN), (3, 2))
+    dims = (["area", "sex"], ["area"], ["region", "sex"], ["region"])
+    queries = [*(bdp.Margins(FRAME, own) for own in dims), bdp.Totals(FRAME)]
+    published = [bdp.Measured(q, law.draw(rng, q.shape, location=q.apply(truth)), law) for q in queries]
+    return bdp.Release.from_published(FRAME, published, adding_up="warn")
+
+
+def fitted(release, **more):
+    prior = FixedNegativeBinomial(mean=MEAN, shape=SHAPE)
+    asked = {"draws": 4_000, "tune": 200, "thin": 2, "chains": 2, "random_seed": 4, "quiet": True}
+    return bdp.fit_hierarchy(release, prior, record=bdp.Margins(FRAME, ["region"]), **asked | more)
+
+
+@pytest.mark.parametrize("law", [LAW, bdp.noise.ConventionalRounding(5)], ids=str)
+def test_probabilities_of_every_cell_are_those_of_enumeration(law):
+    release = released(law)
+    cells = next(own for own in release.measurements if own.query.rows == 6)
+    options = [np.flatnonzero(np.isfinite(law.log_each(y, np.arange(30)))) for y in cells.values.reshape(-1)]
+    tables = np.array(list(product(*options)))
+    weight = np.zeros(len(tables))
+    for own in release.measurements:
+        answers = tables @ own.query.matrix.toarray().T
+        weight += law.log_each(own.values.reshape(-1), answers).sum(axis=1)
+    p = SHAPE / (SHAPE + MEAN)
+    weight += (special.gammaln(tables + SHAPE) - special.gammaln(tables + 1) + tables * np.log1p(-p)).sum(axis=1)
+    exact = np.exp(weight - weight.max())
+    exact /= exact.sum()
+    tree = fitted(release)
+    assert tree["cells"]["probability"].dims == ("value", "area", "sex")
+    for value in range(16):
+        expected = ((tables == value) * exact[:, None]).sum(axis=0).reshape(3, 2)
+        error = np.sqrt(expected * (1.0 - expected) / tree["cells"]["ess"].fillna(1.0).values)
+        assert np.all(np.abs(tree["cells"]["probability"].sel(value=value).values - expected) <= FAR * error + 1e-12)
+    north = exact @ tables[:, :4].sum(axis=1)
+    draws = tree["posterior"]["by_region"].sel(region="n")
+    assert abs(float(draws.mean()) - north) < FAR * float(draws.std()) / np.sqrt(
+        float(tree["diagnostics"]["by_region_ess_bulk"][0])
+    )
+
+
+def test_a_journal_goes_on_from_where_it_was(tmp_path):
+    release = released(LAW)
+    asked = {"draws": 300, "thin": 1, "tune": 50}
+    whole = fitted(release, **asked)
+    fitted(release, journal=tmp_path / "journal", **asked)
+    again = fitted(release, journal=tmp_path / "journal", resume=True, **asked)
+    for name in ("posterior", "cells"):
+        assert whole[name].to_dataset().identical(again[name].to_dataset())
+
+
+def test_a_law_that_is_learnt_is_refused():
+    with pytest.raises(NotImplementedError, match="laws that are known"):
+        fitted(released(bdp.noise.CellKey(max_deviation=2, variance=1.0)).__class__.from_published(
+            FRAME, [bdp.Measured(bdp.Identity({k: FRAME[k] for k in ("area", "sex", "region")}), np.full((3, 2), 5), bdp.noise.UnknownPerturbation(2))]
+        ))  # fmt: skip
