@@ -32,7 +32,8 @@ _ENDS = (columns.WINDOW_BELOW, columns.WINDOW_ABOVE, columns.WINDOW_BENT, column
 
 def raise_the_price(state: State, move: Callable[[], object], first: float = 0.1) -> bool:
     """Move a table while the price rises; whether the laws allow the one that it ends at. The state has its laws again."""
-    # `move`: a tenth of a sweep or so. `first`: the first price of a unit beyond the end of a law. Rows without windows, and limits of single cells, stay as they are.
+    # `move`: a tenth of a sweep or so. `first`: the first price of a unit beyond the end of a law. Rows without windows, and
+    # limits of single cells, stay as they are.
     rows = np.flatnonzero(state.rows[:, columns.WINDOW_LENGTH] > 0.0)
     laws, ends = state.windows.copy(), state.rows[np.ix_(rows, _ENDS)]
     forbidden = laws <= IMPOSSIBLE / 2.0

@@ -195,8 +195,7 @@ def fit_hierarchy(
     """
     check_prior(prior)
     plan = planned(draws, tune, chains_of(chains, [prior]), cores, thin, counts, bins, batches, quantiles)
-    perturbed = isinstance(release, Release) and release.about == "counts" and is_perturbed(release)
-    target = None if perturbed else target_of(release, prior.family)
+    target = None if is_perturbed(release) else target_of(release, prior.family)
     frame = release.frame
     reserved = [name for name in (*frame.dims, *(own for own, _, _ in frame.groups)) if name in _RESERVED]
     if reserved:

@@ -24,13 +24,17 @@ __all__ = ["LineTree", "is_perturbed", "perturbed_target"]
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
+_PROGRAM = 20_000
+"""Cells of a table up to which an integer program finds the first one; larger ones begin at the published cells."""
+
 _LEARN = 4
 """Shares of directions are learnt after one sweep in so many of the tuning."""
 
 
-def is_perturbed(release: Release) -> bool:
-    """Whether some numbers are perturbed counts."""
-    return any(hasattr(own.law, "transitions") for own in release.measurements)
+def is_perturbed(release: Any) -> bool:
+    """Whether an argument is a release of counts some of which are perturbed."""
+    counts = isinstance(release, Release) and release.about == "counts"
+    return counts and any(hasattr(own.law, "transitions") for own in release.measurements)
 
 
 def perturbed_target(release: Release, family: str, leaves: str | None) -> tuple[Target, Structure]:
@@ -78,17 +82,21 @@ class LineTree:
     def set_cells(self, theta: Floats, alpha: Floats) -> None:
         """Set log weights and shapes of the prior in the order of the tree, shape (T, C) or (1, C)."""
         shape = self.structure.free.shape
-        self.lines.set_prior(*(self.structure.in_frame(np.broadcast_to(own, shape)) for own in (theta, alpha)))
+        weights, shapes = (
+            self.structure.in_frame(np.broadcast_to(own, shape)).astype(np.float64) for own in (theta, alpha)
+        )
+        self.lines.set_prior(weights, shapes)
 
     def begin_apart(self, rng: np.random.Generator) -> None:
         """Begin at a possible table far from those of other chains."""
         fiber, guide = self.lines.target.fiber, self.lines.target.guide()
-        if fiber.invariants.rank:
+        small = fiber.frame.size <= _PROGRAM
+        if small or fiber.invariants.rank:
             start = fiber.find_point(guide.reshape(fiber.frame.shape), self.lines.target.gaps).reshape(-1)
         else:
             start = np.clip(np.rint(guide).astype(np.int64), fiber.system.lower, fiber.system.upper)
         self.lines.load(start)
-        if not self.lines.disperse():
+        if not self.lines.disperse() and not small:
             raise ValueError(
                 "no table was found that all published numbers can come from by their laws; bdp.check_law(release) tells of numbers "
                 "that contradict one another"

@@ -70,7 +70,6 @@ def test_a_journal_goes_on_from_where_it_was(tmp_path):
 
 
 def test_a_law_that_is_learnt_is_refused():
+    cells = bdp.Measured(bdp.Identity(FRAME), np.full((3, 2), 5), bdp.noise.UnknownPerturbation(2))
     with pytest.raises(NotImplementedError, match="laws that are known"):
-        fitted(released(bdp.noise.CellKey(max_deviation=2, variance=1.0)).__class__.from_published(
-            FRAME, [bdp.Measured(bdp.Identity({k: FRAME[k] for k in ("area", "sex", "region")}), np.full((3, 2), 5), bdp.noise.UnknownPerturbation(2))]
-        ))  # fmt: skip
+        fitted(bdp.Release.from_published(FRAME, [cells]))
