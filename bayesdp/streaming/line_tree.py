@@ -14,7 +14,6 @@ from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.hierarchies.structure import Structure, structure_of
 from bayesdp.inference import observe
 from bayesdp.release import Release
-from bayesdp.steps._compiled import compiled
 from bayesdp.steps.count_chains import LineChain
 from bayesdp.steps.movement import kernel_target
 from bayesdp.steps.terms import read_model
@@ -49,8 +48,8 @@ def perturbed_target(release: Release, family: str, leaves: str | None) -> tuple
         x = ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=1.0, alpha=1.0), dims=release.dims)
         observe(release, x)
     reading = read_model(model, model.rvs_to_values[x])
-    parameters, _ = compiled(model, reading.symbolic, {})
-    target = replace(kernel_target(reading, parameters()), family=family)
+    parameters = [np.asarray(own.eval()) for own in reading.symbolic]  # all are numbers: nothing else is in the model
+    target = replace(kernel_target(reading, parameters), family=family)
     # The tree follows from the queries alone; normal noise stands for the laws.
     queries = [(own.query, ~own.unmeasured.reshape(-1)) for own in release.measurements]
     terms = tuple(NoiseTerm(q, np.zeros(q.rows), "gaussian", np.ones(q.rows), keep) for q, keep in queries)
