@@ -129,7 +129,8 @@ class OneChain:
         """Put a chain where it was; its hyperparameters."""
         self.done, self.draws = int(saved["done"]), int(saved["draws"])
         self.rng.bit_generator.state = json.loads(str(saved["rng"]))
-        chain.restore({name[6:]: own for name, own in saved.items() if name.startswith("state:")})
+        before = {name: saved[name] for name in ("mix",) if name in saved}  # where version 0.1 kept it
+        chain.restore(before | {name[6:]: own for name, own in saved.items() if name.startswith("state:")})
         self.ends, self.groups = saved["ends"], (saved["group_start"], saved["group_cell"])
         return {name[6:]: own for name, own in saved.items() if name.startswith("hyper:")}
 
