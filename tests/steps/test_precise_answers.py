@@ -13,14 +13,21 @@ from bayesdp.steps.movement import movement
 
 FRAME = {"a": ["p", "q"], "b": ["x", "y", "z"]}
 TRUTH = np.array([[20, 0, 0], [0, 20, 0]])
-NOISE = np.array([[-0.8, 0.9, 1.0], [0.7, -0.8, -1.0]])  # of the cells by their sigma: neither more nor less than their law says
+# Noise of the cells in units of their sigma: neither more nor less than their law says.
+NOISE = np.array([[-0.8, 0.9, 1.0], [0.7, -0.8, -1.0]])
 MARGINS = bdp.Margins(FRAME, ["a"], ["b"])
 
 
 def _release(margins: float | None = 0.5, cells: float | None = 16.0, total: bool = True) -> bdp.Release:
     measured = []
     if cells is not None:
-        measured.append(bdp.Measured(bdp.Identity(FRAME), TRUTH + np.rint(cells * NOISE).astype(np.int64), bdp.noise.DiscreteGaussian(sigma=cells)))
+        measured.append(
+            bdp.Measured(
+                bdp.Identity(FRAME),
+                TRUTH + np.rint(cells * NOISE).astype(np.int64),
+                bdp.noise.DiscreteGaussian(sigma=cells),
+            )
+        )
     if margins is not None:
         measured.append(bdp.Measured(MARGINS, MARGINS.apply(TRUTH), bdp.noise.DiscreteGaussian(sigma=margins)))
     exact = [bdp.Exact(bdp.Totals(FRAME), 40)] if total else []
