@@ -12,7 +12,7 @@ from bayesdp.fibers.kernel.donors import move_donors
 from bayesdp.fibers.kernel.occupied import donors_of
 from bayesdp.fibers.kernel.state import FAMILIES, NOISY
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
-from bayesdp.fibers.price import raise_the_price
+from bayesdp.fibers.price import fall_and_rise, raise_the_price
 from bayesdp.fibers.target import Target
 
 __all__ = ["Chain"]
@@ -153,6 +153,19 @@ class Chain:
     def take_back(self, count: int, step: int) -> None:
         """Undo the last `propose`."""
         take_back(count, step, self.state)
+
+    @property
+    def walled(self) -> bool:
+        """Whether laws of the noise forbid answers, each of which counts for itself."""
+        return not len(self.state.laws) and any(term.windows is not None for term in self.target.terms)
+
+    def temper(self, moves: int) -> bool:
+        """Look for a table behind walls, by lines within softer ones (`bayesdp.fibers.price`); whether one was taken."""
+        start = self.counts.copy()
+        taken = fall_and_rise(self.state, moves, self._family, self.concave)
+        if not taken:
+            self.load(start)
+        return taken
 
     def disperse(self, sweeps: int = 5) -> bool:
         """Scatter a start, so that chains begin apart; whether the laws of the noise allow the table that it ends at.

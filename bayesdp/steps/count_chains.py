@@ -8,8 +8,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._random import uniform
 from bayesdp.fibers import Chain, Target
 from bayesdp.fibers.kernel.state import SQUARED, UPPER, VALUE
+from bayesdp.fibers.price import STAGES
 from bayesdp.hierarchies.apart import numbered, words_of
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.ends import chain_number, paired, to_ends
@@ -28,6 +30,9 @@ _FIRST_TABLES = 8
 
 _EVEN = 0.2
 """What all families have in common of the moves, in even parts, however far their steps go: some cells may be moved by few of them."""
+
+TEMPERED = 128
+"""Up to so many degrees of freedom, tables with walls are also moved by ways through softer ones. Of larger ones few are taken."""
 
 _ROUNDS = 300
 """In search of the best shares: they change by less than a thousandth at the end."""
@@ -90,11 +95,13 @@ class LineChain(Chain):
     # tuning. For the cells and for the sums of each published kind, how far a step of a family moves them is measured: the mean of
     # squares in units of their variances, whose inverse is a time. The shares are those with the least sum of these times, so that
     # totals, which few steps change, get their due, but for a part that all families have in common. Steps that measure this begin at
-    # the table as it stands, which is put back. Random sums keep their share.
+    # the table as it stands, which is put back. Random sums keep their share. Where laws forbid answers, tables may be possible that
+    # no line leads to; small ones are tempered now and then, by chance and whatever the table is.
 
     def __init__(self, target: Target, rng: np.random.Generator, dimension: int) -> None:
         super().__init__(target, rng)
         self._dimension = dimension
+        self._ways = self.walled and dimension <= TEMPERED
         families = len(target.moves.cumulative)
         self._learns = families > len(target.fiber_moves.cumulative)
         self._measured = families - (target.moves.meta[-1, 0] == SUMS) if self._learns else 0
@@ -145,6 +152,8 @@ class LineChain(Chain):
     def ready(self) -> None:
         """See `CountChain`."""
         self.sweep(0)
+        if self._ways:
+            self.temper(0)
 
     def begin(self, counts: Ints, *, scatter: bool) -> None:
         """See `CountChain`."""
@@ -158,6 +167,9 @@ class LineChain(Chain):
     def move(self, sweeps: int) -> float:
         """See `CountChain`."""
         moves = max(sweeps * self._dimension, LEAST_MOVES)
+        way = 2 * self._dimension
+        if self._ways and uniform(self.generator) * STAGES * way < moves:  # as many lines on ways as within the walls
+            self.temper(way)
         return self.sweep(moves) / moves
 
     def learn(self) -> None:

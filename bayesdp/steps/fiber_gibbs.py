@@ -70,6 +70,11 @@ class FiberGibbs(TableGibbs):
     in independent pairs of opposite ones, so that `bayesdp.inference.diagnose` can look for missed modes; there is no such check
     for other tables. Every step stays on the fiber. Other step methods refuse the counts when they are made.
 
+    Where laws forbid answers (bounded deviations, gaps), tables may be possible that no direction leads to. Tables of up to 128
+    degrees of freedom are moved through softer walls besides, with as many moves again, and the table that this ends at is
+    accepted or rejected (tempered transitions, `bayesdp.fibers.price`); not where something else in the model depends on the counts,
+    nor where answers share a key.
+
     Some directions keep noisy answers besides that are precise beside the others: with less than a quarter of their
     variance, and of the spread of a cell; all of these, and of three or more that nest or cross those that differences along some
     dimensions leave alone (two cells change no sum over a dimension in which they differ). How often each kind is
